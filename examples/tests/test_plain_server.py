@@ -55,7 +55,7 @@ def _answers(catalog: Path, *searches: dict[str, Any], key: str = "") -> list[di
 
 def test_the_suite_finds_nothing_wrong_on_either_transport_in_either_era(tmp_path: Path) -> None:
     judge = [sys.executable, "-m", "tools_search_conformance", "server", "--json", "--strict", "--effort", "quick"]
-    options = ["--fixture-features", "delay,callers", "--seed", "1", "--out", str(tmp_path)]
+    options = ["--fixture-features", "delay,callers,replicas", "--seed", "1", "--out", str(tmp_path)]
     done = subprocess.run(
         [*judge, *options, "--http-command", f"node '{PROGRAM}' --http 127.0.0.1:0", "--", "node", PROGRAM],
         capture_output=True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -19,8 +20,11 @@ from tools_search_client import api
 from tools_search_client.one_server import find_tools
 from tools_search_hosts import StdioTarget
 
+from .providers.endpoint import Step, scripted_model
+
 README = (Path(__file__).parents[1] / "README.md").read_text()
 SNIPPETS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+RERANKED = Path(__file__).parents[2] / "examples" / "rerank_with_model.py"
 HOST = Path(__file__).parents[2] / "examples" / "host_in_100_lines.py"
 
 
@@ -39,6 +43,50 @@ def test_the_snippet_runs_as_it_stands(
 
 def test_the_heart_of_a_host_stands_in_the_example_to_the_letter():
     assert textwrap.indent(SNIPPETS[1], "    ") in HOST.read_text()
+
+
+def test_the_lines_that_rank_with_a_model_are_those_of_the_example():
+    page = (Path(__file__).parents[1] / "docs" / "ranking.md").read_text()
+    program = "\n".join(line for line in RERANKED.read_text().splitlines() if '"""' not in line)
+    stated = re.findall(r"```py\n(.*?)```", page, re.DOTALL)
+    assert len(stated) == 2
+    assert all(
+        block.strip() in textwrap.dedent(program) or textwrap.indent(block, "    ") in program for block in stated
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "first", "told"),
+    [
+        ("plain__reverse_text\nplain__add_numbers", "plain__reverse_text", ""),
+        ("I would take plain__reverse_text", "plain__add_numbers", "not in the model's order: the re-ranker named 'I'"),
+    ],
+    ids=["in order", "nonsense"],
+)
+def test_a_model_behind_an_endpoint_has_the_last_say(
+    plain_server: StdioTarget,
+    write_configuration: Callable[[dict[str, object]], Path],
+    said: str,
+    first: str,
+    told: str,
+):
+    path = write_configuration({"plain": {"command": plain_server.command, "args": list(plain_server.args)}})
+    with scripted_model(Step(said)) as model:
+        settings = {"OPENAI_BASE_URL": f"{model.url}/v1", "OPENAI_API_KEY": "secret", "MODEL": "some"}
+        done = subprocess.run(
+            [sys.executable, str(RERANKED), str(path), "add two numbers or reverse a text"],
+            env={**os.environ, **settings},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+    assert model.faults == []
+    asked = model.requests[0]["messages"][0]["content"]
+    assert "add two numbers or reverse a text" in asked
+    assert "plain__add_numbers: " in asked
+    assert done.stdout.split()[0] == first
+    assert told in done.stderr
 
 
 def test_its_configuration_is_read(tmp_path: Path):

@@ -3,11 +3,14 @@
     ToolsSearchClientError
     ├── LocalError                      correct the call or the configuration; nothing was sent
     │   ├── ConfigurationError          the configuration file, with every problem and its place
+    │   ├── SavedConversationError      a saved conversation that cannot be read
     │   ├── UnknownToolError            no server offers a tool of that name; the closest are named
     │   └── AmbiguousToolError          several servers offer it; the full names are given
     ├── InvalidAnswerError              a model's provider answered, but not in its own format
+    ├── RerankingError                  the host's re-ranker gave no usable order; returned, never raised
     └── ServerError                     one server's fault; the others go on
         ├── ServerUnavailableError      could not be started or reached, or died
+        │   └── UnauthorizedError       wants to know who asks, or allows them less
         ├── ServerTimeoutError          did not answer in time
         ├── ServerRefusedError          answered with a JSON-RPC error
         │   └── ServerBusyError         is too busy to search at the moment
@@ -19,12 +22,13 @@ terminal.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import tools_search_hosts as hosts
 
-FailureKind = Literal["unavailable", "timeout", "refused", "busy", "invalid-result"]
+FailureKind = Literal["unavailable", "unauthorized", "timeout", "refused", "busy", "invalid-result"]
 """Short names of the ways in which a server fails, as reports and `--json` show them."""
 
 
@@ -40,18 +44,24 @@ class ConfigurationError(LocalError, hosts.ConfigurationError):
     """A configuration that cannot be used; the message lists every problem, its place and its remedy."""
 
 
+class SavedConversationError(LocalError):
+    """A saved conversation cannot be read: another version, another shape, or too large; nothing was restored."""
+
+
 class UnknownToolError(LocalError):
     """No server that answered offers a tool of this name."""
 
-    def __init__(self, name: str, closest: Sequence[str] = (), failed: Sequence[str] = ()) -> None:
+    def __init__(self, name: str, closest: Sequence[str] = (), failed: Mapping[str, str] | None = None) -> None:
         self.name = name
         self.closest = tuple(closest)
-        self.failed = tuple(failed)
+        self.failed = tuple(failed or ())
+        """The servers that could not be asked."""
         text = f"no tool is named {name!r}"
         if self.closest:
             text += f"; the closest are {', '.join(self.closest)}"
         if self.failed:
-            text += f" (not asked, because they failed: {', '.join(self.failed)})"
+            reasons = [": ".join(filter(None, each)) for each in (failed or {}).items()]
+            text += f" (not asked, because they failed: {'; '.join(reasons)})"
         super().__init__(text)
 
 
@@ -68,6 +78,10 @@ class InvalidAnswerError(ToolsSearchClientError):
     """The answer of a model's provider is not in its own format; the conversation is as it was before."""
 
 
+class RerankingError(ToolsSearchClientError):
+    """The host's re-ranker failed, was late, or gave no order of the tools that it was given."""
+
+
 class ServerError(ToolsSearchClientError):
     """A server failed to do its part."""
 
@@ -78,6 +92,45 @@ class ServerUnavailableError(ServerError):
     """The server could not be started or reached, or the connection ended."""
 
     kind = "unavailable"
+
+
+@dataclass(frozen=True, slots=True)
+class Challenge:
+    """The authorization that a server asks for, as far as its answer says so."""
+
+    status: int
+    """401, or 403 where the authorization that was given does not suffice."""
+
+    scheme: str = ""
+    """Of `WWW-Authenticate`, such as `Bearer`."""
+
+    scope: str = ""
+    """Scopes, separated by spaces."""
+
+    resource_metadata: str = ""
+    """Where the server describes its authorization servers (RFC 9728): a client can sign in with OAuth there."""
+
+    problem: str = ""
+    """The fault of the authorization that was given."""
+
+
+class UnauthorizedError(ServerUnavailableError):
+    """The server answers only those whom it knows (HTTP 401), or not everything that they may ask (HTTP 403)."""
+
+    kind = "unauthorized"
+
+    def __init__(self, challenge: Challenge) -> None:
+        self.challenge = challenge
+        stated = [f"scheme {challenge.scheme}"] if challenge.scheme else []
+        stated += [f"scope {challenge.scope!r}"] if challenge.scope else []
+        text = f"it answered HTTP {challenge.status}"
+        text += f" and asks for authorization ({', '.join(stated)})" if stated else " and asks for authorization"
+        text += f"; {challenge.problem}" if challenge.problem else ""
+        if challenge.resource_metadata:
+            remedy = "sign in with OAuth (`tools-search-client login`), or configure `headers` with a token"
+        else:
+            remedy = "configure `headers` with what it wants, such as `Authorization`"
+        super().__init__(f"{text}: {remedy}; a program gives `auth`")
 
 
 class ServerTimeoutError(ServerError):

@@ -7,12 +7,19 @@ each server. All of them hold tools as `FoundTool`.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from mcp_ext_tools_search.types import HitMetadata
 from mcp_types import Implementation, Tool
 
-from tools_search_client.errors import FailureKind, ServerError, ServerRefusedError
+from tools_search_client.errors import (
+    Challenge,
+    FailureKind,
+    RerankingError,
+    ServerError,
+    ServerRefusedError,
+    UnauthorizedError,
+)
 
 Mode: TypeAlias = Literal["search", "list"]
 """How a server is asked: `tools/search`, or `tools/list` with ranking on this side."""
@@ -42,6 +49,9 @@ class FoundTool:
     weight: float = 0.0
     """Of the fusion; comparable only within one answer."""
 
+    own_rank: int | None = None
+    """The rank before answers were merged, from 1: in its server's own, or, if listed, among all listed tools."""
+
 
 @dataclass(frozen=True, slots=True)
 class Found:
@@ -66,11 +76,14 @@ class Failure:
     message: str
     code: int | None = None
     """The JSON-RPC code where the server refused."""
+    challenge: Challenge | None = None
+    """What the server asks for where the kind is `unauthorized`."""
 
     @classmethod
     def of(cls, error: ServerError) -> Failure:
         """Return the failure that `error` stands for."""
-        return cls(error.kind, str(error), error.code if isinstance(error, ServerRefusedError) else None)
+        code = error.code if isinstance(error, ServerRefusedError) else None
+        return cls(error.kind, str(error), code, error.challenge if isinstance(error, UnauthorizedError) else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +111,8 @@ class FederatedSearch:
 
     tools: tuple[FoundTool, ...]
     servers: tuple[ServerReport, ...]
+    fault: RerankingError | None = None
+    """Why the order is not that of the host's re-ranker."""
 
     @property
     def failed(self) -> tuple[ServerReport, ...]:
@@ -110,6 +125,29 @@ class FederatedListing:
     """Every tool of every server that answered, in the order of the configuration and of each server."""
 
     tools: tuple[FoundTool, ...]
+    servers: tuple[ServerReport, ...]
+
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, slots=True)
+class Offered(Generic[Item]):
+    """A prompt, a resource or a template of resources, and the server that has it."""
+
+    name: str
+    """To show or to type: unambiguous among the servers, as the name of a `FoundTool` is."""
+
+    server: str
+    item: Item
+    """As the server has it; it is asked for by the server's own name or URI."""
+
+
+@dataclass(frozen=True, slots=True)
+class FederatedOffers(Generic[Item]):
+    """All that the servers that answered offer of one kind, in the order of the configuration and of each server."""
+
+    items: tuple[Offered[Item], ...]
     servers: tuple[ServerReport, ...]
 
 

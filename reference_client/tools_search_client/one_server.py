@@ -22,6 +22,7 @@ from mcp_ext_tools_search.client import (
     read_pages,
     server_settings,
 )
+from mcp_ext_tools_search.cursor import follow_cursors
 from mcp_ext_tools_search.ranking.floor import floored
 from mcp_ext_tools_search.types import SearchToolsResult
 from mcp_types import METHOD_NOT_FOUND, MISSING_REQUIRED_CLIENT_CAPABILITY, Tool
@@ -70,16 +71,15 @@ async def list_and_rank(client: Client, query: str, *, limit: int | None = 5) ->
 async def list_tools(client: Client) -> list[Tool]:
     """Return the tools of all pages; a definition that the protocol forbids costs that one tool."""
     tools: dict[str, Tool] = {}
-    cursors: set[str] = set()
-    cursor: str | None = None
-    while True:
+
+    async def read_page(cursor: str | None) -> str | None:
         page = (await list_page(client, cursor)).result
         for tool in page.tools:
             tools.setdefault(tool.name, tool)
-        cursor = page.next_cursor
-        if cursor is None or cursor in cursors:  # a server that repeats itself has no more to say
-            return list(tools.values())
-        cursors.add(cursor)
+        return page.next_cursor
+
+    await follow_cursors(read_page)  # a server that repeats itself has no more to say
+    return list(tools.values())
 
 
 _USAGE = """\

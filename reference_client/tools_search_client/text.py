@@ -12,6 +12,9 @@ from typing import Final
 _HIDDEN_CATEGORIES: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 """Control, format (bidirectional marks and zero-width characters), surrogate, private, unassigned, separators."""
 
+_MOST_OF_A_SENTENCE: Final = 1_600
+"""Characters of a text that are looked at for its first sentence."""
+
 
 def printable(text: str) -> str:
     """Return `text` without any character that a terminal obeys rather than shows; line breaks and tabs stay."""
@@ -33,3 +36,10 @@ def shorten(text: str, width: int) -> str:
         raise ValueError("width must be positive")
     line = one_line(text)
     return line if len(line) <= width else line[: width - 1].rstrip() + "…"
+
+
+def first_sentence(text: str) -> str:
+    """Return the first sentence of `text` on one line, or its first paragraph where none ends; of very much, a part."""
+    line = one_line(text[:_MOST_OF_A_SENTENCE].strip().partition("\n\n")[0])
+    end = line.find(". ")
+    return line if end < 0 else line[: end + 1]

@@ -41,6 +41,28 @@ class Stage(ScriptedModel):
     left: threading.Semaphore = field(default_factory=_none_yet)
     """Released when a client went away from a stream that hangs."""
 
+    models: Sequence[str] = ()
+    """What it lists, in pages of two as Anthropic does, or all at once as OpenAI does."""
+    goes_in_circles: bool = False
+    """Whether the list of models has no end."""
+
+    def models_after(self, path: str) -> tuple[int, Json]:
+        """Return the list of models, or the page of it that a path asks for."""
+        address, _, query = path.partition("?")
+        if not self.models or not address.endswith("/models"):
+            return 404, {"error": {"message": f"nothing is at {address}"}}
+        if "/v1/v1/" not in address:
+            listed = [{"id": name, "object": "model", "created": 1, "owned_by": "nobody"} for name in self.models]
+            return 200, {"object": "list", "data": listed}
+        after = query.partition("after_id=")[2].partition("&")[0]
+        start = self.models.index(after) + 1 if after and not self.goes_in_circles else 0
+        page = self.models[start : start + 2]
+        has_more = self.goes_in_circles or start + 2 < len(self.models)
+        shown = [
+            {"type": "model", "id": name, "display_name": name, "created_at": "2026-01-01T00:00:00Z"} for name in page
+        ]
+        return 200, {"data": shown, "has_more": has_more, "first_id": page[0], "last_id": page[-1]}
+
     def next_step(self) -> Play:
         number = len(self.requests)
         step = self.steps[number] if number < len(self.steps) else Play()
@@ -84,6 +106,12 @@ class _Handler(BaseHTTPRequestHandler):
         if play.status != 200:
             answer["error"]["message"] = play.said
         self._begin(status, "application/json", play.headers)
+        self._pieces([json.dumps(answer), ""])
+
+    def do_GET(self) -> None:
+        self.stage.headers.append(dict(self.headers))
+        status, answer = self.stage.models_after(self.path)
+        self._begin(status, "application/json", {})
         self._pieces([json.dumps(answer), ""])
 
     def _stream(self, play: Play, events: list[str]) -> None:

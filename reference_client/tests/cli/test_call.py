@@ -15,11 +15,18 @@ from typing import Any
 
 import anyio
 import pytest
+from tools_search_client.cli.arguments import type_of
 from tools_search_hosts import StdioTarget
 
-from .conftest import Run, command_line
+from .conftest import Run, Write, command_line
 
 PROGRAM = [sys.executable, "-m", "tools_search_client"]
+
+
+@pytest.fixture
+def plain_config(plain_server: StdioTarget, write_configuration: Write) -> Path:
+    """One server under a name."""
+    return write_configuration({"plain": {"command": plain_server.command, "args": list(plain_server.args)}})
 
 
 def test_call_prints_the_text_of_the_result(run: Run, config: Path):
@@ -89,12 +96,89 @@ def test_arguments_can_come_from_standard_input(run: Run, liar: Any, monkeypatch
     assert '"size": 7' in outcome.output
 
 
-@pytest.mark.parametrize("arguments", ["{", "[]", "5"])
+@pytest.mark.parametrize("arguments", ["{", "{5", "5", "size:={", "@/nowhere.json", "=5"])
 def test_arguments_that_are_no_object_are_refused_before_anything_starts(run: Run, liar: Any, arguments: str):
     server = liar()
     outcome = run("call", "make_alpha", arguments, "--command", command_line(server.target), "--yes")
     assert outcome.code == 2
     assert server.asked() == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("first=2", "second=3"),
+        ("first:=2", "second:=3"),
+        ('{"first": 2, "second": 9}', "second=3"),
+        ("@FILE", "second=3"),
+    ],
+)
+@pytest.mark.parametrize("name", ["add_numbers", "plain__add_numbers", "plain:add_numbers"])
+def test_arguments_are_typed_in_any_form_and_take_the_type_of_the_schema(
+    run: Run, plain_config: Path, tmp_path: Path, name: str, arguments: tuple[str, ...]
+):
+    file = tmp_path / "arguments.json"
+    file.write_text('{"first": 2}')
+    typed = [argument.replace("FILE", str(file)) for argument in arguments]
+    outcome = run("call", name, *typed, "--config", plain_config, "--yes")
+    assert (outcome.code, outcome.output) == (0, "5\n")
+
+
+def test_text_stays_text_where_the_tool_takes_text(run: Run, plain_config: Path):
+    assert run("call", "reverse_text", "text=12=3", "--config", plain_config, "--yes").output == "3=21\n"
+
+
+def test_arguments_that_do_not_fit_are_refused_with_what_the_tool_takes(run: Run, liar: Any):
+    server = liar("schema")
+    outcome = run("call", "make_alpha", "size=big", "--command", command_line(server.target), "--yes")
+    assert outcome.code == 2
+    assert outcome.errors.splitlines() == [
+        "Error: make_alpha was not called:",
+        "  - size: 'big' is not of type 'integer'",
+        "  - arguments: 'color' is a required property",
+        "It takes:",
+        "  size (integer, default 3) How big",
+        '  color ("red" or "green", required)',
+    ]
+    assert server.asked("tools/call") == []
+
+
+def test_describe_shows_every_parameter(run: Run, liar: Any):
+    line = command_line(liar("schema").target)
+    assert run("describe", "make_alpha", "--command", line).output.splitlines()[-3:] == [
+        "parameter\ttype\tneed\tdescription",
+        "size\tinteger\tdefault 3\tHow big",
+        'color\t"red" or "green"\trequired\t',
+    ]
+    assert run("describe", "make_alpha", "--command", line, "--json").json["tool"]["inputSchema"]["required"] == [
+        "color"
+    ]
+
+
+def test_describe_says_that_a_tool_takes_nothing(run: Run, plain_config: Path):
+    assert "It takes no arguments." in run("describe", "plain:fail_always", "--config", plain_config).output
+
+
+@pytest.mark.parametrize(
+    ("schema", "shown"),
+    [
+        ({"type": "array", "items": {"type": "integer"}}, "array of integer"),
+        ({"anyOf": [{"type": "integer"}, {"type": "null"}]}, "integer or null"),
+        ({"type": ["string", "null"]}, "string or null"),
+        ({"enum": list(range(9))}, "0 or 1 or 2 or 3 or 4 or 5 or 6 or 7 or …"),
+        ({"const": "a"}, '"a"'),
+        ({"oneOf": "x", "type": 5}, "any"),
+        (True, "any"),
+    ],
+)
+def test_a_type_is_said_in_a_few_words(schema: Any, shown: str):
+    assert type_of(schema) == shown
+
+
+def test_a_type_without_end_is_cut_short():
+    endless: dict[str, Any] = {"type": "array"}
+    endless["items"] = endless
+    assert type_of(endless) == "array of array of array of array of array"
 
 
 def test_an_unknown_tool_is_answered_with_the_closest(run: Run, config: Path):
@@ -123,7 +207,7 @@ def test_an_error_of_a_server_stays_on_one_line(run: Run, liar: Any):
 @pytest.mark.anyio
 async def test_a_question_is_interrupted_as_well(plain_server: Any) -> None:
     command = " ".join([plain_server.command, *plain_server.args])
-    program = [*PROGRAM, "call", "add_numbers", '{"a": 1, "b": 2}', "--command", command]
+    program = [*PROGRAM, "call", "add_numbers", '{"first": 1, "second": 2}', "--command", command]
     ours, theirs = pty.openpty()
     with anyio.fail_after(30):
         async with await anyio.open_process(program, stdin=theirs) as process:
@@ -143,7 +227,7 @@ async def test_a_question_is_interrupted_as_well(plain_server: Any) -> None:
 
 def test_where_nobody_can_be_asked_since_the_input_is_closed_a_tool_is_not_called(plain_server: Any) -> None:
     command = shlex.join([plain_server.command, *plain_server.args])
-    line = [*PROGRAM, "call", "add_numbers", '{"a": 1, "b": 2}', "--command", command]
+    line = [*PROGRAM, "call", "add_numbers", '{"first": 1, "second": 2}', "--command", command]
     done = subprocess.run(
         ["bash", "-c", 'exec "$@" <&-', "bash", *line], capture_output=True, text=True, timeout=30, check=False
     )

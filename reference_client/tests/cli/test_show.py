@@ -83,7 +83,7 @@ def test_search_prints_ranked_tools_and_every_server_as_json(run: Run, config: P
 def test_search_prints_plain_lines_into_a_pipe_and_failures_on_standard_error(run: Run, config: Path):
     outcome = run("search", "add two numbers", "--config", config, "--limit", "1")
     heading, first = outcome.output.splitlines()
-    assert heading.split("\t") == ["#", "tool", "score", "by", "matched", "description"]
+    assert heading.split("\t") == ["#", "tool", "by", "matched", "description"]
     assert first.split("\t")[:2] == ["1", "plain__add_numbers"]
     assert "gone failed" in outcome.errors
 
@@ -208,3 +208,71 @@ async def test_a_server_that_is_killed_while_it_is_searched_loses_only_its_own_t
         ("plain", None),
         ("victim", "unavailable"),
     ]
+
+
+@pytest.fixture
+def two_servers(liar: Any, plain_server: StdioTarget, write_configuration: Write) -> Path:
+    """One server that is searched and one that is listed, with toolsets."""
+    plain = {"command": plain_server.command, "args": list(plain_server.args)}
+    config = write_configuration({"one": liar().as_configured(), "plain": plain})
+    sets = {"few": {"servers": {"plain": {"exclude": ["reverse_text"]}}}, "alpha": {"servers": {"one": ["make_alpha"]}}}
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"tool_sets": sets}))
+    return config
+
+
+def test_explain_says_which_server_found_a_tool_how_and_where_it_stood_there(run: Run, two_servers: Path):
+    lines = run("search", "alpha numbers", "--config", two_servers, "--explain").output.splitlines()
+    assert lines[0].split("\t") == ["#", "tool", "server", "by", "rank", "score", "matched", "description"]
+    shown = {cells[1]: cells[2:5] for cells in (line.split("\t") for line in lines[1:])}
+    assert shown["one__make_alpha"] == ["one", "search", "1"]
+    assert shown["plain__add_numbers"] == ["plain", "list", "1"]
+    ranked = run("search", "alpha numbers", "--config", two_servers, "--json").json["tools"]
+    assert {tool["name"]: tool["ownRank"] for tool in ranked}["plain__add_numbers"] == 1
+
+
+def test_scores_are_shown_where_they_can_be_compared(run: Run, two_servers: Path):
+    assert "score" not in run("search", "alpha", "--config", two_servers).output.splitlines()[0]
+    assert "score" in run("search", "alpha", "--config", two_servers, "--server", "one").output.splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        (("--server", "plain"), ["plain__add_numbers", "plain__reverse_text", "plain__fail_always"]),
+        (("--toolset", "few"), ["plain__add_numbers", "plain__fail_always"]),
+        (("--toolset", "alpha"), ["one__make_alpha"]),
+        (("--toolset", "few", "--server", "one"), []),
+    ],
+)
+def test_servers_and_toolsets_narrow_what_is_listed(run: Run, two_servers: Path, options: Any, names: list[str]):
+    listed = run("tools", "--config", two_servers, "--json", *options).json
+    assert [tool["name"] for tool in listed["tools"]] == names
+    costs = run("stats", "--config", two_servers, "--json", *options).json
+    assert costs["firstRequest"]["listed"]["definitions"] == len(names)
+
+
+def test_servers_and_toolsets_narrow_what_is_found_described_and_called(run: Run, two_servers: Path):
+    narrowed = ("--config", two_servers, "--toolset", "few")
+    found = run("search", "reverse text or add numbers", *narrowed, "--limit", "2", "--json").json["tools"]
+    assert [tool["name"] for tool in found] == ["plain__add_numbers"]
+    for command in (("describe", "reverse_text"), ("call", "reverse_text", "text=a", "--yes")):
+        outcome = run(*command, *narrowed)
+        assert outcome.code == 2
+        assert "plain__reverse_text is not in the toolset 'few'" in outcome.errors
+    assert run("call", "add_numbers", "first=1", "second=1", "--yes", *narrowed).output == "2\n"
+    assert run("describe", "add_numbers", *narrowed, "--server", "one").code == 2
+
+
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        (("--server", "plan"), "no server is named 'plan'; the closest is 'plain'"),
+        (("--toolset", "fw"), "no toolset is named 'fw'; the closest is 'few'"),
+    ],
+)
+def test_an_unknown_server_or_toolset_is_answered_with_the_closest(
+    run: Run, two_servers: Path, option: tuple[str, str], told: str
+):
+    outcome = run("tools", "--config", two_servers, *option)
+    assert outcome.code == 2
+    assert told in outcome.errors

@@ -49,6 +49,23 @@ def test_an_input_of_the_file_is_asked_for_on_a_terminal(liar: Any, tmp_path: Pa
     assert [line.split()[0] for line in output.splitlines() if "make_" in line] == ["one__make_alpha", "one__make_beta"]
 
 
+def test_the_entry_of_a_server_has_its_own_times_and_an_option_goes_before_them(
+    run: Run, liar: Any, write_configuration: Write
+):
+    hangs, silent = (
+        liar("call-hangs").as_configured(),
+        {"command": sys.executable, "args": ["-c", "while input(): pass"]},
+    )
+    file = write_configuration({"slow": hangs | {"tool_timeout_sec": 0.2}, "mute": silent | {"startup_timeout_sec": 1}})
+    assert run("call", "slow__make_alpha", "--config", str(file), "--yes", "--json").json["error"] == {
+        "type": "ServerTimeoutError",
+        "message": "no answer in time",
+    }
+    assert "mute failed: not ready after 1 seconds" in run("servers", "--config", str(file)).errors
+    file = write_configuration({"slow": hangs | {"timeout": 600}})
+    assert run("call", "make_alpha", "--config", str(file), "--yes", "--call-timeout", "0.2").code == 1
+
+
 def test_the_legacy_era_can_be_asked_for(run: Run, plain_server: StdioTarget):
     outcome = run("servers", "--command", command_line(plain_server), "--era", "legacy", "--json")
     assert outcome.json["servers"][0]["era"] == "legacy"
@@ -79,10 +96,25 @@ def test_an_address_is_sent_its_headers(run: Run):
     assert outcome.code == 1
 
 
-def test_verbose_shows_the_log_of_the_protocol_library(config: Path):
-    program = [sys.executable, "-m", "tools_search_client", "servers", "--config", str(config), "--verbose"]
-    done = subprocess.run(program, capture_output=True, text=True, check=True, timeout=30)
-    assert "DEBUG" in done.stderr or "debug" in done.stderr.lower() or "httpx" in done.stderr
+@pytest.mark.parametrize(
+    ("option", "level", "is_shown"),
+    [((), None, False), ((), "debug", True), (("-vv",), "error", True), (("--verbose",), "debug", False)],
+)
+def test_the_log_is_shown_from_the_level_on_that_is_asked_for(
+    config: Path, option: tuple[str, ...], level: str | None, is_shown: bool
+):
+    program = [sys.executable, "-m", "tools_search_client", "servers", "--config", str(config), *option]
+    environment = {name: value for name, value in os.environ.items() if name != "LOG_LEVEL"}
+    environment |= {} if level is None else {"LOG_LEVEL": level}
+    done = subprocess.run(program, capture_output=True, text=True, check=True, timeout=60, env=environment)
+    assert ("DEBUG" in done.stderr.split()) is is_shown
+
+
+def test_a_level_of_the_log_that_is_none_is_refused(run: Run, config: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("LOG_LEVEL", "loud")
+    outcome = run("servers", "--config", config)
+    assert outcome.code == 2
+    assert "LOG_LEVEL must be one of CRITICAL, ERROR" in outcome.errors
 
 
 def test_a_configuration_that_others_can_change_is_warned_of(write_configuration: Any, plain_server: Any) -> None:

@@ -11,7 +11,6 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp_ext_tools_search.client.for_models import MOST_PINNED, MOST_PINNED_PER_SERVER
 from mcp_types import Tool
 from tools_search_client import (
     Configuration,
@@ -25,6 +24,7 @@ from tools_search_client import (
     open_federation,
 )
 from tools_search_hosts import ServerEntry, StdioTarget
+from tools_search_hosts.pinning import MOST_PINNED, MOST_PINNED_PER_SERVER
 
 pytestmark = pytest.mark.anyio
 

@@ -75,7 +75,8 @@ def talk_to() -> Open:
         meter: WireMeter | None = None,
         **discovery: Any,
     ) -> AsyncGenerator[Session]:
-        chosen = ToolDiscovery(**{"enabled": True, "defer_all": True, **discovery})
+        stated: dict[str, Any] = {"enabled": True, "defer_all": True, **discovery}
+        chosen = ToolDiscovery(**stated)
         configuration = Configuration(entries, chosen)
         with anyio.fail_after(30):
             options = FederationOptions(connection=ConnectionOptions(observer=meter))
@@ -235,6 +236,19 @@ async def test_a_server_whose_listing_hangs_holds_up_one_turn_and_not_the_next(t
             assert set((await session.state.begin_turn()).failures) == {"hung"}
         assert (await session.search(query="alpha")).loaded
         assert anyio.current_time() - began < 10
+
+
+async def test_a_server_whose_list_takes_too_long_is_searched_instead(liar: Any):
+    slow = liar("list-hangs")
+    configuration = Configuration((ServerEntry("slow", slow.target),), ToolDiscovery(enabled=True))
+    with anyio.fail_after(30):
+        async with open_federation(configuration) as federation:
+            state = Conversation(FederationSource(federation, configuration, deadline=1), configuration.tool_discovery)
+            assert (await state.begin_turn()).failures == {}
+            reply = await state.take(ToolCall("search_tools", {"query": "alpha"}))
+    assert isinstance(reply, Reply)
+    assert reply.loaded[0] == "slow__make_alpha"
+    assert slow.asked("tools/list")
 
 
 @pytest.mark.parametrize(
@@ -408,7 +422,7 @@ async def test_a_server_that_was_not_asked_is_not_said_to_have_lost_a_tool(talk_
         await session.state.begin_turn()
         await session.search(query="alpha")
         step = await session.forward("one__make_alpha")
-        told = session.state.failed(step, UnknownToolError("one__make_alpha", failed=["one"])).text
+        told = session.state.failed(step, UnknownToolError("one__make_alpha", failed={"one": "it died"})).text
         assert "no longer offers" not in told
         assert "failed: one" in told
 

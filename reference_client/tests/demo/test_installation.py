@@ -9,13 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp_ext_tools_search.types import HitMetadata
-from mcp_types import Tool
-from tools_search_client.demo.installation import cache_folder, install_extra_servers
-from tools_search_client.found import (
-    FederatedSearch,
-    FoundTool,
-)
+from tools_search_client.demo.installation import install_extra_servers
 
 Ran = subprocess.CompletedProcess[str]
 
@@ -37,15 +31,8 @@ def finished(command: Sequence[str], code: int = 0, output: str = "", errors: st
     return subprocess.CompletedProcess(command, code, output, errors)
 
 
-def found(name: str) -> FederatedSearch:
-    tool = Tool(name=name, input_schema={"type": "object"})
-    return FederatedSearch((FoundTool(name, "", tool, HitMetadata(), "search"),), ())
-
-
 def test_extra_servers_are_installed_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     def run(command: Sequence[str]) -> Ran:
-        if "venv" in command:
-            Path(command[-1]).mkdir()
         return finished(command, output="v22.1.0" if command[-1] == "--version" else "")
 
     commands = pretend(monkeypatch, run)
@@ -86,13 +73,6 @@ def test_a_machine_without_node_says_so(monkeypatch: pytest.MonkeyPatch, tmp_pat
     notes = install_extra_servers(tmp_path, lambda _: None).notes
     assert "Node.js 18" in notes[1]
     assert "ended with 1" in notes[0]
-
-
-def test_the_cache_is_where_the_user_wants_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert cache_folder() == tmp_path / "mcp-ext-tools-search/demo"
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    assert cache_folder() == Path.home() / ".cache/mcp-ext-tools-search/demo"
 
 
 def test_a_cache_that_cannot_be_written_is_done_without_and_named(tmp_path: Path):

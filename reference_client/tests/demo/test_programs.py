@@ -8,7 +8,7 @@ from pathlib import Path
 import anyio
 import pytest
 from tools_search_client.demo import programs
-from tools_search_client.demo.stage import StepError
+from tools_search_client.demo.programs import StepError
 
 
 @pytest.mark.anyio

@@ -12,11 +12,10 @@ import anyio
 import pytest
 from mcp_ext_tools_search.types import HitMetadata
 from mcp_types import CallToolResult, JSONRPCRequest, JSONRPCResponse, TextContent, Tool
-from tools_search_client.demo.stage import Shown, Stage, StepError, WireMeter
-from tools_search_client.demo.steps import MEASURED, call, compare, fall_back, judge, negotiate, queries, search
-from tools_search_client.demo.workspace import (
-    Workspace,
-)
+from tools_search_client.demo.programs import StepError
+from tools_search_client.demo.stage import Stage, WireMeter
+from tools_search_client.demo.steps import MEASURED, Shown, call, compare, fall_back, judge, negotiate, search
+from tools_search_client.demo.workspace import Workspace
 from tools_search_client.federation.federation import Federation
 from tools_search_client.found import (
     FederatedListing,
@@ -33,9 +32,7 @@ async def call_workbook(stage: Stage) -> Shown:
 
 
 def staged(gateway: object, folder: Path) -> Stage:
-    meter = WireMeter()
-    searches = queries(Workspace(folder))
-    stage = Stage(Workspace(folder), folder / "mcp.json", searches, "", cast("Federation", gateway), meter)
+    stage = Stage(Workspace(folder), {}, (), "", cast("Federation", gateway), WireMeter())
     stage.answers = {
         "create a new branch": FederatedSearch((), ()),
         "create a new Excel workbook": found("excel__create_workbook"),
@@ -82,7 +79,7 @@ def test_the_quoted_quality_of_the_ranking_is_the_measured_one():
 @pytest.mark.anyio
 async def test_a_server_that_does_not_conform_fails_the_step(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     async def judged(_: Sequence[str], __: Callable[[str], None]) -> dict[str, Any]:
-        return {"verdict": {"exitStatus": 1, "text": "NOT CONFORMANT: 1 MUST check failed"}, "cells": []}
+        return {"verdict": {"exitStatus": 1, "sentence": "NOT CONFORMANT: 1 MUST check failed"}, "cells": []}
 
     monkeypatch.setattr("tools_search_client.demo.steps.conformance_report", judged)
     with pytest.raises(StepError, match="NOT CONFORMANT"):
@@ -91,10 +88,9 @@ async def test_a_server_that_does_not_conform_fails_the_step(monkeypatch: pytest
 
 @pytest.mark.anyio
 async def test_a_server_that_does_not_answer_fails_the_fallback(tmp_path: Path):
-    stage = Stage(Workspace(tmp_path), tmp_path / "mcp.json", {}, "", None, None)  # pyright: ignore[reportArgumentType]
-    stage.configuration.write_text(json.dumps({"mcpServers": {"gone": {"command": "/nowhere/program"}}}))
+    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"gone": {"command": "/nowhere/program"}}}))
     with anyio.fail_after(30), pytest.raises(StepError, match="gone"):
-        await fall_back(stage)
+        await fall_back(staged(Gateway(), tmp_path))
 
 
 @pytest.mark.anyio

@@ -9,7 +9,6 @@ import pytest
 from tools_search_client.__main__ import main
 from tools_search_client.demo import workspace
 from tools_search_client.demo.installation import Installation
-from tools_search_client.demo.stage import Shown, Stage, StepError
 from tools_search_client.demo.workspace import (
     Workspace,
     demo_servers,
@@ -17,10 +16,6 @@ from tools_search_client.demo.workspace import (
     missing_packages,
     missing_servers,
 )
-
-
-async def broken(_: Stage) -> Shown:
-    raise StepError("the floor is lava")
 
 
 def test_the_servers_are_those_that_this_machine_can_run(tmp_path: Path):
@@ -36,7 +31,7 @@ def test_the_servers_are_those_that_this_machine_can_run(tmp_path: Path):
 
 
 def test_a_machine_without_git_has_no_repository(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    monkeypatch.setattr(workspace, "git_program", lambda: None)
+    monkeypatch.setenv("PATH", "/nowhere")
     made = make_workspace(tmp_path)
     assert (made.repository.exists(), made.database.exists()) == (False, True)
     assert made.no_git == "git is not on this machine"
@@ -46,7 +41,7 @@ def test_a_git_that_refuses_to_work_costs_its_server_only(monkeypatch: pytest.Mo
     broken = tmp_path / "git"
     broken.write_text("#!/bin/sh\necho 'fatal: no' >&2\nexit 128\n")
     broken.chmod(0o755)
-    monkeypatch.setattr(workspace, "git_program", lambda: str(broken))
+    monkeypatch.setenv("PATH", str(tmp_path))
     (tmp_path / "work").mkdir()
     assert make_workspace(tmp_path / "work").no_git == "git does not work: fatal: no"
 

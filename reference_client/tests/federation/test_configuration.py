@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from mcp_ext_tools_search.ranking import SimpleRanker
 from tools_search_client.errors import ConfigurationError, LocalError
 from tools_search_client.federation.configuration import (
     Configuration,
@@ -14,7 +18,13 @@ from tools_search_client.federation.configuration import (
     load_configuration,
     url_server,
 )
+from tools_search_client.federation.federation import FederationOptions
+from tools_search_client.servers.connection import ConnectionOptions
+from tools_search_client.servers.discovery import DiscoveryOptions
+from tools_search_client.servers.supervision import Backoff
 from tools_search_hosts import HttpTarget, ServerEntry, StdioTarget
+from tools_search_hosts.locations import HOSTS, project_paths
+from tools_search_ranking.semantic import minilm
 
 
 def load(tmp_path: Path, document: object, **environment: str) -> Configuration:
@@ -102,6 +112,51 @@ def test_what_goes_beyond_the_documents_is_read_as_well(tmp_path: Path):
     assert configuration.servers[0].delegate == "turn"
 
 
+OTHER_OPTIONS: dict[str, Any] = {
+    "ranker": "plain", "deadline": 1, "grace": 2, "rest": 3, "longest_rest": 4, "connect_timeout": 5,
+    "request_timeout": 6, "call_timeout": 7, "listing_ttl": 8, "retry_after": 9, "busy_patience": 10,
+    "search_again_after": 11, "era": "legacy", "follow_changes": False,
+}  # fmt: skip
+
+
+def test_every_option_for_servers_that_is_a_plain_value_can_be_stated_in_the_file(tmp_path: Path):
+    stated = FederationOptions.stated_in(load(tmp_path, with_discovery(**OTHER_OPTIONS)).tool_discovery)
+    for options in (stated, stated.connection, stated.connection.discovery):
+        default = type(options)()
+        for each in fields(options):
+            value = getattr(default, each.name)
+            if isinstance(value, bool | int | float | str | Backoff):
+                assert getattr(options, each.name) != value, f"{each.name} cannot be stated"
+    assert isinstance(stated.connection.discovery.ranker, SimpleRanker)
+
+
+def test_without_options_in_the_file_the_defaults_of_the_code_hold(tmp_path: Path):
+    stated = FederationOptions.stated_in(load(tmp_path, {"servers": {"a": {"command": "x"}}}).tool_discovery)
+    default = replace(FederationOptions(), connection=replace(stated.connection, discovery=DiscoveryOptions()))
+    ranker = stated.connection.discovery.ranker
+    default_discovery = replace(default.connection.discovery, ranker=ranker)
+    assert stated == replace(default, connection=replace(ConnectionOptions(), discovery=default_discovery))
+
+
+def test_the_page_on_the_configuration_has_every_member_with_its_default():
+    page = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| (\S+) \|", page.partition("## `tool_discovery`")[2], re.MULTILINE)
+    defaults = {each.name: json.dumps(getattr(ToolDiscovery(), each.name)) for each in fields(ToolDiscovery)}
+    assert dict(rows) == defaults
+
+
+def test_the_page_on_the_configuration_has_every_known_host_and_file_of_a_project():
+    page = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| `([a-z]\S+)` \|", page.partition("## `tool_discovery`")[0], re.MULTILINE) == sorted(HOSTS)
+    assert all(f"`{place.path}`" in page for place in project_paths(Path()))
+
+
+def test_a_ranking_whose_extra_is_missing_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(minilm, "_PACKAGE", "not_installed")
+    with pytest.raises(ConfigurationError, match="semantic"):
+        FederationOptions.stated_in(ToolDiscovery(ranker="semantic"))
+
+
 def test_tool_discovery_is_off_where_nothing_is_said(tmp_path: Path):
     assert not load(tmp_path, {"mcpServers": {"a": {"command": "a"}}}).tool_discovery.enabled
 
@@ -150,7 +205,7 @@ def test_every_problem_of_a_file_is_told_at_once(tmp_path: Path):
     with pytest.raises(ConfigurationError) as error:
         load(tmp_path, document)
     places = ["server 'a': needs `command`", "server 'a': `comand` is unknown", "server 'b': `command`"]
-    places += ["`tool_discovery`: `enabled`", "`tool_sets.some.servers.d`"]
+    places += ["`tool_discovery`: `enabled`", "`tool_discovery`: `max_tools`", "`tool_sets.some.servers.d`"]
     assert [problem[: len(place)] for problem, place in zip(error.value.problems, places, strict=True)] == places
 
 

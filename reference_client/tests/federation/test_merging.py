@@ -29,7 +29,8 @@ def found(*names: str) -> Found:
 
 
 def merged(*answers: tuple[ServerEntry, Found], query: str = "read mail", limit: int = 10) -> list[str]:
-    named = [(server.target, named_among_servers(server.name, own).tools) for server, own in answers]
+    targets = [server.target for server, _ in answers]
+    named = [(targets.index(server.target), named_among_servers(server.name, own).tools) for server, own in answers]
     return [tool.name for tool in merge(query, named, limit=limit, ranker=FieldedRanker())]
 
 

@@ -234,7 +234,7 @@ class Game:
             case 0:
                 return self.state.failed(taken, ServerRefusedError(-32603, MARK))
             case 1:
-                return self.state.failed(taken, UnknownToolError(taken.tool.name, [MARK], []))
+                return self.state.failed(taken, UnknownToolError(taken.tool.name, [MARK]))
             case _:
                 text = TextContent(type="text", text=f"{MARK} result")
                 return CallToolResult(content=[text], is_error=self.random.random() < 0.3)

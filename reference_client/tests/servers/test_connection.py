@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import ssl
 import sys
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,13 @@ from mcp_types import (
     JSONRPCResponse,
     TextContent,
 )
-from tools_search_client.errors import InvalidServerResultError, ServerError, ServerUnavailableError
+from tools_search_client.errors import (
+    Challenge,
+    InvalidServerResultError,
+    ServerError,
+    ServerUnavailableError,
+    UnauthorizedError,
+)
 from tools_search_client.federation.configuration import Configuration
 from tools_search_client.federation.federation import open_federation
 from tools_search_client.servers.connection import ConnectionOptions, open_server
@@ -94,8 +101,10 @@ async def test_what_all_addresses_trust_is_read_once(monkeypatch: pytest.MonkeyP
     assert not read
 
 
-async def test_an_address_that_is_no_server_is_told_with_its_status():
-    answer = b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n"
+@asynccontextmanager
+async def turning_away(*headers: str) -> AsyncGenerator[str]:
+    """Serve HTTP 401 with these headers; yield the address."""
+    answer = "\r\n".join(["HTTP/1.1 401 Unauthorized", *headers, "Content-Length: 0", "", ""]).encode()
 
     async def turn_away(client: SocketStream) -> None:
         async with client:
@@ -105,10 +114,62 @@ async def test_an_address_that_is_no_server_is_told_with_its_status():
     async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener, anyio.create_task_group() as tasks:
         tasks.start_soon(listener.serve, turn_away)
         port = listener.extra(SocketAttribute.local_port)  # noqa: S610 - of anyio, not of Django
-        told = await refused(HttpTarget(f"http://127.0.0.1:{port}/mcp"))
-        assert "does not accept the connection" in told
-        assert told.endswith("it last said: HTTP 401 Unauthorized")
+        yield f"http://127.0.0.1:{port}/mcp"
         tasks.cancel_scope.cancel()
+
+
+async def test_a_server_that_asks_for_authorization_is_told_so_with_what_it_wants():
+    metadata = "https://crm.example/.well-known/oauth-protected-resource"
+    wanted = (
+        'Bearer error="invalid_token", error_description="it \\"expired\\"", scope="tools:read mail", '
+        f'resource_metadata="{metadata}"'
+    )
+    async with turning_away(f"WWW-Authenticate: {wanted}") as address:
+        for transport in ("streamable-http", "sse"):
+            with anyio.fail_after(10), pytest.raises(UnauthorizedError) as error:
+                async with open_server(HttpTarget(address, {}, transport)):
+                    raise NotImplementedError
+            problem = 'invalid_token: it "expired"'
+            assert error.value.challenge == Challenge(401, "Bearer", "tools:read mail", metadata, problem)
+            assert "tools-search-client login" in str(error.value)
+
+
+async def test_an_address_that_is_no_server_is_told_with_its_status():
+    async with turning_away() as address:
+        told = await refused(HttpTarget(address))
+        assert "it answered HTTP 401 and asks for authorization: configure `headers` with what it wants" in told
+
+
+async def test_every_request_is_authorized_as_the_host_says_unless_the_configuration_does():
+    asked: list[str] = []
+    sent: list[str] = []
+    url = ""
+
+    async def note(client: SocketStream) -> None:
+        async with client:
+            lines = (await client.receive()).decode().split("\r\n")
+            sent.extend(line.partition(": ")[2] for line in lines if line.lower().startswith("authorization:"))
+            await client.send(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
+
+    def key_of(url: str) -> httpx2.Auth:
+        asked.append(url)
+        return httpx2.BasicAuth("ann", "key")
+
+    async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener, anyio.create_task_group() as tasks:
+        tasks.start_soon(listener.serve, note)
+        url = f"http://127.0.0.1:{listener.extra(SocketAttribute.local_port)}/mcp"  # noqa: S610 - as above
+        for auth, headers in [
+            (httpx2.BasicAuth("ann", "key"), {}),
+            (key_of, {}),
+            (key_of, {"authorization": "Bearer configured"}),
+        ]:
+            sent.clear()
+            with anyio.fail_after(10), pytest.raises(ServerUnavailableError, match="403 Forbidden"):
+                async with open_server(HttpTarget(url, headers), ConnectionOptions(auth=auth)):
+                    raise NotImplementedError
+            assert set(sent) == {headers.get("authorization", "Basic YW5uOmtleQ==")}
+        tasks.cancel_scope.cancel()
+    assert asked == [url]
 
 
 async def test_a_program_that_does_not_speak_the_protocol_is_unavailable():
@@ -184,10 +245,10 @@ def test_the_cause_is_found_in_whatever_it_is_wrapped(error: Exception, told: st
 
 
 def test_an_address_with_a_key_is_not_repeated_in_the_error():
-    response = httpx2.Response(401, request=httpx2.Request("GET", "https://example.com/sse?key=s3cret"))
+    response = httpx2.Response(404, request=httpx2.Request("GET", "https://example.com/sse?key=s3cret"))
     with pytest.raises(httpx2.HTTPStatusError) as refused:
         response.raise_for_status()
-    assert str(as_server_error(refused.value)) == "cannot be reached: it answered HTTP 401"
+    assert str(as_server_error(refused.value)) == "cannot be reached: it answered HTTP 404"
 
 
 @pytest.fixture
@@ -319,7 +380,7 @@ async def test_a_server_that_sends_too_much_costs_the_others_nothing(hostile: An
     entries = (ServerEntry("fine", liar().target), ServerEntry("flood", await hostile("stdio", behavior)))
     with anyio.fail_after(60):
         async with open_federation(Configuration(entries)) as federation:
-            found = await federation.search("alpha", deadline=None)
+            found = await federation.search("alpha", deadline=math.inf)
             assert [tool.name for tool in found.tools][:1] == ["fine__make_alpha"]
             fine, flood = found.servers
             assert fine.failure is None

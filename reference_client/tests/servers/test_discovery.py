@@ -20,7 +20,6 @@ from tools_search_client.servers.connection import ConnectionOptions, open_serve
 from tools_search_client.servers.discovery import (
     DiscoveryOptions,
     FetchPage,
-    ListingBounds,
     LocalIndex,
     list_everything,
 )
@@ -448,6 +447,20 @@ async def test_a_list_change_drops_what_was_kept(liar: Any, era: str, until: Unt
     assert len(server.asked(method)) == 2
 
 
+async def test_an_answer_to_a_search_from_before_a_change_is_not_kept(liar: Any, until: Until):
+    server = liar("kept-gated")
+    with anyio.fail_after(10):
+        async with open_server(server.target) as tools:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(tools.search, "alpha")
+                await until(lambda: bool(server.asked("tools/search")))
+                tools.forget()
+                await anyio.to_thread.run_sync(server.open_gate)
+            for _ in range(2):
+                await tools.search("alpha")
+    assert len(server.asked("tools/search")) == 2
+
+
 async def test_a_change_makes_a_refused_search_be_tried_again(liar: Any):
     server = liar("refuses:-32601")
     with anyio.fail_after(10):
@@ -471,8 +484,6 @@ async def test_listing_and_ranking_here_orders_as_the_reference_server_does(refe
             searched = await tools.search("delete a customer", limit=4)
             listed = await tools.list()
             assert len(listed) == 12
-    from tools_search_client.servers.discovery import LocalIndex
-
     ranked = LocalIndex(listed, DiscoveryOptions().ranker).search("delete a customer", 4)
     assert [hit.tool.name for hit in ranked] == [hit.tool.name for hit in searched.tools]
 
@@ -486,7 +497,7 @@ async def test_a_server_of_the_sdk_without_the_extension_is_listed(plain_server:
     assert result.structured_content == {"result": 5}
 
 
-BOUNDS = ListingBounds(max_pages=10, max_tools=50)
+MAX_PAGES = 10
 
 
 def page(*names: str, after: str | None = None, description: str = "d", **members: object) -> ListedPage:
@@ -502,7 +513,7 @@ def pages(**by_cursor: ListedPage) -> FetchPage:
 
 
 async def test_all_pages_are_read_and_an_empty_one_is_no_end():
-    listing = await list_everything(pages(first=page("a", after="p2"), p2=page(after="p3"), p3=page("b")), BOUNDS)
+    listing = await list_everything(pages(first=page("a", after="p2"), p2=page(after="p3"), p3=page("b")))
     assert [tool.name for tool in listing.tools] == ["a", "b"]
 
 
@@ -513,20 +524,20 @@ async def test_an_empty_cursor_is_a_cursor():
         fetched.append(cursor)
         return page("a", after="") if cursor is None else page("b")
 
-    listing = await list_everything(fetch, BOUNDS)
+    listing = await list_everything(fetch)
     assert (fetched, len(listing.tools)) == ([None, ""], 2)
 
 
 async def test_the_first_definition_of_a_name_counts():
     listing = await list_everything(
-        pages(first=page("a", description="first", after="p2"), p2=page("a", description="second")), BOUNDS
+        pages(first=page("a", description="first", after="p2"), p2=page("a", description="second"))
     )
     assert [tool.description for tool in listing.tools] == ["first"]
 
 
 async def test_a_cursor_that_comes_back_is_a_lie():
     with pytest.raises(InvalidServerResultError, match="circle"):
-        await list_everything(pages(first=page("a", after="p2"), p2=page("b", after="p2")), BOUNDS)
+        await list_everything(pages(first=page("a", after="p2"), p2=page("b", after="p2")))
 
 
 @pytest.mark.parametrize("per_page", [0, 6])
@@ -539,33 +550,33 @@ async def test_a_listing_without_end_is_cut_off(per_page: int):
         return page(*(f"t{count}-{n}" for n in range(per_page)), after=f"p{count}")
 
     with pytest.raises(InvalidServerResultError, match="no end"):
-        await list_everything(fetch, BOUNDS)
-    assert count <= BOUNDS.max_pages
+        await list_everything(fetch, max_pages=MAX_PAGES, max_tools=50)
+    assert count <= MAX_PAGES
 
 
 async def test_the_shortest_lifetime_and_the_strictest_scope_count():
     first = page("a", after="p2", ttlMs=5000, cacheScope="public")
-    listing = await list_everything(pages(first=first, p2=page("b", ttlMs=2000, cacheScope="private")), BOUNDS)
+    listing = await list_everything(pages(first=first, p2=page("b", ttlMs=2000, cacheScope="private")))
     assert (listing.ttl_seconds, listing.scope) == (2.0, "private")
 
 
 async def test_a_listing_that_says_nothing_of_its_lifetime_is_told_apart_from_one_that_says_none():
-    silent = await list_everything(pages(first=page("a")), BOUNDS)
-    stale = await list_everything(pages(first=page("a", ttlMs=0)), BOUNDS)
+    silent = await list_everything(pages(first=page("a")))
+    stale = await list_everything(pages(first=page("a", ttlMs=0)))
     assert (silent.ttl_seconds, stale.ttl_seconds) == (None, 0.0)
 
 
 async def test_a_tool_that_is_named_exactly_is_found_first():
-    tools = (await list_everything(pages(first=page("send", "send_mail", "mail_send_send")), BOUNDS)).tools
+    tools = (await list_everything(pages(first=page("send", "send_mail", "mail_send_send")))).tools
     assert LocalIndex(tools, FieldedRanker()).search("send", 2)[0].tool.name == "send"
 
 
 async def test_nothing_is_found_where_nothing_fits():
-    tools = (await list_everything(pages(first=page("send")), BOUNDS)).tools
+    tools = (await list_everything(pages(first=page("send")))).tools
     assert LocalIndex(tools, FieldedRanker()).search("xylophone", 5) == ()
 
 
 async def test_what_is_left_out_of_any_page_is_counted():
     first, second = page("a", after="p2").result, page("b").result
-    listing = await list_everything(pages(first=ListedPage(first, 2), p2=ListedPage(second, 1)), BOUNDS)
+    listing = await list_everything(pages(first=ListedPage(first, 2), p2=ListedPage(second, 1)))
     assert (len(listing.tools), listing.left_out) == (2, 3)

@@ -1,18 +1,27 @@
-"""A conversation in the terminal: lines for the model, and commands that begin with a slash for the program."""
+"""A conversation in the terminal: one question, or lines for the model and commands for the program until `/quit`."""
 
 from __future__ import annotations
 
-from typing import Final
+import signal
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any, Final
 
-from tools_search_client.chat.keyboard import AnswerInterruptedError, Interrupts, Keyboard
-from tools_search_client.chat.loop import Chat
+from tools_search_client.chat.endpoint import Endpoint
+from tools_search_client.chat.keyboard import Keyboard
+from tools_search_client.chat.loop import Chat, ChatOptions
+from tools_search_client.chat.models import open_model
 from tools_search_client.chat.terminal import Terminal, savings_line
+from tools_search_client.cli.running import InterruptionError, run_until_signal
 from tools_search_client.cli.show import print_servers
+from tools_search_client.cli.targets import Target
 from tools_search_client.errors import ToolsSearchClientError
+from tools_search_client.federation.federation import open_federation
 from tools_search_client.text import shorten
 
 _LEAVE: Final = ("/quit", "/exit")
-SLASH_COMMANDS: Final = ("/tools", "/servers", "/stats", "/undo", "/reset", "/help", "/retry", *_LEAVE)
+_SLASH_COMMANDS: Final = ("/tools", "/servers", "/stats", "/undo", "/reset", "/help", "/retry", *_LEAVE)
 
 _HELP: Final = """\
 /tools    the tools that the model has, and where it finds others
@@ -28,48 +37,115 @@ _DESCRIPTION_CHARS: Final = 100
 _INTERRUPTS_TO_LEAVE: Final = 2
 
 
-async def converse(chat: Chat, keyboard: Keyboard, terminal: Terminal, interrupts: Interrupts) -> None:
-    """Talk until the user leaves; a failure is shown, and the conversation goes on."""
-    while (line := await _next_line(keyboard, terminal, interrupts)) is not None and line not in _LEAVE:
-        was_interrupted = False
-        with interrupts.cancellable() as scope:
+@asynccontextmanager
+async def _open_chat(
+    target: Target, endpoint: Endpoint, options: ChatOptions, terminal: Terminal
+) -> AsyncGenerator[Chat]:
+    async with (
+        open_model(endpoint) as model,
+        open_federation(target.configuration, target.options) as servers,
+    ):
+        yield Chat(target.configuration, servers, target.timeout, model, terminal, options)
+
+
+def list_models(endpoint: Endpoint) -> list[str]:
+    """Return the names of the models that can be had there.
+
+    Raises:
+        ToolsSearchClientError: There is no list.
+        InterruptionError: A signal came first.
+    """
+
+    async def run() -> list[str]:
+        async with open_model(endpoint) as model:
+            return await model.siblings()
+
+    return run_until_signal(run)
+
+
+def answer_once(
+    target: Target, endpoint: Endpoint, options: ChatOptions, text: str, *, may_ask: bool, prints: bool
+) -> tuple[str, dict[str, Any]]:
+    """Return the answer to one text, which is also printed if `prints`, and the statistics.
+
+    Raises:
+        ToolsSearchClientError: There is no answer.
+        InterruptionError: A signal came first.
+    """
+    keyboard = Keyboard() if may_ask else None
+    terminal = Terminal(keyboard, holds_text=not prints or not sys.stdout.isatty(), prints_answer=prints)
+
+    async def run() -> tuple[str, dict[str, Any]]:
+        async with _open_chat(target, endpoint, options, terminal) as chat:
             try:
-                if line.startswith("/"):
-                    await _perform(line.split()[0], chat, terminal)
-                else:
-                    await chat.turn(line)
-            except AnswerInterruptedError:
-                was_interrupted = True
-            except ToolsSearchClientError as error:
-                terminal.notice(f"Error: {error}")
-                if chat.is_pending:
-                    terminal.notice("/retry asks again, another text takes the place of this one, /reset starts over")
-        if was_interrupted or scope.cancelled_caught:
-            terminal.notice("stopped; the conversation goes on")
+                if keyboard is None:
+                    return await chat.turn(text), chat.conversation.statistics.to_json()
+                with keyboard.interruptible():
+                    return await chat.turn(text), chat.conversation.statistics.to_json()
+                raise InterruptionError(signal.SIGINT)  # Ctrl-C at a question
+            finally:
+                terminal.note(savings_line(chat.conversation.statistics))
+
+    return run_until_signal(run)
 
 
-async def _next_line(keyboard: Keyboard, terminal: Terminal, interrupts: Interrupts) -> str | None:
+def talk(target: Target, endpoint: Endpoint, options: ChatOptions) -> None:
+    """Hold a conversation in the terminal until the user leaves.
+
+    Raises:
+        ToolsSearchClientError: It cannot begin.
+        InterruptionError: A signal ended it; Ctrl-C does so only before it begins.
+    """
+    keyboard = Keyboard(_SLASH_COMMANDS)
+    terminal = Terminal(keyboard)
+
+    async def run() -> None:
+        async with _open_chat(target, endpoint, options, terminal) as chat:
+            with keyboard.interruptible() as scope:
+                await chat.begin()
+            if scope.cancel_called:
+                raise InterruptionError(signal.SIGINT)
+            number = len(chat.conversation.definitions)
+            terminal.note(f"{endpoint.model} has {number} tool{'s' * (number != 1)} to begin with; /help helps")
+            while (line := await _next_line(keyboard, terminal)) is not None and line not in _LEAVE:
+                with keyboard.interruptible() as scope:
+                    try:
+                        if line.startswith("/"):
+                            await _perform(line.split()[0], chat, terminal)
+                        else:
+                            await chat.turn(line)
+                    except ToolsSearchClientError as error:
+                        terminal.notice(f"Error: {error}")
+                        if chat.is_pending:
+                            terminal.notice(
+                                "/retry asks again, another text takes the place of this one, /reset starts over"
+                            )
+                if scope.cancelled_caught:
+                    terminal.notice("stopped; the conversation goes on")
+            terminal.note(savings_line(chat.conversation.statistics))
+
+    run_until_signal(run, on_interrupt=keyboard.interrupt)
+
+
+async def _next_line(keyboard: Keyboard, terminal: Terminal) -> str | None:
     """Return the next line that is not blank, or `None` when the user leaves: by Ctrl-D, or by Ctrl-C twice."""
     presses = 0
     while presses < _INTERRUPTS_TO_LEAVE:
-        line: str | None = ""
-        with interrupts.cancellable() as scope:
-            try:
-                line = await keyboard.line()
-            except AnswerInterruptedError:
-                scope.cancel()
-        if line is None or line.strip():
-            return line and line.strip()
-        if scope.cancel_called:
-            presses += 1
-            terminal.notice("Ctrl-C again, or Ctrl-D, leaves" if presses < _INTERRUPTS_TO_LEAVE else "left")
+        with keyboard.interruptible():
+            line = await keyboard.line()
+            if line is None or line.strip():
+                return line and line.strip()
+            continue
+        presses += 1
+        terminal.notice("Ctrl-C again, or Ctrl-D, leaves" if presses < _INTERRUPTS_TO_LEAVE else "left")
     return None
 
 
 async def _perform(command: str, chat: Chat, terminal: Terminal) -> None:
     match command:
         case "/tools":
-            await _show_tools(chat, terminal)
+            await chat.begin()
+            _print_tools(chat, terminal)
         case "/servers":
             with terminal.waiting("asking the servers"):
                 described = await chat.servers.describe()
@@ -92,8 +168,7 @@ async def _perform(command: str, chat: Chat, terminal: Terminal) -> None:
             terminal.notice(f"{command} is unknown; see /help. A text for the model must not begin with /")
 
 
-async def _show_tools(chat: Chat, terminal: Terminal) -> None:
-    await chat.begin()
+def _print_tools(chat: Chat, terminal: Terminal) -> None:
     for definition in chat.conversation.definitions:
         terminal.note(f"{definition.name}: {shorten(definition.description or '-', _DESCRIPTION_CHARS)}")
     if chat.conversation.manifest:

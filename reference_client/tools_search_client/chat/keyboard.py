@@ -20,10 +20,6 @@ from prompt_toolkit.shortcuts import CompleteStyle
 _PROMPT: Final = FormattedText([("bold", "> ")])
 
 
-class AnswerInterruptedError(Exception):
-    """The user pressed Ctrl-C while a line or an answer was read."""
-
-
 def can_be_asked() -> bool:
     """Return whether there is somebody who types, and reads questions."""
     return bool(sys.stdin) and sys.stdin.isatty() and bool(sys.stderr) and sys.stderr.isatty()
@@ -32,12 +28,15 @@ def can_be_asked() -> bool:
 class Keyboard:
     """The terminal that standard input is; questions are shown on standard error.
 
+    Ctrl-C cancels the block that `interruptible` guards, in the middle of an answer as well as at a question.
+
     Args:
         words: Words that a line may begin with, completed by the tabulator key.
     """
 
     def __init__(self, words: Sequence[str] = ()) -> None:
         self._input = create_input()
+        self._scope: anyio.CancelScope | None = None
         output = create_output(stdout=sys.stderr)
         shared: dict[str, Any] = {"input": self._input, "output": output, "reserve_space_for_menu": 0}
         self._lines = PromptSession[str](
@@ -51,8 +50,7 @@ class Keyboard:
     async def line(self) -> str | None:
         """Return the next line of the user, or `None` when there will be no more.
 
-        Raises:
-            AnswerInterruptedError: Ctrl-C on an empty line; a line that was begun is silently thrown away instead.
+        Ctrl-C throws a line away that was begun, and on an empty line interrupts.
         """
         while True:
             try:
@@ -62,14 +60,10 @@ class Keyboard:
                 return None
             except KeyboardInterrupt:
                 if not self._lines.default_buffer.text:
-                    raise AnswerInterruptedError from None
+                    await self._interrupted()
 
     async def answer(self, question: str) -> str:
-        """Return the user's answer, in lower case; Ctrl-D is an empty answer.
-
-        Raises:
-            AnswerInterruptedError: Ctrl-C.
-        """
+        """Return the user's answer, in lower case; Ctrl-D is an empty answer, and Ctrl-C interrupts."""
         # Nothing that was typed before the question appeared may answer it.
         clear_typeahead(self._input)
         termios.tcflush(sys.stdin, termios.TCIFLUSH)
@@ -78,26 +72,23 @@ class Keyboard:
         except EOFError:
             return ""
         except KeyboardInterrupt:
-            raise AnswerInterruptedError from None
+            await self._interrupted()
+            return ""
 
+    @contextmanager
+    def interruptible(self) -> Generator[anyio.CancelScope]:
+        """Let Ctrl-C cancel the block; its scope reports that afterwards."""
+        with anyio.CancelScope() as self._scope:
+            try:
+                yield self._scope
+            finally:
+                self._scope = None
 
-class Interrupts:
-    """The work that Ctrl-C cancels, while there is a conversation."""
-
-    def __init__(self) -> None:
-        self._scope: anyio.CancelScope | None = None
-
-    def stop(self) -> None:
-        """Cancel the work under way, if there is any."""
+    def interrupt(self) -> None:
+        """Cancel the block that is guarded, if there is any."""
         if self._scope is not None:
             self._scope.cancel()
 
-    @contextmanager
-    def cancellable(self) -> Generator[anyio.CancelScope]:
-        """Let `stop` cancel the block; its scope reports that afterwards."""
-        with anyio.CancelScope() as scope:
-            self._scope = scope
-            try:
-                yield scope
-            finally:
-                self._scope = None
+    async def _interrupted(self) -> None:
+        self.interrupt()
+        await anyio.lowlevel.checkpoint()

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any, Final
 
 import anyio
-from mcp_types import CallToolResult, Tool
 
+from tools_search_client.chat.endpoint import ShownBy
 from tools_search_client.chat.failures import ModelError
-from tools_search_client.chat.keyboard import AnswerInterruptedError
 from tools_search_client.chat.models import Model
-from tools_search_client.chat.terminal import Consent, Terminal
+from tools_search_client.chat.terminal import Terminal
 from tools_search_client.conversation.conversation import Conversation
 from tools_search_client.conversation.messages import Forward, Reply, ToolCall
+from tools_search_client.conversation.sources import FederationSource
 from tools_search_client.errors import ToolsSearchClientError
+from tools_search_client.federation.configuration import Configuration
 from tools_search_client.federation.federation import Federation
-from tools_search_client.found import FoundTool
-from tools_search_client.providers import Adapter, ModelMessage, Outcome
+from tools_search_client.providers import Adapter, Outcome
 from tools_search_client.providers.results import bounded
 
 _INTERRUPTED: Final = "[The user interrupted this answer.]"
@@ -35,42 +35,20 @@ class TooManyRequestsError(ToolsSearchClientError):
 
 
 @dataclass(frozen=True, slots=True)
-class TurnLimits:
-    """Bounds on one turn."""
+class ChatOptions:
+    """The user's choices for a conversation."""
 
-    requests: int = 30
-    """Requests to the model."""
-    result_chars: int = 50_000
+    system: str
+    """The system prompt."""
+    shown_by: ShownBy
+    toolset: str | None
+    """The name of the choice among all tools that holds for the whole conversation."""
+    calls_everything: bool
+    """Whether nobody is ever asked before a call."""
+    max_requests: int
+    """Requests to the model per turn."""
+    max_result_chars: int
     """Characters of text of one tool's result."""
-
-
-class Permissions:
-    """The tools that are called without asking: the operator or the user allows them, a server never does.
-
-    Args:
-        allowed: Returns whether the operator allows a tool.
-        everything: Whether nobody is ever asked.
-    """
-
-    def __init__(self, allowed: Callable[[FoundTool], bool], *, everything: bool = False) -> None:
-        self._allowed = allowed
-        self._everything = everything
-        self._always: dict[str, tuple[Any, ...]] = {}
-
-    async def allow(self, forward: Forward, ask: Callable[[Forward], Awaitable[Consent]]) -> bool:
-        """Return whether a call may be made; `ask` is called where that is not known."""
-        name = forward.tool.name
-        if self._everything or self._allowed(forward.tool) or self._always.get(name) == _shown(forward.tool.tool):
-            return True
-        consent = await ask(forward)
-        if consent == "always":
-            self._always[name] = _shown(forward.tool.tool)
-        return consent != "no"
-
-
-def _shown(tool: Tool) -> tuple[Any, ...]:
-    """Return the parts of a tool that a user agrees to: with another description or schema it is another tool."""
-    return (tool.description, tool.input_schema, tool.annotations)
 
 
 class Chat:
@@ -80,7 +58,7 @@ class Chat:
 
         idle     `turn`                           running
         running  the model calls nothing more     idle
-        running  cancelled, or interrupted        idle: open calls are answered as cancelled, and the model's last word
+        running  cancelled                        idle: open calls are answered as cancelled, and the model's last word
                                                   is that it was interrupted, so that the next turn can follow
         running  the provider failed              pending
         pending  `resume`                         running, with the same request
@@ -88,47 +66,39 @@ class Chat:
                                                   it, and dropped if the model never knew of it
 
     Args:
-        conversation: The tools that the model is offered.
-        servers: The servers that carry out its calls.
+        configuration: Has the choices about tools on demand, and the tools that the operator allows to be called.
+        servers: The servers that carry out the model's calls.
+        timeout: Seconds to wait for the slowest server.
         model: The model.
-        new_adapter: Returns the model's adapter for the conversation, with nothing said yet.
         terminal: Where everything is shown, and the user is asked.
-        permissions: The tools that are called without asking.
-        limits: Bounds on one turn.
-        toolset: The name of the choice among all tools that holds for the whole conversation.
+        options: The user's choices.
     """
 
     def __init__(
         self,
-        conversation: Conversation,
+        configuration: Configuration,
         servers: Federation,
+        timeout: float,
         model: Model,
-        new_adapter: Callable[[], Adapter],
         terminal: Terminal,
-        *,
-        permissions: Permissions,
-        limits: TurnLimits,
-        toolset: str | None = None,
+        options: ChatOptions,
     ) -> None:
-        self.conversation: Final = conversation
+        source = FederationSource(servers, configuration, deadline=timeout)
+        self.conversation: Final = Conversation(source, configuration.tool_discovery, tool_sets=configuration.tool_sets)
         self.servers: Final = servers
+        self._configuration = configuration
         self._model = model
-        self._new_adapter = new_adapter
         self._terminal = terminal
-        self._permissions = permissions
-        self._limits = limits
-        self._toolset = toolset
-        self._adapter = new_adapter()
+        self._options = options
+        self._adapter = self._new_adapter()
+        self._agreed: dict[str, tuple[Any, ...]] = {}
+        """Tools that the user always allows, each with the parts that the user has seen."""
         self._heard: list[str] = []
         """Pieces of an answer that is not complete."""
         self._is_answered = False
-        self._is_pending = False
-        self._reported: set[str] = set()
-
-    @property
-    def is_pending(self) -> bool:
+        self.is_pending = False
         """Whether the last turn failed and can be resumed."""
-        return self._is_pending
+        self._reported: set[str] = set()
 
     async def begin(self, text: str | None = None) -> None:
         """Take note of the tools that the servers offer now, and show the servers' faults, each once.
@@ -137,7 +107,7 @@ class Chat:
             LocalError: There is no such toolset.
         """
         with self._terminal.waiting("asking the servers"):
-            started = await self.conversation.begin_turn(text, toolset=self._toolset)
+            started = await self.conversation.begin_turn(text, toolset=self._options.toolset)
         failed = [f"{server or 'the server'} failed: {reason}" for server, reason in started.failures.items()]
         troubles = [*failed, *started.problems]
         for trouble in troubles:
@@ -158,13 +128,12 @@ class Chat:
             InvalidAnswerError: The answer is not in the provider's format; `resume` asks again.
             TooManyRequestsError: The model was stopped.
             LocalError: The text is empty.
-            AnswerInterruptedError: The user interrupted it.
         """
-        if self._is_pending and self._is_answered:
+        if self.is_pending and self._is_answered:
             self._close(_FAILED)
-        elif self._is_pending:
+        elif self.is_pending:
             self._adapter.drop_turn()
-        self._is_pending = False
+        self.is_pending = False
         await self.begin(text)
         self._adapter.say(text)
         self._is_answered = False
@@ -172,10 +141,10 @@ class Chat:
 
     async def resume(self) -> str:
         """Continue a turn that failed; see `turn`."""
-        self._is_pending = False
+        self.is_pending = False
         try:
             return await self._run()
-        except (anyio.get_cancelled_exc_class(), AnswerInterruptedError):
+        except anyio.get_cancelled_exc_class():
             self._close(_INTERRUPTED)
             raise
         except TooManyRequestsError as error:
@@ -183,23 +152,28 @@ class Chat:
             raise
         except ToolsSearchClientError:
             self._adapter.cancel()
-            self._is_pending = True
+            self.is_pending = True
             raise
 
     def undo(self) -> None:
         """Forget the last turn as if it had never been."""
         self._adapter.drop_turn()
-        self._is_pending = False
+        self.is_pending = False
 
     def reset(self) -> None:
         """Begin another conversation with the same servers."""
         self.conversation.start_over()
         self._adapter = self._new_adapter()
-        self._is_pending = False
+        self.is_pending = False
 
     async def _run(self) -> str:
-        for _ in range(self._limits.requests):
-            message = await self._next_message()
+        for _ in range(self._options.max_requests):
+            answer = await self._ask_model(self._adapter.request())
+            message = self._adapter.read(answer)
+            self._heard.clear()
+            self._is_answered = True
+            read, written = self._model.usage(answer)
+            self.conversation.statistics.add_usage(prompt_tokens=read, completion_tokens=written)
             self._terminal.end_of_text(is_answer=not message.calls)
             if message.stop_reason not in _USUAL_STOPS:
                 self._terminal.notice(f"the model stopped: {message.stop_reason}")
@@ -209,25 +183,21 @@ class Chat:
                 return message.text
             for call in message.calls:
                 self._adapter.answer(call, await self._outcome(call))
-        raise TooManyRequestsError(f"The answer was stopped after {self._limits.requests} requests to the model.")
-
-    async def _next_message(self) -> ModelMessage:
-        answer = await self._ask_model(self._adapter.request())
-        message = self._adapter.read(answer)
-        self._heard.clear()
-        self._is_answered = True
-        read, written = self._model.usage(answer)
-        self.conversation.statistics.add_usage(prompt_tokens=read, completion_tokens=written)
-        return message
+        raise TooManyRequestsError(f"The answer was stopped after {self._options.max_requests} requests to the model.")
 
     async def _ask_model(self, request: dict[str, Any]) -> Mapping[str, Any]:
         """Return the answer to a request, which is sent again where the provider is busy and nothing was heard yet."""
+
+        def hear(piece: str) -> None:
+            self._heard.append(piece)
+            self._terminal.text(piece)
+
         self._heard.clear()
         attempt = 0
         while True:
             try:
                 with self._terminal.waiting("waiting for the model"):
-                    return await self._model.answer(request, self._hear)
+                    return await self._model.answer(request, hear)
             except ModelError as error:
                 wait = 2.0**attempt if error.retry_after is None else error.retry_after
                 if attempt == _MAX_RETRIES or self._heard or not error.is_passing or wait > _MAX_WAIT:
@@ -236,10 +206,6 @@ class Chat:
             await anyio.sleep(wait)
             attempt += 1
 
-    def _hear(self, piece: str) -> None:
-        self._heard.append(piece)
-        self._terminal.text(piece)
-
     async def _outcome(self, call: ToolCall) -> Outcome:
         with self._terminal.waiting(call.name):
             step = await self.conversation.take(call)
@@ -247,19 +213,35 @@ class Chat:
             self._terminal.replied(step, is_search=call.name == self.conversation.search_name)
             return step
         self._terminal.calling(step)
-        is_allowed = await self._permissions.allow(step, self._terminal.consent)
+        is_allowed = await self._is_allowed(step)
         began = monotonic()
-        outcome = await self._called(step) if is_allowed else self.conversation.refused(step)
+        try:
+            if is_allowed:
+                with self._terminal.waiting(f"calling {step.tool.name}"):
+                    result = await self.servers.call(step.tool.name, dict(step.call.arguments))
+                outcome = bounded(result, self._options.max_result_chars)
+            else:
+                outcome = self.conversation.refused(step)
+        except ToolsSearchClientError as error:
+            outcome = self.conversation.failed(step, error)
         self._terminal.called(step, outcome, monotonic() - began)
         return outcome
 
-    async def _called(self, step: Forward) -> CallToolResult | Reply:
-        try:
-            with self._terminal.waiting(f"calling {step.tool.name}"):
-                result = await self.servers.call(step.tool.name, dict(step.call.arguments))
-        except ToolsSearchClientError as error:
-            return self.conversation.failed(step, error)
-        return bounded(result, self._limits.result_chars)
+    async def _is_allowed(self, step: Forward) -> bool:
+        """Return whether a call may be made: the operator or the user allows that, what a server says never does."""
+        name, tool = step.tool.name, step.tool.tool
+        # The user agreed to these parts: with another description or schema it is another tool.
+        shown = (tool.description, tool.input_schema, tool.annotations)
+        if self._options.calls_everything or self._configuration.allows(step.tool) or self._agreed.get(name) == shown:
+            return True
+        consent = await self._terminal.consent(step)
+        if consent == "always":
+            self._agreed[name] = shown
+        return consent != "no"
+
+    def _new_adapter(self) -> Adapter:
+        options = self._options
+        return self._model.new_adapter(self.conversation, system=options.system, shown_by=options.shown_by)
 
     def _close(self, reason: str) -> None:
         """End a turn so that any provider accepts the next one: all calls answered, and the last word the model's."""

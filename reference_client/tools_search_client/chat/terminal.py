@@ -21,22 +21,14 @@ from rich.text import Text
 
 from tools_search_client.chat.keyboard import Keyboard
 from tools_search_client.cli.output import HOW_TO_ALLOW
-from tools_search_client.conversation.conversation import Statistics
 from tools_search_client.conversation.messages import Forward, Reply, ToolCall
+from tools_search_client.conversation.state import Statistics
 from tools_search_client.providers.results import text_length
 from tools_search_client.text import one_line, printable, shorten
 
 Consent: TypeAlias = Literal["yes", "no", "always"]
 
-_CONSENTS: Final[dict[str, Consent]] = {
-    "y": "yes",
-    "yes": "yes",
-    "n": "no",
-    "no": "no",
-    "": "no",
-    "a": "always",
-    "always": "always",
-}
+_CONSENTS: Final[dict[str, Consent]] = {"y": "yes", "n": "no", "": "no", "a": "always"}
 _QUESTION: Final = "Call it? [y]es, [N]o, [a]lways this tool: "
 _LINE_CHARS: Final = 300
 """More than any terminal is wide."""
@@ -138,11 +130,7 @@ class Terminal:
         self._line(text, style="dim")
 
     async def consent(self, forward: Forward, /) -> Consent:
-        """Ask whether a tool is to be called.
-
-        Raises:
-            AnswerInterruptedError: The user wants the whole answer to end.
-        """
+        """Ask whether a tool is to be called."""
         if self._keyboard is None:
             self.notice(f"{forward.tool.name} was not called, because nobody can be asked here: {HOW_TO_ALLOW}")
             return "no"
@@ -157,8 +145,8 @@ class Terminal:
             self._line(arguments[:_ARGUMENT_CHARS] + (f" … and {left:,} more characters" if left > 0 else ""))
         while True:
             answer = await self._keyboard.answer(_QUESTION)
-            if answer in _CONSENTS:
-                return _CONSENTS[answer]
+            if answer in (*_CONSENTS, *_CONSENTS.values()):
+                return _CONSENTS[answer[:1]]
 
     def _line(self, text: str, *, style: str = "", is_cut: bool = False) -> None:
         self._stop_waiting()

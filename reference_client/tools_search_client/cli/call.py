@@ -1,14 +1,15 @@
-"""The command `call`: one tool, by name, after asking."""
+"""The commands `describe` and `call`: one tool, by name, and after asking."""
 
 from __future__ import annotations
 
 import json
 import sys
-from typing import Any, cast
+from typing import Any
 
 import click
 from mcp_types import CallToolResult, TextContent
 
+from tools_search_client.cli.arguments import fitting, parameters, read_arguments
 from tools_search_client.cli.output import (
     EXIT_FAILED,
     EXIT_OK,
@@ -17,14 +18,15 @@ from tools_search_client.cli.output import (
     epilog,
     print_json,
     print_note,
-    print_text,
+    print_table,
+    tool_json,
 )
 from tools_search_client.cli.running import interruptible_question, run_until_signal
-from tools_search_client.cli.targets import Target, call_timeout_option, server_options
+from tools_search_client.cli.targets import Target, call_timeout_option, server_options, tool_argument, toolset_option
 from tools_search_client.errors import LocalError
 from tools_search_client.federation.federation import open_federation
 from tools_search_client.found import FoundTool
-from tools_search_client.text import one_line, shorten
+from tools_search_client.text import one_line, printable, shorten
 
 
 class NoConsentError(LocalError):
@@ -32,61 +34,86 @@ class NoConsentError(LocalError):
 
 
 @click.command(
+    epilog=epilog("describe git__git_log --config mcp.json"),
+    short_help="Show the parameters of one tool.",
+)
+@tool_argument
+@toolset_option
+@server_options()
+@as_json_option
+def describe(name: str, target: Target, *, as_json: bool) -> None:
+    """Show what the tool NAME is for, and its parameters: type, whether it is required, default.
+
+    NAME is a name that `search` or `tools` shows; `server:tool`, or the tool's own name where only one server has it,
+    will do. --json prints the whole definition.
+    """
+    tool = target.ask(lambda servers: target.resolve(servers, name))
+    if as_json:
+        print_json(tool_json(tool))
+        return
+    click.echo(one_line(tool.name))
+    click.echo(printable(tool.tool.description or tool.tool.title or "says nothing of itself").strip())
+    rows = parameters(tool)
+    click.echo("")
+    if rows:
+        print_table(("parameter", "type", "need"), [row[:3] for row in rows], [row[3] for row in rows])
+    else:
+        click.echo("It takes no arguments.")
+
+
+@click.command(
     epilog=epilog(
-        'call git__git_log \'{"repo_path": "."}\' --config mcp.json',
-        "call get_current_time - --yes --url http://127.0.0.1:8000/mcp < arguments.json",
+        "call git__git_log repo_path=. max_count=3 --config mcp.json",
+        "call git__git_add repo_path=. files:='[\"a.txt\"]' --config mcp.json",
+        "call get_current_time @arguments.json --yes --url http://127.0.0.1:8000/mcp",
     ),
     short_help="Call one tool by its name.",
 )
-@click.argument("name")
-@click.argument("arguments", metavar="[JSON_ARGS]", default="{}")
+@tool_argument
+@click.argument("arguments", metavar="[ARGUMENT]…", nargs=-1)
 @click.option("--yes", is_flag=True, help="Call the tool without asking.")
 @call_timeout_option
-@server_options
+@toolset_option
+@server_options()
 @as_json_option
-def call(name: str, arguments: str, target: Target, *, yes: bool, call_timeout: float, as_json: bool) -> int:
-    """Call the tool NAME with JSON_ARGS, a JSON object; `-` reads it from standard input.
+def call(name: str, arguments: tuple[str, ...], target: Target, *, yes: bool, as_json: bool) -> int:
+    """Call the tool NAME.
 
-    NAME is a name that `search` or `tools` shows; the tool's own name is enough where only one server has it. You are
-    asked before the call, unless you give --yes or the configuration allows the tool (`alwaysAllow` of its server, a
-    list of names). Without a terminal nobody can be asked: `call` then does nothing and ends with exit code 2.
+    Each ARGUMENT is `name=value`, `name:=JSON`, a JSON object with several, `@FILE` with such an object, or `-` for one
+    on standard input. A value is text, unless the tool takes none there. Arguments are checked against the tool's
+    schema before anything is sent; `describe NAME` shows what it takes.
+
+    NAME is a name that `search` or `tools` shows; `server:tool`, or the tool's own name where only one server has it,
+    will do. You are asked before the call, unless you give --yes or the configuration allows the tool (`alwaysAllow` of
+    its server, a list of names). Without a terminal nobody can be asked: `call` then does nothing and ends with exit
+    code 2.
     """
-    parsed = _parsed(_standard_input() if arguments == "-" else arguments)
-    may_ask = arguments != "-" and bool(sys.stdin) and sys.stdin.isatty()
-    target = target.with_call_timeout(call_timeout)
+    typed = read_arguments(arguments)
+    may_ask = "-" not in arguments and bool(sys.stdin) and sys.stdin.isatty()
 
     async def run() -> tuple[FoundTool, CallToolResult]:
         async with open_federation(target.configuration, target.options) as servers:
-            tool = await servers.resolve(name, deadline=target.timeout)
+            tool = await target.resolve(servers, name)
+            fit = fitting(typed, tool)
             if not yes and not target.configuration.allows(tool):
-                _ask(tool, parsed, may_ask=may_ask)
-            return tool, await servers.call(tool.name, parsed)
+                _ask(tool, fit, may_ask=may_ask)
+            return tool, await servers.call(tool.name, fit)
 
     tool, result = run_until_signal(run)
     if as_json:
         shown = result.model_dump(by_alias=True, mode="json", exclude_none=True)
         print_json({"name": tool.name, "server": tool.server, "result": shown})
-    else:
-        _print_result(result)
+        return EXIT_FAILED if result.is_error else EXIT_OK
+    if result.is_error:
+        print_note("The tool reports an error:")
+    for block in result.content:
+        if isinstance(block, TextContent):
+            click.echo(printable(block.text))
+        else:
+            print_json(block.model_dump(by_alias=True, mode="json", exclude_none=True))
+    if not result.content and result.structured_content is not None:
+        print_json(result.structured_content)
     return EXIT_FAILED if result.is_error else EXIT_OK
-
-
-def _standard_input() -> str:
-    if not sys.stdin:
-        raise click.UsageError("JSON_ARGS cannot be read from standard input, which is closed")
-    return sys.stdin.read()
-
-
-def _parsed(text: str) -> dict[str, Any]:
-    try:
-        parsed = json.loads(text)
-    except ValueError as error:
-        raise click.UsageError(
-            f'JSON_ARGS is not JSON ({error}): write for instance \'{{"path": "a.txt"}}\''
-        ) from error
-    if not isinstance(parsed, dict):
-        raise click.UsageError('JSON_ARGS must be a JSON object, such as \'{"path": "a.txt"}\'')
-    return cast("dict[str, Any]", parsed)
 
 
 def _ask(tool: FoundTool, arguments: dict[str, Any], *, may_ask: bool) -> None:
@@ -98,15 +125,3 @@ def _ask(tool: FoundTool, arguments: dict[str, Any], *, may_ask: bool) -> None:
         agreed = click.confirm("Call it?", err=True)
     if not agreed:
         raise NoConsentError(f"{tool.name} was not called")
-
-
-def _print_result(result: CallToolResult) -> None:
-    if result.is_error:
-        print_note("The tool reports an error:")
-    for block in result.content:
-        if isinstance(block, TextContent):
-            print_text(block.text)
-        else:
-            print_json(block.model_dump(by_alias=True, mode="json", exclude_none=True))
-    if not result.content and result.structured_content is not None:
-        print_json(result.structured_content)

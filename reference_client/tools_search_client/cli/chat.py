@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Final, Literal, TypeAlias
+from functools import wraps
+from typing import Any, Final, Literal, TypeAlias, TypeVar, cast
 
 import click
 
@@ -14,6 +16,7 @@ from tools_search_client.cli.output import epilog, print_json
 from tools_search_client.cli.targets import Target, call_timeout_option, least_confidence_option, server_options
 from tools_search_client.conversation.prompts import SYSTEM_PROMPT_LINE
 
+Command = TypeVar("Command", bound=Callable[..., Any])
 ToolSearch: TypeAlias = Literal["auto", "model", "off"]
 
 _SYSTEM: Final = "You help a user in a terminal. Use the tools that you have, and answer in plain text, without markup."
@@ -22,6 +25,7 @@ _EPILOG: Final = epilog(
     "chat --config mcp.json -m MODEL",
     "chat --config mcp.json -m MODEL --base-url http://127.0.0.1:11434/v1 'What changed?'",
     "chat --config mcp.json -m MODEL - < question.txt",
+    "chat --list-models --base-url http://127.0.0.1:11434/v1",
     exit_codes="""\b
 Exit codes:
   0  answered, or left by the user
@@ -31,9 +35,34 @@ Exit codes:
 )
 
 
+def _or_list_models(command: Command) -> Command:
+    """Let `--list-models` take the place of a conversation, for which a model and servers have to be given."""
+
+    @wraps(command)
+    def run(*, list_models: bool, model: str | None, **others: Any) -> None:
+        if not list_models:
+            if model is None:
+                raise click.UsageError("say which model: --model NAME; --list-models prints those that there are")
+            command(model=model, **others)
+            return
+        from tools_search_client.chat.interactive import list_models as names_of_models
+
+        provider, url, key_name = (others[name] for name in ("provider", "base_url", "api_key_env"))
+        endpoint = choose_endpoint(model or "", os.environ, provider=provider, url=url, key_name=key_name)
+        names = names_of_models(endpoint)
+        if others["as_json"]:
+            print_json({"models": names})
+        else:
+            click.echo("".join(f"{name}\n" for name in names), nl=False)
+
+    return cast("Command", run)
+
+
 @click.command(epilog=_EPILOG, short_help="Talk with a model that finds and calls tools.")
+@_or_list_models
 @click.argument("question", required=False)
-@click.option("-m", "--model", required=True, help="The provider's name of the model.")
+@click.option("-m", "--model", help="The provider's name of the model.")
+@click.option("--list-models", is_flag=True, help="Print the models that the API offers instead; needs no servers.")
 @click.option(
     "--provider",
     type=click.Choice(PROVIDERS),
@@ -52,6 +81,11 @@ Exit codes:
     type=click.Choice(["auto", "model", "off"]),
     help="auto: the model finds tools on demand when there are many; model: always; off: all tools are listed. "
     "Default: `tool_discovery` of the configuration.",
+)
+@click.option(
+    "--delegate",
+    is_flag=True,
+    help="Search with your own text before the model is asked. Servers that can be searched are sent that text.",
 )
 @click.option(
     "--show-found",
@@ -81,7 +115,7 @@ Exit codes:
 )
 @least_confidence_option
 @call_timeout_option
-@server_options
+@server_options(follow_changes=True)
 @click.option("--json", "as_json", is_flag=True, help="Print the answer to QUESTION as one JSON object instead.")
 def chat(
     question: str | None,
@@ -93,13 +127,12 @@ def chat(
     api_key_env: str | None,
     system: str,
     tool_search: ToolSearch | None,
+    delegate: bool,
     shown_by: ShownBy,
     toolset: str | None,
     yes: bool,
     max_rounds: int,
     max_result: int,
-    least_confidence: float | None,
-    call_timeout: float,
     as_json: bool,
 ) -> None:
     """Talk with a model that finds and calls the tools of the servers.
@@ -110,33 +143,37 @@ def chat(
     list of names).
     """
     # Imported here so that the other commands start without what only a conversation needs.
-    from tools_search_client.chat import program
+    from tools_search_client.chat.interactive import answer_once, talk
     from tools_search_client.chat.keyboard import can_be_asked
-    from tools_search_client.chat.loop import Permissions, TurnLimits
-    from tools_search_client.chat.models import import_sdk
+    from tools_search_client.chat.loop import ChatOptions
 
     endpoint = choose_endpoint(model, os.environ, provider=provider, url=base_url, key_name=api_key_env)
-    target = target.with_least_confidence(least_confidence).with_call_timeout(call_timeout, follow_changes=True)
-    target = _with_tool_search(target, tool_search)
+    configuration = target.configuration
+    discovery = configuration.tool_discovery
+    if delegate:
+        if tool_search == "off":
+            raise click.UsageError(
+                "--delegate finds tools, and --tool-search off lists them all: leave out one of them"
+            )
+        servers = tuple(replace(server, delegate="turn") for server in configuration.servers)
+        configuration = replace(configuration, servers=servers)
+        tool_search = tool_search or (None if discovery.enabled else "model")
+    if tool_search is not None:
+        defer_all = tool_search == "model" or discovery.defer_all
+        discovery = replace(discovery, enabled=tool_search != "off", auto=tool_search == "auto", defer_all=defer_all)
+    target = replace(target, configuration=replace(configuration, tool_discovery=discovery))
+    if discovery.enabled:
+        system = f"{system}\n\n{SYSTEM_PROMPT_LINE}"
     has_terminal = can_be_asked()
     text = _question(question, has_terminal=has_terminal)
     if as_json and text is None:
         raise click.UsageError("--json goes with a QUESTION")
-    session = program.Session(
-        target,
-        endpoint,
-        import_sdk(endpoint),
-        f"{system}\n\n{SYSTEM_PROMPT_LINE}" if target.configuration.tool_discovery.enabled else system,
-        shown_by,
-        toolset,
-        Permissions(target.configuration.allows, everything=yes),
-        TurnLimits(max_rounds, max_result),
-    )
+    options = ChatOptions(system, shown_by, toolset, yes, max_rounds, max_result)
     if text is None:
-        program.talk(session)
+        talk(target, endpoint, options)
         return
     may_ask = has_terminal and question != "-"
-    answer, statistics = program.answer_once(session, text, may_ask=may_ask, prints=not as_json)
+    answer, statistics = answer_once(target, endpoint, options, text, may_ask=may_ask, prints=not as_json)
     if as_json:
         print_json({"answer": answer, "statistics": statistics})
 
@@ -154,12 +191,3 @@ def _question(stated: str | None, *, has_terminal: bool) -> str | None:
     if not text.strip():
         raise click.UsageError("QUESTION is empty")
     return text
-
-
-def _with_tool_search(target: Target, choice: ToolSearch | None) -> Target:
-    if choice is None:
-        return target
-    stated = target.configuration.tool_discovery
-    defer_all = choice == "model" or stated.defer_all
-    chosen = replace(stated, enabled=choice != "off", auto=choice == "auto", defer_all=defer_all)
-    return replace(target, configuration=replace(target.configuration, tool_discovery=chosen))

@@ -12,9 +12,10 @@ from typing import Final, NoReturn
 
 import click
 
-from tools_search_client.cli.call import call
+from tools_search_client.cli.call import call, describe
 from tools_search_client.cli.chat import chat
 from tools_search_client.cli.demo import demo
+from tools_search_client.cli.login import login
 from tools_search_client.cli.output import EXIT_FAILED, EXIT_OK, EXIT_SIGNAL, EXIT_USAGE, print_json
 from tools_search_client.cli.running import InterruptionError
 from tools_search_client.cli.show import search, servers, stats, tools
@@ -29,7 +30,8 @@ Start here:
   tools-search-client demo                                   see it work with real servers
   tools-search-client servers --config mcp.json              what do my servers offer?
   tools-search-client search "commit my changes" --config mcp.json
-  tools-search-client call git__git_log '{"repo_path": "."}' --config mcp.json
+  tools-search-client describe git__git_log --config mcp.json
+  tools-search-client call git__git_log repo_path=. --config mcp.json
   tools-search-client stats --config mcp.json                what do they cost a model?
   tools-search-client chat --config mcp.json -m MODEL        a model finds and calls them
 
@@ -50,7 +52,7 @@ def commands() -> None:
     """Hold the commands together."""
 
 
-for command in (servers, tools, search, call, chat, stats, demo):
+for command in (servers, tools, search, describe, call, chat, stats, login, demo):
     commands.add_command(command)
 
 

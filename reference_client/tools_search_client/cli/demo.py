@@ -5,10 +5,13 @@ from __future__ import annotations
 import logging
 import sys
 import textwrap
+from collections.abc import Callable, Sequence
 from shutil import get_terminal_size
-from typing import Final
+from time import perf_counter
+from typing import Any, Final, TypeAlias
 
 import click
+from tools_search_hosts.locations import cache_folder
 from tools_search_ranking.extras import install_command
 
 from tools_search_client.cli.output import (
@@ -21,14 +24,18 @@ from tools_search_client.cli.output import (
     working,
 )
 from tools_search_client.cli.running import run_until_signal
-from tools_search_client.demo.installation import DOWNLOAD, ON_DISK, Installation, cache_folder, install_extra_servers
-from tools_search_client.demo.stage import StepError, StepReport
-from tools_search_client.demo.story import STEPS, Demo, play
+from tools_search_client.demo.installation import DOWNLOAD, ON_DISK, Installation, install_extra_servers
+from tools_search_client.demo.programs import StepError
+from tools_search_client.demo.stage import open_stage
+from tools_search_client.demo.steps import STEPS, StepReport, perform
 from tools_search_client.demo.workspace import missing_packages
 from tools_search_client.errors import LocalError
 from tools_search_client.text import printable
 
 _WIDTH: Final = 96
+
+_Say: TypeAlias = Callable[..., None]
+_Played: TypeAlias = tuple[Sequence[str], Sequence[str], Sequence[StepReport]]
 
 _EPILOG: Final = epilog(
     "demo",
@@ -64,73 +71,77 @@ def demo(*, extra_servers: bool, as_json: bool) -> int:
     if missing:
         raise LocalError(f"the demo needs {', '.join(missing)}. {install_command('demo')}")
     logging.basicConfig(level=logging.CRITICAL, handlers=[logging.NullHandler()])
-    if not as_json:
-        click.secho("tools/search, end to end: experimental and unofficial", bold=True)
-    installation = _install() if extra_servers else None
+    say = _silent if as_json else _say
+    say("tools/search, end to end: experimental and unofficial", bold=True)
+    installation: Installation | None = None
+    if extra_servers:
+        folder = cache_folder("mcp-ext-tools-search") / "demo"
+        print_note(
+            f"  Extra servers are kept in {folder} ({DOWNLOAD} to download, {ON_DISK}); delete it to remove them."
+        )
+        with working("looking for the extra servers") as progress:
+            installation = install_extra_servers(folder, progress)
 
-    async def run() -> Demo:
-        try:
-            if as_json:  # one object at the end, and nothing before
-                return await play(installation, announce=lambda _: None, show=lambda _: None, working=working)
-            return await play(
-                installation, open_with=_print_opening, announce=_print_title, show=_print_step, working=working
-            )
-        except (StepError, OSError) as error:
-            return Demo((), (), (StepReport("gateway", "The gateway", 0.0, problem=str(error)),), 0.0, 0.0)
-
-    performed = run_until_signal(run)
+    started = perf_counter()
+    servers, notes, reports = run_until_signal(lambda: _play(installation, say))
+    seconds, installing = perf_counter() - started, installation.seconds if installation else 0.0
+    failed = [report.name for report in reports if report.problem is not None]
     if as_json:
-        print_json(performed.to_json())
+        print_json(
+            {
+                "ok": not failed,
+                "failed": failed,
+                "seconds": round(seconds, 1),
+                "installationSeconds": round(installing, 1),
+                "servers": list(servers),
+                "notes": list(notes),
+                "steps": [report.to_json() for report in reports],
+            }
+        )
+    took = f"{seconds:.0f} s" + (f", and {installing:.0f} s of installation" if installing >= 1 else "")
+    say()
+    if failed:
+        say(f"Failed: {', '.join(failed)}  ({took})", fg="red", bold=True)
     else:
-        _print_end(performed)
-    return EXIT_FAILED if performed.failed else EXIT_OK
+        say(f"Every step succeeded over {len(servers)} servers  ({took})", fg="green", bold=True)
+    return EXIT_FAILED if failed else EXIT_OK
 
 
-def _install() -> Installation:
-    folder = cache_folder()
-    print_note(f"  Extra servers are kept in {folder} ({DOWNLOAD} to download, {ON_DISK}); delete it to remove them.")
-    with working("looking for the extra servers") as progress:
-        return install_extra_servers(folder, progress)
+async def _play(installation: Installation | None, say: _Say) -> _Played:
+    """Run every step and show it when it is over; return the servers, the notes and the reports."""
+    reports: list[StepReport] = []
+    try:
+        async with open_stage(installation, working) as stage:
+            for line in (f"Servers: {', '.join(stage.servers)}", *stage.notes):
+                say(f"  {line}")
+            for number, (name, step) in enumerate(STEPS.items(), start=1):
+                say()
+                say(f"{number}. {step.title}", bold=True)
+                with working(step.activity) as stage.progress:
+                    report = await perform(name, step, stage)
+                reports.append(report)
+                for line in report.shown.lines:
+                    say(f"   {line}")
+                say(f"   ({report.seconds:.1f} s)", dim=True)
+                if report.problem is not None:
+                    say("   FAILED", fg="red")
+                    say(f"   {report.problem}")
+            return tuple(stage.servers), stage.notes, reports
+    except (StepError, OSError) as error:
+        say()
+        say(f"FAILED: {error}")
+        return (), (), [StepReport("gateway", 0.0, problem=str(error))]
 
 
-def _print_opening(servers: tuple[str, ...], notes: tuple[str, ...]) -> None:
-    _print_filled(f"  Servers: {', '.join(servers)}")
-    for note in notes:
-        _print_filled(f"  {note}")
-
-
-def _print_title(title: str) -> None:
-    number = [step.title for step in STEPS.values()].index(title) + 1
-    click.echo()
-    click.secho(f"{number}. {title}", bold=True)
-
-
-def _print_step(report: StepReport) -> None:
-    for line in report.shown.lines:
-        _print_filled(f"   {line}")
-    click.secho(f"   ({report.seconds:.1f} s)", dim=True)
-    if report.problem is not None:
-        click.secho("   FAILED", fg="red")
-        _print_filled(f"   {report.problem}")
-
-
-def _print_filled(line: str) -> None:
+def _say(line: str = "", **style: Any) -> None:
     """Print a line over as many as it takes, with a hanging indent."""
     width = min(get_terminal_size().columns, _WIDTH) if sys.stdout.isatty() else _WIDTH
     indent = " " * (len(line) - len(line.lstrip()) + 2)
-    click.echo(
-        textwrap.fill(printable(line), width, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False)
+    filled = textwrap.fill(
+        printable(line), width, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False
     )
+    click.secho(filled, **style)
 
 
-def _print_end(performed: Demo) -> None:
-    click.echo()
-    for step in performed.steps:
-        if step.name == "gateway":
-            _print_filled(f"FAILED: {step.problem}")
-    installation = performed.installation_seconds
-    took = f"{performed.seconds:.0f} s" + (f", and {installation:.0f} s of installation" if installation >= 1 else "")
-    if performed.failed:
-        click.secho(f"Failed: {', '.join(performed.failed)}  ({took})", fg="red", bold=True)
-    else:
-        click.secho(f"Every step succeeded over {len(performed.servers)} servers  ({took})", fg="green", bold=True)
+def _silent(line: str = "", **style: Any) -> None:
+    """Print nothing: where a program reads the output, it gets one object at the end."""

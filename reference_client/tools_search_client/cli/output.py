@@ -18,8 +18,8 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
-from tools_search_client.found import ServerReport
-from tools_search_client.text import one_line, printable, shorten
+from tools_search_client.found import FoundTool, ServerReport
+from tools_search_client.text import one_line, shorten
 
 EXIT_OK: Final = 0
 EXIT_FAILED: Final = 1
@@ -57,9 +57,10 @@ def print_json(value: Any) -> None:
     click.echo(json.dumps(value, indent=2))
 
 
-def print_text(text: str) -> None:
-    """Print text of a server on standard output, without characters that a terminal would obey."""
-    click.echo(printable(text))
+def tool_json(tool: FoundTool) -> dict[str, Any]:
+    """Return a tool as `--json` prints it: its definition is complete, and nothing in it shortened or cleaned."""
+    definition = tool.tool.model_dump(by_alias=True, mode="json", exclude_none=True)
+    return {"name": tool.name, "server": tool.server, "tool": definition}
 
 
 def print_note(text: str) -> None:

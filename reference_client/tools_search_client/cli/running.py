@@ -51,28 +51,26 @@ def interruptible_question() -> Generator[None]:
 
 async def _run(work: Callable[[], Awaitable[T]], on_interrupt: Callable[[], None] | None) -> T:
     received: list[int] = []
-    outcome: list[T] = []
-    raised: list[Exception] = []
+    outcome: list[T | Exception] = []
+
+    async def watch() -> None:
+        with anyio.open_signal_receiver(*_SIGNALS) as signals:
+            async for number in signals:
+                if number == signal.SIGINT and on_interrupt is not None:
+                    on_interrupt()
+                else:
+                    received.append(number)
+                    tasks.cancel_scope.cancel()
+
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_watch, tasks.cancel_scope, received, on_interrupt)
+        tasks.start_soon(watch)
         try:
             outcome.append(await work())
         except Exception as error:  # kept, because a task group would wrap it
-            raised.append(error)
+            outcome.append(error)
         tasks.cancel_scope.cancel()
     if received:
         raise InterruptionError(received[0])
-    for error in raised:
-        raise error
+    if isinstance(outcome[0], Exception):
+        raise outcome[0]
     return outcome[0]
-
-
-async def _watch(scope: anyio.CancelScope, received: list[int], on_interrupt: Callable[[], None] | None) -> None:
-    with anyio.open_signal_receiver(*_SIGNALS) as signals:
-        async for number in signals:
-            if number == signal.SIGINT and on_interrupt is not None:
-                on_interrupt()
-                continue
-            received.append(number)
-            scope.cancel()
-            return

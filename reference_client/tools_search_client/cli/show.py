@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any, Final, TypeAlias
 
 import click
-from mcp_ext_tools_search.client.for_models import is_for_model
-from mcp_types import Tool
+from mcp_ext_tools_search.client import is_for_model
 from pydantic.alias_generators import to_camel
+from tools_search_hosts.locations import HOSTS
 
+from tools_search_client.cli.host_files import FoundFile, found_files, shown_path
 from tools_search_client.cli.output import (
+    EXIT_OK,
     as_json_option,
     epilog,
     exit_code,
@@ -19,39 +21,55 @@ from tools_search_client.cli.output import (
     print_json,
     print_note,
     print_table,
+    tool_json,
 )
-from tools_search_client.cli.targets import Target, least_confidence_option, server_options
+from tools_search_client.cli.targets import Target, least_confidence_option, server_options, toolset_option
 from tools_search_client.conversation.conversation import Conversation
 from tools_search_client.conversation.messages import TokenCounts, estimate_tokens
 from tools_search_client.conversation.sources import FederationSource
 from tools_search_client.federation.configuration import ToolDiscovery
 from tools_search_client.federation.federation import Federation
-from tools_search_client.found import (
-    FederatedListing,
-    FederatedSearch,
-    FoundTool,
-    ServerDescription,
-    ServerReport,
-)
+from tools_search_client.found import FederatedListing, FoundTool, ServerDescription, ServerReport
 
 
 @click.command(
-    epilog=epilog("servers --config mcp.json", "servers --command 'python my_server.py' --json"),
+    epilog=epilog("servers", "servers --host cursor", "servers --command 'python my_server.py' --json"),
     short_help="Show what each server offers, or why it failed.",
 )
-@server_options
+@server_options(optional=True)
 @as_json_option
-def servers(target: Target, *, as_json: bool) -> int:
+def servers(target: Target | None, *, as_json: bool) -> int:
     """Show what each server offers, or why it failed.
 
     For each server: program, protocol, whether it is searched or listed, number of tools, milliseconds.
+
+    Without an option that says which servers, nothing is started: the configurations of hosts on this machine are
+    listed, each with the option that chooses it. The file of a project comes with the project, and may have been
+    written by anyone; it is read only if you name it.
     """
+    if target is None:
+        return _print_files(found_files(), as_json=as_json)
     described = target.ask(lambda servers: servers.describe(deadline=target.timeout))
     if as_json:
         print_json({"servers": [_description_json(one) for one in described]})
     else:
         print_servers(described)
     return exit_code([one.report for one in described], found=True)
+
+
+def _print_files(found: Sequence[FoundFile], *, as_json: bool) -> int:
+    """Print the configurations that were found, and return the exit code."""
+    if as_json:
+        print_json({"configurations": [file.to_json() for file in found]})
+    elif found:
+        rows = [(HOSTS[file.host], "project" if file.is_project else "user", file.option) for file in found]
+        details = [f"{shown_path(file.path)}: {file.problem or ', '.join(file.servers)}" for file in found]
+        print_table(("host", "scope", "option"), rows, details)
+        if usable := [file for file in found if file.servers]:
+            print_note(f"Choose one, as in: tools-search-client servers {usable[0].option}")
+    else:
+        print_note("No configuration of a known host is here. Give --config FILE, --url URL or --command LINE.")
+    return EXIT_OK
 
 
 def print_servers(described: Sequence[ServerDescription]) -> None:
@@ -75,7 +93,8 @@ def print_servers(described: Sequence[ServerDescription]) -> None:
     epilog=epilog("tools --config mcp.json", "tools --url http://127.0.0.1:8000/mcp --json"),
     short_help="List every tool of every server.",
 )
-@server_options
+@toolset_option
+@server_options()
 @as_json_option
 def tools(target: Target, *, as_json: bool) -> int:
     """List every tool of every server, by the name to call it by.
@@ -85,38 +104,32 @@ def tools(target: Target, *, as_json: bool) -> int:
     """
 
     async def question(servers: Federation) -> tuple[FederatedListing, Mapping[str, str]]:
-        listing = await servers.list(deadline=target.timeout)
-        return listing, await _status(servers, target, listing)
+        listing = await target.list(servers)
+        status = {tool.name: "app only" for tool in listing.tools if not is_for_model(tool.tool)}
+        if not target.configuration.tool_discovery.enabled and not status:
+            return listing, {}  # a model simply has all of them
+        source = FederationSource(servers, target.configuration, deadline=target.timeout)
+        conversation = Conversation(source, target.configuration.tool_discovery)
+        await conversation.begin_turn(toolset=target.toolset)
+        for tool in listing.tools:
+            status.setdefault(tool.name, "loaded" if conversation.definition(tool.name) else "deferred")
+        return listing, status
 
     listing, status = target.ask(question)
     if as_json:
-        shown = [_tool_json(tool) | ({"status": status[tool.name]} if status else {}) for tool in listing.tools]
+        shown = [tool_json(tool) | ({"status": status[tool.name]} if status else {}) for tool in listing.tools]
         print_json({"tools": shown, "servers": [_report_json(report) for report in listing.servers]})
     else:
+        rows: list[tuple[str, ...]] = []
+        for tool in listing.tools:
+            hints = tool.tool.annotations
+            reads = None if hints is None else hints.read_only_hint
+            effect = "unknown" if reads is None else "reads" if reads else "changes"
+            rows.append((tool.name, tool.server or "-", effect, *([status[tool.name]] if status else [])))
         columns = ("tool", "server", "effect", *(["status"] if status else []))
-        rows = [
-            (tool.name, tool.server or "-", _effect(tool.tool), *([status[tool.name]] if status else []))
-            for tool in listing.tools
-        ]
-        print_table(columns, rows, _descriptions(listing.tools))
+        print_table(columns, rows, list(map(_description, listing.tools)))
         note_troubles(listing.servers)
     return exit_code(listing.servers, found=bool(listing.tools))
-
-
-async def _status(servers: Federation, target: Target, listing: FederatedListing) -> Mapping[str, str]:
-    """Return the status of each tool by name; none where a model simply has all of them."""
-    app_only = {tool.name for tool in listing.tools if not is_for_model(tool.tool)}
-    if not target.configuration.tool_discovery.enabled and not app_only:
-        return {}
-    source = FederationSource(servers, target.configuration, deadline=target.timeout)
-    conversation = Conversation(source, target.configuration.tool_discovery)
-    await conversation.begin_turn()
-    return {
-        tool.name: "app only"
-        if tool.name in app_only
-        else ("loaded" if conversation.definition(tool.name) else "deferred")
-        for tool in listing.tools
-    }
 
 
 @click.command(
@@ -128,65 +141,71 @@ async def _status(servers: Federation, target: Target, listing: FederatedListing
 )
 @click.argument("query")
 @click.option("--limit", type=click.IntRange(min=1), default=10, show_default=True, help="Most tools to show.")
+@click.option("--explain", is_flag=True, help="Show for each tool how it was found and ranked.")
 @least_confidence_option
-@server_options
+@toolset_option
+@server_options()
 @as_json_option
-def search(query: str, limit: int, target: Target, *, least_confidence: float | None, as_json: bool) -> int:
+def search(query: str, limit: int, target: Target, *, explain: bool, as_json: bool) -> int:
     """Find the tools that fit QUERY, a few words that describe the need.
 
     Servers that offer tools/search are searched; the others are listed, and this client ranks their tools. The answers
     are merged by rank.
+
+    With --explain, "rank" and "score" are those before that: for a tool that was searched, in the answer of its own
+    server; for one that was listed, among all listed tools. Scores of different answers say nothing of each other.
     """
-    target = target.with_least_confidence(least_confidence)
+    hides = any(not rule.shows_all for rule in (target.toolset.rules or {}).values())
     try:
-        answer = target.ask(lambda servers: servers.search(query, limit=limit, deadline=target.timeout))
+        most = max(limit, _SEARCHED) if hides else limit
+        answer = target.ask(lambda servers: servers.search(query, limit=most, deadline=target.timeout))
     except ValueError as error:
         raise click.UsageError(str(error)) from error
+    target.seen.remember(answer.tools)
+    answer = replace(answer, tools=tuple(filter(target.shows, answer.tools))[:limit])
+    code = exit_code(answer.servers, found=bool(answer.tools))
     if as_json:
         ranked = [_hit_json(rank, tool) for rank, tool in enumerate(answer.tools, start=1)]
         reports = [_report_json(report) for report in answer.servers]
         print_json({"query": query, "limit": limit, "tools": ranked, "servers": reports})
-    else:
-        _print_hits(answer)
-    return exit_code(answer.servers, found=bool(answer.tools))
-
-
-def _print_hits(answer: FederatedSearch) -> None:
+        return code
     if answer.tools:
+        # Scores of several servers say nothing of each other, so that they would mislead in one column.
+        names = (
+            ("server", "by", "rank", "score") if explain else ("score", "by") if len(answer.servers) == 1 else ("by",)
+        )
         rows = [
-            (
-                str(rank),
-                tool.name,
-                "-" if tool.hit.score is None else f"{tool.hit.score:.2f}",
-                tool.mode,
-                " ".join(tool.hit.matched or ()) or "-",
-            )
+            (str(rank), tool.name, *map(_reasons(tool).__getitem__, names), " ".join(tool.hit.matched or ()) or "-")
             for rank, tool in enumerate(answer.tools, start=1)
         ]
-        print_table(("#", "tool", "score", "by", "matched"), rows, _descriptions(answer.tools))
-        if len(answer.servers) > 1:
-            print_note("A score compares tools of one server only; the order comes from the ranks.")
+        print_table(("#", "tool", *names, "matched"), rows, list(map(_description, answer.tools)))
     else:
         print_note("No tool fits. Other words may find one: an empty answer is no proof that there is none.")
     for report in answer.servers:
         if report.fallback:
             print_note(f"{report.server or 'the server'}: listed instead of searched, since {report.fallback}")
     note_troubles(answer.servers)
+    return code
 
 
-@dataclass(frozen=True, slots=True)
-class _Cost:
-    """Definitions in the first request of a conversation."""
+def _reasons(tool: FoundTool) -> dict[str, str]:
+    score = "-" if tool.hit.score is None else f"{tool.hit.score:.2f}"
+    return {"server": tool.server or "-", "by": tool.mode, "rank": str(tool.own_rank or "-"), "score": score}
 
-    definitions: int
-    tokens: int
+
+_SEARCHED: Final = 100
+"""Tools that are looked at where a toolset hides some of them."""
+
+_Cost: TypeAlias = dict[str, int]
+"""The `definitions` and `tokens` of the first request of a conversation."""
 
 
 @click.command(
     epilog=epilog("stats --config mcp.json", "stats --url http://127.0.0.1:8000/mcp --json"),
     short_help="Show what the tools cost a model.",
 )
-@server_options
+@toolset_option
+@server_options()
 @as_json_option
 def stats(target: Target, *, as_json: bool) -> int:
     """Show the tokens that tools cost a model at each request, and the savings of finding them on demand.
@@ -195,63 +214,56 @@ def stats(target: Target, *, as_json: bool) -> int:
     """
     configured = target.configuration.tool_discovery
 
-    async def question(servers: Federation) -> tuple[FederatedListing, _Cost, _Cost | None]:
-        listing = await servers.list(deadline=target.timeout)
-        source = FederationSource(servers, target.configuration, deadline=target.timeout)
-        on_demand = await _first_request(source, replace(configured, enabled=True, defer_all=True, auto=False))
-        return listing, on_demand, await _first_request(source, configured) if configured.enabled else None
+    async def first_request(source: FederationSource, discovery: ToolDiscovery) -> _Cost:
+        conversation = Conversation(source, discovery)
+        await conversation.begin_turn(toolset=target.toolset)
+        conversation.offer()
+        sent = conversation.statistics
+        return {"definitions": sent.definitions_sent, "tokens": sent.definition_tokens_sent}
 
-    listing, on_demand, as_configured = target.ask(question)
-    by_server = _costs_by_server(listing)
-    listed = _Cost(sum(one.definitions for one in by_server.values()), sum(one.tokens for one in by_server.values()))
-    first = {"listed": listed, "onDemand": on_demand} | ({"asConfigured": as_configured} if as_configured else {})
+    async def question(servers: Federation) -> tuple[FederatedListing, dict[str, _Cost]]:
+        listing = await target.list(servers)
+        source = FederationSource(servers, target.configuration, deadline=target.timeout)
+        all_on_demand = replace(configured, enabled=True, defer_all=True, auto=False)
+        first = {"onDemand": await first_request(source, all_on_demand)}
+        if configured.enabled:
+            first["asConfigured"] = await first_request(source, configured)
+        return listing, first
+
+    listing, on_demand = target.ask(question)
+    counts = TokenCounts(estimate_tokens)
+    costs: dict[str, _Cost] = {
+        report.server or "-": {"definitions": 0, "tokens": 0} for report in listing.servers if not report.failure
+    }
+    for tool in (one for one in listing.tools if is_for_model(one.tool)):
+        cost = costs[tool.server or "-"]
+        cost["definitions"] += 1
+        cost["tokens"] += counts.of_tool(tool)
+    by_server = dict(sorted(costs.items(), key=lambda one: (-one[1]["tokens"], one[0])))  # the most expensive first
+    listed = {unit: sum(cost[unit] for cost in by_server.values()) for unit in ("definitions", "tokens")}
     if as_json:
-        print_json(
-            {
-                "servers": {name: asdict(cost) for name, cost in by_server.items()},
-                "failed": [report.server for report in listing.servers if report.failure],
-                "firstRequest": {way: asdict(cost) for way, cost in first.items()},
-            }
-        )
+        failed = [report.server for report in listing.servers if report.failure]
+        print_json({"servers": by_server, "failed": failed, "firstRequest": {"listed": listed, **on_demand}})
     else:
-        _print_costs(by_server, first)
+        _print_costs(by_server, listed["tokens"], on_demand)
         note_troubles(listing.servers)
     return exit_code(listing.servers, found=bool(listing.tools))
 
 
-async def _first_request(source: FederationSource, discovery: ToolDiscovery) -> _Cost:
-    conversation = Conversation(source, discovery)
-    await conversation.begin_turn()
-    conversation.offer()
-    return _Cost(conversation.statistics.definitions_sent, conversation.statistics.definition_tokens_sent)
-
-
-def _costs_by_server(listing: FederatedListing) -> Mapping[str, _Cost]:
-    """Return what listing the tools of each server costs, the most expensive first."""
-    counts = TokenCounts(estimate_tokens)
-    costs = {report.server or "-": _Cost(0, 0) for report in listing.servers if not report.failure}
-    for tool in (one for one in listing.tools if is_for_model(one.tool)):
-        before = costs[tool.server or "-"]
-        costs[tool.server or "-"] = _Cost(before.definitions + 1, before.tokens + counts.of_tool(tool))
-    return dict(sorted(costs.items(), key=lambda one: (-one[1].tokens, one[0])))
-
-
-def _print_costs(by_server: Mapping[str, _Cost], first: Mapping[str, _Cost]) -> None:
-    listed = first["listed"]
+def _print_costs(by_server: Mapping[str, _Cost], listed: int, on_demand: Mapping[str, _Cost]) -> None:
     rows: list[tuple[str, ...]] = []
     for name, cost in by_server.items():
-        share = f"{cost.tokens / listed.tokens:.0%}" if listed.tokens else "-"
-        rows.append((name, f"{cost.definitions:,}", f"{cost.tokens:,}", share))
+        share = f"{cost['tokens'] / listed:.0%}" if listed else "-"
+        rows.append((name, f"{cost['definitions']:,}", f"{cost['tokens']:,}", share))
     print_table(("server", "tools", "tokens", "share"), rows)
     print_note("")
-    print_note(f"Listed, they are {listed.tokens:,} tokens in every request to the model.")
-    for way, label in (("onDemand", "All found on demand"), ("asConfigured", "As configured")):
-        if way not in first:
-            continue
-        tokens, saved = first[way].tokens, "which saves nothing: there are few tools"
-        if tokens < listed.tokens:
-            saved = f"{1 - tokens / listed.tokens:.0%} less"
-        print_note(f"{label}: {tokens:,} tokens in the first one, {saved}.")
+    print_note(f"Listed, they are {listed:,} tokens in every request to the model.")
+    labels = {"onDemand": "All found on demand", "asConfigured": "As configured"}
+    for way, cost in on_demand.items():
+        tokens, saved = cost["tokens"], "which saves nothing: there are few tools"
+        if tokens < listed:
+            saved = f"{1 - tokens / listed:.0%} less"
+        print_note(f"{labels[way]}: {tokens:,} tokens in the first one, {saved}.")
 
 
 # What `--json` prints: camelCase, complete definitions, nothing shortened or cleaned.
@@ -272,22 +284,11 @@ def _description_json(description: ServerDescription) -> dict[str, Any]:
     }
 
 
-def _tool_json(tool: FoundTool) -> dict[str, Any]:
-    definition = tool.tool.model_dump(by_alias=True, mode="json", exclude_none=True)
-    return {"name": tool.name, "server": tool.server, "tool": definition}
-
-
 def _hit_json(rank: int, tool: FoundTool) -> dict[str, Any]:
     hit = {"foundBy": tool.mode, "weight": round(tool.weight, 6)}
-    hit |= {"score": tool.hit.score, "matched": tool.hit.matched, "group": tool.hit.group}
-    return {"rank": rank} | _tool_json(tool) | hit
+    hit |= {"ownRank": tool.own_rank, "score": tool.hit.score, "matched": tool.hit.matched, "group": tool.hit.group}
+    return {"rank": rank} | tool_json(tool) | hit
 
 
-def _descriptions(tools: Iterable[FoundTool]) -> list[str]:
-    return [tool.tool.description or tool.tool.title or "" for tool in tools]
-
-
-def _effect(tool: Tool) -> str:
-    if tool.annotations is None or tool.annotations.read_only_hint is None:
-        return "unknown"
-    return "reads" if tool.annotations.read_only_hint else "changes"
+def _description(tool: FoundTool) -> str:
+    return tool.tool.description or tool.tool.title or ""

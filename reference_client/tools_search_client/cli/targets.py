@@ -3,27 +3,48 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import click
-from tools_search_hosts import Input, writers_warning
-from tools_search_ranking import DEFAULT_LEAST_CONFIDENCE, default_ranker
+from tools_search_hosts import Input, ServerEntry, Toolset, writers_warning
+from tools_search_hosts.locations import HOSTS
+from tools_search_hosts.toolsets import EVERYTHING, closest
+from tools_search_ranking import DEFAULT_LEAST_CONFIDENCE
 
+from tools_search_client.cli.completion import (
+    CONFIG_VARIABLE,
+    SeenNames,
+    complete_server,
+    complete_tool,
+    complete_toolset,
+    seen_names,
+)
+from tools_search_client.cli.host_files import file_of_host, found_files, workspace_of
 from tools_search_client.cli.output import print_note, waiting
 from tools_search_client.cli.running import run_until_signal
+from tools_search_client.errors import LocalError
 from tools_search_client.federation.configuration import Configuration, command_server, load_configuration, url_server
 from tools_search_client.federation.federation import Federation, FederationOptions, open_federation
-from tools_search_client.servers.connection import ConnectionOptions, Negotiation
-from tools_search_client.servers.discovery import CALL_SECONDS
+from tools_search_client.found import FederatedListing, FoundTool
+from tools_search_client.servers.connection import Negotiation
+from tools_search_client.servers.oauth import OAuth
 from tools_search_client.text import one_line
 
 T = TypeVar("T")
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+LOG_VARIABLE: Final = "LOG_LEVEL"
+
+_LEVELS: Final = ("CRITICAL", "ERROR", "WARNING", "INFO", "DEBUG")
+
+_DEADLINE: Final = 30.0
+"""Seconds: a command may have to start every server first."""
 
 _SECONDS = click.FloatRange(min=0, min_open=True)
 
@@ -33,12 +54,38 @@ class Target:
     """The servers of a command, and the options for connections to them."""
 
     configuration: Configuration
+    """With the servers that are meant, and no others."""
     options: FederationOptions
+    toolset: Toolset
+    seen: SeenNames
+
+    def shows(self, tool: FoundTool) -> bool:
+        """Return whether the toolset has `tool`."""
+        rule = self.toolset.rule(tool.server)
+        return rule is not None and rule.shows(tool.tool.name)
+
+    async def resolve(self, servers: Federation, name: str) -> FoundTool:
+        """Return the tool that `name` means.
+
+        Raises:
+            LocalError: It means none, or several, or one that the toolset hides.
+        """
+        tool = await servers.resolve(name, deadline=self.timeout)
+        self.seen.remember([tool])
+        if not self.shows(tool):
+            raise LocalError(f"{tool.name} is not in the toolset {self.toolset.name!r}")
+        return tool
+
+    async def list(self, servers: Federation) -> FederatedListing:
+        """Return every tool that the toolset has."""
+        listing = await servers.list(deadline=self.timeout)
+        self.seen.remember(listing.tools, are_all=not any(report.failure for report in listing.servers))
+        return replace(listing, tools=tuple(filter(self.shows, listing.tools)))
 
     @property
     def timeout(self) -> float:
         """Seconds to wait for the slowest server."""
-        return self.options.connect_timeout
+        return self.options.deadline
 
     def ask(self, question: Callable[[Federation], Awaitable[T]]) -> T:
         """Return the answer of the open servers, and show on a terminal that they are asked.
@@ -54,36 +101,12 @@ class Target:
         with waiting("asking the servers …"):
             return run_until_signal(run)
 
-    def with_call_timeout(self, seconds: float, *, follow_changes: bool = False) -> Target:
-        """Return a target whose tools are given up after `seconds` without a report of progress.
-
-        Args:
-            seconds: The time.
-            follow_changes: Whether servers are asked to report changes of their tools.
-        """
-        discovery = replace(self.options.connection.discovery, call_timeout=seconds)
-        connection = replace(self.options.connection, discovery=discovery, follow_changes=follow_changes)
-        return replace(self, options=replace(self.options, connection=connection))
-
-    def with_least_confidence(self, least_confidence: float | None) -> Target:
-        """Return a target with another `least_confidence` than the configuration states, where one is given."""
-        tool_discovery = self.configuration.tool_discovery
-        if least_confidence is not None:
-            tool_discovery = replace(tool_discovery, least_confidence=least_confidence)
-        ranker = default_ranker(tool_discovery.least_confidence)
-        connection = self.options.connection
-        connection = replace(connection, discovery=replace(connection.discovery, ranker=ranker))
-        configuration = replace(self.configuration, tool_discovery=tool_discovery)
-        return Target(configuration, replace(self.options, connection=connection))
-
 
 call_timeout_option = click.option(
     "--call-timeout",
     type=_SECONDS,
-    default=CALL_SECONDS,
-    show_default=True,
     metavar="SECONDS",
-    help="How long a tool may run without reporting progress.",
+    help="How long a tool may run without reporting progress. Default: `call_timeout` of the configuration, or 120.",
 )
 
 least_confidence_option = click.option(
@@ -94,13 +117,24 @@ least_confidence_option = click.option(
     f"`tool_discovery` of the configuration, or {DEFAULT_LEAST_CONFIDENCE}.",
 )
 
+toolset_option = click.option(
+    "--toolset",
+    "toolset_name",
+    metavar="NAME",
+    shell_complete=complete_toolset,
+    help="Only the tools of this toolset of the configuration.",
+)
+
+tool_argument = click.argument("name", shell_complete=complete_tool)
+
 _SERVER_OPTIONS: list[Callable[[Any], Any]] = [
     click.option(
         "--config",
         type=click.Path(path_type=Path, dir_okay=False),
         metavar="FILE",
-        help="Servers of a host: a JSON file with `mcpServers` (or `servers`).",
+        help=f"The configuration of a host: JSON, TOML or YAML. Default: the variable {CONFIG_VARIABLE}.",
     ),
+    click.option("--host", type=click.Choice(list(HOSTS)), help="A host on this machine, whose own file is read."),
     click.option("--url", metavar="URL", help="One server over Streamable HTTP."),
     click.option(
         "--command",
@@ -118,66 +152,156 @@ _SERVER_OPTIONS: list[Callable[[Any], Any]] = [
     click.option(
         "--timeout",
         type=_SECONDS,
-        default=30.0,
-        show_default=True,
         metavar="SECONDS",
-        help="How long to wait for the slowest server.",
+        help="How long to wait for the slowest server. Default: `deadline` of the configuration, or 30.",
     ),
     click.option(
         "--era",
         type=click.Choice(["auto", "legacy"]),
-        default="auto",
-        show_default=True,
-        help="auto: the newest protocol that each server supports; legacy: the handshake of 2025 and earlier.",
+        help="auto: the newest protocol that each server supports; legacy: the handshake of 2025 and earlier. "
+        "Default: `era` of the configuration, or auto.",
     ),
-    click.option("--verbose", is_flag=True, help="Show the protocol library's log on standard error."),
+    click.option(
+        "--server",
+        "among",
+        multiple=True,
+        metavar="NAME",
+        shell_complete=complete_server,
+        help="Only this server of the configuration; may be repeated.",
+    ),
+    click.option(
+        "-v",
+        "--verbose",
+        count=True,
+        help=f"Show the log on standard error; -vv shows all of it. Default: {LOG_VARIABLE}, a level such as INFO.",
+    ),
 ]
 
 
-def server_options(command: Command) -> Command:
-    """Add the options that choose servers; the command gets them as one argument `target`."""
+def server_options(*, follow_changes: bool = False, optional: bool = False) -> Callable[[Command], Command]:
+    """Add the options that choose servers; the command gets them as one argument `target`.
 
-    @wraps(command)
-    def with_target(
-        *,
-        url: str | None,
-        command_line: str | None,
-        config: Path | None,
-        headers: tuple[str, ...],
-        timeout: float,
-        era: Negotiation,
-        verbose: bool,
-        **others: Any,
-    ) -> Any:
-        # The protocol library's own remarks stay off the terminal: failures are reported by this program.
-        handler: logging.Handler = logging.StreamHandler() if verbose else logging.NullHandler()
-        logging.basicConfig(level=logging.DEBUG if verbose else logging.CRITICAL, handlers=[handler])
-        # A command is over before a subscription could report anything.
-        connection = ConnectionOptions(negotiation=era, follow_changes=False)
-        options = FederationOptions(connection=connection, connect_timeout=timeout)
-        target = Target(_configuration(url, command_line, config, headers), options)
-        return command(target=target.with_least_confidence(None), **others)
+    `least_confidence_option`, `call_timeout_option` and `toolset_option` go into it as well.
 
-    decorated: Any = with_target
-    for option in reversed(_SERVER_OPTIONS):
-        decorated = option(decorated)
-    return cast("Command", decorated)
+    Args:
+        follow_changes: Whether servers report changes of their tools; most commands are over before any could come.
+        optional: Whether the servers may be left open; the command then gets `None`.
+    """
+
+    def decorate(command: Command) -> Command:
+        @wraps(command)
+        def with_target(
+            *,
+            url: str | None,
+            command_line: str | None,
+            config: Path | None,
+            host: str | None,
+            headers: tuple[str, ...],
+            timeout: float | None,
+            era: Negotiation | None,
+            among: tuple[str, ...],
+            verbose: int,
+            least_confidence: float | None = None,
+            call_timeout: float | None = None,
+            toolset_name: str | None = None,
+            **others: Any,
+        ) -> Any:
+            _show_log(verbose)
+            chosen = _Chosen(url, command_line, config, host)
+            if chosen.count == 0 and CONFIG_VARIABLE in os.environ:
+                chosen = replace(chosen, config=Path(os.environ[CONFIG_VARIABLE]))
+            if chosen.count == 0 and optional:
+                return command(target=None, **others)
+            configuration = _configuration(chosen, headers)
+            stated = configuration.tool_discovery
+            given = {"deadline": timeout or stated.deadline or _DEADLINE, "connect_timeout": timeout, "era": era}
+            given |= {"least_confidence": least_confidence, "call_timeout": call_timeout}
+            stated = replace(stated, **{name: value for name, value in given.items() if value is not None})
+            toolset = _toolset(configuration, toolset_name)
+            entries = _among(configuration, among, toolset)
+            if call_timeout is not None:
+                entries = tuple(replace(entry, call_seconds=None) for entry in entries)
+            configuration = replace(configuration, servers=entries, tool_discovery=stated)
+            options = FederationOptions.stated_in(
+                replace(stated, follow_changes=follow_changes and stated.follow_changes)
+            )
+            options = replace(options, connection=replace(options.connection, auth=OAuth()))
+            seen = seen_names({"url": url, "command_line": command_line, "config": chosen.config, "host": host})
+            return command(target=Target(configuration, options, toolset, seen), **others)
+
+        decorated: Any = with_target
+        for option in reversed(_SERVER_OPTIONS):
+            decorated = option(decorated)
+        return cast("Command", decorated)
+
+    return decorate
 
 
-def _configuration(
-    url: str | None, command_line: str | None, config: Path | None, headers: tuple[str, ...]
-) -> Configuration:
-    if sum(given is not None for given in (url, command_line, config)) != 1:
-        raise click.UsageError("say which servers: exactly one of --config, --url and --command")
-    if headers and url is None:
+class _PrintableFormatter(logging.Formatter):
+    """One line for each record: records quote servers."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return one_line(super().format(record))
+
+
+def _show_log(verbose: int) -> None:
+    """Show the log from a level on; without one, failures are reported by this program alone."""
+    stated = os.environ.get(LOG_VARIABLE, "").upper()
+    level = ("", "INFO", "DEBUG")[min(verbose, 2)] or stated
+    if level and level not in _LEVELS:
+        raise click.UsageError(f"{LOG_VARIABLE} must be one of {', '.join(_LEVELS)}")
+    handler: logging.Handler = logging.StreamHandler() if level else logging.NullHandler()
+    handler.setFormatter(_PrintableFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=level or logging.CRITICAL, handlers=[handler])
+
+
+def _toolset(configuration: Configuration, name: str | None) -> Toolset:
+    if name is not None and name not in configuration.tool_sets:
+        raise click.UsageError(f"no toolset is named {name!r}; {closest(name, configuration.tool_sets)}")
+    return EVERYTHING if name is None else configuration.tool_sets[name]
+
+
+def _among(configuration: Configuration, names: tuple[str, ...], toolset: Toolset) -> tuple[ServerEntry, ...]:
+    """Return the servers with these names, all if there are none, that the toolset shows."""
+    known = [entry.name for entry in configuration.servers]
+    for name in names:
+        if name not in known:
+            raise click.UsageError(f"no server is named {name!r}; {closest(name, known)}")
+    wanted = [entry for entry in configuration.servers if not names or entry.name in names]
+    return tuple(entry for entry in wanted if toolset.rule(entry.name) is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """The options that say which servers, as they were given."""
+
+    url: str | None
+    command_line: str | None
+    config: Path | None
+    host: str | None
+
+    @property
+    def count(self) -> int:
+        return sum(given is not None for given in (self.url, self.command_line, self.config, self.host))
+
+
+def _configuration(chosen: _Chosen, headers: tuple[str, ...]) -> Configuration:
+    if chosen.count > 1:
+        raise click.UsageError("say which servers: only one of --config, --host, --url and --command")
+    if headers and chosen.url is None:
         raise click.UsageError("--header goes with --url; a configuration file has `headers` per server")
-    if url is not None:
-        return url_server(url, dict(map(_header, headers)))
-    if config is None:
-        return command_server(command_line or "")
+    if chosen.url is not None:
+        return url_server(chosen.url, dict(map(_header, headers)))
+    if chosen.command_line is not None:
+        return command_server(chosen.command_line)
+    path = chosen.config or (file_of_host(chosen.host) if chosen.host else None)
+    if path is None:
+        options = [found.option for found in found_files() if found.servers]
+        offers = f" (here you have {', '.join(options)})" if options else ""
+        raise click.UsageError(f"say which servers: one of --config, --host, --url and --command{offers}")
     can_ask = all(stream and stream.isatty() for stream in (sys.stdin, sys.stderr))  # a closed stream is `None`
-    configuration = load_configuration(config, ask=_ask_for if can_ask else None)
-    if warning := writers_warning(config):
+    configuration = load_configuration(path, ask=_ask_for if can_ask else None, workspace=workspace_of(path))
+    if warning := writers_warning(path):
         print_note(f"Warning: {warning}")
     return configuration
 

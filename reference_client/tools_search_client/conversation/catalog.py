@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final, Literal, Protocol
 
-from mcp_ext_tools_search.client.for_models import is_for_model
+from mcp_ext_tools_search.client import is_for_model
 from mcp_ext_tools_search.ranking import Ranker
 from mcp_ext_tools_search.ranking.floor import floored
 from tools_search_hosts import SEPARATOR
@@ -77,6 +78,11 @@ class Catalog:
     def unlisted(self) -> tuple[str, ...]:
         """The servers that are searched."""
         return tuple(offer.name for offer in self.servers if offer.tools is None)
+
+    @cached_property
+    def digest(self) -> str:
+        """The same text for equal catalogs, in every process."""
+        return hashlib.sha256(repr((self.servers, self.unassigned)).encode(errors="surrogatepass")).hexdigest()
 
     @property
     def for_model(self) -> Catalog:

@@ -15,12 +15,11 @@ many servers as fit. Names and descriptions come from servers, so none of them c
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from tools_search_client.conversation.catalog import ServerOffer
-from tools_search_client.text import one_line
+from tools_search_client.text import first_sentence, one_line
 
 MOST_BYTES: Final = 3_250
 """The largest manifest: about 1,000 tokens, since what stands in one has 3.3 to 4.1 bytes in a token."""
@@ -40,80 +39,53 @@ def manifest(offers: Sequence[ServerOffer], *, most_bytes: int = MOST_BYTES) -> 
         offers: The servers with the tools that can be found there; those that were never listed have none.
         most_bytes: The largest result in UTF-8.
     """
-    for entry in _LEVELS:
-        entries = list(_within(map(entry, offers), most_bytes))
+    for most_names in _LEVELS:
+        entries = list(_within((_entry(offer, most_names) for offer in offers), most_bytes))
         if len(entries) == len(offers):
             return "\n".join(entries)
     room = most_bytes - _bytes(_more(len(offers))) - 1
-    shown = list(_within(map(_counted, offers), room))
+    shown = list(_within((_entry(offer, 0) for offer in offers), room))
     return "\n".join([*shown, _more(len(offers) - len(shown))])
 
 
-def _whole(offer: ServerOffer) -> str:
-    summary = _summary(offer)
-    return _named(offer) + (f"\n  {summary}" if summary else "")
+_LEVELS: Final = (None, _MANY_NAMES, _NAMES_OF_MANY, 3, 2, 1, 0)
+"""How many names an entry has at most: `None` for all that are ever shown, and a summary."""
 
 
-def _named(offer: ServerOffer) -> str:
-    return _with_names(offer, _NAMES_OF_MANY if len(_names(offer)) > _MANY_NAMES else _MANY_NAMES)
-
-
-def _counted(offer: ServerOffer) -> str:
-    name = _clean(offer.name)[:_LONGEST_NAME] or "tools"
+def _entry(offer: ServerOffer, most_names: int | None) -> str:
     if offer.failure is not None:
-        return f"- {name} (not reachable at present)"
-    if offer.tools is not None:
-        return f"- {name} ({_tools(len(offer.tools))})"
-    return f"- {name} (about {_tools(offer.size)})" if offer.size is not None else f"- {name} (to be searched)"
-
-
-def _with_names(offer: ServerOffer, most: int) -> str:
-    names = _names(offer)
-    shown = [name for name in names[:most] if _can_be_shown(name)]
-    total = len(names)
-    text = ", ".join(shown)
-    if not text:
-        return _counted(offer)
-    if len(shown) < total:
-        text += f", ... and {total - len(shown)} more" if most >= _NAMES_OF_MANY else ", ..."
-    return f"{_counted(offer)}: {'topics ' if offer.tools is None else ''}{text}"
-
-
-_LEVELS: Final[tuple[Callable[[ServerOffer], str], ...]] = (
-    _whole,
-    _named,
-    *(partial(_with_names, most=most) for most in (_NAMES_OF_MANY, 3, 2, 1)),
-    _counted,
-)
-
-
-def _names(offer: ServerOffer) -> Sequence[str]:
-    """Return what can be found: names of tools, or topics where nothing was listed."""
-    return offer.topics if offer.tools is None else [tool.tool.name for tool in offer.tools]
-
-
-def _can_be_shown(name: str) -> bool:
-    return len(name) <= _LONGEST_NAME and name == _clean(name)
+        size = "not reachable at present"
+    elif offer.tools is not None:
+        size = _tools(len(offer.tools))
+    else:
+        size = "to be searched" if offer.size is None else f"about {_tools(offer.size)}"
+    entry = f"- {_clean(offer.name)[:_LONGEST_NAME] or 'tools'} ({size})"
+    # What can be found: names of tools, or topics where nothing was listed.
+    names = offer.topics if offer.tools is None else [tool.tool.name for tool in offer.tools]
+    most = _MANY_NAMES if most_names is None else most_names
+    if most == _MANY_NAMES < len(names):
+        most = _NAMES_OF_MANY
+    shown = [name for name in names[:most] if len(name) <= _LONGEST_NAME and name == _clean(name)]
+    if shown:
+        entry += f": {'topics ' if offer.tools is None else ''}{', '.join(shown)}"
+        if len(shown) < len(names):
+            entry += f", ... and {len(names) - len(shown)} more" if most >= _NAMES_OF_MANY else ", ..."
+    summary = _summary(offer) if most_names is None else ""
+    return f"{entry}\n  {summary}" if summary else entry
 
 
 def _summary(offer: ServerOffer) -> str:
     """Return what the server says of itself, in quotation marks, or else what its first tools do."""
-    own = _clean(_first_sentence(offer.instructions)).replace('"', "'")
+    own = _clean(first_sentence(offer.instructions)).replace('"', "'")
     if own:
         return f'"{_cut(own, _SUMMARY_CHARS - 2)}"'
     sentences: dict[str, None] = {}
     for tool in offer.tools or ():
-        sentences[_clean(_first_sentence(tool.tool.description or tool.tool.title or ""))] = None
+        sentences[_clean(first_sentence(tool.tool.description or tool.tool.title or ""))] = None
         if sum(map(len, sentences)) > _SUMMARY_CHARS:
             break
     ended = (text if text.endswith(_ENDS) else f"{text};" for text in filter(None, sentences))
     return _cut(" ".join(ended).removesuffix(";"), _SUMMARY_CHARS)
-
-
-def _first_sentence(text: str) -> str:
-    line = one_line(text[: 20 * _SUMMARY_CHARS].strip().partition("\n\n")[0])
-    end = line.find(". ")
-    return line if end < 0 else line[: end + 1]
 
 
 def _cut(text: str, most: int) -> str:

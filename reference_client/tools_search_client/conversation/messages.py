@@ -87,21 +87,24 @@ class TokenCounts:
 
     def of(self, definitions: Iterable[Definition]) -> int:
         """Return the tokens of some definitions together."""
-        return sum(map(self._of, definitions))
+        total = 0
+        for one in definitions:
+            kept, number = self._counted.get(one.name, (None, 0))
+            # The schema is compared by identity: comparing the members would take as long as counting.
+            is_same = kept and kept.description == one.description and kept.input_schema is one.input_schema
+            if not is_same:
+                number = self._count(one.serialized())
+                self._counted[one.name] = (one, number)
+            total += number
+        return total
+
+    def of_text(self, text: str) -> int:
+        """Return the tokens of a text."""
+        return self._count(text) if text else 0
 
     def of_tool(self, tool: FoundTool) -> int:
         """Return the tokens of a server's tool."""
-        return self._of(Definition.of(tool))
-
-    def _of(self, definition: Definition) -> int:
-        kept = self._counted.get(definition.name)
-        # The schema is compared by identity: comparing the members would take as long as counting.
-        if kept is None or (kept[0].description, id(kept[0].input_schema)) != (
-            definition.description,
-            id(definition.input_schema),
-        ):
-            kept = self._counted[definition.name] = (definition, self._count(definition.serialized()))
-        return kept[1]
+        return self.of([Definition.of(tool)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +165,7 @@ class TurnStart:
     """Names of loaded tools whose definition is another than before: what the user agreed to may no longer hold."""
 
     fault: Exception | None = None
-    """What the host's `delegate` raised; the turn goes on without what it would have found."""
+    """What the host's `delegate` raised, or why the order of its re-ranker was not used; the turn goes on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +183,16 @@ class Offer:
 
     They have no words of a server but validated names of tools, so they may stand in the user's role.
     """
+
+
+@dataclass(frozen=True, slots=True)
+class Compaction:
+    """What left the list of tools with the turns that a host dropped."""
+
+    forgotten: tuple[str, ...]
+    """Names of tools that have to be found again; the model cannot call them any more."""
+    freed_tokens: int
+    """Of their definitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +229,8 @@ class Reply:
     remarks: str | None = None
     """What `text` says besides describing them, without words of a server: it may stand in the user's role."""
     fault: Exception | None = None
-    """What a synthetic tool of the host raised; `text` has nothing of it."""
+    """What a synthetic tool of the host raised, or why the order of its re-ranker was not used; nothing of it is in
+    `text`."""
 
 
 @dataclass(frozen=True, slots=True)

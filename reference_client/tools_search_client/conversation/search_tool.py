@@ -1,24 +1,44 @@
 """`search_tools`, the synthetic tool by which a model finds tools and loads them: arguments, search, answer.
 
-The arguments are read with patience for how models write them.
+The arguments are read with patience for how models write them. The text of the answer may quote servers and the model;
+its remarks, which may reach the model in the user's role, may not (see `prompts`).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
-from tools_search_client.conversation import prompts
+from tools_search_client.conversation.budget import SearchBudget
 from tools_search_client.conversation.loaded_tools import Admission, LoadedTools
 from tools_search_client.conversation.messages import SyntheticToolResult
-from tools_search_client.conversation.search import Finding, SearchScope
+from tools_search_client.conversation.offered_tools import Finding, OfferedTools
+from tools_search_client.conversation.prompts import (
+    BRIEF_CHARS,
+    DETAILS,
+    Detail,
+    listing_of,
+    names_of_tools,
+    one_name,
+)
+from tools_search_client.conversation.state import ConversationState
+from tools_search_client.errors import RerankingError
+from tools_search_client.found import FoundTool
+from tools_search_client.text import first_sentence, printable, shorten
 
 _MOST_NAMES: Final = 100
 
 _MOST_CHARS: Final = 40_000
 """Of all descriptions together; the tools after those are described by their names alone."""
+
+_SENTENCE_CHARS: Final = 120
+_FULL_CHARS: Final = 8_000
+_QUERY_CHARS: Final = 100
+_MOST_PARAMETERS: Final = 25
+_MOST_SERVERS: Final = 100
+_DEEPEST_CHOICE: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +48,7 @@ class SearchRequest:
     query: str | None
     server: str | None
     names: tuple[str, ...]
-    detail: prompts.Detail
+    detail: Detail
 
 
 class SearchRequestError(ValueError):
@@ -44,36 +64,68 @@ class SearchRequestError(ValueError):
         self.remarks = message if remarks is None else remarks
 
 
-async def search_tools(scope: SearchScope, loaded: LoadedTools, arguments: Mapping[str, Any]) -> SyntheticToolResult:
-    """Answer one call of `search_tools`: find tools, and load those that the model does not have, if there is room."""
+async def search_tools(
+    state: ConversationState,
+    offered: OfferedTools,
+    loaded: LoadedTools,
+    budget: SearchBudget,
+    arguments: Mapping[str, Any],
+    usual: Detail,
+) -> tuple[SyntheticToolResult, RerankingError | None]:
+    """Answer one call of `search_tools`: find tools, report which can be loaded, and return the re-ranker's fault.
+
+    Args:
+        state: The conversation's.
+        offered: What can be found.
+        loaded: What can be called.
+        budget: How much of it may be loaded.
+        arguments: As the model wrote them.
+        usual: How tools are described where the model does not say.
+    """
     try:
-        request = read_request(arguments, [offer.name for offer in scope.catalog.servers if offer.name])
+        request = _read_request(arguments, [offer.name for offer in state.catalog.servers if offer.name], usual)
     except SearchRequestError as error:
-        return SyntheticToolResult(str(error), is_error=True, remarks=error.remarks)
-    finding = await _find(scope, request)
-    admission = loaded.admit(finding.tools, finding.loaded_anyway)
-    is_repeated = request in scope.answered
-    scope.answered.add(request)
-    text, remarks = _answer(request, finding, admission, is_repeated=is_repeated)
+        return SyntheticToolResult(str(error), is_error=True, remarks=error.remarks), None
+    servers = None if request.server is None else [request.server]
+    if request.names:
+        finding = await offered.by_names(request.names, servers)
+        if not finding.tools and request.query is not None:
+            named, finding = finding, await offered.by_query(request.query, servers)
+            finding = replace(finding, missing=named.missing, closest=named.closest, by_query_instead=True)
+    elif request.query is not None:
+        finding = await offered.by_query(request.query, servers)
+    else:
+        finding = await offered.by_server(request.server or "")
+    is_repeated = request in state.answered
+    state.answered.add(request)
+    known = {tool.name for tool in finding.tools if loaded.has(tool)}
+    texts = _described(finding.tools, request.detail, known)
+    within_budget: Sequence[FoundTool] = finding.tools
+    if not request.names or finding.by_query_instead:
+        within_budget = budget.within(finding.tools, texts, by_query=request.query is not None)
+    admission = loaded.admit(finding.tools, within_budget, finding.loaded_anyway)
+    text, remarks = _answer(request, finding, admission, texts, is_repeated=is_repeated)
+    budget.count(json.dumps(arguments, ensure_ascii=False, default=str), text)
     failed = not finding.tools and bool(finding.missing or finding.too_many or finding.failures)
-    return SyntheticToolResult(text, admission.loaded, is_error=failed, remarks=remarks)
+    return SyntheticToolResult(text, admission.loaded, is_error=failed, remarks=remarks), finding.fault
 
 
-def read_request(arguments: Mapping[str, Any], servers: Sequence[str]) -> SearchRequest:
+def _read_request(arguments: Mapping[str, Any], servers: Sequence[str], usual: Detail) -> SearchRequest:
     """Return the request of the model; what is empty or null counts as left out.
 
     Args:
         arguments: As the model wrote them.
         servers: The names of the servers that there are.
+        usual: The detail where none is stated.
 
     Raises:
         SearchRequestError: It cannot be answered.
     """
     query, server = _text(arguments, "query"), _text(arguments, "server_name")
     names = _names(arguments.get("tool_names"))
-    detail = _text(arguments, "detail") or "brief"
-    if detail not in prompts.DETAILS:
-        raise SearchRequestError(f"Error: detail must be one of {', '.join(prompts.DETAILS)}.")
+    detail = _text(arguments, "detail")
+    if detail is not None and detail not in DETAILS:
+        raise SearchRequestError(f"Error: detail must be one of {', '.join(DETAILS)}.")
     if query is None and server is None and not names:
         raise SearchRequestError("Error: Provide at least one of: query, server_name, or tool_names.")
     if len(names) > _MOST_NAMES:
@@ -81,9 +133,12 @@ def read_request(arguments: Mapping[str, Any], servers: Sequence[str]) -> Search
     if server is not None and server not in servers:
         alike = [name for name in servers if name.casefold() == server.casefold()]
         if len(alike) != 1:
-            raise SearchRequestError(prompts.unknown_server(server, servers), prompts.unknown_server(None, servers))
+            valid = f"Valid servers: {listing_of(servers, _MOST_SERVERS) or 'none'}."
+            raise SearchRequestError(
+                f"Error: Unknown server '{one_name(server)}'. {valid}", f"Error: Unknown server. {valid}"
+            )
         server = alike[0]
-    return SearchRequest(query, server, names, detail)
+    return SearchRequest(query, server, names, detail or usual)
 
 
 def _text(arguments: Mapping[str, Any], member: str) -> str | None:
@@ -107,62 +162,139 @@ def _names(value: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(filter(None, (name.strip() for name in cast("list[str]", value)))))
 
 
-async def _find(scope: SearchScope, request: SearchRequest) -> Finding:
-    servers = None if request.server is None else [request.server]
-    if request.names:
-        named = await scope.by_names(request.names, servers)
-        if named.tools or request.query is None:
-            return named
-        instead = await scope.by_query(request.query, servers)
-        return replace(instead, missing=named.missing, closest=named.closest, by_query_instead=True)
-    if request.query is not None:
-        return await scope.by_query(request.query, servers)
-    return await scope.by_server(request.server or "")
-
-
-def _answer(request: SearchRequest, finding: Finding, admission: Admission, *, is_repeated: bool) -> tuple[str, str]:
+def _answer(
+    request: SearchRequest, finding: Finding, admission: Admission, texts: Mapping[str, str], *, is_repeated: bool
+) -> tuple[str, str]:
     """Return the text for the model, and its remarks: the text without descriptions, in words of the host alone."""
-    # Whether it is all there is to say that nothing was found.
-    is_nothing = finding.by_query_instead or not (finding.missing or finding.too_many or finding.failures)
-    instead = "These are the results of the query instead."
-    missing = remark = ""
+    text: list[str] = []
+    remarks: list[str] = []
+    where = f" in server '{one_name(request.server)}'" if request.server else ""
     if finding.too_many is not None:
-        missing = remark = prompts.too_many_tools(request.server or "", finding.too_many)
+        text.append(
+            f"Error: Server '{request.server or ''}' has {finding.too_many} tools, too many to load at once. "
+            "Add a query to find the best of them, or name the ones to load with tool_names."
+        )
+        remarks += text
     elif finding.missing:
-        missing = prompts.unknown_tool(finding.missing, finding.closest, request.server)
-        remark = prompts.no_such_names(len(finding.missing), finding.closest, request.server)
-        if finding.by_query_instead:
-            missing = f"{missing} {instead}"
-            remark = f"{remark} {instead}" if finding.tools else remark
-        elif not finding.tools:
-            missing = f"Error: {missing}"
-    found = ""
+        missing, remark = _missing(finding, where)
+        text.append(missing)
+        remarks.append(remark)
     if finding.tools:
-        found = _described(finding, request.detail)
-    elif is_nothing:
-        found = prompts.nothing_found(request.query, request.server)
-        without_query = prompts.nothing_found(request.query, request.server, repeats_query=False)
-        remark = f"{remark} {without_query}".strip()
-    after = [prompts.already_loaded(admission.had)]
-    if admission.no_room:
-        after.append(f"Not loaded, because no more tools fit: {prompts.names_of_tools(admission.no_room)}.")
-    if admission.oversized:
-        names = prompts.names_of_tools(admission.oversized)
-        after.append(f"Not loaded, because its definition is larger than any model should read: {names}.")
-    last = ""
+        heading = f"Found {len(finding.tools)} tool{'' if len(finding.tools) == 1 else 's'}"
+        shown = [text for name, text in texts.items() if text and name not in admission.left_out]
+        heading += ":" if shown else "."
+        text += ["\n".join([heading, *shown])] if request.detail == "sentence" else [heading, *shown]
+    elif finding.by_query_instead or not (finding.missing or finding.too_many or finding.failures):
+        matching = f" matching '{shorten(request.query, _QUERY_CHARS)}'" if request.query else ""
+        advice = (
+            " Try a different query: other words for what the tool does, or fewer of them." if request.query else ""
+        )
+        text.append(f"No tools found{matching}{where}.{advice}")
+        remarks = [" ".join([*remarks, f"No tools found{where}.{advice}"])]
+    if names := [tool.name for tool in admission.loaded]:
+        shown = names_of_tools(names, most=len(names))
+        one, its = ("This tool is", "Its name") if len(names) == 1 else ("These tools are", "Their names")
+        called = "" if request.detail == "sentence" else f"\n{its} to call: {shown}"
+        text.append(f"{one} now loaded and available to call.{called}")
+    after = _not_loaded(admission)
+    text += after
+    remarks += after
+    if finding.failures:
+        reasons = [f"{one_name(name)} ({shorten(reason, BRIEF_CHARS)})" for name, reason in finding.failures.items()]
+        text.append(f"Not reachable at present: {'; '.join(reasons)}.")
+        remarks.append(f"Not reachable at present: {listing_of(finding.failures)}.")
     if is_repeated and not admission.loaded:
         last = "This was asked before, with the same answer: asking again will not change it."
-    loaded = prompts.now_loaded([tool.name for tool in admission.loaded])
-    text = [missing, found, loaded, *after, prompts.unreachable(finding.failures), last]
-    remarks = [remark, *after, prompts.unreachable(finding.failures, with_reasons=False), last]
-    return "\n\n".join(filter(None, text)), "\n\n".join(filter(None, remarks))
+        text.append(last)
+        remarks.append(last)
+    return "\n\n".join(text), "\n\n".join(remarks)
 
 
-def _described(finding: Finding, detail: prompts.Detail) -> str:
-    count = len(finding.tools)
-    paragraphs = [f"Found {count} tool{'' if count == 1 else 's'}:"]
+def _not_loaded(admission: Admission) -> list[str]:
+    """Return the texts on tools that were found and are not loaded now."""
+    texts: list[str] = []
+    if admission.had:
+        advice = "Call what fits directly, without searching for it again."
+        texts.append(f"Already loaded: {names_of_tools(admission.had)}. {advice}")
+    if admission.left_out:
+        advice = "Load those that you need with tool_names."
+        texts.append(f"Not loaded, because that would cost too much: {names_of_tools(admission.left_out)}. {advice}")
+    if admission.no_room:
+        texts.append(f"Not loaded, because no more tools fit: {names_of_tools(admission.no_room)}.")
+    if admission.oversized:
+        names = names_of_tools(admission.oversized)
+        texts.append(f"Not loaded, because its definition is larger than any model should read: {names}.")
+    return texts
+
+
+def _missing(finding: Finding, where: str) -> tuple[str, str]:
+    """Return the text on names that no tool has, and the remark, which does not repeat them."""
+    near = f" Closest matches: {listing_of(finding.closest)}." if finding.closest else ""
+    text = f"Not found{where}: {listing_of(finding.missing)}.{near}"
+    near = f" Closest matches: {names_of_tools(finding.closest)}." if finding.closest else ""
+    remark = f"Not found{where}: {len(finding.missing)} of the names that were asked for.{near}"
+    if finding.by_query_instead:
+        instead = " These are the results of the query instead."
+        return text + instead, remark + instead if finding.tools else remark
+    return text if finding.tools else f"Error: {text}", remark
+
+
+def _described(tools: Sequence[FoundTool], detail: Detail, known: Collection[str]) -> dict[str, str]:
+    """Return a paragraph or a line on each tool that was found, by its name.
+
+    A tool that is `known` is described again only where its whole definition is asked for.
+    """
+    paragraphs: dict[str, str] = {}
     left = _MOST_CHARS
-    for tool in finding.tools:
-        paragraphs.append(prompts.described(tool, detail if left > 0 else "minimal"))
-        left -= len(paragraphs[-1])
-    return "\n\n".join(paragraphs)
+    for found in tools:
+        tool, shown = found.tool, detail if left > 0 and (found.name not in known or detail != "brief") else "minimal"
+        paragraph = f"- {one_name(found.server)}:{one_name(tool.name)}" if found.server else f"- {one_name(tool.name)}"
+        purpose = tool.description or tool.title or ""
+        if shown == "sentence":
+            purpose = shorten(first_sentence(purpose), _SENTENCE_CHARS)
+            paragraph = f"- {names_of_tools([found.name])}{': ' if purpose else ''}{purpose}"
+            paragraph = "" if found.name in known else paragraph
+        elif shown == "brief":
+            purpose = shorten(purpose.strip().partition("\n\n")[0], BRIEF_CHARS) or "(no description)"
+            paragraph += f"\n  {purpose}\n  Parameters: {_parameters(tool.input_schema)}"
+        elif shown == "full":
+            schema = _cut(printable(json.dumps(tool.input_schema, ensure_ascii=False, separators=(",", ":"))))
+            purpose = _cut(printable(purpose).strip()).replace("\n", "\n  ") or "(no description)"
+            paragraph += f"\n  {purpose}\n  Parameters (JSON Schema): {schema}"
+        paragraphs[found.name] = paragraph
+        left -= len(paragraph)
+    return paragraphs
+
+
+def _parameters(schema: Mapping[str, Any]) -> str:
+    stated = schema.get("properties")
+    if not isinstance(stated, dict) or not stated:
+        return "none"
+    required: object = schema.get("required")
+    needed = cast("list[object]", required) if isinstance(required, list) else []
+    shown = [
+        f"{one_name(name)} ({_type(member)}{', required' if name in needed else ''})"
+        for name, member in cast("dict[str, Any]", stated).items()
+    ]
+    more = f", ... and {len(shown) - _MOST_PARAMETERS} more" if len(shown) > _MOST_PARAMETERS else ""
+    return ", ".join(shown[:_MOST_PARAMETERS]) + more
+
+
+def _type(member: object, depth: int = 0) -> str:
+    """Return the type of a parameter as far as its schema states one in plain terms."""
+    if not isinstance(member, dict) or depth > _DEEPEST_CHOICE:
+        return "any"
+    stated = cast("dict[str, Any]", member)
+    kind: object = stated.get("type")
+    if isinstance(kind, str):
+        return one_name(kind)
+    if isinstance(kind, list):
+        return "|".join(one_name(str(one)) for one in cast("list[object]", kind))
+    choices: object = stated.get("anyOf") or stated.get("oneOf")
+    if isinstance(choices, list):
+        return "|".join(dict.fromkeys(_type(choice, depth + 1) for choice in cast("list[object]", choices)))
+    return "any"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _FULL_CHARS else text[: _FULL_CHARS - 1] + "…"

@@ -14,9 +14,10 @@ from tools_search_hosts.toolsets import Rule, Toolset
 from tools_search_client.conversation.catalog import MOST_BROWSED, Catalog, ServerOffer, SourceAnswer
 from tools_search_client.errors import AmbiguousToolError, UnknownToolError
 from tools_search_client.federation.configuration import Configuration
-from tools_search_client.federation.fanout import Answer, Method, Question, by_listing, in_parallel
-from tools_search_client.federation.federation import DEFAULT_DEADLINE, Federation
+from tools_search_client.federation.fanout import Answer, Method, Question, in_parallel
+from tools_search_client.federation.federation import LISTING, Federation
 from tools_search_client.found import Found, FoundTool
+from tools_search_client.reranking import Reranking
 from tools_search_client.servers.discovery import ServerTools, list_as_found
 
 _MOST_TOPICS: Final = 50
@@ -91,12 +92,13 @@ class FederationSource:
     """A `ToolSource` over the servers of layer 2.
 
     A deferred server that can be searched is not listed: it is asked when the model is. Everything else is listed, kept
-    for as long as layer 1 keeps it, and searched on this side with one ranking over all servers.
+    for as long as layer 1 keeps it, and searched on this side with one ranking over all servers. A server that can be
+    searched is also searched while its list takes too long.
 
     Args:
         federation: The servers.
         configuration: What they were opened with.
-        deadline: Seconds that any question waits for the slowest server.
+        deadline: Seconds that any question waits for the slowest server, unless those of the federation.
     """
 
     def __init__(
@@ -104,7 +106,7 @@ class FederationSource:
         federation: Federation,
         configuration: Configuration,
         *,
-        deadline: float | None = DEFAULT_DEADLINE,
+        deadline: float | None = None,
     ) -> None:
         self._federation = federation
         self._entries = {entry.name: entry for entry in configuration.servers}
@@ -112,12 +114,27 @@ class FederationSource:
         self._deadline = deadline
         self._groups: dict[str, dict[str, None]] = {}
 
+    @property
+    def reranking(self) -> Reranking | None:
+        """The federation's."""
+        return self._federation.reranking
+
     async def survey(self, toolset: Toolset, /) -> Catalog:
         """Return what the servers that the toolset shows offer; the others are not even connected."""
         rules = {name: rule for name in self._entries if (rule := toolset.rule(name)) is not None}
 
         async def ask(name: str, tools: ServerTools) -> Found:
-            return await self._listed(self._entries[name], rules[name], tools)
+            """Return every tool that the rule shows; nothing, and the mode `search`, where the server is searched."""
+            rule = rules[name]
+            if self._is_to_be_listed(self._entries[name], tools):
+                every = await list_as_found(tools)
+                return replace(every, tools=tuple(hit for hit in every.tools if rule.shows(hit.tool.name)))
+            if rule.excludes:
+                return Found((), "search")
+            # One small search for each tool that the rule names: as good as a listing, since it shows no others.
+            answers = await in_parallel(lambda tool: tools.search(tool, limit=1), sorted(rule.names))
+            named = {hit.tool.name: hit for found in answers for hit in found.tools if hit.tool.name in rule.names}
+            return Found(tuple(named.values()), "list")
 
         def method(name: str, tools: ServerTools) -> Method | None:
             if self._is_to_be_listed(self._entries[name], tools):
@@ -131,7 +148,10 @@ class FederationSource:
 
     async def search(self, query: str, /, *, servers: Collection[str], limit: int) -> SourceAnswer:
         """Search the servers at once and return what they found, fused by rank."""
-        found = await self._federation.search(query, limit=limit, servers=servers, deadline=self._deadline)
+        # In the plain order: the conversation has more to put in order than these.
+        found = await self._federation.search(
+            query, limit=limit, servers=servers, deadline=self._deadline, reranks=False
+        )
         for tool in found.tools:
             if tool.hit.group and len(groups := self._groups.setdefault(tool.server, {})) < _MOST_TOPICS:
                 groups[tool.hit.group] = None
@@ -140,37 +160,21 @@ class FederationSource:
 
     async def browse(self, server: str, /) -> SourceAnswer:
         """List one server."""
-
-        async def ask(_: str, tools: ServerTools) -> Found:
-            return await list_as_found(tools)
-
-        question = Question(ask, subject=lambda _: "list", method=by_listing)
-        (answer,) = await self._federation.survey(question, servers=[server], deadline=self._deadline)
+        (answer,) = await self._federation.survey(LISTING, servers=[server], deadline=self._deadline)
         if answer.value is None:
             return SourceAnswer(failures={server: _reason(answer)})
         return SourceAnswer(answer.value.tools)
 
     async def look_up(self, name: str, /, *, servers: Collection[str]) -> SourceAnswer:
         """Search the servers for a tool of this name, which the draft obliges them to find."""
-        server, colon, bare = name.partition(":")
-        spelling = f"{server}{SEPARATOR}{bare}" if colon and server in servers else name
         try:
-            return SourceAnswer((await self._federation.resolve(spelling, servers=servers, deadline=self._deadline),))
+            return SourceAnswer((await self._federation.resolve(name, servers=servers, deadline=self._deadline),))
         except AmbiguousToolError as several:
             answers = [await self.look_up(full, servers=servers) for full in several.candidates]  # all known by now
             return SourceAnswer(tuple(tool for answer in answers for tool in answer.tools))
         except UnknownToolError as unknown:
             failures = dict.fromkeys(unknown.failed, "it could not be asked")
             return SourceAnswer(closest=unknown.closest, failures=failures)
-
-    async def _listed(self, entry: ServerEntry, rule: Rule, tools: ServerTools) -> Found:
-        """Return every tool that the rule shows; nothing, and the mode `search`, where the server is not listed."""
-        if not self._is_to_be_listed(entry, tools):
-            if rule.excludes:
-                return Found((), "search")
-            return await _looked_up(tools, rule)
-        found = await list_as_found(tools)
-        return replace(found, tools=tuple(hit for hit in found.tools if rule.shows(hit.tool.name)))
 
     def _is_to_be_listed(self, entry: ServerEntry, tools: ServerTools) -> bool:
         discovery, settings = self._discovery, tools.settings
@@ -182,11 +186,15 @@ class FederationSource:
 
     def _offer(self, entry: ServerEntry, rule: Rule, answer: Answer[Found]) -> ServerOffer:
         offer = ServerOffer(entry.name, (), entry.defer_loading, entry.delegate)
-        if answer.value is None or answer.tools is None:
+        is_late = answer.failure is not None and answer.failure.kind == "timeout"
+        is_slow_list = (
+            is_late and self._discovery.enabled and answer.tools is not None and answer.tools.mode == "search"
+        )
+        if answer.tools is None or (answer.value is None and not is_slow_list):
             return replace(offer, failure=_reason(answer))
         info, settings = answer.tools.info, answer.tools.settings
         offer = replace(offer, instructions=(info and info.description) or answer.tools.instructions or "")
-        if answer.value.mode == "list":
+        if answer.value is not None and answer.value.mode == "list":
             return replace(offer, tools=answer.value.tools)
         size = None if settings is None else settings.catalog_size
         topics = (settings.topics if settings else None) or list(self._groups.get(entry.name, {}))
@@ -196,13 +204,6 @@ class FederationSource:
             size=None if size is None else max(0, size - len(rule.names)),
             topics=tuple(topics[:_MOST_TOPICS]),
         )
-
-
-async def _looked_up(tools: ServerTools, rule: Rule) -> Found:
-    """Return the tools that a rule names, each by one small search: as good as a listing, since it shows no others."""
-    found = await in_parallel(lambda name: tools.search(name, limit=1), sorted(rule.names))
-    named = (hit for answer in found for hit in answer.tools if hit.tool.name in rule.names)
-    return Found(tuple({hit.tool.name: hit for hit in named}.values()), "list")
 
 
 def _named_in_vain(toolset: Toolset, rules: dict[str, Rule], offers: list[ServerOffer]) -> list[str]:

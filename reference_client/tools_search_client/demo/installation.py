@@ -7,7 +7,6 @@ Node, or without a network, runs the demo with the others and says so.
 from __future__ import annotations
 
 import fcntl
-import os
 import re
 import shutil
 import subprocess
@@ -49,12 +48,6 @@ class _InstallationError(Exception):
     """A reason to do without a server."""
 
 
-def cache_folder() -> Path:
-    """Return the folder of the extra servers, kept across runs."""
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
-    return Path(base) / "mcp-ext-tools-search" / "demo"
-
-
 def install_extra_servers(folder: Path, say: Callable[[str], None]) -> Installation:
     """Install the servers that `folder` lacks; a failure becomes a note, never an error.
 
@@ -63,86 +56,72 @@ def install_extra_servers(folder: Path, say: Callable[[str], None]) -> Installat
         say: Called with the name of each installation, since it takes a while.
     """
     started = perf_counter()
+    legacy, node = folder / "python-legacy", folder / "node"
+    installed: dict[Path, Path] = {}
     notes: list[str] = []
-
-    def attempt(what: str, install: Callable[[Path, Callable[[str], None]], Path]) -> Path | None:
-        try:
-            return install(folder, say)
-        except _InstallationError as error:
-            notes.append(f"without {what}: {error}")
-            return None
-
-    legacy = node = None
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with (folder / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # one run installs while others wait for it
-            legacy = attempt("the sqlite server (legacy protocol)", _legacy_environment)
-            node = attempt("the Node servers", _node_programs)
+            for what, home, install in (
+                ("the sqlite server (legacy protocol)", legacy, _install_legacy_server),
+                ("the Node servers", node, _install_node_servers),
+            ):
+                try:
+                    installed[home] = install(home, say)
+                except _InstallationError as error:
+                    notes.append(f"without {what}: {error}")
     except OSError as error:
         advice = "set XDG_CACHE_HOME to a folder of yours"
         notes = [f"without the extra servers: {folder} cannot be written ({error.strerror}); {advice}"]
-        legacy = node = None
-    return Installation(legacy, node, tuple(notes), perf_counter() - started)
+        installed = {}
+    return Installation(installed.get(legacy), installed.get(node), tuple(notes), perf_counter() - started)
 
 
-def _legacy_environment(folder: Path, say: Callable[[str], None]) -> Path:
-    home = folder / "python-legacy"
-    if not _is_complete(home, _LEGACY_PACKAGES):
-        say(f"installing {_LEGACY_PACKAGES[0]} into a separate environment")
-        _run([sys.executable, "-m", "venv", "--clear", str(home)])
-        pip = [str(home / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        _run([*pip, "--retries", "1", *_LEGACY_PACKAGES])
-        _mark_complete(home, _LEGACY_PACKAGES)
+def _install_legacy_server(home: Path, say: Callable[[str], None]) -> Path:
+    """Install the sqlite server and return its program."""
+    pip = [str(home / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    _install(
+        home,
+        _LEGACY_PACKAGES,
+        [sys.executable, "-m", "venv", "--clear", str(home)],
+        [*pip, "--retries", "1", *_LEGACY_PACKAGES],
+        say=lambda: say(f"installing {_LEGACY_PACKAGES[0]} into a separate environment"),
+    )
     return home / "bin" / "mcp-server-sqlite"
 
 
-def _node_programs(folder: Path, say: Callable[[str], None]) -> Path:
-    npm = shutil.which("npm")
-    if npm is None or _node_version() < _MIN_NODE:
+def _install_node_servers(home: Path, say: Callable[[str], None]) -> Path:
+    """Install the Node servers and return the folder of their programs."""
+    npm, node = shutil.which("npm"), shutil.which("node")
+    shown = node and subprocess.run([node, "--version"], capture_output=True, text=True, check=False).stdout  # noqa: S603
+    version = re.match(r"v(\d+)", shown or "")
+    if npm is None or version is None or int(version[1]) < _MIN_NODE:
         raise _InstallationError(f"Node.js {_MIN_NODE} or newer is not on this machine")
-    home = folder / "node"
-    if not _is_complete(home, _NODE_PACKAGES):
-        say("installing three Node servers")
-        home.mkdir(parents=True, exist_ok=True)
-        options = ["--no-audit", "--no-fund", "--loglevel=error", "--fetch-retries=1", "--prefix", str(home)]
-        _run([npm, "install", *options, *_NODE_PACKAGES])
-        _mark_complete(home, _NODE_PACKAGES)
+    options = ["--no-audit", "--no-fund", "--loglevel=error", "--fetch-retries=1", "--prefix", str(home)]
+    install = [npm, "install", *options, *_NODE_PACKAGES]
+    _install(home, _NODE_PACKAGES, install, say=lambda: say("installing three Node servers"))
     return home / "node_modules" / ".bin"
 
 
-def _node_version() -> int:
-    """Return the major version of Node, 0 where there is none."""
-    node = shutil.which("node")
-    if node is None:
-        return 0
-    shown = subprocess.run([node, "--version"], capture_output=True, text=True, check=False)  # noqa: S603
-    version = re.match(r"v(\d+)", shown.stdout)
-    return int(version[1]) if version else 0
-
-
-def _run(command: Sequence[str]) -> None:
-    try:
-        done = subprocess.run(  # noqa: S603
-            command, capture_output=True, text=True, errors="replace", check=False, timeout=_INSTALL_SECONDS
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise _InstallationError(str(error)) from error
-    if done.returncode:
-        raise _InstallationError(_reason(done.stderr or done.stdout) or f"{command[0]} ended with {done.returncode}")
-
-
-def _reason(output: str) -> str:
-    """Return the most useful line: the last one of pip; npm begins with a code and ends with advice."""
-    lines = [line.strip() for line in output.splitlines() if line.strip()]
-    useful = [line for line in lines if " failed" in line or line.startswith("npm error code")]
-    return (useful[-1:] or lines[-1:] or [""])[0]
-
-
-def _is_complete(home: Path, packages: Sequence[str]) -> bool:
-    stamp = home / "complete.txt"
-    return stamp.is_file() and stamp.read_text(encoding="utf-8") == "\n".join(packages)
-
-
-def _mark_complete(home: Path, packages: Sequence[str]) -> None:
-    (home / "complete.txt").write_text("\n".join(packages), encoding="utf-8")
+def _install(home: Path, packages: Sequence[str], *commands: Sequence[str], say: Callable[[], None]) -> None:
+    """Run the commands that install packages, unless that was done before."""
+    stamp, complete = home / "complete.txt", "\n".join(packages)
+    if stamp.is_file() and stamp.read_text(encoding="utf-8") == complete:
+        return
+    say()
+    home.mkdir(parents=True, exist_ok=True)
+    for command in commands:
+        try:
+            done = subprocess.run(  # noqa: S603
+                command, capture_output=True, text=True, errors="replace", check=False, timeout=_INSTALL_SECONDS
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise _InstallationError(str(error)) from error
+        if done.returncode:
+            # Of pip the last line says most; npm begins with a code and ends with advice.
+            lines = [line.strip() for line in (done.stderr or done.stdout).splitlines() if line.strip()]
+            useful = [line for line in lines if " failed" in line or line.startswith("npm error code")]
+            reason = [f"{command[0]} ended with {done.returncode}", *lines[-1:], *useful][-1]
+            raise _InstallationError(reason)
+    stamp.write_text(complete, encoding="utf-8")

@@ -17,19 +17,26 @@ import anyio
 from anyio.abc import ByteReceiveStream, Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from tools_search_client.demo.stage import START_SECONDS, StepError
 from tools_search_client.servers.diagnostics import kept_diagnostics
 
 SERVER: Final = (sys.executable, "-m", "tools_search_server")
 """`tools-search-server`, from this very environment."""
-_SUITE: Final = (sys.executable, "-m", "tools_search_conformance")
+_SUITE: Final = (sys.executable, "-m", "tools_search_conformance", "server")
+_VERDICTS: Final = (0, 1)
+"""Exit codes of the suite that stand for a verdict."""
 
+START_SECONDS: Final = 30
+"""For all servers to start on a machine that is slow or busy."""
 _GATEWAY_SECONDS: Final = 20
 _SILENT_SECONDS: Final = 400
 """Longer than the suite lets any check take, however slow the machine."""
 _END_SECONDS: Final = 20
 _COUNTER: Final = re.compile(r"(\d+/\d+)  ")
 _MAX_LINE: Final = 4096
+
+
+class StepError(Exception):
+    """A step could not show what it is there to show; the message says why."""
 
 
 @asynccontextmanager
@@ -42,20 +49,15 @@ async def running_gateway(configuration: Path) -> AsyncGenerator[str]:
     command = [*SERVER, "--config", str(configuration), "--http", "127.0.0.1:0"]
     command += ["--start-deadline", str(START_SECONDS)]
     with kept_diagnostics() as diagnostics:
-        async with await anyio.open_process(command, stdin=None, stderr=diagnostics.file) as process:
+        async with _process(command, stderr=diagnostics.file) as (_, output):
             try:
-                yield await _announced_url(cast("ByteReceiveStream", process.stdout), diagnostics.last_lines)
-            finally:
-                await _end(process)
-
-
-async def _announced_url(output: ByteReceiveStream, diagnostics: Callable[[], str]) -> str:
-    try:
-        with anyio.fail_after(_GATEWAY_SECONDS):
-            line = await BufferedByteReceiveStream(output).receive_until(b"\n", _MAX_LINE)
-        return str(json.loads(line)["url"])
-    except (TimeoutError, anyio.EndOfStream, anyio.IncompleteRead, ValueError, KeyError) as error:
-        raise StepError(f"tools-search-server did not start: {diagnostics() or type(error).__name__}") from error
+                with anyio.fail_after(_GATEWAY_SECONDS):
+                    line = await BufferedByteReceiveStream(output).receive_until(b"\n", _MAX_LINE)
+                url = str(json.loads(line)["url"])
+            except (TimeoutError, anyio.EndOfStream, anyio.IncompleteRead, ValueError, KeyError) as error:
+                said = diagnostics.last_lines() or type(error).__name__
+                raise StepError(f"tools-search-server did not start: {said}") from error
+            yield url
 
 
 async def conformance_report(server: Sequence[str], progress: Callable[[str], None]) -> dict[str, Any]:
@@ -69,24 +71,21 @@ async def conformance_report(server: Sequence[str], progress: Callable[[str], No
         StepError: There is no verdict, or the suite was silent for longer than a check may take.
     """
     with tempfile.TemporaryDirectory(prefix="tools-search-verdict-") as out:
-        command = [*_SUITE, "server", "--progress", "--out", out, "--", *server]
+        command = [*_SUITE, "--progress", "--out", out, "--", *server]
         last_lines: deque[str] = deque(maxlen=3)
-        async with await anyio.open_process(command, stdin=None, stderr=subprocess.STDOUT) as process:
+        async with _process(command, stderr=subprocess.STDOUT) as (process, output):
             try:
-                async for line in _lines(cast("ByteReceiveStream", process.stdout)):
+                async for line in _lines(output):
                     if counted := _COUNTER.match(line):
                         progress(f"{counted[1]} checks")
                     elif line.strip():
                         last_lines.append(line.strip())
-                code = await process.wait()
             except TimeoutError as error:
                 raise StepError(f"the suite ran no check for {_SILENT_SECONDS} seconds") from error
-            finally:
-                await _end(process)
-        report = Path(out) / "report.json"
-        if not report.is_file():
+            code = await process.wait()
+        if code not in _VERDICTS:
             raise StepError(f"the suite gave no verdict (exit code {code}): {' / '.join(last_lines)}")
-        return cast("dict[str, Any]", json.loads(report.read_text(encoding="utf-8")))
+        return cast("dict[str, Any]", json.loads((Path(out) / "report.json").read_text(encoding="utf-8")))
 
 
 async def _lines(output: ByteReceiveStream) -> AsyncIterator[str]:
@@ -105,9 +104,14 @@ async def _lines(output: ByteReceiveStream) -> AsyncIterator[str]:
                 yield line.decode("utf-8", "replace")
 
 
-async def _end(process: Process) -> None:
-    """End a process that still runs, and give it time to end the processes that it has started."""
-    if process.returncode is None:
-        process.terminate()
-        with anyio.move_on_after(_END_SECONDS, shield=True):
-            await process.wait()
+@asynccontextmanager
+async def _process(command: Sequence[str], stderr: Any) -> AsyncGenerator[tuple[Process, ByteReceiveStream]]:
+    """Run a program and offer its output; at the end of the block it has time to end what it has started."""
+    async with await anyio.open_process(command, stdin=None, stderr=stderr) as process:
+        try:
+            yield process, cast("ByteReceiveStream", process.stdout)
+        finally:
+            if process.returncode is None:
+                process.terminate()
+                with anyio.move_on_after(_END_SECONDS, shield=True):
+                    await process.wait()

@@ -1,84 +1,38 @@
-"""The state that the demo's steps share, the results of steps, and a meter for the messages on a wire."""
+"""The demo's stage: a folder, published servers, a gateway over them, and a meter for the messages on a wire."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+import json
+import tempfile
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from mcp_types import JSONRPCMessage, JSONRPCRequest, JSONRPCResponse
 
-from tools_search_client.demo.workspace import Workspace
+from tools_search_client.demo.installation import Installation
+from tools_search_client.demo.programs import START_SECONDS, StepError, running_gateway
+from tools_search_client.demo.workspace import Workspace, demo_servers, make_workspace, missing_servers
 from tools_search_client.federation.configuration import url_server
 from tools_search_client.federation.federation import Federation, FederationOptions, open_federation
 from tools_search_client.found import FederatedSearch
 from tools_search_client.servers.connection import ConnectionOptions, Negotiation
 
-START_SECONDS: Final = 30
-"""For all servers to start on a machine that is slow or busy."""
-
-
-class StepError(Exception):
-    """A step could not show what it is there to show; the message says why."""
-
-
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """The result of a step, for programs and for people."""
-
-    facts: dict[str, Any]
-    lines: Sequence[str] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class StepReport:
-    """A step that is over."""
-
-    name: str
-    title: str
-    seconds: float
-    shown: Shown = field(default_factory=lambda: Shown({}))
-    problem: str | None = None
-    """Why it failed; `None` where it did not."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the step as `--json` prints it."""
-        result: dict[str, Any] = {"step": self.name, "ok": self.problem is None, "seconds": round(self.seconds, 2)}
-        if self.problem is not None:
-            result["problem"] = self.problem
-        return result | self.shown.facts
-
-
-@dataclass(frozen=True, slots=True)
-class Traffic:
-    """Messages and their bytes, both ways together."""
-
-    messages: int = 0
-    bytes: int = 0
-
-    def since(self, earlier: Traffic) -> Traffic:
-        """Return the traffic after `earlier`."""
-        return Traffic(self.messages - earlier.messages, self.bytes - earlier.bytes)
-
-
-@dataclass(frozen=True, slots=True)
-class Exchange:
-    """A request and its result."""
-
-    method: str
-    params: dict[str, Any]
-    result: dict[str, Any]
+Working: TypeAlias = Callable[[str], AbstractContextManager[Callable[[str], None]]]
+"""Shows that something takes its time, given its name; yields a function that takes note of how far it is."""
 
 
 class WireMeter:
     """A `WireObserver` that counts every JSON-RPC message of a connection, in the bytes of its compact form."""
 
     def __init__(self) -> None:
-        self.traffic = Traffic()
+        self.traffic: Final = Counter[str]()
+        """`messages` and `bytes`, both ways together."""
         self._requests: dict[Any, JSONRPCRequest] = {}
-        self._exchanges: list[Exchange] = []
+        self._answered: list[tuple[JSONRPCRequest, dict[str, Any]]] = []
 
     def sent(self, message: JSONRPCMessage) -> None:
         """Count a message to a server, and keep a request until it is answered."""
@@ -90,29 +44,29 @@ class WireMeter:
         """Count a message from a server, and match a result with its request."""
         self._count(message)
         if isinstance(message, JSONRPCResponse) and message.id in self._requests:
-            request = self._requests.pop(message.id)
-            self._exchanges.append(Exchange(request.method, request.params or {}, message.result))
+            self._answered.append((self._requests.pop(message.id), message.result))
 
     def closed(self) -> None:
         """Do nothing at the end of the connection."""
 
-    def exchanges(self, method: str) -> Iterator[Exchange]:
-        """Return the answered requests of one method, in the order of their answers."""
-        return (exchange for exchange in self._exchanges if exchange.method == method)
+    def exchanges(self, method: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+        """Return parameters and result of the answered requests of one method, in the order of their answers."""
+        return [(request.params or {}, result) for request, result in self._answered if request.method == method]
 
     def _count(self, message: JSONRPCMessage) -> None:
         size = len(message.model_dump_json(by_alias=True, exclude_unset=True).encode())
-        self.traffic = Traffic(self.traffic.messages + 1, self.traffic.bytes + size)
+        self.traffic.update(messages=1, bytes=size)
 
 
 @dataclass
 class Stage:
-    """The state of one run."""
+    """The state of one run, which its steps share."""
 
     workspace: Workspace
-    configuration: Path
-    queries: Mapping[str, str]
-    """The searches, each with the tool that is right for it."""
+    servers: Mapping[str, Any]
+    """The configuration of each server behind the gateway."""
+    notes: tuple[str, ...]
+    """The servers that this machine cannot run, each with the reason."""
     url: str
     gateway: Federation
     """The gateway, asked in the newest protocol."""
@@ -120,21 +74,43 @@ class Stage:
     """Of the messages between the gateway and this client."""
     answers: dict[str, FederatedSearch] = field(default_factory=dict[str, FederatedSearch])
     """The answer of the gateway to each query."""
-    searching: list[Traffic] = field(default_factory=list[Traffic])
+    searching: list[Counter[str]] = field(default_factory=list[Counter[str]])
     """The traffic of each search."""
     progress: Callable[[str], None] = lambda _: None
     """Takes note of how far a step is that takes its time."""
 
 
-def observed(meter: WireMeter, negotiation: Negotiation = "auto") -> FederationOptions:
-    """Return options under which every message is counted, and only the steps' own messages pass."""
-    connection = ConnectionOptions(negotiation=negotiation, follow_changes=False, observer=meter)
-    return FederationOptions(connection=connection)
+@asynccontextmanager
+async def open_stage(installation: Installation | None, working: Working) -> AsyncGenerator[Stage]:
+    """Start the servers of the demo behind a gateway, in a temporary folder, until the block ends.
+
+    Args:
+        installation: The servers beyond this environment; `None` does without.
+        working: Shows that starting them takes its time.
+
+    Raises:
+        StepError: There is no gateway.
+    """
+    with tempfile.TemporaryDirectory(prefix="tools-search-demo-") as folder:
+        workspace = make_workspace(Path(folder))
+        servers = demo_servers(workspace, installation)
+        configuration = workspace.folder / "mcp.json"
+        configuration.write_text(json.dumps({"mcpServers": servers}, indent=2), encoding="utf-8")
+        async with running_gateway(configuration) as url:
+            with working("starting the servers behind a gateway"):
+                async with over_gateway(url, "auto") as (gateway, _):
+                    # The gateway lists tools when each of its servers has answered or failed.
+                    (report,) = (await gateway.list(deadline=2 * START_SECONDS)).servers
+            if report.failure is not None:
+                raise StepError(f"the gateway does not answer: {report.failure.message}")
+            async with over_gateway(url, "auto") as (gateway, meter):
+                yield Stage(workspace, servers, missing_servers(workspace, installation), url, gateway, meter)
 
 
 @asynccontextmanager
 async def over_gateway(url: str, negotiation: Negotiation) -> AsyncGenerator[tuple[Federation, WireMeter]]:
-    """Connect to the gateway in one era, with a meter."""
+    """Connect to the gateway in one era, with a meter of every message; only the steps' own messages pass."""
     meter = WireMeter()
-    async with open_federation(url_server(url), observed(meter, negotiation)) as federation:
+    connection = ConnectionOptions(negotiation=negotiation, follow_changes=False, observer=meter)
+    async with open_federation(url_server(url), FederationOptions(connection=connection)) as federation:
         yield federation, meter

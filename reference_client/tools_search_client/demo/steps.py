@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import json
+import math
 import zipfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib import import_module
+from time import perf_counter
 from typing import Any, Final
 
 from mcp_ext_tools_search.types import EXTENSION_ID
 from mcp_types import TextContent, Tool
 
-from tools_search_client.demo.programs import SERVER, conformance_report
-from tools_search_client.demo.stage import (
-    START_SECONDS,
-    Shown,
-    Stage,
-    StepError,
-    Traffic,
-    WireMeter,
-    observed,
-    over_gateway,
-)
+from tools_search_client.demo.programs import SERVER, START_SECONDS, StepError, conformance_report
+from tools_search_client.demo.stage import Stage, WireMeter, over_gateway
 from tools_search_client.demo.workspace import Workspace, git
+from tools_search_client.errors import ToolsSearchClientError
 from tools_search_client.federation.configuration import load_configuration
-from tools_search_client.federation.federation import Federation, open_federation
+from tools_search_client.federation.federation import Federation, FederationOptions, open_federation
 from tools_search_client.found import FederatedSearch
+from tools_search_client.servers.connection import ConnectionOptions
 from tools_search_client.text import shorten
 
 _LIMIT: Final = 5
@@ -45,6 +41,32 @@ _HOW_GOOD: Final = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The result of a step, for programs and for people."""
+
+    facts: dict[str, Any]
+    lines: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StepReport:
+    """A step that is over."""
+
+    name: str
+    seconds: float
+    shown: Shown = field(default_factory=lambda: Shown({}))
+    problem: str | None = None
+    """Why it failed; `None` where it did not."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the step as `--json` prints it."""
+        result: dict[str, Any] = {"step": self.name, "ok": self.problem is None, "seconds": round(self.seconds, 2)}
+        if self.problem is not None:
+            result["problem"] = self.problem
+        return result | self.shown.facts
+
+
 # Negotiation: the words of client and gateway about the extension, in both eras, read off the wire
 
 
@@ -53,17 +75,28 @@ async def negotiate(stage: Stage) -> Shown:
     modern = await _negotiated(stage.gateway, stage.meter, "server/discover")
     async with over_gateway(stage.url, "legacy") as (gateway, meter):
         legacy = await _negotiated(gateway, meter, "initialize")
-    lines = [f"extension  {EXTENSION_ID}", *_era_lines("modern", modern), *_era_lines("legacy", legacy)]
+    lines = [f"extension  {EXTENSION_ID}"]
+    for era, facts in (("modern", modern), ("legacy", legacy)):
+        settings = next(iter(facts["serverAdvertises"].values()))
+        # No size as long as a server behind the gateway has not answered yet, or is searched itself.
+        size = f"{settings['catalogSize']} tools" if "catalogSize" in settings else "tools"
+        declared = facts["clientDeclares"]
+        lines += [
+            f"{era}     {facts['request']} → {facts['protocolVersion']}",
+            f"           the client declares   {json.dumps(declared[EXTENSION_ID]) if declared else 'nothing'}",
+            f"           the server advertises in {' and '.join(facts['serverAdvertises'])}",
+            f"           {size} on {', '.join(settings.get('topics', []))}",
+        ]
     return Shown({"extension": EXTENSION_ID, "modern": modern, "legacy": legacy}, lines)
 
 
 async def _negotiated(gateway: Federation, meter: WireMeter, method: str) -> dict[str, Any]:
     (described,) = await gateway.describe(deadline=START_SECONDS)
-    exchange = next(meter.exchanges(method), None)
-    failure = described.report.failure
-    if failure is not None or exchange is None:
+    exchanges, failure = meter.exchanges(method), described.report.failure
+    if failure is not None or not exchanges:
         raise StepError(f"no {method}: {failure.message if failure else 'the gateway speaks another era'}")
-    capabilities = exchange.result.get("capabilities", {})
+    params, result = exchanges[0]
+    capabilities = result.get("capabilities", {})
     advertised = {
         place: capabilities[place][EXTENSION_ID]
         for place in ("extensions", "experimental")
@@ -72,7 +105,7 @@ async def _negotiated(gateway: Federation, meter: WireMeter, method: str) -> dic
     if not advertised:
         raise StepError(f"the gateway does not advertise the extension in its answer to {method}")
     # A legacy client declares its capabilities in `initialize`, a modern one in every request.
-    own = exchange.params.get("capabilities") or exchange.params.get("_meta", {}).get(_CLIENT_CAPABILITIES, {})
+    own = params.get("capabilities") or params.get("_meta", {}).get(_CLIENT_CAPABILITIES, {})
     declared: dict[str, Any] = own.get("extensions", {})
     return {
         "protocolVersion": described.protocol_version,
@@ -82,96 +115,7 @@ async def _negotiated(gateway: Federation, meter: WireMeter, method: str) -> dic
     }
 
 
-def _era_lines(era: str, facts: Mapping[str, Any]) -> list[str]:
-    settings = next(iter(facts["serverAdvertises"].values()))
-    # No size as long as a server behind the gateway has not answered yet, or is searched itself.
-    size = f"{settings['catalogSize']} tools" if "catalogSize" in settings else "tools"
-    declared = facts["clientDeclares"]
-    return [
-        f"{era}     {facts['request']} → {facts['protocolVersion']}",
-        f"           the client declares   {json.dumps(declared[EXTENSION_ID]) if declared else 'nothing'}",
-        f"           the server advertises in {' and '.join(facts['serverAdvertises'])}",
-        f"           {size} on {', '.join(settings.get('topics', []))}",
-    ]
-
-
-# Search over the gateway, and the same over its servers without the extension
-
-
-async def search(stage: Stage) -> Shown:
-    """Search the gateway, and keep the answers and the traffic."""
-    for query in stage.queries:
-        before = stage.meter.traffic
-        answer = await stage.gateway.search(query, limit=_LIMIT)
-        if answer.failed or answer.servers[0].mode != "search" or not answer.tools:
-            raise StepError(f"{query!r} was not answered by tools/search with any tool")
-        stage.searching.append(stage.meter.traffic.since(before))
-        stage.answers[query] = answer
-    wrong = [query for query, tool in stage.queries.items() if _first(stage.answers[query]) != tool]
-    if wrong:
-        raise StepError(f"the right tool is not first for {', '.join(map(repr, wrong))}")
-    facts = {"limit": _LIMIT, "searches": _answers_json(stage.answers)}
-    return Shown(facts, [*_answer_lines(stage.answers), "", _HOW_GOOD])
-
-
-async def fall_back(stage: Stage) -> Shown:
-    """Ask the servers themselves: none offers the extension, so each is listed and the answers are merged."""
-    async with open_federation(load_configuration(stage.configuration), observed(WireMeter())) as federation:
-        servers = await federation.describe(deadline=None)
-        answers = {query: await federation.search(query, limit=_LIMIT) for query in stage.queries}
-    failed = [f"{one.report.server} ({one.report.failure.message})" for one in servers if one.report.failure]
-    if failed:
-        raise StepError(f"not every server answered: {', '.join(failed)}")
-    agree = sum(_first(stage.answers[query]) == _first(answer) for query, answer in answers.items())
-    rows = [
-        {
-            "server": one.report.server,
-            "mode": one.report.mode,
-            "era": one.report.era,
-            "protocolVersion": one.protocol_version,
-            "tools": one.tools,
-        }
-        for one in servers
-    ]
-    lines = [f"{'server':<11} {'protocol':<19} {'mode':<7} tools"]
-    for row in rows:
-        protocol = f"{row['protocolVersion']} {row['era']}"
-        lines.append(f"{row['server']:<11} {protocol:<19} {row['mode'] or '-':<7} {row['tools']}")
-    lines += [*_answer_lines(answers), f"{agree} of {len(answers)} begin with the same tool as over the gateway"]
-    return Shown({"servers": rows, "searches": _answers_json(answers), "sameFirstTool": agree}, lines)
-
-
-def _first(answer: FederatedSearch) -> str | None:
-    return answer.tools[0].name if answer.tools else None
-
-
-def _milliseconds(answer: FederatedSearch) -> float:
-    return max(report.milliseconds for report in answer.servers)
-
-
-def _answers_json(answers: Mapping[str, FederatedSearch]) -> list[dict[str, Any]]:
-    return [
-        {
-            "query": query,
-            "milliseconds": _milliseconds(answer),
-            "tools": [
-                {"name": tool.name, "score": tool.hit.score, "matched": tool.hit.matched} for tool in answer.tools
-            ],
-        }
-        for query, answer in answers.items()
-    ]
-
-
-def _answer_lines(answers: Mapping[str, FederatedSearch]) -> list[str]:
-    lines: list[str] = []
-    for query, answer in answers.items():
-        lines.append(f'"{query}"  ({_milliseconds(answer):.0f} ms)')
-        for rank, tool in enumerate(answer.tools[:_SHOWN], start=1):
-            lines.append(f"  {rank}. {tool.name:<28} matched {', '.join(tool.hit.matched or ['?'])}")
-    return lines
-
-
-# Calls of tools that were found, with their effects, checked without asking the server
+# Searches, each with the tool that is right for it, over the gateway and over its servers without the extension
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,56 +124,105 @@ class _Errand:
 
     query: str
     tool: str
-    arguments: Callable[[Workspace], dict[str, Any]]
-    effect: Callable[[Workspace], str | None]
+    arguments: Mapping[str, Any]
+    effect: Callable[[], str | None]
     """Describes what exists now; `None` where nothing does."""
 
 
-def _branch(workspace: Workspace) -> str | None:
-    listed = git(workspace.repository, "branch", "--list", _BRANCH)
-    return f"git branch --list: {listed}" if listed else None
+def _errands(workspace: Workspace) -> list[_Errand]:
+    def branch() -> str | None:
+        listed = git(workspace.repository, "branch", "--list", _BRANCH)
+        return f"git branch --list: {listed}" if listed else None
 
+    def workbook() -> str | None:
+        if not zipfile.is_zipfile(workspace.workbook):
+            return None
+        with zipfile.ZipFile(workspace.workbook) as book:
+            sheets = sum(name.startswith("xl/worksheets/") for name in book.namelist())
+        return f"{workspace.workbook.name}: {workspace.workbook.stat().st_size} bytes, {sheets} sheet"
 
-def _workbook(workspace: Workspace) -> str | None:
-    if not zipfile.is_zipfile(workspace.workbook):
-        return None
-    with zipfile.ZipFile(workspace.workbook) as book:
-        sheets = sum(name.startswith("xl/worksheets/") for name in book.namelist())
-    return f"{workspace.workbook.name}: {workspace.workbook.stat().st_size} bytes, {sheets} sheet"
-
-
-_MAKE_BRANCH: Final = _Errand(
-    "create a new branch",
-    "git__git_create_branch",
-    lambda workspace: {"repo_path": str(workspace.repository), "branch_name": _BRANCH},
-    _branch,
-)
-_MAKE_WORKBOOK: Final = _Errand(
-    "create a new Excel workbook",
-    "excel__create_workbook",
-    lambda workspace: {"path": str(workspace.workbook), "sheets": ["Budget"]},
-    _workbook,
-)
+    to_branch = {"repo_path": str(workspace.repository), "branch_name": _BRANCH}
+    to_workbook = {"path": str(workspace.workbook), "sheets": ["Budget"]}
+    return [
+        *([_Errand("create a new branch", "git__git_create_branch", to_branch, branch)] * (workspace.no_git is None)),
+        _Errand("create a new Excel workbook", "excel__create_workbook", to_workbook, workbook),
+    ]
 
 
 def queries(workspace: Workspace) -> dict[str, str]:
     """Return the searches of the demo, errands included, each with the tool that is right for it."""
-    sheets = {"rename a worksheet": "excel__rename_sheet"}
-    return {
-        **({_MAKE_BRANCH.query: _MAKE_BRANCH.tool} if workspace.no_git is None else sheets),
-        "current time in Tokyo": "time__get_current_time",
-        _MAKE_WORKBOOK.query: _MAKE_WORKBOOK.tool,
-    }
+    *first, last = [(errand.query, errand.tool) for errand in _errands(workspace)]
+    sheets = ("rename a worksheet", "excel__rename_sheet")
+    return dict([*(first or [sheets]), ("current time in Tokyo", "time__get_current_time"), last])
+
+
+async def search(stage: Stage) -> Shown:
+    """Search the gateway, and keep the answers and the traffic."""
+    right = queries(stage.workspace)
+    for query in right:
+        before = stage.meter.traffic.copy()
+        answer = await stage.gateway.search(query, limit=_LIMIT)
+        if answer.failed or answer.servers[0].mode != "search" or not answer.tools:
+            raise StepError(f"{query!r} was not answered by tools/search with any tool")
+        stage.searching.append(stage.meter.traffic - before)
+        stage.answers[query] = answer
+    wrong = [query for query, tool in right.items() if _first(stage.answers[query]) != tool]
+    if wrong:
+        raise StepError(f"the right tool is not first for {', '.join(map(repr, wrong))}")
+    shown = _shown_answers(stage.answers)
+    return Shown({"limit": _LIMIT} | shown.facts, [*shown.lines, "", _HOW_GOOD])
+
+
+async def fall_back(stage: Stage) -> Shown:
+    """Ask the servers themselves: none offers the extension, so each is listed and the answers are merged."""
+    options = FederationOptions(connection=ConnectionOptions(follow_changes=False))
+    async with open_federation(load_configuration(stage.workspace.folder / "mcp.json"), options) as federation:
+        servers = await federation.describe(deadline=math.inf)
+        answers = {query: await federation.search(query, limit=_LIMIT) for query in stage.answers}
+    failed = [f"{one.report.server} ({one.report.failure.message})" for one in servers if one.report.failure]
+    if failed:
+        raise StepError(f"not every server answered: {', '.join(failed)}")
+    agree = sum(_first(stage.answers[query]) == _first(answer) for query, answer in answers.items())
+    rows: list[dict[str, Any]] = []
+    lines = [f"{'server':<11} {'protocol':<19} {'mode':<7} tools"]
+    for one in servers:
+        name, mode, era = one.report.server, one.report.mode, one.report.era
+        version = one.protocol_version
+        rows.append({"server": name, "mode": mode, "era": era, "protocolVersion": version, "tools": one.tools})
+        lines.append(f"{name:<11} {f'{version} {era}':<19} {mode or '-':<7} {one.tools}")
+    shown = _shown_answers(answers)
+    lines += [*shown.lines, f"{agree} of {len(answers)} begin with the same tool as over the gateway"]
+    return Shown({"servers": rows, **shown.facts, "sameFirstTool": agree}, lines)
+
+
+def _first(answer: FederatedSearch) -> str | None:
+    return answer.tools[0].name if answer.tools else None
+
+
+def _shown_answers(answers: Mapping[str, FederatedSearch]) -> Shown:
+    searches: list[dict[str, Any]] = []
+    lines: list[str] = []
+    for query, answer in answers.items():
+        milliseconds = max(report.milliseconds for report in answer.servers)
+        found = [{"name": one.name, "score": one.hit.score, "matched": one.hit.matched} for one in answer.tools]
+        searches.append({"query": query, "milliseconds": milliseconds, "tools": found})
+        lines.append(f'"{query}"  ({milliseconds:.0f} ms)')
+        for rank, tool in enumerate(answer.tools[:_SHOWN], start=1):
+            lines.append(f"  {rank}. {tool.name:<28} matched {', '.join(tool.hit.matched or ['?'])}")
+    return Shown({"searches": searches}, lines)
+
+
+# Calls of tools that were found, with their effects, checked without asking the server
 
 
 async def call(stage: Stage) -> Shown:
     """Call tools that the searches found, and show the effects."""
-    errands = [errand for errand in (_MAKE_BRANCH, _MAKE_WORKBOOK) if errand.query in stage.answers]
+    errands = [errand for errand in _errands(stage.workspace) if errand.query in stage.answers]
     if not errands:
         raise StepError("nothing was found that could be called")
-    before = len(list(stage.meter.exchanges("tools/list")))
+    before = len(stage.meter.exchanges("tools/list"))
     done = [await _run(stage, errand) for errand in errands]
-    listings = len(list(stage.meter.exchanges("tools/list"))) - before
+    listings = len(stage.meter.exchanges("tools/list")) - before
     if listings:
         raise StepError("a tool that was found had to be listed before it could be called")
     lines = [
@@ -244,13 +237,13 @@ async def _run(stage: Stage, errand: _Errand) -> dict[str, Any]:
     found = [tool.name for tool in stage.answers[errand.query].tools]
     if found[:1] != [errand.tool]:
         raise StepError(f"{errand.query!r} did not find {errand.tool} first but {', '.join(found) or 'nothing'}")
-    if errand.effect(stage.workspace) is not None:
+    if errand.effect() is not None:
         raise StepError(f"{errand.tool} has nothing left to do")
-    result = await stage.gateway.call(errand.tool, errand.arguments(stage.workspace))
+    result = await stage.gateway.call(errand.tool, dict(errand.arguments))
     said = " ".join(block.text for block in result.content if isinstance(block, TextContent))
     if result.is_error:
         raise StepError(f"{errand.tool} reports an error: {said}")
-    seen = errand.effect(stage.workspace)
+    seen = errand.effect()
     if seen is None:
         raise StepError(f"{errand.tool} says that it is done, but nothing has changed")
     return {"tool": errand.tool, "said": shorten(said or "nothing", 60), "seen": seen}
@@ -262,20 +255,33 @@ async def _run(stage: Stage, errand: _Errand) -> dict[str, Any]:
 async def compare(stage: Stage) -> Shown:
     """List everything once, and compare it with the mean of the searches."""
     stage.gateway.forget()  # it may have been listed before, to count the tools of a gateway that had just started
-    before = stage.meter.traffic
+    before = stage.meter.traffic.copy()
     listing = await stage.gateway.list()
     if not listing.tools or not stage.answers:
         raise StepError("there is nothing to compare")
-    listed = _cost(stage.meter.traffic.since(before), [tool.tool for tool in listing.tools])
-    searches = [
-        _cost(traffic, [tool.tool for tool in answer.tools])
+    listing_traffic = stage.meter.traffic - before
+    # The tokenizer comes with the `demo` extra, has no types, and takes a moment to load.
+    encoding: Any = import_module("bpe_openai").get_encoding(_TOKENIZER)
+
+    def cost(traffic: Counter[str], tools: Sequence[Tool]) -> dict[str, float]:
+        """Return the traffic, and the tokens of the definitions as hosts hand them to a model."""
+        definitions = (
+            {"name": tool.name, "description": tool.description or "", "parameters": tool.input_schema}
+            for tool in tools
+        )
+        tokens = sum(len(encoding.encode(json.dumps(one, ensure_ascii=False))) for one in definitions)
+        return {**traffic, "tools": len(tools), "tokens": tokens}
+
+    listed = cost(listing_traffic, [tool.tool for tool in listing.tools])
+    costs = [
+        cost(traffic, [tool.tool for tool in answer.tools])
         for traffic, answer in zip(stage.searching, stage.answers.values(), strict=True)
     ]
-    searched = {unit: round(sum(cost[unit] for cost in searches) / len(searches), 1) for unit in listed}
+    searched = {unit: round(sum(one[unit] for one in costs) / len(costs), 1) for unit in listed}
     saved = {unit: round(100 * (1 - searched[unit] / listed[unit]), 1) for unit in ("bytes", "tokens")}
     facts = {"tokenizer": _TOKENIZER, "limit": _LIMIT, "listing": listed, "search": searched, "savedPercent": saved}
     lines = [f"{'':<19} {'messages':>8} {'bytes':>8} {'tools':>6} {'tokens':>8}"]
-    for way, row in (("list everything", listed), (f"search (mean of {len(searches)})", searched)):
+    for way, row in (("list everything", listed), (f"search (mean of {len(costs)})", searched)):
         lines.append(
             f"{way:<19} {row['messages']:>8,.0f} {row['bytes']:>8,.0f} {row['tools']:>6,.0f} {row['tokens']:>8,.0f}"
         )
@@ -283,25 +289,6 @@ async def compare(stage: Stage) -> Shown:
     lines.append(f"{'saved':<19} {'':>8} {percent:>8} {'':>6} {saved['tokens']:>6.0f} %")
     lines.append("bytes on the wire, both ways; tokens of definitions in front of a model (o200k)")
     return Shown(facts, lines)
-
-
-def _cost(traffic: Traffic, tools: Sequence[Tool]) -> dict[str, float]:
-    return {
-        "messages": traffic.messages,
-        "bytes": traffic.bytes,
-        "tools": len(tools),
-        "tokens": _definition_tokens(tools),
-    }
-
-
-def _definition_tokens(tools: Iterable[Tool]) -> int:
-    """Return the tokens of the definitions as hosts hand them to a model: name, description and parameters."""
-    # The tokenizer comes with the `demo` extra, has no types, and takes a moment to load.
-    encoding: Any = import_module("bpe_openai").get_encoding(_TOKENIZER)
-    definitions = (
-        {"name": tool.name, "description": tool.description or "", "parameters": tool.input_schema} for tool in tools
-    )
-    return sum(len(encoding.encode(json.dumps(one, ensure_ascii=False))) for one in definitions)
 
 
 # The verdict of the conformance suite on the server that was just used
@@ -312,7 +299,7 @@ async def judge(stage: Stage) -> Shown:
     report = await conformance_report(SERVER, stage.progress)
     verdict: dict[str, Any] = report["verdict"]
     if verdict["exitStatus"]:
-        raise StepError(str(verdict["text"]))
+        raise StepError(str(verdict["sentence"]))
     cells: list[dict[str, Any]] = report["cells"]
     lines = ["tools-search-conformance server -- tools-search-server"]
     for cell in cells:
@@ -322,5 +309,40 @@ async def judge(stage: Stage) -> Shown:
             for level, counted in counts.items()
         ]
         lines.append(f"{cell['name']:<24} {'   '.join(levels)}")
-    facts = {"exitStatus": verdict["exitStatus"], "verdict": verdict["text"], "cells": cells}
-    return Shown(facts, [*lines, str(verdict["text"])])
+    facts = {"exitStatus": verdict["exitStatus"], "verdict": verdict["sentence"], "cells": cells}
+    return Shown(facts, [*lines, str(verdict["sentence"])])
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of the demo."""
+
+    title: str
+    run: Callable[[Stage], Awaitable[Shown]]
+    activity: str = "working"
+    """Its name while it runs."""
+
+
+STEPS: Final[Mapping[str, Step]] = {
+    "negotiate": Step("Negotiation: what each side says, in both eras", negotiate),
+    "search": Step("Search over the gateway, in plain language", search, "searching"),
+    "call": Step("Call what was found, and look at what it did", call, "calling"),
+    "fallback": Step(
+        "The same servers without the extension: list, rank here, fuse", fall_back, "starting each server by itself"
+    ),
+    "compare": Step("Listing everything against searching, measured", compare, "listing everything"),
+    "judge": Step("The verdict of the conformance suite", judge, "judging"),
+}
+
+
+async def perform(name: str, step: Step, stage: Stage) -> StepReport:
+    """Run a step; one that breaks is reported like one that fails, and the next can run."""
+    started = perf_counter()
+    shown, problem = Shown({}), None
+    try:
+        shown = await step.run(stage)
+    except (StepError, ToolsSearchClientError) as error:
+        problem = str(error)
+    except Exception as error:
+        problem = f"{type(error).__name__}: {error}"
+    return StepReport(name, perf_counter() - started, shown, problem)

@@ -54,19 +54,23 @@ def make_workspace(folder: Path) -> Workspace:
         database.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, customer TEXT, total REAL)")
         database.executemany("INSERT INTO orders (customer, total) VALUES (?, ?)", [("Ada", 12.5), ("Grace", 99.0)])
     database.close()
-    if git_program() is None:
+    if shutil.which("git") is None:
         return replace(workspace, no_git="git is not on this machine")
+    repository = workspace.repository
     try:
-        _make_repository(workspace.repository)
+        repository.mkdir()
+        git(repository, "init", "--quiet")
+        git(repository, "config", "user.name", "Demo")
+        git(repository, "config", "user.email", "demo@example.com")
+        (repository / "README.md").write_text("# Orders\n", encoding="utf-8")
+        git(repository, "add", "README.md")
+        git(repository, "commit", "--quiet", "--message", "Start")
+        (repository / "prices.csv").write_text("item,price\napple,1\n", encoding="utf-8")
+        git(repository, "add", "prices.csv")
     except (OSError, subprocess.CalledProcessError) as error:
         message: str = getattr(error, "stderr", None) or str(error)
         return replace(workspace, no_git=f"git does not work: {message.strip()}")
     return workspace
-
-
-def git_program() -> str | None:
-    """Return the path of git, or `None` on a machine without it."""
-    return shutil.which("git")
 
 
 def git(repository: Path, *arguments: str) -> str:
@@ -76,7 +80,7 @@ def git(repository: Path, *arguments: str) -> str:
         subprocess.CalledProcessError: It failed.
     """
     environment = os.environ | {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
-    command = [git_program() or "git", "-C", str(repository), *arguments]
+    command = [shutil.which("git") or "git", "-C", str(repository), *arguments]
     done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)  # noqa: S603
     return done.stdout.strip()
 
@@ -88,18 +92,24 @@ def missing_packages() -> list[str]:
 
 def demo_servers(workspace: Workspace, installation: Installation | None) -> dict[str, Any]:
     """Return the `mcpServers` of the demo: those that this machine can run, each confined to the workspace."""
-    servers: dict[str, Any] = {}
-    if workspace.no_git is None:
-        servers["git"] = _python("mcp_server_git", "--repository", str(workspace.repository))
-    servers["time"] = _python("mcp_server_time", "--local-timezone", "UTC")
-    servers["excel"] = _python("excel_mcp", "stdio", "--allow-dir", str(workspace.folder))
+    folder = str(workspace.folder)
+    modules = {
+        "git": ["mcp_server_git", "--repository", str(workspace.repository)],
+        "time": ["mcp_server_time", "--local-timezone", "UTC"],
+        "excel": ["excel_mcp", "stdio", "--allow-dir", folder],
+    }
+    if workspace.no_git is not None:
+        del modules["git"]
+    servers: dict[str, Any] = {
+        name: {"command": sys.executable, "args": ["-m", *arguments]} for name, arguments in modules.items()
+    }
     if installation and installation.legacy_server:
         arguments = ["--db-path", str(workspace.database)]
         servers["sqlite"] = {"command": str(installation.legacy_server), "args": arguments}
     if installation and (programs := installation.node_programs):
         memory = {"MEMORY_FILE_PATH": str(workspace.folder / "memory.json")}
         servers["everything"] = {"command": str(programs / "mcp-server-everything")}
-        servers["files"] = {"command": str(programs / "mcp-server-filesystem"), "args": [str(workspace.folder)]}
+        servers["files"] = {"command": str(programs / "mcp-server-filesystem"), "args": [folder]}
         servers["memory"] = {"command": str(programs / "mcp-server-memory"), "env": memory}
     return servers
 
@@ -108,19 +118,3 @@ def missing_servers(workspace: Workspace, installation: Installation | None) -> 
     """Return the servers that this machine cannot run, each with the reason."""
     missing = () if workspace.no_git is None else (f"without the git server: {workspace.no_git}",)
     return missing if installation is None else (*missing, *installation.notes)
-
-
-def _python(module: str, *arguments: str) -> dict[str, Any]:
-    return {"command": sys.executable, "args": ["-m", module, *arguments]}
-
-
-def _make_repository(repository: Path) -> None:
-    repository.mkdir()
-    git(repository, "init", "--quiet")
-    git(repository, "config", "user.name", "Demo")
-    git(repository, "config", "user.email", "demo@example.com")
-    (repository / "README.md").write_text("# Orders\n", encoding="utf-8")
-    git(repository, "add", "README.md")
-    git(repository, "commit", "--quiet", "--message", "Start")
-    (repository / "prices.csv").write_text("item,price\napple,1\n", encoding="utf-8")
-    git(repository, "add", "prices.csv")

@@ -10,14 +10,15 @@ All members are described at `ToolDiscovery`.
 
 from __future__ import annotations
 
-import math
+import dataclasses
 import shlex
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Annotated, Any, Final, Literal, TypeAlias, cast
 
 import tools_search_hosts as hosts
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass
 from tools_search_hosts import AskForInput, HttpTarget, ServerEntry, StdioTarget, UnusableTarget
 from tools_search_hosts.configuration import misspelled, understood
 from tools_search_hosts.toolsets import Toolset, read_rules
@@ -26,87 +27,141 @@ from tools_search_ranking import DEFAULT_LEAST_CONFIDENCE
 from tools_search_client.errors import ConfigurationError
 from tools_search_client.found import FoundTool
 
+RankerName: TypeAlias = Literal["fielded", "plain", "semantic"]
+
 KNOWN_TOOL_LIMITS: Final[Mapping[str, int]] = {"openai": 128, "vscode": 128, "cursor": 40}
 """How many definitions some providers and hosts accept at most: values for `ToolDiscovery.max_tools`."""
 
-_SECTION: Final = "tool_discovery"
 
-_SHARES: Final[Mapping[str, str]] = {
-    "context_share": "a number above 0 and at most 1, such as 0.05",
-    "least_confidence": "a number from 0 to 1, such as 0.04",
-}
+_SECONDS: Final = Field(gt=0, allow_inf_nan=False, description="a number of seconds above 0")
+_Switch: TypeAlias = Annotated[bool, Field(description="true or false")]
+_Count: TypeAlias = Annotated[int, Field(ge=1, description="a whole number of at least 1")]
+_Seconds: TypeAlias = Annotated[float, _SECONDS]
+_Confidence: TypeAlias = Annotated[float, Field(ge=0, le=1, description="a number from 0 to 1, such as 0.04")]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, config=ConfigDict(strict=True))
 class ToolDiscovery:
-    """How a host loads tools on demand (`tool_discovery` in the file)."""
+    """How tools are found, and loaded on demand (`tool_discovery` in the file).
 
-    enabled: bool = False
-    """Without it every tool is loaded, and nothing else here counts."""
+    Raises:
+        ValueError: A member is of a wrong type or out of its range.
+    """
 
-    defer_all: bool = False
+    enabled: _Switch = False
+    """Whether tools are loaded on demand; without it a conversation has every tool from the start."""
+
+    defer_all: _Switch = False
     """Whether every server is deferred, regardless of its own `defer_loading`."""
 
-    max_search_results: int = 5
-    """The most tools that one search by query loads."""
+    max_search_results: _Count = 5
+    """The most tools that one search of a model loads."""
 
-    auto: bool = False
+    max_search_tokens: Annotated[int | None, Field(ge=1, description="a whole number of at least 1")] = None
+    """The most tokens that one search adds: definitions that it loads, and what its answer says of them.
+
+    `None` is so many that the first five searches by a query cost no more than listing everything, where that can be.
+    """
+
+    auto: _Switch = False
     """Whether everything is loaded as long as its definitions stay under `context_share` of `context_window`."""
 
-    context_share: float = 0.05
+    context_share: Annotated[float, Field(gt=0, le=1, description="a number above 0 and at most 1, such as 0.05")] = (
+        0.05
+    )
+    """See `auto`."""
 
-    context_window: int = 128_000
+    context_window: _Count = 128_000
     """Tokens that the model can read at once."""
 
-    max_tools: int | None = None
+    max_tools: Annotated[int | None, Field(ge=1, description="a whole number of at least 1")] = None
     """The most definitions that are ever sent at once, if fewer than the model's provider takes.
 
     `None` leaves it to the provider (`Conversation.limit`); `KNOWN_TOOL_LIMITS` has values for some hosts.
     """
 
-    least_confidence: float = DEFAULT_LEAST_CONFIDENCE
-    """In [0, 1]: where it is less likely that any tool serves a query, ranking on this side finds nothing."""
+    least_confidence: _Confidence = DEFAULT_LEAST_CONFIDENCE
+    """Where it is less likely that any tool serves a query, ranking on this side finds nothing."""
 
-    search_tool: bool = True
+    search_tool: _Switch = True
     """Whether the model is given `search_tools`; without it, tools are found only before the model is called."""
 
-    def __post_init__(self) -> None:
-        for member in ("max_search_results", "context_window", "max_tools"):
-            value = getattr(self, member)
-            if value is not None and value < 1:
-                raise ValueError(f"`{member}` must be a whole number of at least 1")
-        if not 0 < self.context_share <= 1:
-            raise ValueError(f"`context_share` must be {_SHARES['context_share']}")
-        if not 0 <= self.least_confidence <= 1:
-            raise ValueError(f"`least_confidence` must be {_SHARES['least_confidence']}")
+    ranker: Annotated[RankerName, Field(description='"fielded", "plain" or "semantic"')] = "fielded"
+    """What ranks on this side: `fielded`, the engine; `plain`, the readable ranker; `semantic`, by meaning too."""
+
+    deadline: Annotated[float | None, _SECONDS] = None
+    """Seconds that a question to all servers waits for the slowest; if not stated 10, and 30 in the command."""
+
+    grace: _Seconds = 3.0
+    """Seconds that a search still waits for the slowest servers when at least half of them have answered."""
+
+    rest: _Seconds = 5.0
+    """Seconds for which a server that was waited for in vain is left alone; twice as long after each time in a row."""
+
+    longest_rest: _Seconds = 60.0
+    """The most seconds that `rest` grows to."""
+
+    connect_timeout: _Seconds = 60.0
+    """Seconds to start or reach a server, unless its entry has `startup_timeout_sec`."""
+
+    request_timeout: _Seconds = 30.0
+    """Seconds for one search or listing of one server as a whole, all pages."""
+
+    call_timeout: _Seconds = 120.0
+    """Seconds for a call that reports no progress, unless the server's entry has `tool_timeout_sec` or `timeout`."""
+
+    listing_ttl: Annotated[float, Field(ge=0, allow_inf_nan=False, description="a number of seconds from 0 on")] = 30.0
+    """Seconds for which a listing is kept when its server does not say; 0 means until it announces a change."""
+
+    retry_after: _Seconds = 1.0
+    """Seconds until the next search is sent after one that failed; twice as long after each in a row."""
+
+    busy_patience: _Seconds = 2.0
+    """Seconds for which a search waits for a server that is too busy."""
+
+    search_again_after: _Seconds = 300.0
+    """Seconds for which a server is listed that refuses to be searched, or fails again and again."""
+
+    era: Annotated[Literal["auto", "legacy"], Field(description='"auto" or "legacy"')] = "auto"
+    """`auto`: the newest protocol that each server supports; `legacy`: the handshake of 2025 and earlier."""
+
+    follow_changes: _Switch = True
+    """Whether servers are asked to report changes of their tools."""
 
 
-def read_tool_discovery(stated: Any, problems: list[str]) -> ToolDiscovery:
-    """Return what the member `tool_discovery` says.
+def _faults(error: ValidationError) -> list[str]:
+    """Return a line for each member of `ToolDiscovery` that is of a wrong type or out of its range."""
+    names = dict.fromkeys(str(detail["loc"][0]) for detail in error.errors(include_url=False))
+    return [f"`{name}` must be {_KINDS[name]}" for name in names]
+
+
+_KINDS: Final[Mapping[str, str]] = {
+    name: member["description"] for name, member in TypeAdapter(ToolDiscovery).json_schema()["properties"].items()
+}
+"""What each member must be."""
+
+
+def _read_tool_discovery(stated: Any, problems: list[str]) -> ToolDiscovery:
+    """Return what the member `tool_discovery` says; `problems` takes a line for everything that is wrong with it.
 
     Members that only other hosts know are passed over, but for one that is nearly spelled like a known one.
-
-    Args:
-        stated: The member as it stands in the file.
-        problems: Takes a line for everything that is wrong, with its place and its remedy.
     """
     if not isinstance(stated, dict):
-        problems.append(f"`{_SECTION}` must be an object")
+        problems.append("`tool_discovery` must be an object")
         return ToolDiscovery()
-    known = {field.name: field.default for field in fields(ToolDiscovery)}
     faults: list[str] = []
-    members = understood(cast("dict[str, Any]", stated), known, faults)
-    faults += [*misspelled(members, known), *_of_wrong_type(members, known)]
-    if not faults:
-        try:
-            return ToolDiscovery(**{name: value for name, value in members.items() if name in known})
-        except ValueError as error:
-            faults.append(str(error))
-    problems.extend(f"`{_SECTION}`: {fault}" for fault in faults)
-    return ToolDiscovery()
+    members = understood(cast("dict[str, Any]", stated), _KINDS, faults)
+    faults += misspelled(members, _KINDS)
+    discovery = ToolDiscovery()
+    try:
+        discovery = ToolDiscovery(**{name: members[name] for name in _KINDS if name in members})
+    except ValidationError as error:
+        faults += _faults(error)
+    problems += [f"`tool_discovery`: {fault}" for fault in faults]
+    return discovery
 
 
-def read_tool_sets(stated: Any, servers: Collection[str], problems: list[str]) -> dict[str, Toolset]:
+def _read_tool_sets(stated: Any, servers: Collection[str], problems: list[str]) -> dict[str, Toolset]:
     """Return the toolsets of the member `tool_sets` by name.
 
     Args:
@@ -131,35 +186,14 @@ def read_tool_sets(stated: Any, servers: Collection[str], problems: list[str]) -
     return toolsets
 
 
-def _of_wrong_type(members: Mapping[str, Any], known: Mapping[str, Any]) -> list[str]:
-    faults: list[str] = []
-    for name, default in known.items():
-        value = members.get(name, default)
-        if isinstance(default, bool):
-            faults += [] if isinstance(value, bool) else [f"`{name}` must be true or false"]
-        elif isinstance(default, float):
-            faults += [] if _is_number(value) else [f"`{name}` must be {_SHARES[name]}"]
-        elif value is not None or default is not None:
-            faults += [] if _is_whole(value) else [f"`{name}` must be a whole number of at least 1"]
-    return faults
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Configuration:
     """The servers to work with, in the order of the file; those that are switched off are left out."""
 
     servers: tuple[ServerEntry, ...]
-    tool_discovery: ToolDiscovery = field(default_factory=ToolDiscovery)
+    tool_discovery: ToolDiscovery = dataclasses.field(default_factory=ToolDiscovery)
 
-    tool_sets: Mapping[str, Toolset] = field(default_factory=dict[str, Toolset])
+    tool_sets: Mapping[str, Toolset] = dataclasses.field(default_factory=dict[str, Toolset])
     """Named choices among the tools, of which a host uses one, or none, for each turn."""
 
     def __post_init__(self) -> None:
@@ -173,7 +207,11 @@ class Configuration:
 
 
 def load_configuration(
-    path: Path, *, environment: Mapping[str, str] | None = None, ask: AskForInput | None = None
+    path: Path,
+    *,
+    environment: Mapping[str, str] | None = None,
+    ask: AskForInput | None = None,
+    workspace: Path | None = None,
 ) -> Configuration:
     """Read the host's file at `path`: its servers, how tools are loaded on demand, and its toolsets.
 
@@ -181,22 +219,24 @@ def load_configuration(
     the reason, when it is needed.
 
     Args:
-        path: JSON in UTF-8; comments and trailing commas are allowed, as editors do.
+        path: The file of any host that `tools_search_hosts.formats` knows: JSON, TOML or YAML.
         environment: Where `${NAME}` is looked up; that of the process unless given.
         ask: Asks the user for an `${input:key}` that no environment variable holds; nobody unless given.
+        workspace: The folder of the project, for `${workspaceFolder}` and for hosts that have servers for each project;
+            the one that the file lies in unless given.
 
     Raises:
         ConfigurationError: It cannot be read or used; the message lists every problem.
     """
     problems: list[str] = []
     try:
-        file = hosts.load_host_file(path, environment=environment, ask=ask, problems=problems)
+        file = hosts.load_host_file(path, environment=environment, ask=ask, problems=problems, workspace=workspace)
     except hosts.ConfigurationError as error:
         raise ConfigurationError(error.source, error.problems) from error
-    discovery = read_tool_discovery(file.members.get("tool_discovery", {}), problems)
+    discovery = _read_tool_discovery(file.members.get("tool_discovery", {}), problems)
     stated = file.members.get("mcpServers") or file.members.get("servers")
     named = cast("dict[str, Any]", stated) if isinstance(stated, dict) else {}
-    tool_sets = read_tool_sets(file.members.get("tool_sets", {}), named, problems)
+    tool_sets = _read_tool_sets(file.members.get("tool_sets", {}), named, problems)
     if problems or all(isinstance(server.target, UnusableTarget) for server in file.servers):
         raise ConfigurationError(str(path), [*file.problems, *problems])
     return Configuration(file.servers, discovery, tool_sets)

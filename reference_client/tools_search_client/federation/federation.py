@@ -8,40 +8,72 @@ thousands costs one small answer.
 from __future__ import annotations
 
 import difflib
-from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import anyio
 from anyio.abc import TaskGroup
+from mcp import Client
 from mcp.shared.dispatcher import ProgressFnT
-from mcp_types import CallToolResult, RequestParamsMeta
-from tools_search_hosts import qualified_name, split_candidates, without_digest
+from mcp_ext_tools_search.ranking import Ranker, SimpleRanker
+from mcp_types import (
+    CallToolResult,
+    Completion,
+    GetPromptResult,
+    Prompt,
+    PromptReference,
+    ReadResourceResult,
+    RequestParamsMeta,
+    Resource,
+    ResourceTemplate,
+    ResourceTemplateReference,
+)
+from tools_search_hosts import ServerEntry, qualified_name, split_candidates, without_digest
+from tools_search_hosts.locations import cache_folder
 from tools_search_ranking import default_ranker, never_silent
 
-from tools_search_client.errors import AmbiguousToolError, UnknownToolError
-from tools_search_client.federation.configuration import Configuration
-from tools_search_client.federation.fanout import Answer, Fanout, Method, Question, by_listing
+from tools_search_client.errors import (
+    AmbiguousToolError,
+    ConfigurationError,
+    InvalidServerResultError,
+    RerankingError,
+    UnknownToolError,
+)
+from tools_search_client.federation.configuration import Configuration, ToolDiscovery
+from tools_search_client.federation.fanout import Answer, Fanout, Method, Question
 from tools_search_client.federation.merging import (
     ListedTogether,
     RememberingRanker,
-    Reranker,
-    identities_of,
     merge,
     named_among_servers,
+    named_first,
 )
-from tools_search_client.found import FederatedListing, FederatedSearch, Found, FoundTool, ServerDescription
+from tools_search_client.found import (
+    FederatedListing,
+    FederatedOffers,
+    FederatedSearch,
+    Found,
+    FoundTool,
+    Offered,
+    ServerDescription,
+)
+from tools_search_client.reranking import Reranking
 from tools_search_client.servers.connection import ConnectionOptions, open_server
 from tools_search_client.servers.discovery import DiscoveryOptions, ServerTools, list_as_found, require_request
+from tools_search_client.servers.host_connection import ConnectedServer, HostConnection
+from tools_search_client.servers.listings import list_prompts, list_resource_templates, list_resources
 from tools_search_client.servers.supervision import Backoff, SupervisedServer
 
-DEFAULT_DEADLINE: Final = 10.0
-"""Seconds that a request to all servers waits for the slowest."""
+_DEADLINE: Final = 10.0
 
 _MOST_KNOWN: Final = 10_000
 """Tools that are remembered by name; others are looked up again, which costs one small search."""
+
+Named = TypeVar("Named", Prompt, Resource, ResourceTemplate)
+Result = TypeVar("Result")
 
 _CLOSEST: Final = 3
 _CANDIDATES: Final = 10
@@ -53,6 +85,10 @@ class FederationOptions:
 
     connection: ConnectionOptions = field(default_factory=ConnectionOptions)
 
+    connection_to: Callable[[ServerEntry], ConnectionOptions | None] = lambda _: None
+    """Returns the options for one server, such as its own `auth` or callbacks that know its name, or `None` where
+    `connection` holds."""
+
     connect_timeout: float = 60.0
     """Seconds after which an attempt to connect counts as failed, however long callers wait for it."""
 
@@ -62,14 +98,59 @@ class FederationOptions:
     rest: Backoff = field(default_factory=lambda: Backoff(5.0, 60.0))
     """How long a server that was waited for in vain is left alone; then it is asked while nobody waits for it."""
 
-    reranker: Reranker | None = None
-    """Has the last say over the fused order."""
+    reranking: Reranking | None = None
+    """The last say over the fused order, also in conversations over these servers."""
+
+    deadline: float = _DEADLINE
+    """Seconds that a question waits for the slowest server, unless it says itself."""
+
+    def of(self, entry: ServerEntry) -> ConnectionOptions:
+        """Return the options for the connection to one server; the time that its entry states for calls counts."""
+        own = self.connection_to(entry)
+        if own is not None or entry.call_seconds is None:
+            return own or self.connection
+        return replace(self.connection, discovery=replace(self.connection.discovery, call_timeout=entry.call_seconds))
+
+    @classmethod
+    def stated_in(cls, stated: ToolDiscovery) -> FederationOptions:
+        """Return what a configuration says, with the defaults for what no file can say.
+
+        Raises:
+            ConfigurationError: It asks for ranking by meaning, whose extra is not installed.
+        """
+        discovery = DiscoveryOptions(
+            ranker=_ranker(stated),
+            listing_ttl=stated.listing_ttl,
+            request_timeout=stated.request_timeout,
+            call_timeout=stated.call_timeout,
+            retry_after=stated.retry_after,
+            busy_patience=stated.busy_patience,
+            search_again_after=stated.search_again_after,
+        )
+        return cls(
+            connection=ConnectionOptions(
+                negotiation=stated.era, follow_changes=stated.follow_changes, discovery=discovery
+            ),
+            connect_timeout=stated.connect_timeout,
+            grace=stated.grace,
+            rest=Backoff(stated.rest, stated.longest_rest),
+            deadline=stated.deadline or _DEADLINE,
+        )
 
 
-def options_for(configuration: Configuration) -> FederationOptions:
-    """Return the defaults, with what the configuration says of ranking."""
-    ranker = default_ranker(configuration.tool_discovery.least_confidence)
-    return FederationOptions(connection=ConnectionOptions(discovery=DiscoveryOptions(ranker=ranker)))
+def _ranker(stated: ToolDiscovery) -> Ranker:
+    if stated.ranker == "plain":
+        return SimpleRanker()
+    fielded = default_ranker(stated.least_confidence)
+    if stated.ranker == "fielded":
+        return fielded
+    from tools_search_ranking.semantic import SemanticRanker
+    from tools_search_ranking.semantic.minilm import MissingExtraError, minilm
+
+    try:
+        return SemanticRanker(minilm(), lexical=fielded, folder=cache_folder("tools-search-client"))
+    except MissingExtraError as error:
+        raise ConfigurationError("`ranker` of `tool_discovery`", [str(error)]) from None
 
 
 @asynccontextmanager
@@ -78,13 +159,14 @@ async def open_federation(
 ) -> AsyncGenerator[Federation]:
     """Offer the servers of `configuration` until the block ends; each is connected when it is first needed.
 
-    Without `options` the defaults hold, with `least_confidence` of the configuration.
+    Without `options`, those that the configuration states hold.
 
     The block may be left by an exception, which passes through as it is.
     """
+    options = options or FederationOptions.stated_in(configuration.tool_discovery)
     raised: Exception | None = None
     async with anyio.create_task_group() as tasks:
-        federation = Federation(configuration, options or options_for(configuration), tasks)
+        federation = Federation(configuration, options, tasks)
         for server in federation.supervised.values():
             tasks.start_soon(server.run)
         try:
@@ -101,16 +183,24 @@ class Federation:
 
     def __init__(self, configuration: Configuration, options: FederationOptions, tasks: TaskGroup) -> None:
         discovery = options.connection.discovery
-        self._reranker = options.reranker
+        self.reranking = options.reranking
+        self._deadline = options.deadline
         self._listed = ListedTogether(discovery.ranker)
         self._ranker = RememberingRanker(never_silent(discovery.ranker))
-        self._targets = {entry.name: entry.target for entry in configuration.servers}
+        same = [entry if isinstance(entry, ConnectedServer) else entry.target for entry in configuration.servers]
+        self._identities = {entry.name: same.index(own) for entry, own in zip(configuration.servers, same, strict=True)}
+        """The same number for servers with equal targets, which are the same server."""
         self._known: dict[str, tuple[FoundTool, ServerTools]] = {}
         """What was found, with the connection that it was found on: on another one it may mean nothing."""
-        self.supervised: dict[str, SupervisedServer] = {}
-        for name, target in self._targets.items():
-            opened = partial(open_server, target, options.connection, on_change=partial(self._drop, name))
-            self.supervised[name] = SupervisedServer(opened, connect_timeout=options.connect_timeout)
+        self.supervised: dict[str, SupervisedServer | HostConnection] = {}
+        for entry in configuration.servers:
+            own, drop = options.of(entry), partial(self._drop, entry.name)
+            if isinstance(entry, ConnectedServer):
+                self.supervised[entry.name] = HostConnection(entry, own, on_change=drop)
+                continue
+            opened = partial(open_server, entry.target, own, on_change=drop)
+            connect_timeout = entry.start_seconds or options.connect_timeout
+            self.supervised[entry.name] = SupervisedServer(opened, connect_timeout=connect_timeout)
         self._fanout = Fanout(
             self.supervised, tasks, grace=options.grace, backoff=options.rest, authorization=discovery.authorization
         )
@@ -121,7 +211,8 @@ class Federation:
         *,
         limit: int = 10,
         servers: Collection[str] | None = None,
-        deadline: float | None = DEFAULT_DEADLINE,
+        deadline: float | None = None,
+        reranks: bool = True,
     ) -> FederatedSearch:
         """Return the tools of all servers that fit `query`, best first, at most `limit`.
 
@@ -129,54 +220,76 @@ class Federation:
             query: A short description of what is needed; not blank.
             limit: Upper bound of the answer.
             servers: Names of those that are asked; all unless given.
-            deadline: Seconds after which the answers at hand are used; `None` waits for all. A server that takes much
-                longer than the others is not waited for so long; what it finds is there for the same search made again.
+            deadline: Seconds after which the answers at hand are used, unless those of the options; `math.inf` waits
+                for all. A server that takes much longer than the others is not waited for so long; what it finds is
+                there for the same search made again.
+            reranks: Whether the order is that of the re-ranker, where there is one, which has a deadline of its own.
 
         Raises:
             ValueError: The query is blank or no Unicode text, or the limit is not positive.
         """
         require_request(query, limit)
+        reranking = self.reranking if reranks else None
+        most = limit if reranking is None else limit * reranking.pool
 
         async def ask(server: str, tools: ServerTools) -> Found:
-            found = await tools.search_or_list(query, limit=limit)
+            found = await tools.search_or_list(query, limit=most)
             if found.listed is not None:  # learned here, so that tools that no ranking takes lose one server alone
                 self._listed.learn(server, found.listed)
             return found
 
-        question = Question(ask, subject=lambda _: ("search", query, limit), method=_finding_method, ends_early=True)
+        question = Question(ask, subject=lambda _: ("search", query, most), method=_finding_method, ends_early=True)
         answers = await self._asked(question, self._among(servers), deadline)
         found = {answer.server: answer.value for answer in answers if answer.value}
-        listed = [server for server, own in found.items() if own.listed is not None]
-        identities = identities_of([self._targets[server] for server in listed])
-        together = self._listed.search(query, dict(zip(listed, identities, strict=True)), limit)
-        for server in listed:
-            own = tuple(tool for tool in together if tool.server == server)
-            found[server] = replace(found[server], tools=own)
-        by_target = [(self._targets[server], own.tools) for server, own in found.items()]
-        merged: Sequence[FoundTool] = merge(query, by_target, limit=limit, ranker=self._ranker, together=together)
-        if self._reranker is not None:
-            merged = self._reranker(query, merged)[:limit]
-        self._remember(merged, answers)
-        reports = [answer.report(hits=_count(found.get(answer.server)), found=answer.value) for answer in answers]
-        return FederatedSearch(tuple(merged), tuple(reports))
+        listed = {server: self._identities[server] for server, own in found.items() if own.listed is not None}
+        together = _with_ranks(self._listed.search(query, listed, most))
+        for server, own in found.items():
+            is_listed = server in listed
+            ranked = [tool for tool in together if tool.server == server] if is_listed else _with_ranks(own.tools)
+            found[server] = replace(own, tools=tuple(ranked))
+        by_identity = [(self._identities[server], own.tools) for server, own in found.items()]
+        tools = merge(query, by_identity, limit=most, ranker=self._ranker, together=together)
+        fault: RerankingError | None = None
+        if reranking is not None:
+            ordered, fault = await reranking.order(query, tools)
+            tools = named_first(query, ordered)[:limit]
+        self._remember(tools, answers)
+        reports = [answer.report(found=found.get(answer.server)) for answer in answers]
+        return FederatedSearch(tuple(tools), tuple(reports), fault)
 
-    async def list(self, *, deadline: float | None = DEFAULT_DEADLINE) -> FederatedListing:
+    async def list(self, *, deadline: float | None = None) -> FederatedListing:
         """Return every tool of every server that answers, without ranking."""
-        answers = await self.survey(_LISTING, deadline=deadline)
-        reports = [answer.report(hits=_count(answer.value), found=answer.value) for answer in answers]
+        answers = await self.survey(LISTING, deadline=deadline)
+        reports = [answer.report(found=answer.value) for answer in answers]
         return FederatedListing(tuple(_tools(answers)), tuple(reports))
 
-    async def describe(self, *, deadline: float | None = DEFAULT_DEADLINE) -> tuple[ServerDescription, ...]:
+    async def describe(self, *, deadline: float | None = None) -> tuple[ServerDescription, ...]:
         """Return what each server is and offers; one that says how many tools it has is not listed for it."""
-        answers = await self._fanout.ask(_COUNTING, list(self.supervised), deadline=deadline)
-        return tuple(_description(answer) for answer in answers)
+
+        async def count(_: str, tools: ServerTools) -> int:
+            stated = tools.settings and tools.settings.catalog_size
+            return len(await tools.list()) if stated is None else stated
+
+        def method(_: str, tools: ServerTools) -> Method | None:
+            return "tools/list" if tools.settings is None or tools.settings.catalog_size is None else None
+
+        question = Question(count, subject=lambda _: "count", method=method)
+        descriptions: list[ServerDescription] = []
+        for answer in await self._fanout.ask(question, list(self.supervised), deadline=self._within(deadline)):
+            report, tools = answer.report(hits=answer.value or 0), answer.tools
+            if tools is None:
+                descriptions.append(ServerDescription(report))
+                continue
+            settings = None if tools.settings is None else tools.settings.to_wire()
+            descriptions.append(ServerDescription(report, tools.info, tools.protocol_version, settings, answer.value))
+        return tuple(descriptions)
 
     async def survey(
         self,
         question: Question[Found],
         *,
         servers: Collection[str] | None = None,
-        deadline: float | None = DEFAULT_DEADLINE,
+        deadline: float | None = None,
     ) -> list[Answer[Found]]:
         """Put one question to some of the servers at once, or to all; the tools of the answers are known by name."""
         answers = await self._asked(question, self._among(servers), deadline)
@@ -184,14 +297,14 @@ class Federation:
         return answers
 
     async def resolve(
-        self, name: str, *, servers: Collection[str] | None = None, deadline: float | None = DEFAULT_DEADLINE
+        self, name: str, *, servers: Collection[str] | None = None, deadline: float | None = None
     ) -> FoundTool:
         """Return the tool that `name` means, with its whole definition.
 
         Args:
-            name: The full name, or the bare name where only one server has such a tool.
+            name: The full name, `server:tool`, or the bare name where only one server has such a tool.
             servers: Names of those that may be meant; all unless given.
-            deadline: Seconds to find it in; `None` means without limit.
+            deadline: Seconds to find it in, unless those of the options.
 
         Raises:
             AmbiguousToolError: Several servers have a tool of that bare name.
@@ -201,16 +314,18 @@ class Federation:
         asked = self._among(servers)
         if known is not None and known[0].server in asked and self.supervised[known[0].server].connected is known[1]:
             return known[0]
-        readings = dict(split_candidates(name, asked))
+        stated = [(one, name.removeprefix(f"{one}:")) for one in asked if one and name.startswith(f"{one}:")]
+        full = qualified_name(*max(stated)) if stated else name
+        readings = dict(split_candidates(full, asked))
         if readings:
             began = anyio.current_time()
             try:
-                return await self._resolved(name, readings, deadline)
+                return await self._resolved(full, readings, deadline)
             except UnknownToolError as unknown:
                 if unknown.failed:  # the caller has waited for that, and it is the reason
                     raise
             # It may be the bare name of a tool that looks like a full one.
-            deadline = None if deadline is None else max(0.0, began + deadline - anyio.current_time())
+            deadline = max(0.0, began + self._within(deadline) - anyio.current_time())
         return await self._resolved(name, dict.fromkeys(asked, name), deadline)
 
     async def call(
@@ -232,6 +347,70 @@ class Federation:
         tools = await self.supervised[tool.server].tools()
         return await tools.call(tool.tool.name, arguments, progress=progress, meta=meta)
 
+    async def prompts(self, *, deadline: float | None = None) -> FederatedOffers[Prompt]:
+        """Return the prompts of every server that answers; at most 10,000 of each server, or it counts as failed."""
+        return await self._offers("prompts/list", list_prompts, deadline)
+
+    async def resources(self, *, deadline: float | None = None) -> FederatedOffers[Resource]:
+        """Return the resources of every server, as `prompts` does."""
+        return await self._offers("resources/list", list_resources, deadline)
+
+    async def resource_templates(self, *, deadline: float | None = None) -> FederatedOffers[ResourceTemplate]:
+        """Return the templates of resources of every server, as `prompts` does."""
+        return await self._offers("resources/templates/list", list_resource_templates, deadline)
+
+    async def get_prompt(self, server: str, name: str, arguments: dict[str, str] | None = None) -> GetPromptResult:
+        """Return a prompt, by the server's own name of it, with its arguments filled in.
+
+        Raises:
+            KeyError: There is no server of that name.
+            ServerError: The server failed, or knows no such prompt.
+        """
+        return await self._of_server(server, lambda client: client.get_prompt(name, arguments))
+
+    async def read_resource(self, server: str, uri: str) -> ReadResourceResult:
+        """Return what a resource of the server holds; raises as `get_prompt` does."""
+        return await self._of_server(server, lambda client: client.read_resource(uri))
+
+    async def complete(
+        self,
+        server: str,
+        ref: PromptReference | ResourceTemplateReference,
+        argument: dict[str, str],
+        context_arguments: dict[str, str] | None = None,
+    ) -> Completion:
+        """Return what the server suggests for an argument of a prompt or a template; raises as `get_prompt` does.
+
+        Args:
+            server: Its name.
+            ref: The prompt or the template, by the server's own name or URI.
+            argument: `{"name": …, "value": …}`, the value as far as it was typed.
+            context_arguments: Arguments that have values already.
+        """
+        result = await self._of_server(server, lambda client: client.complete(ref, argument, context_arguments))
+        return result.completion
+
+    async def _offers(
+        self, method: Method, list_all: Callable[[ServerTools], Awaitable[list[Named]]], deadline: float | None
+    ) -> FederatedOffers[Named]:
+        question = Question(lambda _, tools: list_all(tools), subject=lambda _: method, method=lambda _, __: method)
+        answers = await self._fanout.ask(question, list(self.supervised), deadline=self._within(deadline))
+        offers = [
+            Offered(qualified_name(answer.server, item.name), answer.server, item)
+            for answer in answers
+            for item in answer.value or ()
+        ]
+        reports = [answer.report(hits=len(answer.value or ())) for answer in answers]
+        return FederatedOffers(tuple(offers), tuple(reports))
+
+    async def _of_server(self, server: str, request: Callable[[Client], Awaitable[Result]]) -> Result:
+        tools = await self.supervised[server].tools()
+        async with tools.patience():
+            try:
+                return await request(tools.client)
+            except RuntimeError as error:  # the SDK's word for a server that never has enough input
+                raise InvalidServerResultError(str(error)) from error
+
     def forget(self) -> None:
         """Drop what was kept of every server, so that the servers themselves answer the next questions."""
         self._known.clear()
@@ -239,6 +418,9 @@ class Federation:
             self._fanout.drop(name)
             if server.connected is not None:
                 server.connected.forget()
+
+    def _within(self, deadline: float | None) -> float:
+        return self._deadline if deadline is None else deadline
 
     def _among(self, servers: Collection[str] | None) -> list[str]:
         return [name for name in self.supervised if servers is None or name in servers]
@@ -251,17 +433,34 @@ class Federation:
         async def ask(server: str, tools: ServerTools) -> Found:
             return named_among_servers(server, await question.ask(server, tools))
 
-        return await self._fanout.ask(replace(question, ask=ask), servers, deadline=deadline)
+        return await self._fanout.ask(replace(question, ask=ask), servers, deadline=self._within(deadline))
 
     async def _resolved(self, name: str, wanted: Mapping[str, str], deadline: float | None) -> FoundTool:
         """Return the tool called `name`, asking each of the servers for the name that it would know."""
 
         async def ask(server: str, tools: ServerTools) -> Found:
-            return await _candidates(tools, wanted[server], server=server, full_name=name)
+            """Return tools of one server that may be meant: all of a server that has to be listed."""
+            own_name = wanted[server]
+
+            def has_it(found: Found) -> bool:
+                names = [hit.tool.name for hit in found.tools]
+                return own_name in names or any(qualified_name(server, own) == name for own in names)
+
+            if tools.mode == "list":
+                return await list_as_found(tools)
+            found = await tools.search(own_name, limit=_CANDIDATES)
+            shortened = without_digest(own_name)
+            if shortened == own_name or has_it(found):
+                return found
+            # A name that was altered says too little to search for, so that a listing decides.
+            more = await tools.search(shortened, limit=_CANDIDATES) if shortened.strip("_") else found
+            return more if has_it(more) else await list_as_found(tools)
 
         question = Question(ask, subject=lambda server: ("named", wanted[server], name), method=_finding_method)
         answers = await self._asked(question, list(wanted), deadline)
-        tool = _chosen(name, _tools(answers), [answer.server for answer in answers if answer.failure])
+        tool = _chosen(
+            name, _tools(answers), {answer.server: answer.failure.message for answer in answers if answer.failure}
+        )
         self._remember([tool], answers)
         return tool
 
@@ -280,74 +479,25 @@ class Federation:
         self._known = {name: known for name, known in self._known.items() if known[0].server != server}
 
 
+def _with_ranks(tools: Iterable[FoundTool]) -> list[FoundTool]:
+    return [replace(tool, own_rank=rank) for rank, tool in enumerate(tools, start=1)]
+
+
 def _finding_method(_: str, tools: ServerTools) -> Method:
     return "tools/list" if tools.mode == "list" else "tools/search"
 
 
-def _stated_size(tools: ServerTools) -> int | None:
-    return None if tools.settings is None else tools.settings.catalog_size
-
-
-async def _tool_count(_: str, tools: ServerTools) -> int:
-    stated = _stated_size(tools)
-    return len(await tools.list()) if stated is None else stated
-
-
-_LISTING: Final = Question(lambda _, tools: list_as_found(tools), subject=lambda _: "list", method=by_listing)
-
-_COUNTING: Final = Question(
-    _tool_count,
-    subject=lambda _: "count",
-    method=lambda _, tools: "tools/list" if _stated_size(tools) is None else None,
+LISTING: Final = Question(
+    lambda _, tools: list_as_found(tools), subject=lambda _: "list", method=lambda _, __: "tools/list"
 )
-
-
-def _description(answer: Answer[int]) -> ServerDescription:
-    if answer.tools is None:
-        return ServerDescription(answer.report())
-    settings = answer.tools.settings
-    return ServerDescription(
-        answer.report(hits=answer.value or 0),
-        info=answer.tools.info,
-        protocol_version=answer.tools.protocol_version,
-        settings=None if settings is None else settings.to_wire(),
-        tools=answer.value,
-    )
+"""What are all your tools?"""
 
 
 def _tools(answers: Iterable[Answer[Found]]) -> list[FoundTool]:
     return [tool for answer in answers if answer.value for tool in answer.value.tools]
 
 
-def _count(found: Found | None) -> int:
-    return len(found.tools) if found else 0
-
-
-async def _candidates(tools: ServerTools, name: str, *, server: str, full_name: str) -> Found:
-    """Return tools of one server that may be meant: all of a server that has to be listed.
-
-    Args:
-        tools: The server's.
-        name: What the server may know the tool as.
-        server: What the server is known as.
-        full_name: As typed. One that was altered says too little to search for, so that a listing decides.
-    """
-
-    def has_it(found: Found) -> bool:
-        names = [hit.tool.name for hit in found.tools]
-        return name in names or any(qualified_name(server, own) == full_name for own in names)
-
-    if tools.mode == "list":
-        return await list_as_found(tools)
-    found = await tools.search(name, limit=_CANDIDATES)
-    shortened = without_digest(name)
-    if shortened == name or has_it(found):
-        return found
-    more = await tools.search(shortened, limit=_CANDIDATES) if shortened.strip("_") else found
-    return more if has_it(more) else await list_as_found(tools)
-
-
-def _chosen(name: str, candidates: Sequence[FoundTool], failed: Sequence[str]) -> FoundTool:
+def _chosen(name: str, candidates: Sequence[FoundTool], failed: Mapping[str, str]) -> FoundTool:
     """Return the tool that `name` means: the full name of one, or the bare name of exactly one."""
     full = [tool for tool in candidates if tool.name == name]
     meant = full or [tool for tool in candidates if tool.tool.name == name]

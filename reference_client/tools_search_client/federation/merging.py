@@ -4,7 +4,7 @@ Answers are fused by rank, never by score. The rankings of the servers alone do 
 that with seventy servers seventy tools would stand first. So the definitions in hand are ranked once more, all together
 and on this side, and that ranking takes part in the fusion with the weight of two servers: it alone compares tools of
 different servers. Where the servers know no more than this side, ranking again alone would be as good; where they know
-better, a weight of two listens to them. `python -m benchmarks.federation` measures it against other orders.
+better, a weight of two listens to them. `python -m benchmarks.retrieval` measures it against other orders.
 
 Servers that were listed take part as one: their tools are ranked in one index, as a gateway ranks them, so that nothing
 depends on which side does it.
@@ -12,32 +12,25 @@ depends on which side does it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
-from typing import Final, Protocol, TypeAlias
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
 
-from mcp_ext_tools_search.ranking import Hit, Ranker, ToolIndex, UpdatableIndex
+from mcp_ext_tools_search.ranking import Hit, Ranker, ToolIndex
 from mcp_ext_tools_search.ranking.floor import floored
 from mcp_ext_tools_search.ranking.fusion import fuse_and_rerank, reciprocal_rank_fusion
 from mcp_ext_tools_search.types import EXTENSION_ID, WHITE_SPACE, HitMetadata, published_metadata
 from mcp_types import Tool
-from tools_search_hosts import HttpTarget, StdioTarget, Target, UnusableTarget, qualified_name
+from tools_search_hosts import qualified_name
 from tools_search_hosts.names import tool_among_servers
+from tools_search_ranking import UpdatableIndex
 
 from tools_search_client.found import Found, FoundTool
 
-_Key: TypeAlias = tuple[int, str]
-"""The position of the first server with the same target, and the tool's own name: the same twice is a duplicate."""
+_Key: TypeAlias = tuple[Hashable, str]
+"""The identity of the server, and the tool's own name: the same twice is a duplicate."""
 
 _OF_A_SEARCH: Final = ("score", "matched")
-
-
-class Reranker(Protocol):
-    """A last say over the fused order, such as a model's."""
-
-    def __call__(self, query: str, tools: Sequence[FoundTool], /) -> Sequence[FoundTool]:
-        """Return some or all of `tools` in the order that suits `query` best."""
-        ...
 
 
 def named_among_servers(server: str, found: Found) -> Found:
@@ -51,7 +44,7 @@ def named_among_servers(server: str, found: Found) -> Found:
 
 def merge(
     query: str,
-    answers: Sequence[tuple[Target, Sequence[FoundTool]]],
+    answers: Sequence[tuple[Hashable, Sequence[FoundTool]]],
     *,
     limit: int,
     ranker: Ranker,
@@ -59,28 +52,28 @@ def merge(
 ) -> list[FoundTool]:
     """Return the best `limit` tools of all answers, each once, best first.
 
-    Two servers with the same target are the same server, so what both offer is one tool, named after the first. Equal
-    definitions of different servers are different tools: two databases may be served by the same program. A tool that
-    the query names comes first, as it does at its own server.
+    What the same server offers under two names is one tool, named after the first. Equal definitions of different
+    servers are different tools: two databases may be served by the same program. A tool that the query names comes
+    first, as it does at its own server.
 
     Args:
         query: What was searched.
-        answers: Each server's own, best first, under names among servers.
+        answers: Each server's own, best first, under names among servers; with the same identity where two servers are
+            configured alike.
         limit: Upper bound of the result.
         ranker: Ranks the candidates of several servers together; one server's order is left as it is.
         together: Tools that were ranked as if they were one server's, best first, over all servers.
     """
     candidates: dict[_Key, FoundTool] = {}
-    by_target: dict[int, list[_Key]] = {}
-    identities = identities_of([target for target, _ in answers])
-    for identity, (_, tools) in zip(identities, answers, strict=True):
+    rankings_of: dict[Hashable, list[_Key]] = {}
+    for identity, tools in answers:
         for tool in tools:
             # A server that is configured twice has one say: its second answer only adds what the first did not have.
-            by_target.setdefault(identity, []).append((identity, tool.tool.name))
+            rankings_of.setdefault(identity, []).append((identity, tool.tool.name))
             candidates.setdefault((identity, tool.tool.name), tool)
     keys = {tool.name: key for key, tool in candidates.items()}
     as_one = {keys[tool.name]: None for tool in together if tool.name in keys}
-    others = [[key for key in ranking if key not in as_one] for ranking in by_target.values()]
+    others = [[key for key in ranking if key not in as_one] for ranking in rankings_of.values()]
     rankings = [ranking for ranking in (list(as_one), *others) if ranking]
 
     def rank_together(_: Sequence[_Key]) -> list[_Key]:
@@ -89,30 +82,13 @@ def merge(
 
     weights = fuse_and_rerank(rankings, rank_together) if len(rankings) > 1 else reciprocal_rank_fusion(rankings)
     fused = [replace(candidates[key], weight=weight) for key, weight in weights]
+    return named_first(query, fused)[:limit]
+
+
+def named_first(query: str, tools: Iterable[FoundTool]) -> list[FoundTool]:
+    """Return `tools` in their order, but a tool that the query names before all others."""
     named = query.strip(WHITE_SPACE)
-    return sorted(fused, key=lambda tool: named not in (tool.name, tool.tool.name))[:limit]
-
-
-def identities_of(targets: Sequence[Target]) -> list[int]:
-    """Return for each target the position of the first that equals it; only those of one address are compared."""
-    alike: dict[str | tuple[str, ...], list[int]] = {}
-    identities: list[int] = []
-    for position, target in enumerate(targets):
-        firsts = alike.setdefault(_address(target), [])
-        identities.append(next((first for first in firsts if targets[first] == target), position))
-        if identities[-1] == position:
-            firsts.append(position)
-    return identities
-
-
-def _address(target: Target) -> str | tuple[str, ...]:
-    match target:
-        case HttpTarget():
-            return target.url
-        case StdioTarget():
-            return (target.command, *target.args)
-        case UnusableTarget():
-            return target.problems
+    return sorted(tools, key=lambda tool: named not in (tool.name, tool.tool.name))
 
 
 def _definition(tool: Tool, name: str) -> Tool:
@@ -153,16 +129,15 @@ class RememberingRanker:
         return _Part(self._index, frozenset(tool.name for tool in tools))
 
 
+@dataclass(frozen=True, slots=True)
 class _Part:
     """Some of the tools of an index."""
 
-    def __init__(self, index: ToolIndex, names: frozenset[str]) -> None:
-        self._index = index
-        self._names = names
+    index: ToolIndex
+    names: frozenset[str]
 
     def search(self, query: str, *, visible: Collection[str] | None = None) -> Sequence[Hit]:
-        """Return every tool of this part that fits `query`, best first."""
-        return self._index.search(query, visible=self._names if visible is None else self._names.intersection(visible))
+        return self.index.search(query, visible=self.names if visible is None else self.names.intersection(visible))
 
 
 class ListedTogether:
@@ -174,9 +149,9 @@ class ListedTogether:
 
     def __init__(self, ranker: Ranker) -> None:
         self._ranker = floored(ranker)
-        self._listings: dict[str, tuple[Tool, ...]] = {}
         self._tools: dict[str, dict[str, Tool]] = {}
         """As they were listed, by server and full name."""
+        self._listings: dict[str, tuple[Tool, ...]] = {}
         self._index: ToolIndex | None = None
 
     def learn(self, server: str, listing: tuple[Tool, ...]) -> None:
@@ -215,9 +190,12 @@ class ListedTogether:
                     owners[name] = server
         every = sum(map(len, self._tools.values()))
         hits = self._index.search(query, visible=None if len(owners) == every else owners.keys())
-        found: list[FoundTool] = []
-        for hit in hits[:limit]:
-            server, metadata = owners[hit.name], HitMetadata(score=hit.score, matched=list(hit.matched))
-            tool = self._tools[server][hit.name]
-            found.append(FoundTool(qualified_name(server, tool.name), server, tool, metadata))
-        return found
+        return [
+            FoundTool(
+                hit.name,
+                owners[hit.name],
+                self._tools[owners[hit.name]][hit.name],
+                HitMetadata(score=hit.score, matched=list(hit.matched)),
+            )
+            for hit in hits[:limit]
+        ]

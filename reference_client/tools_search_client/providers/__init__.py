@@ -6,6 +6,7 @@
 from tools_search_client.errors import InvalidAnswerError
 from tools_search_client.providers.adapter import Adapter, ModelMessage, Outcome
 from tools_search_client.providers.anthropic_messages import AnthropicMessages
+from tools_search_client.providers.attachments import Attachment
 from tools_search_client.providers.chat_completions import ChatCompletions
 from tools_search_client.providers.gemini import Gemini
 from tools_search_client.providers.openai_responses import OpenAIResponses
@@ -13,6 +14,7 @@ from tools_search_client.providers.openai_responses import OpenAIResponses
 __all__ = [
     "Adapter",
     "AnthropicMessages",
+    "Attachment",
     "ChatCompletions",
     "Gemini",
     "InvalidAnswerError",

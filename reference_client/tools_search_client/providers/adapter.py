@@ -1,25 +1,30 @@
 """`Adapter`: one conversation with one model in its provider's own format, so that a host's loop is always the same.
 
-The transcript is a list of items in the provider's form. It only grows at its end, with two exceptions: `drop_turn`
-takes it back, and tools in it that are no longer offered are taken out. The user's role holds what the user wrote and
-fixed words of this project, never words of a server. Results are appended together, in the order of their calls, once
-every call is answered: all providers require that.
+The transcript is a list of items in the provider's form. It only grows at its end, unless the host shortens it
+(`drop_turn`, `compact`, `replace_transcript`) or tools in it are no longer offered, which are taken out. The user's
+role holds what the user wrote and fixed words of this project, never words of a server. Results are appended together,
+in the order of their calls, once every call is answered: all providers require that.
 """
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias, cast
 
 from mcp_types import CallToolResult
+from tools_search_hosts.toolsets import Toolset
 
 from tools_search_client.conversation.conversation import Conversation
-from tools_search_client.conversation.messages import Reply, ToolCall
-from tools_search_client.errors import InvalidAnswerError, LocalError
-from tools_search_client.providers.json_values import copied
+from tools_search_client.conversation.messages import Compaction, Reply, ToolCall, TurnStart
+from tools_search_client.errors import InvalidAnswerError, LocalError, SavedConversationError
+from tools_search_client.providers.attachments import Attachment
+from tools_search_client.providers.json_values import compact, copied
 from tools_search_client.providers.results import EMPTY_RESULT, Part, parts_of
+from tools_search_client.providers.saved import SavedTranscript, saved_call, saved_outcome
 from tools_search_client.providers.sent_tools import ProviderCall, ProviderLimits, SentTool, SentTools
 
 Outcome: TypeAlias = Reply | CallToolResult
@@ -34,10 +39,8 @@ class ModelMessage:
 
     text: str
     """To be shown to the user; may be empty."""
-
     calls: tuple[ToolCall, ...] = ()
     """To be given to `Conversation.take`, each, and answered; names and arguments are those of the original tools."""
-
     stop_reason: str | None = None
     """Why the model stopped, in the provider's own word, such as `max_tokens`."""
 
@@ -64,6 +67,10 @@ class AnsweredCall:
     """Tools that became callable by it and are to be shown with it, where the provider has a form for that."""
     remarks: str = ""
     """What else there is to say where a result has room for tools alone; fit to stand in the user's role."""
+
+
+def _is_named(name: str, text: str) -> bool:
+    return re.search(rf"(?<![A-Za-z0-9_-]){re.escape(name)}(?![A-Za-z0-9_-])", text) is not None
 
 
 class Adapter(ABC):
@@ -103,14 +110,23 @@ class Adapter(ABC):
         self._options = dict(options or {})
         self._tools = SentTools(limits, in_transcript=self._in_transcript, by_call_tool=call_tool)
         self._transcript: list[dict[str, Any]] = []
-        self._unsent: list[str] = []
-        """Texts for the user's role that are in no request yet: they become one message, because roles alternate."""
+        self._unsent: list[str | dict[str, Any]] = []
+        """Texts and attachments for the user's role that are in no request yet: they become one message, because roles
+        alternate."""
         self._calls: dict[str, tuple[ProviderCall, ToolCall]] = {}
         self._answers: dict[str, Outcome] = {}
         self._used_ids: set[str] = set()
-        self._turn_start: tuple[int, Mapping[str, SentTool]] = (0, {})
+        self._special_ids: set[str] = set()
+        """Calls to be answered in another form than usual, where the provider has such calls."""
+        self._order: dict[str, bool] = {}
+        """Original names in the order in which they were first sent, and whether each was deferred; for Messages."""
+        self._turn_starts: list[int] = []
+        """Where in the transcript the turns of the user begin."""
+        self._shown_before: Mapping[str, SentTool] = {}
+        """What was shown when this turn began."""
         self._notices_of_turn: list[str] = []
         self._notices_to_repeat: list[str] = []
+        conversation.detail = "sentence"
         conversation.limit(limits.max_tools, besides=1 if call_tool else 0)
 
     @property
@@ -118,18 +134,26 @@ class Adapter(ABC):
         """The calls that are not answered yet: no provider accepts a request before they are."""
         return tuple(call for key, (_, call) in self._calls.items() if key not in self._answers)
 
-    def say(self, text: str, /) -> None:
-        """Append what the user wrote.
+    @property
+    def transcript(self) -> list[dict[str, Any]]:
+        """A copy of the items, in the provider's form."""
+        return copied(self._transcript)
+
+    def say(self, text: str, /, *attachments: Attachment) -> None:
+        """Append what the user wrote, and the pictures and files that belong to it.
 
         Raises:
-            LocalError: There are open calls, or the text is empty.
+            LocalError: There are open calls, there is neither text nor attachment, or the provider has no form for an
+                attachment.
         """
         self._refuse_open_calls()
-        if not text.strip():
+        if not text.strip() and not attachments:
             raise LocalError("there is nothing in what the user wrote")
-        self._turn_start = (len(self._transcript), self._tools.shown)
+        blocks = [self._attachment(one) for one in attachments]
+        self._turn_starts.append(len(self._transcript))
+        self._shown_before = dict(self._tools.shown)
         self._notices_of_turn = []
-        self._unsent.append(text)
+        self._unsent += [*([text] if text.strip() else []), *blocks]
 
     def request(self) -> dict[str, Any]:
         """Return what to send: JSON, the keyword arguments of the provider's own SDK; the caller may alter it.
@@ -144,18 +168,16 @@ class Adapter(ABC):
         notices = [*self._notices_to_repeat, *offer.notices]
         self._notices_to_repeat, self._notices_of_turn = [], [*self._notices_of_turn, *notices]
         self._unsent += notices
-        self._take_out(self._tools.take_outdated(offer, by_reference=self._by_reference))
-        new = self._tools.take_new(offer)
+        outdated, new = self._tools.take_offer(offer, by_reference=self._by_reference)
+        self._take_out(outdated)
         additions = self._additions(new) if self._in_transcript and new else None
-        if additions is None:
-            self._tools.add_to_list(new)
-        else:
-            self._tools.note_shown(new)
+        place = self._tools.listed if additions is None else self._tools.shown
+        place |= {tool.original_name: tool for tool in new}
         if self._unsent:
-            self._transcript.append(self._user_item([copied(text) for text in self._unsent]))
+            self._transcript.append(self._user_item(copied(self._unsent)))
             self._unsent = []
         self._transcript += additions or []
-        return copied(self._options | self._request_body(self._tools.listed))
+        return copied(self._options | self._request_body(self._tools.whole_list))
 
     def read(self, answer: Mapping[str, Any], /) -> ModelMessage:
         """Append the provider's answer, whole and as JSON, and return what it says.
@@ -198,19 +220,105 @@ class Adapter(ABC):
 
     def drop_turn(self) -> None:
         """Forget everything since the last `say`, that text as well, as if it had never been said."""
-        length, shown = self._turn_start
-        del self._transcript[length:]
-        self._tools.restore(shown)
+        del self._transcript[self._turn_starts.pop() if self._turn_starts else 0 :]
+        self._tools.shown = dict(self._shown_before)
         self._unsent = []
         self._notices_to_repeat += self._notices_of_turn
         self._notices_of_turn = []
         self._calls, self._answers = {}, {}
 
+    def save(self) -> str:
+        """Return the transcript and its conversation as JSON, for `restore`; at any time, also while calls are open."""
+        return SavedTranscript(
+            format=SavedTranscript.FORMAT,
+            version=SavedTranscript.VERSION,
+            adapter=type(self).__name__,
+            conversation=self._conversation.saved(),
+            items=self._transcript,
+            unsent=self._unsent,
+            calls=[saved_call(sent, call) for sent, call in self._calls.values()],
+            answers={key: saved_outcome(outcome) for key, outcome in self._answers.items()},
+            used_ids=sorted(self._used_ids),
+            special_ids=sorted(self._special_ids),
+            order=self._order,
+            turn_starts=self._turn_starts,
+            shown_before=list(self._shown_before),
+            notices_of_turn=self._notices_of_turn,
+            notices_to_repeat=self._notices_to_repeat,
+            tools=self._tools.saved(self._shown_before),
+        ).to_text()
+
+    async def restore(self, saved: str | bytes, *, toolset: str | Toolset | None = None) -> TurnStart:
+        """Go on with what `save` returned, both transcript and conversation: call it on a new adapter of a new one.
+
+        The adapter is to have the same options. The next request is the same in every byte as without saving, as far as
+        what is offered is the same; see `Conversation.restore`, which has the same arguments and result.
+
+        Raises:
+            SavedConversationError: `saved` cannot be read, or is of another adapter; nothing was restored.
+            LocalError: As for `Conversation.restore`.
+        """
+        read = SavedTranscript.read(saved)
+        if read.adapter != type(self).__name__:
+            raise SavedConversationError(f"the saved text is of {read.adapter!r}, and this is {type(self).__name__!r}")
+        calls = {one.id: one.restored() for one in read.calls}
+        self._check_items(read.items, calls)
+        begun = await self._conversation.restore(read.conversation, toolset=toolset)
+        self._transcript, self._unsent = read.items, read.unsent
+        self._calls = calls
+        self._answers = {key: one.restored(calls[key][1]) for key, one in read.answers.items() if key in calls}
+        self._used_ids, self._special_ids, self._order = {*read.used_ids}, {*read.special_ids}, read.order
+        self._turn_starts = [start for start in read.turn_starts if start <= len(read.items)]
+        self._shown_before = self._tools.restore(read.tools, read.shown_before)
+        self._notices_of_turn, self._notices_to_repeat = read.notices_of_turn, read.notices_to_repeat
+        return begun
+
+    def compact(self, keep_turns: int) -> Compaction:
+        """Drop all but the last turns of the user, and the found tools that nothing refers to any more.
+
+        A tool that a call or a search result in the rest of the transcript names stays loaded, and is listed where the
+        item that showed it is dropped.
+
+        Raises:
+            LocalError: There are open calls, or `keep_turns` is not positive.
+        """
+        if keep_turns < 1:
+            raise LocalError("`keep_turns` must be positive")
+        start = self._turn_starts[-keep_turns] if keep_turns <= len(self._turn_starts) else 0
+        return self._replace(self._transcript[start:], [one - start for one in self._turn_starts if one >= start])
+
+    def replace_transcript(self, items: Sequence[Mapping[str, Any]], /) -> Compaction:
+        """Go on with a transcript that the host gives, such as a shortened one, or one of an earlier conversation.
+
+        Tools that are to be callable in it must be loaded in the conversation (`Conversation.restore`).
+
+        Raises:
+            LocalError: There are open calls, an item is not in the provider's form, a call has no result, or a result
+                no call.
+        """
+        try:
+            given: list[dict[str, Any]] = copied(items)
+        except InvalidAnswerError as error:
+            raise SavedConversationError(f"the transcript cannot be read: {error}") from None
+        self._check_items(given, ())
+        starts = [place for place, item in enumerate(given) if item.get("role") == "user" and not self._ids(item)[1]]
+        dropped = self._replace(given, starts)
+        self._used_ids.update(key for item in given for key in self._ids(item)[0])
+        return dropped
+
     # The provider's own form
 
     @abstractmethod
-    def _user_item(self, texts: Sequence[str]) -> dict[str, Any]:
-        """Return the item for texts in the user's role."""
+    def _user_item(self, parts: Sequence[str | dict[str, Any]]) -> dict[str, Any]:
+        """Return the item for texts and attachments in the user's role."""
+
+    @abstractmethod
+    def _attachment(self, attachment: Attachment) -> dict[str, Any]:
+        """Return the provider's form of an attachment, or raise `Attachment.refused`."""
+
+    @abstractmethod
+    def _ids(self, item: dict[str, Any]) -> tuple[list[str], list[str]]:
+        """Return the ids of the calls in an item, and of the calls that it answers."""
 
     @abstractmethod
     def _parse(self, answer: dict[str, Any]) -> ProviderMessage:
@@ -234,16 +342,49 @@ class Adapter(ABC):
 
     # Common to all providers
 
+    def _check_items(self, items: Sequence[dict[str, Any]], still_open: Collection[str]) -> None:
+        """Refuse a transcript that no request could be made of."""
+        calls: Counter[str] = Counter()
+        for number, item in enumerate(items):
+            try:
+                self._without_tools(item, ())
+                made, answered = self._ids(item)
+            except (AttributeError, IndexError, KeyError, TypeError) as error:
+                reason = f"item {number} of the transcript is not one of {type(self).__name__}: {error!r}"
+                raise SavedConversationError(reason) from None
+            calls.update(made)
+            calls.subtract(answered)
+            if orphans := [key for key, count in calls.items() if count < 0]:
+                raise SavedConversationError(f"item {number} of the transcript answers no open call: {orphans[0]!r}")
+        if orphans := sorted(calls - Counter(still_open)):
+            raise SavedConversationError(f"a call of the transcript has no result: {orphans[0]!r}")
+
+    def _replace(self, items: list[dict[str, Any]], turn_starts: list[int]) -> Compaction:
+        self._refuse_open_calls()
+        self._transcript, self._turn_starts = items, turn_starts
+        text = compact(items)
+        referred_to = {original for name, original in self._tools.names.items() if _is_named(name, text)}
+        dropped = self._conversation.forget_unless(referred_to)
+        self._tools.shown = {name: tool for name, tool in self._tools.shown.items() if self._is_shown(tool)}
+        self._shown_before = dict(self._tools.shown)
+        return dropped
+
+    def _is_shown(self, tool: SentTool) -> bool:
+        """Return whether an item of the transcript has the definition of a tool, or refers to it in the list."""
+        described = compact(compact(tool.definition.to_json()))[1:-1]
+        return any(
+            self._without_tools(item, {tool.name}) != item or described in compact(item) for item in self._transcript
+        )
+
     def _take_out(self, tools: Sequence[SentTool]) -> None:
         """Take tools out of the transcript that are no longer offered, or have another definition by now."""
         if not tools:
             return
         names = {tool.name for tool in tools}
         items = [self._without_tools(item, names) for item in self._transcript]
-        length, shown = self._turn_start
         originals = {tool.original_name for tool in tools}
-        kept = {name: tool for name, tool in shown.items() if name not in originals}
-        self._turn_start = (sum(item is not None for item in items[:length]), kept)
+        self._shown_before = {name: tool for name, tool in self._shown_before.items() if name not in originals}
+        self._turn_starts = [sum(item is not None for item in items[:start]) for start in self._turn_starts]
         self._transcript = [item for item in items if item is not None]
 
     def _answered(self, call: ProviderCall, outcome: Outcome) -> AnsweredCall:

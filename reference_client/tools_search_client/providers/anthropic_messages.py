@@ -10,8 +10,9 @@ from pydantic import BaseModel
 from tools_search_client.conversation.conversation import Conversation
 from tools_search_client.conversation.messages import valid_name
 from tools_search_client.providers.adapter import Adapter, AnsweredCall, ProviderMessage
-from tools_search_client.providers.json_values import as_object, checked, without_nulls
-from tools_search_client.providers.results import Media, Part, media_of
+from tools_search_client.providers.attachments import Attachment
+from tools_search_client.providers.json_values import as_list, as_object, checked, without_nulls
+from tools_search_client.providers.results import Media, Part, as_text
 from tools_search_client.providers.sent_tools import ProviderCall, ProviderLimits, SentTool
 
 _MIME_TYPES: Final = ("image/jpeg", "image/png", "image/gif", "image/webp", "application/pdf")
@@ -76,11 +77,26 @@ class AnthropicMessages(Adapter):
             options={"max_tokens": max_tokens} | dict(options or {}),
         )
         self._tool_changes = tool_changes and self._in_transcript
-        self._order: dict[str, bool] = {}
-        """Original names in the order in which they were first sent, and whether each was deferred."""
 
-    def _user_item(self, texts: Sequence[str]) -> dict[str, Any]:
-        return {"role": "user", "content": [_text_block(text) for text in texts]}
+    def _user_item(self, parts: Sequence[str | dict[str, Any]]) -> dict[str, Any]:
+        return {"role": "user", "content": [_text_block(part) if isinstance(part, str) else part for part in parts]}
+
+    def _attachment(self, attachment: Attachment) -> dict[str, Any]:
+        kind = attachment.mime_type
+        if attachment.data is not None and kind == "text/plain":
+            text = attachment.data.decode(errors="replace")
+            return {"type": "document", "source": {"type": "text", "media_type": kind, "data": text}}
+        if kind not in _MIME_TYPES:
+            raise attachment.refused("Messages", "JPEG, PNG, GIF, WebP, PDF, or the bytes of plain text")
+        source = {"type": "base64", "media_type": kind, "data": attachment.base64}
+        if attachment.url is not None:
+            source = {"type": "url", "url": attachment.url}
+        return {"type": "image" if kind.startswith("image/") else "document", "source": source}
+
+    def _ids(self, item: dict[str, Any]) -> tuple[list[str], list[str]]:
+        blocks: list[dict[str, Any]] = as_list(item["content"])
+        calls = [block["id"] for block in blocks if block["type"] == "tool_use"]
+        return calls, [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"]
 
     def _additions(self, tools: Sequence[SentTool]) -> list[dict[str, Any]] | None:
         if not self._tool_changes:
@@ -92,6 +108,8 @@ class AnthropicMessages(Adapter):
         if item["role"] == "system":
             added = [block for block in item["content"] if block["tool"]["name"] not in names]
             return item | {"content": added} if added else None
+        if isinstance(item["content"], str):
+            return item
         return item | {"content": [_without_references(block, names) for block in item["content"]]}
 
     def _request_body(self, tools: Sequence[SentTool]) -> dict[str, Any]:
@@ -101,8 +119,7 @@ class AnthropicMessages(Adapter):
         if sent := self._in_order(tools):
             body["tools"] = sent
         if self._tool_changes:
-            stated = self._options.get("betas", [])
-            body["betas"] = [*stated, *([_TOOL_CHANGES] if _TOOL_CHANGES not in stated else [])]
+            body["betas"] = list(dict.fromkeys([*self._options.get("betas", []), _TOOL_CHANGES]))
         return body
 
     def _in_order(self, listed: Sequence[SentTool]) -> list[dict[str, Any]]:
@@ -111,14 +128,17 @@ class AnthropicMessages(Adapter):
         It only grows at its end until the conversation begins another list.
         """
         tools = {tool.original_name: tool for tool in listed}
-        shown = self._tools.shown.items() if self._in_transcript else ()
-        deferred = {name: tool for name, tool in shown if name not in tools}
-        order = {name: later for name, later in self._order.items() if name in (deferred if later else tools)}
-        for name in [*tools, *deferred]:
-            order.setdefault(name, name in deferred)
-        self._order = order
-        # The API refuses a list in which every tool is deferred.
-        return [_tool((tools | deferred)[name], is_deferred=later and bool(tools)) for name, later in order.items()]
+        shown = self._tools.shown if self._in_transcript else {}
+        every = shown | tools
+        order = {name: later for name, later in self._order.items() if name in every and later == (name not in tools)}
+        self._order = order | {name: name not in tools for name in [*tools, *shown] if name not in order}
+        sent: list[dict[str, Any]] = []
+        for name, later in self._order.items():
+            tool = every[name]
+            sent.append({"name": tool.name, "description": tool.description, "input_schema": tool.schema})
+            if later and tools:  # the API refuses a list in which every tool is deferred
+                sent[-1]["defer_loading"] = True
+        return sent
 
     def _parse(self, answer: dict[str, Any]) -> ProviderMessage:
         message = checked(_Message, answer, "Anthropic Messages")
@@ -145,8 +165,7 @@ class AnthropicMessages(Adapter):
                 block["content"] = [{"type": "tool_reference", "tool_name": tool.name} for tool in result.found]
                 remarks += [_text_block(result.remarks)] if result.remarks.strip() else []
             else:
-                shown = media_of(result.parts, _MIME_TYPES)
-                block["content"] = [_content_block(part, is_shown=part in shown) for part in result.parts]
+                block["content"] = [_content_block(part) for part in result.parts]
                 if result.is_error:
                     block["is_error"] = True
             blocks.append(block)
@@ -154,23 +173,19 @@ class AnthropicMessages(Adapter):
 
 
 def _without_references(block: dict[str, Any], names: Collection[str]) -> dict[str, Any]:
-    if block["type"] != "tool_result" or block["content"][0]["type"] != "tool_reference":
+    parts: list[dict[str, Any]] = as_list(block.get("content")) if block["type"] == "tool_result" else []
+    if not parts or parts[0]["type"] != "tool_reference":
         return block
-    left = [part for part in block["content"] if part["tool_name"] not in names]
+    left = [part for part in parts if part["tool_name"] not in names]
     return block | {"content": left or [_text_block(_NO_LONGER_LOADED)]}
-
-
-def _tool(tool: SentTool, *, is_deferred: bool) -> dict[str, Any]:
-    sent: dict[str, Any] = {"name": tool.name, "description": tool.description, "input_schema": tool.schema}
-    return sent | {"defer_loading": True} if is_deferred else sent
 
 
 def _text_block(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
 
 
-def _content_block(part: Part, *, is_shown: bool) -> dict[str, Any]:
-    if not isinstance(part, Media) or not is_shown:
-        return _text_block(part.note if isinstance(part, Media) else part)
+def _content_block(part: Part) -> dict[str, Any]:
+    if not isinstance(part, Media) or part.mime_type not in _MIME_TYPES:
+        return _text_block(as_text([part]))
     kind = "image" if part.mime_type.startswith("image/") else "document"
     return {"type": kind, "source": {"type": "base64", "media_type": part.mime_type, "data": part.data}}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, Field
@@ -10,6 +11,7 @@ from pydantic import BaseModel, Field
 from tools_search_client.conversation.conversation import Conversation
 from tools_search_client.conversation.messages import valid_name
 from tools_search_client.providers.adapter import Adapter, AnsweredCall, ProviderMessage
+from tools_search_client.providers.attachments import Attachment
 from tools_search_client.providers.json_values import arguments_sent_back, checked, without_nulls
 from tools_search_client.providers.results import Media, as_text, media_of
 from tools_search_client.providers.sent_tools import ProviderCall, ProviderLimits, SentTool
@@ -81,8 +83,27 @@ class ChatCompletions(Adapter):
         super().__init__(conversation, model, limits=limits, system=system, call_tool=call_tool, options=options)
         self._mime_types = [one for kind in sorted(reads) for one in _MIME_TYPES[kind]]
 
-    def _user_item(self, texts: Sequence[str]) -> dict[str, Any]:
-        return {"role": "user", "content": "\n\n".join(texts)}
+    def _user_item(self, parts: Sequence[str | dict[str, Any]]) -> dict[str, Any]:
+        texts = [part for part in parts if isinstance(part, str)]
+        if len(texts) == len(parts):
+            return {"role": "user", "content": "\n\n".join(texts)}
+        return {"role": "user", "content": [_text(part) if isinstance(part, str) else part for part in parts]}
+
+    def _attachment(self, attachment: Attachment) -> dict[str, Any]:
+        kind = attachment.mime_type
+        if kind in _MIME_TYPES["image"]:
+            return {"type": "image_url", "image_url": {"url": attachment.link}}
+        if attachment.data is not None and kind in _MIME_TYPES["audio"]:
+            return _content(Media(kind, attachment.base64, ""))
+        if attachment.data is not None and kind == "application/pdf":
+            return {"type": "file", "file": {"filename": attachment.name, "file_data": attachment.link}}
+        raise attachment.refused("chat completions", "JPEG, PNG, GIF, WebP, or the bytes of WAV, MP3 or PDF")
+
+    def _ids(self, item: dict[str, Any]) -> tuple[list[str], list[str]]:
+        calls = [call["id"] for call in (item.get("tool_calls") or ()) if item["role"] == "assistant"]
+        if not calls and not isinstance(item["content"], str | list | None):
+            raise TypeError("`content` is neither text nor a list")
+        return calls, [item["tool_call_id"]] if item["role"] == "tool" else []
 
     def _request_body(self, tools: Sequence[SentTool]) -> dict[str, Any]:
         before = [{"role": "system", "content": self._system}] if self._system else []
@@ -99,65 +120,52 @@ class ChatCompletions(Adapter):
         audio = sent.get("audio")
         if isinstance(audio, dict) and "id" in audio:
             echo["audio"] = {"id": audio["id"]}
-        stated = message.tool_calls or []
         calls: list[ProviderCall] = []
-        for number, call in enumerate(stated):
-            is_cut = call is stated[-1] and choice.finish_reason == "length"
-            calls.append(ProviderCall(self._new_id(call.id), call.function.name, call.function.arguments, is_cut))
-            echo["tool_calls"][number] = _sent_back(echo["tool_calls"][number], calls[-1])
-        if not calls:
-            echo.pop("tool_calls", None)
+        sent_back: list[dict[str, Any]] = []
+        for call, raw in zip(message.tool_calls or (), echo.pop("tool_calls", ()), strict=True):
+            calls.append(ProviderCall(self._new_id(call.id), call.function.name, call.function.arguments))
+            # As it came, but corrected where services refuse it.
+            corrected = {"name": valid_name(call.function.name), "arguments": arguments_sent_back(calls[-1].arguments)}
+            function = without_nulls(raw["function"]) | corrected
+            sent_back.append(without_nulls(raw) | {"id": calls[-1].id, "type": "function", "function": function})
+        if calls:
+            calls[-1] = replace(calls[-1], is_cut=choice.finish_reason == "length")
+            echo["tool_calls"] = sent_back
+        text = message.content or message.refusal or ""
+        if isinstance(text, list):
+            texts = [part.get("text") for part in text if part.get("type") in ("text", "output_text")]
+            text = "".join(one for one in texts if isinstance(one, str))
         is_empty = not calls and not message.content and not message.refusal
-        return ProviderMessage([] if is_empty else [echo], _text(message), calls, choice.finish_reason)
+        return ProviderMessage([] if is_empty else [echo], text, calls, choice.finish_reason)
 
     def _result_items(self, answered: Sequence[AnsweredCall]) -> list[dict[str, Any]]:
-        messages: list[dict[str, Any]] = [
-            {
-                "role": "tool",
-                "tool_call_id": result.call.id,
-                "content": as_text(result.parts, is_error=result.is_error),
-            }
-            for result in answered
-        ]
-        media = [one for result in answered for one in media_of(result.parts, self._mime_types)]
+        messages: list[dict[str, Any]] = []
+        media: list[Media] = []
+        for result in answered:
+            text = as_text(result.parts, is_error=result.is_error)
+            messages.append({"role": "tool", "tool_call_id": result.call.id, "content": text})
+            media += media_of(result.parts, self._mime_types)
         if media:
-            introduction = {"type": "text", "text": "What the tools returned besides text:"}
+            introduction = _text("What the tools returned besides text:")
             messages.append({"role": "user", "content": [introduction, *map(_content, media)]})
         return messages
 
 
 def _tool(tool: SentTool) -> dict[str, Any]:
-    parameters = tool.schema if tool.definition.tool else _with_overflow(tool.schema, tool.overflow)
+    parameters, properties = tool.schema, dict(tool.schema["properties"])
+    if tool.overflow and properties and tool.definition.tool is None:
+        # The description of `search_tools` quotes servers, so the end of it must not stand in a message: it goes to
+        # the first parameter, where no limit is known.
+        name, first = next(iter(properties.items()))
+        words = f"{first.get('description', '')}\n\nThe rest of what the tool's description says:\n{tool.overflow}"
+        properties[name] = first | {"description": words}
+        parameters = {**parameters, "properties": properties}
     function = {"name": tool.name, "description": tool.description, "parameters": parameters}
     return {"type": "function", "function": function}
 
 
-def _with_overflow(schema: Mapping[str, Any], overflow: str) -> dict[str, Any]:
-    """Return a schema with the end of its tool's description at the first parameter, where no limit is known.
-
-    For `search_tools`: its description quotes servers, so the end of it must not stand in a message.
-    """
-    properties = dict(schema["properties"])
-    if not overflow or not properties:
-        return dict(schema)
-    name, first = next(iter(properties.items()))
-    words = f"{first.get('description', '')}\n\nThe rest of what the tool's description says:\n{overflow}"
-    properties[name] = first | {"description": words}
-    return {**schema, "properties": properties}
-
-
-def _sent_back(sent: Mapping[str, Any], call: ProviderCall) -> dict[str, Any]:
-    """Return a call as it came, corrected where services refuse it: its id, name and arguments."""
-    function = without_nulls(sent["function"])
-    function |= {"name": valid_name(call.name), "arguments": arguments_sent_back(call.arguments)}
-    return without_nulls(sent) | {"id": call.id, "type": "function", "function": function}
-
-
-def _text(message: _Message) -> str:
-    if isinstance(message.content, list):
-        texts = [part.get("text") for part in message.content if part.get("type") in ("text", "output_text")]
-        return "".join(text for text in texts if isinstance(text, str))
-    return message.content or message.refusal or ""
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
 
 
 def _content(media: Media) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from tools_search_client.conversation.conversation import Conversation
 from tools_search_client.conversation.messages import valid_name
 from tools_search_client.errors import InvalidAnswerError
 from tools_search_client.providers.adapter import Adapter, AnsweredCall, ProviderMessage
+from tools_search_client.providers.attachments import Attachment
 from tools_search_client.providers.json_values import as_list, as_object, checked, without_nulls
 from tools_search_client.providers.results import as_text, media_of
 from tools_search_client.providers.sent_tools import ProviderCall, ProviderLimits, SentTool
@@ -83,18 +84,35 @@ class Gemini(Adapter):
         super().__init__(conversation, model, limits=limits, system=system, call_tool=call_tool)
         self._config = dict(options or {})
         self._mime_types = _MIME_TYPES if reads_media else ()
-        self._without_id: set[str] = set()
-        """Calls that came without an id, and are answered without."""
 
-    def _user_item(self, texts: Sequence[str]) -> dict[str, Any]:
-        return {"role": "user", "parts": [{"text": text} for text in texts]}
+    def _user_item(self, parts: Sequence[str | dict[str, Any]]) -> dict[str, Any]:
+        return {"role": "user", "parts": [{"text": part} if isinstance(part, str) else part for part in parts]}
+
+    def _attachment(self, attachment: Attachment) -> dict[str, Any]:
+        kind = attachment.mime_type
+        if kind not in _MIME_TYPES and not kind.startswith(("audio/", "video/", "text/")):
+            raise attachment.refused("Gemini", "JPEG, PNG, WebP, PDF, audio, video or text")
+        if attachment.url is not None:
+            return {"fileData": {"mimeType": kind, "fileUri": attachment.url}}
+        return {"inlineData": {"mimeType": kind, "data": attachment.base64}}
+
+    def _ids(self, item: dict[str, Any]) -> tuple[list[str], list[str]]:
+        def ids(member: str, spelled: str) -> list[str]:  # by the name where there is no id
+            stated = [part.get(member) or part.get(spelled) for part in item["parts"]]
+            return [one.get("id") or one["name"] for one in stated if one is not None]
+
+        return ids("functionCall", "function_call"), ids("functionResponse", "function_response")
 
     def _request_body(self, tools: Sequence[SentTool]) -> dict[str, Any]:
         config: dict[str, Any] = dict(self._config)
         if self._system:
             config["systemInstruction"] = {"parts": [{"text": self._system}]}
         if tools:
-            config["tools"] = [{"functionDeclarations": [_declaration(tool) for tool in tools]}]
+            declarations = [
+                {"name": tool.name, "description": tool.description, "parametersJsonSchema": tool.schema}
+                for tool in tools
+            ]
+            config["tools"] = [{"functionDeclarations": declarations}]
         return {"model": self._model, "contents": self._transcript, "config": config}
 
     def _parse(self, answer: dict[str, Any]) -> ProviderMessage:
@@ -112,35 +130,29 @@ class Gemini(Adapter):
             if part.call is not None:
                 calls.append(ProviderCall(self._new_id(part.call.id), part.call.name, part.call.args))
                 member = "functionCall" if "functionCall" in echo else "function_call"
-                echo[member] = self._sent_back(echo[member], calls[-1], part.call.id)
+                corrected = {"name": valid_name(part.call.name), "args": as_object(part.call.args)}
+                if part.call.id:
+                    corrected["id"] = calls[-1].id
+                else:  # it is answered without an id as well
+                    self._special_ids.add(calls[-1].id)
+                echo[member] = without_nulls(echo[member]) | corrected
             parts.append(echo)
         text = "".join(part.text or "" for part in content.parts or () if not part.thought)
         items = [{"role": "model", "parts": parts}] if parts else []
         return ProviderMessage(items, text, calls, candidate.stop_reason)
 
-    def _sent_back(self, sent: Mapping[str, Any], call: ProviderCall, stated_id: str | None) -> dict[str, Any]:
-        echo = without_nulls(sent) | {"name": valid_name(call.name), "args": as_object(call.arguments)}
-        if stated_id:
-            return echo | {"id": call.id}
-        self._without_id.add(call.id)
-        return echo
-
     def _result_items(self, answered: Sequence[AnsweredCall]) -> list[dict[str, Any]]:
-        return [{"role": "user", "parts": [{"functionResponse": self._response(result)} for result in answered]}]
-
-    def _response(self, result: AnsweredCall) -> dict[str, Any]:
-        shown = media_of(result.parts, self._mime_types)
-        in_words = [part for part in result.parts if part not in shown]
-        response: dict[str, Any] = {
-            "name": valid_name(result.call.name),
-            "response": {"error" if result.is_error else "output": as_text(in_words)},
-        }
-        if result.call.id not in self._without_id:
-            response["id"] = result.call.id
-        if shown:
-            response["parts"] = [{"inlineData": {"mimeType": media.mime_type, "data": media.data}} for media in shown]
-        return response
-
-
-def _declaration(tool: SentTool) -> dict[str, Any]:
-    return {"name": tool.name, "description": tool.description, "parametersJsonSchema": tool.schema}
+        parts: list[dict[str, Any]] = []
+        for result in answered:
+            shown = media_of(result.parts, self._mime_types)
+            said = as_text([part for part in result.parts if part not in shown])
+            response: dict[str, Any] = {
+                "name": valid_name(result.call.name),
+                "response": {"error" if result.is_error else "output": said},
+            }
+            if result.call.id not in self._special_ids:
+                response["id"] = result.call.id
+            if shown:
+                response["parts"] = [{"inlineData": {"mimeType": one.mime_type, "data": one.data}} for one in shown]
+            parts.append({"functionResponse": response})
+        return [{"role": "user", "parts": parts}]

@@ -44,10 +44,15 @@ def copied(value: Any) -> Any:
     Raises:
         InvalidAnswerError: The value is not JSON, or is nested too deeply.
     """
+
+    def members(value: object) -> dict[str, Any]:  # of mappings that are not dictionaries
+        if isinstance(value, Mapping):
+            return dict(cast("Mapping[str, Any]", value))
+        raise TypeError(f"{shorten(repr(value), _QUOTED_CHARS)} is not JSON")
+
     try:
-        return json.loads(
-            json.dumps(value, ensure_ascii=False, allow_nan=False, default=_members).encode(errors="replace")
-        )
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, default=members)
+        return json.loads(text.encode(errors="replace"))
     except RecursionError:
         raise InvalidAnswerError("the JSON is nested too deeply") from None
     except (TypeError, ValueError) as error:
@@ -102,10 +107,3 @@ def arguments_sent_back(stated: object) -> str:
     except ArgumentsError:
         return compact({"not_an_object": text})
     return text
-
-
-def _members(value: object) -> dict[str, Any]:
-    """Let `json` write mappings that are not dictionaries."""
-    if isinstance(value, Mapping):
-        return dict(cast("Mapping[str, Any]", value))
-    raise TypeError(f"{shorten(repr(value), _QUOTED_CHARS)} is not JSON")

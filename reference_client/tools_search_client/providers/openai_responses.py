@@ -11,6 +11,7 @@ from tools_search_client.conversation.conversation import Conversation
 from tools_search_client.conversation.messages import valid_name
 from tools_search_client.errors import InvalidAnswerError
 from tools_search_client.providers.adapter import Adapter, AnsweredCall, ProviderMessage
+from tools_search_client.providers.attachments import Attachment
 from tools_search_client.providers.json_values import (
     arguments_sent_back,
     as_list,
@@ -19,11 +20,11 @@ from tools_search_client.providers.json_values import (
     compact,
     without_nulls,
 )
-from tools_search_client.providers.results import Part, as_text, media_of
+from tools_search_client.providers.results import Media, as_text, media_of
 from tools_search_client.providers.sent_tools import ProviderCall, ProviderLimits, SentTool
 
 _IMAGES: Final = ("image/jpeg", "image/png", "image/gif", "image/webp")
-_FILES: Final = ("application/pdf",)
+_PDF: Final = "application/pdf"
 _DEFAULTS: Final[Mapping[str, Any]] = {"store": False, "include": ["reasoning.encrypted_content"]}
 """The transcript is here, so the provider need not keep it, and reasoning comes in a form that can be sent back."""
 _NOT_SENT_BACK: Final = ("created_by", "parsed", "parsed_arguments")
@@ -98,11 +99,29 @@ class OpenAIResponses(Adapter):
             in_transcript=tool_search,
             options=dict(_DEFAULTS) | dict(options or {}),
         )
-        self._search: SentTool | None = None
-        self._search_ids: set[str] = set()
 
-    def _user_item(self, texts: Sequence[str]) -> dict[str, Any]:
-        return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text} for text in texts]}
+    def _user_item(self, parts: Sequence[str | dict[str, Any]]) -> dict[str, Any]:
+        content = [{"type": "input_text", "text": part} if isinstance(part, str) else part for part in parts]
+        return {"type": "message", "role": "user", "content": content}
+
+    def _attachment(self, attachment: Attachment) -> dict[str, Any]:
+        if attachment.mime_type in _IMAGES:
+            return {"type": "input_image", "detail": "auto", "image_url": attachment.link}
+        if attachment.mime_type != _PDF:
+            raise attachment.refused("Responses", "JPEG, PNG, GIF, WebP or PDF")
+        if attachment.url is not None:
+            return {"type": "input_file", "file_url": attachment.url}
+        return {"type": "input_file", "filename": attachment.name, "file_data": attachment.link}
+
+    def _ids(self, item: dict[str, Any]) -> tuple[list[str], list[str]]:
+        kind: object = item.get("type", "message")
+        if kind == "message" and not isinstance(item["content"], str | list):
+            raise TypeError("`content` is neither text nor a list")
+        if item.get("execution") == "server":
+            return [], []
+        if kind in ("function_call", "tool_search_call"):
+            return [item["call_id"]], []
+        return [], [item["call_id"]] if kind in ("function_call_output", "tool_search_output") else []
 
     def _additions(self, tools: Sequence[SentTool]) -> list[dict[str, Any]] | None:
         if any(self._is_search(tool) for tool in tools):  # which is no function, and can only be listed
@@ -116,13 +135,22 @@ class OpenAIResponses(Adapter):
         return item | {"tools": left} if left or item["type"] == "tool_search_output" else None
 
     def _request_body(self, tools: Sequence[SentTool]) -> dict[str, Any]:
-        self._search = next((tool for tool in tools if self._is_search(tool)), None) if self._in_transcript else None
         body: dict[str, Any] = {"model": self._model, "input": self._transcript}
         if self._system:
             body["instructions"] = self._system
         if tools:
-            body["tools"] = [_tool_search(tool) if tool is self._search else _function(tool) for tool in tools]
+            body["tools"] = list(map(_function, tools))
+        for place, tool in enumerate(tools):
+            if self._in_transcript and self._is_search(tool):
+                # Texts of the conversation refer to it by the name that it has there.
+                description = f"This is '{tool.name}'. {tool.description}"
+                search = {"type": "tool_search", "execution": "client", "description": description}
+                body["tools"][place] = search | {"parameters": tool.schema}
         return body
+
+    @property
+    def _search(self) -> SentTool | None:
+        return next((tool for tool in self._tools.whole_list if self._in_transcript and self._is_search(tool)), None)
 
     def _is_search(self, tool: SentTool) -> bool:
         return tool.definition.tool is None and tool.original_name == self._conversation.search_name
@@ -134,21 +162,26 @@ class OpenAIResponses(Adapter):
         items: list[dict[str, Any]] = []
         calls: list[ProviderCall] = []
         for item, sent in zip(response.output, answer["output"], strict=True):
-            echo = _sent_back(sent)
+            echo = without_nulls(sent, *_NOT_SENT_BACK)
+            if "content" in echo:
+                echo["content"] = [without_nulls(part, "parsed") for part in as_list(echo["content"])]
             is_search = item.type == "tool_search_call" and item.execution != "server"
             if is_search or item.type == "function_call":
                 key = self._new_id(item.call_id)
-                name = self._search.name if is_search and self._search else item.name or item.type
+                search = self._search if is_search else None
+                name = search.name if search else item.name or item.type
                 calls.append(ProviderCall(key, name, item.arguments, item.status == "incomplete"))
                 echo["call_id"] = key
                 if is_search:
-                    self._search_ids.add(key)
+                    self._special_ids.add(key)
                     echo["arguments"] = as_object(item.arguments)
                 else:
                     echo |= {"name": valid_name(name), "arguments": arguments_sent_back(item.arguments)}
             items.append(echo)
+        parts = [part for item in response.output if item.type == "message" for part in item.content or ()]
+        text = "".join(part.text or part.refusal or "" for part in parts if part.type in ("output_text", "refusal"))
         stop_reason = response.incomplete_details.reason if response.incomplete_details else response.status
-        return ProviderMessage(items, _text(response), calls, stop_reason)
+        return ProviderMessage(items, text, calls, stop_reason)
 
     def _result_items(self, answered: Sequence[AnsweredCall]) -> list[dict[str, Any]]:
         items: list[dict[str, Any]] = []
@@ -156,7 +189,7 @@ class OpenAIResponses(Adapter):
         remarks: list[str] = []
         for result in answered:
             key = result.call.id
-            if key in self._search_ids:
+            if key in self._special_ids:
                 tools = [_function(tool) | {"defer_loading": True} for tool in result.found]
                 output = {"type": "tool_search_output", "call_id": key, "execution": "client", "status": "completed"}
                 items.append(output | {"tools": tools})
@@ -175,37 +208,16 @@ def _function(tool: SentTool) -> dict[str, Any]:
     return function | {"parameters": tool.schema}
 
 
-def _tool_search(tool: SentTool) -> dict[str, Any]:
-    # Texts of the conversation refer to it by the name that it has there.
-    description = f"This is '{tool.name}'. {tool.description}"
-    search = {"type": "tool_search", "execution": "client", "description": description}
-    return search | {"parameters": tool.schema}
-
-
-def _sent_back(item: Mapping[str, Any]) -> dict[str, Any]:
-    echo = without_nulls(item, *_NOT_SENT_BACK)
-    if "content" in echo:
-        echo["content"] = [without_nulls(part, "parsed") for part in as_list(echo["content"])]
-    return echo
-
-
-def _text(response: _Response) -> str:
-    parts = [part for item in response.output if item.type == "message" for part in item.content or ()]
-    return "".join(part.text or part.refusal or "" for part in parts if part.type in ("output_text", "refusal"))
-
-
 def _output(result: AnsweredCall) -> str | list[dict[str, Any]]:
-    shown = media_of(result.parts, (*_IMAGES, *_FILES))
-    if not shown:
+    if not media_of(result.parts, (*_IMAGES, _PDF)):
         return as_text(result.parts, is_error=result.is_error)
-    parts: list[Part] = ["Error:", *result.parts] if result.is_error else result.parts
-    return [_content(part, is_shown=part in shown) for part in parts]
-
-
-def _content(part: Part, *, is_shown: bool) -> dict[str, Any]:
-    if isinstance(part, str) or not is_shown:
-        return {"type": "input_text", "text": part if isinstance(part, str) else part.note}
-    url = f"data:{part.mime_type};base64,{part.data}"
-    if part.mime_type in _IMAGES:
-        return {"type": "input_image", "image_url": url}
-    return {"type": "input_file", "filename": "result.pdf", "file_data": url}
+    content: list[dict[str, Any]] = []
+    for part in ["Error:", *result.parts] if result.is_error else result.parts:
+        url = f"data:{part.mime_type};base64,{part.data}" if isinstance(part, Media) else ""
+        if isinstance(part, Media) and part.mime_type in _IMAGES:
+            content.append({"type": "input_image", "image_url": url})
+        elif isinstance(part, Media) and part.mime_type == _PDF:
+            content.append({"type": "input_file", "filename": "result.pdf", "file_data": url})
+        else:
+            content.append({"type": "input_text", "text": as_text([part])})
+    return content

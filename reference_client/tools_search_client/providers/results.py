@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
@@ -93,21 +92,23 @@ def _part(block: ContentBlock) -> Part:
             return _media(block.mime_type, block.data, block.type)
         case ResourceLink():
             kind = f", {block.mime_type}" if block.mime_type else ""
-            return f"[resource {_name(block.name)}: {_name(block.uri)}{_name(kind)}]"
+            name, uri, kind = (shorten(text, _NAME_CHARS) for text in (block.name, block.uri, kind))
+            return f"[resource {name}: {uri}{kind}]"
         case EmbeddedResource():
-            held = block.resource
+            held, what = block.resource, f"resource {shorten(block.resource.uri, _NAME_CHARS)}"
             if isinstance(held, TextResourceContents):
-                return f"[resource {_name(held.uri)}]\n{copied(held.text)}"
-            return _media(held.mime_type or "application/octet-stream", held.blob, f"resource {_name(held.uri)}")
+                return f"[{what}]\n{copied(held.text)}"
+            return _media(held.mime_type or "application/octet-stream", held.blob, what)
 
 
 def _media(mime_type: str, data: str, what: str) -> Part:
     kind = mime_type.partition(";")[0].strip().lower()
+    described = f"{what} of type {shorten(kind, _NAME_CHARS)}"
     try:
         raw = base64.b64decode(data, validate=True)
-    except (binascii.Error, ValueError):
-        return f"[{what} of type {_name(kind)} that could not be decoded]"
-    note = f"[{what} of type {_name(kind)}, {len(raw)} bytes, not shown]"
+    except ValueError:
+        return f"[{described} that could not be decoded]"
+    note = f"[{described}, {len(raw)} bytes, not shown]"
     if not raw or len(raw) > _MAX_MEDIA_BYTES:
         return note
     return Media(kind, base64.b64encode(raw).decode(), note)
@@ -119,10 +120,6 @@ def _text(block: ContentBlock) -> str:
             return text
         case _:
             return ""
-
-
-def _name(text: str) -> str:
-    return shorten(text, _NAME_CHARS)
 
 
 def _cut(text: str, max_chars: int) -> str:

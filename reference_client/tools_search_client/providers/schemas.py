@@ -32,9 +32,9 @@ _MAX_REFERENCES: Final = 20
 _QUOTED_CHARS: Final = 200
 _QUOTED_ROOT_CHARS: Final = 1_000
 
-_IDENTITY: Final = frozenset(
-    {"$schema", "$id", "id", "$anchor", "$dynamicAnchor", "$dynamicRef", "$recursiveAnchor", "$recursiveRef",
-     "$vocabulary", "$comment"}
+_IDENTITY: Final = (
+    "$schema", "$id", "id", "$anchor", "$dynamicAnchor", "$dynamicRef", "$recursiveAnchor", "$recursiveRef",
+    "$vocabulary", "$comment",
 )  # fmt: skip
 """Keywords that name a schema rather than describe a value, and would change what its references mean."""
 _HAVE_SCHEMA: Final = frozenset(
@@ -50,6 +50,10 @@ _WORTH_WORDS: Final = frozenset(
 """Keywords that a model should know of even where the provider does not accept them."""
 _REFUSED_AT_ROOT: Final = ("oneOf", "anyOf", "allOf", "not", "enum", "const")
 """By OpenAI or by Anthropic."""
+_WITH_NAMES: Final = (
+    "dependentRequired", "dependentSchemas", "dependencies", "if", "then", "else", "patternProperties",
+)  # fmt: skip
+"""Keywords at the root that use the original names of arguments."""
 
 
 def adapted(
@@ -67,16 +71,28 @@ def adapted(
     """
     valid = _PLAIN_NAME if plain_names else _NAME
     try:
-        root = _object_at_root(_each_subschema(copied(schema), _without_identity))
+        root = _object_at_root(_each_subschema(copied(schema), lambda one: _without(one, *_IDENTITY)))
         root, renamed = _renamed(root, valid)
         if keywords is not None:
             root = _each_subschema(root, lambda one: _in_dialect(one, keywords))
-        root = _each_subschema(root, _resolvable_in(root))
-        if not _is_valid(compact(root)):
-            root, renamed = _renamed(_names_only(schema), valid)
+        whole = root
+
+        def with_references_inside(one: Schema) -> Schema:
+            reference = one.get("$ref", "#")
+            leads_somewhere = isinstance(reference, str) and _subschema_at(whole, reference) is not None
+            return one if leads_somewhere else _without(one, "$ref")
+
+        root = _each_subschema(root, with_references_inside)
+        if _is_valid(compact(root)):
+            return root, renamed
     except (RecursionError, InvalidAnswerError):
-        root, renamed = _renamed(_names_only(schema), valid)
-    return root, renamed
+        pass
+    # The useful rest of an invalid schema: the names of the arguments and their descriptions.
+    properties: Schema = {}
+    for name, member in as_object(schema.get("properties")).items():
+        stated = as_object(member).get("description")
+        properties[copied(name)] = {"description": copied(stated)} if isinstance(stated, str) else {}
+    return _renamed({"type": "object", "properties": properties}, valid)
 
 
 @lru_cache(maxsize=500)
@@ -104,10 +120,8 @@ def _each_subschema(schema: Schema, change: Callable[[Schema], Schema]) -> Schem
             result[keyword] = [changed(one, or_else={}) for one in cast("list[Any]", value)]
         elif keyword in _HAVE_MAP and isinstance(value, dict):
             result[keyword] = {name: changed(one, or_else={}) for name, one in cast("Schema", value).items()}
-        elif keyword in _HAVE_SCHEMA:
-            result[keyword] = changed(value, or_else=value)
         else:
-            result[keyword] = value
+            result[keyword] = changed(value, or_else=value) if keyword in _HAVE_SCHEMA else value
     return change(result)
 
 
@@ -116,7 +130,7 @@ def _subschema_at(root: Schema, reference: str) -> Schema | bool | None:
     if not reference.startswith("#"):
         return None
     place: Any = root
-    for step in unquote(reference[1:]).split("/")[1:] if reference != "#" else []:
+    for step in unquote(reference[1:]).split("/")[1:]:
         name = step.replace("~1", "/").replace("~0", "~")
         if isinstance(place, dict):
             place = cast("Schema", place).get(name)
@@ -128,30 +142,23 @@ def _subschema_at(root: Schema, reference: str) -> Schema | bool | None:
     return cast("Schema | bool", place) if is_schema else None
 
 
-def _without_identity(schema: Schema) -> Schema:
-    return {keyword: value for keyword, value in schema.items() if keyword not in _IDENTITY}
-
-
 def _object_at_root(schema: Schema) -> Schema:
     """Return the schema of an object: alternatives at its root are merged into it and repeated in words."""
     root = _followed(schema, schema)
     properties = as_object(root.get("properties"))
-    required = _strings(root.get("required"))
+    required = _strings(root.pop("required", None))
     in_words: list[str] = []
     for keyword in _REFUSED_AT_ROOT:
         stated = root.pop(keyword, None)
         if stated is None:
             continue
         in_words.append(f"{keyword}: {shorten(compact(stated), _QUOTED_ROOT_CHARS)}")
-        branches = [_followed(as_object(one), root) for one in as_list(stated)]
-        if keyword in ("oneOf", "anyOf", "allOf"):
-            for branch in branches:
-                for name, member in as_object(branch.get("properties")).items():
-                    properties.setdefault(name, member)
-        if keyword == "allOf":
-            required += [name for branch in branches for name in _strings(branch.get("required"))]
+        for branch in [_followed(as_object(one), root) for one in as_list(stated)]:
+            if keyword in ("oneOf", "anyOf", "allOf"):
+                properties |= _without(as_object(branch.get("properties")), *properties)
+            if keyword == "allOf":
+                required += _strings(branch.get("required"))
     root |= {"type": "object", "properties": properties}
-    root.pop("required", None)
     if required:
         root["required"] = list(dict.fromkeys(required))
     if in_words:
@@ -168,37 +175,29 @@ def _followed(schema: Schema, root: Schema) -> Schema:
         if not isinstance(target, dict):
             break
         merged = target | merged
-    merged.pop("$ref", None)
-    return merged
+    return _without(merged, "$ref")
 
 
 def _renamed(root: Schema, valid: re.Pattern[str]) -> tuple[Schema, dict[str, str]]:
+    """Return a schema whose arguments have valid names, and the original name of each that was renamed."""
     properties = as_object(root.get("properties"))
-    taken = {name for name in properties if valid.fullmatch(name)}
-    new = {name: name for name in taken}
-    for name in properties:
-        if name not in new:
-            new[name] = _free(name, taken)
-            taken.add(new[name])
-    altered = {new[name]: name for name in properties if new[name] != name}
-    if not altered:
+    new = {name: name for name in properties if valid.fullmatch(name)}
+    taken = set(new)
+    for name in [name for name in properties if name not in new]:
+        spelled = _NOT_IN_PLAIN_NAME.sub("_", name)
+        stem = spelled if _PLAIN_NAME.match(spelled) else f"_{spelled}"
+        new[name], number = stem[:_MAX_NAME], 2
+        while new[name] in taken:
+            suffix = f"_{number}"
+            new[name], number = stem[: _MAX_NAME - len(suffix)] + suffix, number + 1
+        taken.add(new[name])
+    renamed = {new[name]: name for name in properties if new[name] != name}
+    if not renamed:
         return root, {}
-    result = root | {"properties": {new[name]: member for name, member in properties.items()}}
+    result = _without(root, *_WITH_NAMES) | {"properties": {new[name]: one for name, one in properties.items()}}
     if "required" in result:
         result["required"] = [new.get(name, name) for name in _strings(result["required"])]
-    for keyword in ("dependentRequired", "dependentSchemas", "dependencies", "if", "then", "else", "patternProperties"):
-        result.pop(keyword, None)  # they use the original names
-    return result, altered
-
-
-def _free(name: str, taken: Collection[str]) -> str:
-    spelled = _NOT_IN_PLAIN_NAME.sub("_", name)
-    stem = spelled if _PLAIN_NAME.match(spelled) else f"_{spelled}"
-    candidate, number = stem[:_MAX_NAME], 2
-    while candidate in taken:
-        suffix = f"_{number}"
-        candidate, number = stem[: _MAX_NAME - len(suffix)] + suffix, number + 1
-    return candidate
+    return result, renamed
 
 
 def _in_dialect(schema: Schema, keywords: Collection[str]) -> Schema:
@@ -211,8 +210,8 @@ def _in_dialect(schema: Schema, keywords: Collection[str]) -> Schema:
             stated = as_object(part) | stated
     if "$ref" in stated:
         return {keyword: stated[keyword] for keyword in ("$ref",) if keyword in keywords}
-    choices = stated.get("enum")
-    if not isinstance(choices, list) or not all(map(_is_choice, cast("list[Any]", choices))):
+    choices: Any = stated.get("enum")
+    if not isinstance(choices, list) or any(type(one) not in (str, int, float) for one in cast("list[Any]", choices)):
         stated.pop("enum", None)
     in_words = [
         f"{name}: {shorten(compact(value), _QUOTED_CHARS)}"
@@ -225,33 +224,13 @@ def _in_dialect(schema: Schema, keywords: Collection[str]) -> Schema:
     return result
 
 
-def _is_choice(value: object) -> bool:
-    """Whether a value may stand in the `enum` of a narrow dialect."""
-    return isinstance(value, str | int | float) and not isinstance(value, bool)
-
-
 def _describe(schema: Schema, words: str) -> None:
     stated = schema.get("description")
     schema["description"] = f"{stated} {words}" if isinstance(stated, str) else words
 
 
-def _resolvable_in(root: Schema) -> Callable[[Schema], Schema]:
-    def resolvable(schema: Schema) -> Schema:
-        reference = schema.get("$ref")
-        if reference is None or (isinstance(reference, str) and _subschema_at(root, reference) is not None):
-            return schema
-        return {keyword: value for keyword, value in schema.items() if keyword != "$ref"}
-
-    return resolvable
-
-
-def _names_only(schema: Mapping[str, Any]) -> Schema:
-    """Return the useful rest of an invalid schema: the names of the arguments and their descriptions."""
-    properties: Schema = {}
-    for name, member in as_object(schema.get("properties")).items():
-        stated = as_object(member).get("description")
-        properties[copied(name)] = {"description": copied(stated)} if isinstance(stated, str) else {}
-    return {"type": "object", "properties": properties}
+def _without(schema: Schema, *left_out: str) -> Schema:
+    return {keyword: value for keyword, value in schema.items() if keyword not in left_out}
 
 
 def _strings(value: object) -> list[str]:

@@ -1,7 +1,7 @@
 """The tools as one model knows them: under which names, with which schemas, and where it was shown each of them.
 
 A tool is shown either in the list that goes with every request, or at one point of the transcript. Which of these a
-provider has decides what `SentTools` does with a tool that becomes callable after the first request:
+provider has decides what happens to a tool that becomes callable after the first request:
 
     list only         the list grows at its end
     transcript        the tool is shown where it was found, in the provider's own form
@@ -21,10 +21,16 @@ from typing import Any, Final
 from tools_search_hosts import qualified_name
 
 from tools_search_client.conversation.messages import Definition, Offer, ToolCall, valid_name
+from tools_search_client.conversation.saved import (
+    SavedDefinition,
+    SavedPart,
+    SavedTool,
+    restored_definition,
+    saved_definition,
+)
 from tools_search_client.providers.json_values import ArgumentsError, compact, copied, parse_arguments
 from tools_search_client.providers.schemas import adapted
 
-_ELLIPSIS: Final = "…"
 _CUT_CALL: Final = "The call was cut off because the answer became too long. Nothing was called; call again, with less."
 
 _CALL_TOOL_NAMES: Final = ("call_tool", "call_other_tool", "call_found_tool", "call_found_tool_")
@@ -90,6 +96,19 @@ class SentTool:
         return self.definition.name
 
 
+class SavedSentTools(SavedPart):
+    """The saved form of `SentTools`; names are those of the conversation unless something else is said."""
+
+    names: dict[str, str]
+    """The name in the conversation of each name that was sent."""
+    sent: dict[str, SavedTool | SavedDefinition]
+    listed: list[str]
+    shown: list[str]
+    prefix: int | None
+    call_tool: str | None
+    """The name of `call_tool` where that is in use."""
+
+
 class SentTools:
     """Every tool of one conversation with one model.
 
@@ -100,42 +119,49 @@ class SentTools:
     """
 
     def __init__(self, limits: ProviderLimits, *, in_transcript: bool = False, by_call_tool: bool = False) -> None:
+        self.listed: dict[str, SentTool] = {}
+        """The tools in the list, by original name, in its order."""
+        self.shown: dict[str, SentTool] = {}
+        """The tools that were shown at some point of the transcript, by original name."""
         self._limits = limits
         self._in_transcript = in_transcript or by_call_tool
         self._sent: dict[str, SentTool] = {}
-        self._names: dict[str, str] = {}
-        self._original_names: dict[str, str] = {}
+        self.names: dict[str, str] = {}
+        """The name in the conversation of each name that was sent."""
         self._prefix: int | None = None
         self._call_tool = _call_tool(()) if by_call_tool else None
-        # By original name, as in all that follows.
-        self._listed: dict[str, SentTool] = {}
-        self._shown: dict[str, SentTool] = {}
 
     # Names and schemas
 
     def sent(self, definition: Definition) -> SentTool:
         """Return a tool in the provider's form; the same definition is always sent alike."""
-        known = self._sent.get(definition.name)
+        original = definition.name
+        known = self._sent.get(original)
         if known is not None and known.definition == definition:
             return known
-        stated = definition.description.strip() or definition.name  # some providers refuse a tool without any
+        if known is not None:
+            name = known.name
+        else:  # its own name wherever that is valid and free
+            name, number = valid_name(original), 2
+            while self.names.get(name, original) != original:
+                name, number = qualified_name("", f"{original}\0{number}"), number + 1
+            self.names[name] = original
+        stated = definition.description.strip() or original  # some providers refuse a tool without any
         description, limit = str(copied(stated)), self._limits.max_description
         overflow = ""
         if limit is not None and len(description) > limit:
-            description, overflow = description[: limit - 1] + _ELLIPSIS, description[limit - 1 :]
+            description, overflow = description[: limit - 1] + "…", description[limit - 1 :]
         schema, renamed = adapted(
             definition.input_schema, keywords=self._limits.keywords, plain_names=self._limits.plain_arguments
         )
-        made = SentTool(self._name(definition.name), description, schema, renamed, definition, overflow)
-        self._sent[definition.name] = made
-        return made
+        self._sent[original] = SentTool(name, description, schema, renamed, definition, overflow)
+        return self._sent[original]
 
     def original(self, name: str, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
         """Return the original name and arguments of a call; for a tool that was never sent, both stay as they are."""
-        original = self._original_names.get(name, name)
-        if original not in self._sent:
-            return original, dict(arguments)
-        renamed = self._sent[original].renamed
+        original = self.names.get(name, name)
+        sent = self._sent.get(original)
+        renamed: Mapping[str, str] = {} if sent is None else sent.renamed
         return original, {renamed.get(argument, argument): value for argument, value in arguments.items()}
 
     def call_of(self, call: ProviderCall) -> ToolCall:
@@ -153,73 +179,79 @@ class SentTools:
             return ToolCall(self.original(call.name, {})[0], {}, call.id, str(error))
         return ToolCall(name, arguments, call.id)
 
+    # Saved and restored
+
+    def saved(self, shown_before: Mapping[str, SentTool]) -> SavedSentTools:
+        """Return the saved form, with the tools that are in the list or the transcript, or were when the turn began."""
+        kept = {**shown_before, **self.listed, **self.shown}
+        return SavedSentTools(
+            names=self.names,
+            sent={name: saved_definition(tool.definition) for name, tool in kept.items()},
+            listed=list(self.listed),
+            shown=list(self.shown),
+            prefix=self._prefix,
+            call_tool=self._call_tool and self._call_tool.name,
+        )
+
+    def restore(self, saved: SavedSentTools, shown_before: Iterable[str]) -> dict[str, SentTool]:
+        """Make the tools what they were when they were saved, and return those that were shown when the turn began."""
+        self.names = dict(saved.names)
+        sent = {name: self.sent(restored_definition(one)) for name, one in saved.sent.items()}
+        self.listed = {name: sent[name] for name in saved.listed if name in sent}
+        self.shown = {name: sent[name] for name in saved.shown if name in sent}
+        self._prefix = saved.prefix
+        if self._call_tool is not None and saved.call_tool is not None:
+            self._call_tool = _call_tool([name for name in _CALL_TOOL_NAMES if name != saved.call_tool])
+        return {name: sent[name] for name in shown_before if name in sent}
+
     # Where a tool was shown
 
     @property
-    def listed(self) -> list[SentTool]:
-        """The list of tools that goes with every request."""
-        own = [] if self._call_tool is None else [self.sent(self._call_tool)]
-        return [*self._listed.values(), *own]
+    def whole_list(self) -> list[SentTool]:
+        """The list that goes with every request."""
+        return [*self.listed.values(), *([] if self._call_tool is None else [self.sent(self._call_tool)])]
 
-    @property
-    def shown(self) -> Mapping[str, SentTool]:
-        """The tools that were shown at some point of the transcript, by original name."""
-        return dict(self._shown)
-
-    def restore(self, shown: Mapping[str, SentTool]) -> None:
-        """Go back to an earlier transcript, in which only these tools were shown."""
-        self._shown = dict(shown)
-
-    def add_to_list(self, tools: Iterable[SentTool]) -> None:
-        """Add tools at the end of the list."""
-        self._listed |= {tool.original_name: tool for tool in tools}
-
-    def note_shown(self, tools: Iterable[SentTool]) -> None:
-        """Take note that tools are shown at this point of the transcript."""
-        self._shown |= {tool.original_name: tool for tool in tools}
-
-    def take_outdated(self, offer: Offer, *, by_reference: bool) -> list[SentTool]:
+    def take_offer(self, offer: Offer, *, by_reference: bool) -> tuple[list[SentTool], list[SentTool]]:
         """Forget and return the tools of the transcript that are no longer offered in that form.
+
+        Second come the offered tools that were not shown yet. A list under another prefix replaces the one before.
 
         Args:
             offer: What is offered.
             by_reference: Whether the transcript has names alone, so that a changed definition makes no difference.
         """
-        offered = {definition.name: definition for definition in offer.tools}
-        kept = {
-            name: self.sent(offered[name]) if by_reference else tool
-            for name, tool in self._shown.items()
-            if name in offered and (by_reference or tool.definition.is_like(offered[name]))
+        offered = {definition.name: self.sent(definition) for definition in offer.tools}
+        before = self.shown
+        self.shown = {
+            name: offered[name] if by_reference else tool
+            for name, tool in before.items()
+            if name in offered and (by_reference or tool.definition.is_like(offered[name].definition))
         }
-        outdated = [tool for name, tool in self._shown.items() if name not in kept]
-        self._shown = kept
-        return outdated
-
-    def take_new(self, offer: Offer) -> list[SentTool]:
-        """Return the offered tools that were not shown yet; a list under another prefix replaces the one before."""
-        tools = [self.sent(definition) for definition in offer.tools]
         if offer.prefix != self._prefix:
             self._prefix = offer.prefix
-            if self._call_tool is not None:
-                self._call_tool = _call_tool([definition.name for definition in offer.tools])
-            self._listed = {tool.original_name: tool for tool in tools if tool.original_name not in self._shown}
-        return [tool for tool in tools if not self._is_known(tool)]
+            self._call_tool = self._call_tool and _call_tool(offered)
+            self.listed = {name: tool for name, tool in offered.items() if name not in self.shown}
+        known = self.listed.keys() | self.shown.keys()
+        outdated = [tool for name, tool in before.items() if name not in self.shown]
+        return outdated, [tool for name, tool in offered.items() if name not in known]
 
     def take_found(self, definitions: Iterable[Definition]) -> tuple[list[SentTool], list[SentTool]]:
         """Note and return which of the found tools are to be shown with the search that found them.
 
         Second come the tools that were shown before with another definition.
         """
-        tools = [self.sent(definition) for definition in definitions] if self._in_transcript else []
-        before = [self._shown.get(tool.original_name) for tool in tools]
-        outdated = [
-            old
-            for old, tool in zip(before, tools, strict=True)
-            if old is not None and not old.definition.is_like(tool.definition)
-        ]
-        changed = {tool.original_name for tool in outdated}
-        new = [tool for tool in tools if tool.original_name in changed or not self._is_known(tool)]
-        self.note_shown(new)
+        if not self._in_transcript:
+            return [], []
+        new: list[SentTool] = []
+        outdated: list[SentTool] = []
+        for tool in map(self.sent, definitions):
+            shown = self.shown.get(tool.original_name)
+            if shown is not None and not shown.definition.is_like(tool.definition):
+                outdated.append(shown)
+            elif shown is not None or tool.original_name in self.listed:
+                continue
+            new.append(tool)
+        self.shown |= {tool.original_name: tool for tool in new}
         return new, outdated
 
     def described(self, tools: Collection[SentTool]) -> str | None:
@@ -228,19 +260,6 @@ class SentTools:
             return None
         lines = [compact(copied(tool.definition.to_json())) for tool in tools]
         return "\n".join([f"Call these with '{self._call_tool.name}':", *lines]) if lines else ""
-
-    def _is_known(self, tool: SentTool) -> bool:
-        return tool.original_name in self._listed or tool.original_name in self._shown
-
-    def _name(self, original: str) -> str:
-        """Return the name by which the provider knows a tool: its own wherever that is valid and free."""
-        if original not in self._names:
-            name, number = valid_name(original), 2
-            while name in self._original_names:
-                name, number = qualified_name("", f"{original}\0{number}"), number + 1
-            self._names[original] = name
-            self._original_names[name] = original
-        return self._names[original]
 
 
 def _call_tool(taken: Collection[str]) -> Definition:

@@ -3,32 +3,49 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cache, partial
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import anyio
 import httpx2
 from mcp import Client, MCPError
-from mcp.client.session import IncomingMessage, MessageHandlerFnT
+from mcp.client.session import (
+    ElicitationFnT,
+    IncomingMessage,
+    ListRootsFnT,
+    LoggingFnT,
+    MessageHandlerFnT,
+    SamplingFnT,
+)
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import SubscriptionLost
 from mcp_ext_tools_search.client import TOOLS_SEARCH
-from mcp_types import Implementation, ToolListChangedNotification
+from mcp_types import (
+    INVALID_REQUEST,
+    EmptyResult,
+    ErrorData,
+    Implementation,
+    LoggingLevel,
+    SamplingCapability,
+    SetLevelRequest,
+    SetLevelRequestParams,
+    ToolListChangedNotification,
+)
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from tools_search_hosts import HttpTarget, StdioTarget, Target, UnusableTarget
 from tools_search_hosts.bounded_http import ACCEPTED_ENCODING, BoundedHttp
 from tools_search_hosts.child_process import StrayLineError, child_streams
 from tools_search_hosts.endings import Ending
 
-from tools_search_client.errors import ServerError, ServerRefusedError, ServerUnavailableError
+from tools_search_client.errors import ServerError, ServerRefusedError, ServerUnavailableError, UnauthorizedError
 from tools_search_client.servers.diagnostics import Diagnostics, kept_diagnostics
 from tools_search_client.servers.discovery import DiscoveryOptions, ServerTools
-from tools_search_client.servers.faults import as_server_error
-from tools_search_client.servers.wire import Streams, WireObserver, wired
+from tools_search_client.servers.faults import as_server_error, read_challenge
+from tools_search_client.servers.wire import Streams, Wire, WireObserver
 from tools_search_client.text import shorten
 from tools_search_client.version import VERSION
 
@@ -42,11 +59,8 @@ _STRAY_CHARS: Final = 80
 
 _HTTP_TIMEOUT: Final = httpx2.Timeout(30.0, read=300.0)
 
+
 _CLIENT_INFO: Final = Implementation(name="tools-search-client", version=VERSION)
-
-
-def _nothing() -> None:
-    """Nobody wants to know."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,14 +77,40 @@ class ConnectionOptions:
     observer: WireObserver | None = None
     """Sees every message."""
 
+    client_info: Implementation | None = None
+    """The name and version of the host, for its servers; those of this library unless given."""
+
+    auth: httpx2.Auth | Callable[[str], httpx2.Auth | None] | None = None
+    """Authorizes each HTTP request; a function, such as `OAuth`, is given the server's address.
+
+    A server whose configured `headers` have an `Authorization` is left alone.
+    """
+
+    # The following are those of `mcp.Client`, and hold in both eras.
+    elicitation_callback: ElicitationFnT | None = None
+    """Asks the user what a server wants to know. A call is not given up while a callback waits for a person."""
+
+    sampling_callback: SamplingFnT | None = None
+    """Asks a model for a server; consent is the host's to get."""
+
+    sampling_capabilities: SamplingCapability | None = None
+    list_roots_callback: ListRootsFnT | None = None
+    logging_callback: LoggingFnT | None = None
+
+    log_level: LoggingLevel | None = None
+    """The least level of which log messages are asked for; without it, a modern server sends none."""
+
+    message_handler: MessageHandlerFnT | None = None
+    """Sees the notifications of the server."""
+
 
 @asynccontextmanager
 async def open_server(
     target: Target,
     options: ConnectionOptions | None = None,
     *,
-    on_change: Callable[[], None] = _nothing,
-    on_close: Callable[[], None] = _nothing,
+    on_change: Callable[[], None] = lambda: None,
+    on_close: Callable[[], None] = lambda: None,
     diagnostics: Diagnostics | None = None,
 ) -> AsyncGenerator[ServerTools]:
     """Connect to `target`, negotiate, and offer its tools until the block ends.
@@ -102,17 +142,24 @@ async def open_server(
         try:
             async with (
                 Client(
-                    _opened(target, ended, kept, options.observer, on_close),
+                    _transport(target, ended, kept, options, on_close),
                     extensions=[TOOLS_SEARCH],
-                    client_info=_CLIENT_INFO,
+                    client_info=options.client_info or _CLIENT_INFO,
                     mode=options.negotiation,
-                    message_handler=_listener(kept, changed),
+                    message_handler=partial(_on_message, kept, changed, options.message_handler),
+                    elicitation_callback=_patient(options.elicitation_callback, lambda: tools),
+                    sampling_callback=_patient(options.sampling_callback, lambda: tools),
+                    sampling_capabilities=options.sampling_capabilities,
+                    list_roots_callback=options.list_roots_callback,
+                    logging_callback=options.logging_callback,
+                    log_level=options.log_level,
                 ) as client,
                 anyio.create_task_group() as tasks,
             ):
                 tools = ServerTools(client, options.discovery, ended=partial(_reason, ended, kept))
+                await _set_log_level(client, options.log_level)
                 if options.follow_changes:
-                    tasks.start_soon(_follow_changes, client, changed)
+                    tasks.start_soon(follow_changes, client, changed)
                 try:
                     yield tools
                 except Exception as error:  # the block's own, passed on as it is below
@@ -120,22 +167,60 @@ async def open_server(
                 tasks.cancel_scope.cancel()
         except Exception as error:
             if raised is None:
-                raise _explained(as_server_error(error, ended.reason), kept) from error
+                raise _explained(as_server_error(error, ended.reason), kept.quotation()) from error
     if raised is not None:
         raise raised
 
 
-def _listener(diagnostics: Diagnostics, changed: Callable[[], None]) -> MessageHandlerFnT:
-    async def on_message(message: IncomingMessage) -> None:
-        if isinstance(message, StrayLineError):
-            diagnostics.note_stray(shorten(message.line, _STRAY_CHARS))
-        if isinstance(message, ToolListChangedNotification):  # as legacy servers send it, unasked
-            changed()
+async def _on_message(
+    diagnostics: Diagnostics,
+    changed: Callable[[], None],
+    handler: MessageHandlerFnT | None,
+    message: IncomingMessage,
+) -> None:
+    if isinstance(message, StrayLineError):
+        diagnostics.note_stray(shorten(message.line, _STRAY_CHARS))
+    elif isinstance(message, ToolListChangedNotification):  # as legacy servers send it, unasked
+        changed()
+    if handler is not None:
+        await handler(message)
 
-    return on_message
+
+def _patient(callback: Callable[..., Awaitable[Any]] | None, tools: Callable[[], ServerTools | None]) -> Any:
+    """Return a callback during which no call of the connection is given up."""
+    if callback is None:
+        return None
+
+    async def ask(*given: Any) -> Any:
+        connected = tools()
+        with nullcontext() if connected is None else connected.waiting_for_person():
+            return await callback(*given)
+
+    return ask
 
 
-async def _follow_changes(client: Client, changed: Callable[[], None]) -> None:
+async def _set_log_level(client: Client, level: LoggingLevel | None) -> None:
+    """Ask a legacy server for its log messages; a modern one reads the level from each request."""
+    is_modern = client.protocol_version in MODERN_PROTOCOL_VERSIONS
+    if level is not None and not is_modern and client.server_capabilities.logging is not None:
+        await client.session.send_request(SetLevelRequest(params=SetLevelRequestParams(level=level)), EmptyResult)
+
+
+def _reason(ended: Ending, diagnostics: Diagnostics) -> str:
+    """Return why the connection ended, in the words of the server as well; empty where that is not known."""
+    return ended.reason and f"{ended.reason}{diagnostics.quotation()}"
+
+
+def _explained(error: ServerError, quoted: str) -> ServerError:
+    """Return why there is no connection, in the words of the server as far as there are any."""
+    if isinstance(error, UnauthorizedError):
+        return error  # which says it all
+    if isinstance(error, ServerRefusedError):
+        error = ServerUnavailableError(f"does not accept the connection as an MCP server: {error}")
+    return type(error)(f"{error}{quoted}") if quoted else error
+
+
+async def follow_changes(client: Client, changed: Callable[[], None]) -> None:
     """Keep a modern server's subscription open until cancelled; return where it announces or grants none."""
     tools = client.server_capabilities.tools
     is_modern = client.protocol_version in MODERN_PROTOCOL_VERSIONS
@@ -152,25 +237,12 @@ async def _follow_changes(client: Client, changed: Callable[[], None]) -> None:
         await anyio.sleep(_RELISTEN_SECONDS)
 
 
-def _reason(ended: Ending, diagnostics: Diagnostics) -> str:
-    """Return why the connection ended, in the words of the server as well; empty where that cannot be seen."""
-    return ended.reason and f"{ended.reason}{diagnostics.quotation()}"
-
-
-def _explained(error: ServerError, diagnostics: Diagnostics) -> ServerError:
-    """Return why there is no connection, in the words of the server as far as there are any."""
-    if isinstance(error, ServerRefusedError):
-        error = ServerUnavailableError(f"does not accept the connection as an MCP server: {error}")
-    quoted = diagnostics.quotation()
-    return type(error)(f"{error}{quoted}") if quoted else error
-
-
 @asynccontextmanager
-async def _opened(
+async def _transport(
     target: Target,
     ended: Ending,
     diagnostics: Diagnostics,
-    observer: WireObserver | None,
+    options: ConnectionOptions,
     on_close: Callable[[], None],
 ) -> AsyncGenerator[Streams]:
     """Reach `target` and hand over the two streams.
@@ -185,24 +257,31 @@ async def _opened(
             raise ServerUnavailableError(str(target))
         case StdioTarget():
             async with child_streams(target, ended, errors=diagnostics.file) as streams:
-                yield wired(streams, observer, on_close=on_close)
-        case HttpTarget(transport="sse"):
-            bounded = _bounded(partial(ended.set, is_excess=True), answers_in_body=False)
-            factory = partial(_http_client, bounded, diagnostics)
-            async with sse_client(target.url, dict(target.headers), httpx_client_factory=factory) as streams:
-                yield wired(streams, observer, on_close=on_close, exchange=bounded.exchange)
+                yield Wire(options.observer, on_close).through(streams)
         case HttpTarget():
-            # Each request has a response of its own, and one that is too long ends that request, not the connection.
-            bounded = _bounded(diagnostics.note, answers_in_body=True)
-            async with (
-                _http_client(bounded, diagnostics, dict(target.headers), _HTTP_TIMEOUT) as http,
-                streamable_http_client(target.url, http_client=http) as streams,
-            ):
-                yield wired(streams, observer, on_close=on_close, exchange=bounded.exchange)
-
-
-def _bounded(on_excess: Callable[[str], None], *, answers_in_body: bool) -> BoundedHttp:
-    return BoundedHttp(on_excess=on_excess, on_malformed=lambda _: None, answers_in_body=answers_in_body)
+            is_sse = target.transport == "sse"
+            # Each request of Streamable HTTP has a response of its own, and one that is too long ends that request,
+            # not the connection.
+            bounded = BoundedHttp(
+                on_excess=partial(ended.set, is_excess=True) if is_sse else diagnostics.note,
+                on_malformed=lambda _: None,
+                answers_in_body=not is_sse,
+                explain=_asks_for_authorization,
+            )
+            auth = _auth(target, options.auth)
+            wire = Wire(options.observer, on_close, bounded.exchange)
+            if is_sse:
+                factory = partial(_http_client, bounded, diagnostics)
+                async with sse_client(
+                    target.url, dict(target.headers), httpx_client_factory=factory, auth=auth
+                ) as streams:
+                    yield wire.through(streams)
+            else:
+                async with (
+                    _http_client(bounded, diagnostics, dict(target.headers), _HTTP_TIMEOUT, auth) as http,
+                    streamable_http_client(target.url, http_client=http) as streams,
+                ):
+                    yield wire.through(streams)
 
 
 def _http_client(
@@ -222,11 +301,22 @@ def _http_client(
         timeout=timeout,
         auth=auth,
         event_hooks={"response": [note_status, bounded.guard]},
-        verify=_certificates(),
+        verify=certificates(),
     )
 
 
+def _auth(target: HttpTarget, auth: httpx2.Auth | Callable[[str], httpx2.Auth | None] | None) -> httpx2.Auth | None:
+    if any(name.lower() == "authorization" for name in target.headers):
+        return None
+    return auth if isinstance(auth, httpx2.Auth) or auth is None else auth(target.url)
+
+
+def _asks_for_authorization(response: httpx2.Response) -> ErrorData | None:
+    challenge = read_challenge(response)
+    return challenge and ErrorData(code=INVALID_REQUEST, message="it asks for authorization", data=challenge)
+
+
 @cache
-def _certificates() -> ssl.SSLContext:
+def certificates() -> ssl.SSLContext:
     """Return what all connections trust: reading it takes 25 ms and more, in which nothing else is done."""
     return httpx2.create_ssl_context()

@@ -6,27 +6,26 @@ A listing comes from a server that may never stop: pages, tools and cursors are 
 from __future__ import annotations
 
 import math
-import unicodedata
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import anyio
 from mcp import Client
 from mcp.shared.dispatcher import ProgressFnT
 from mcp_ext_tools_search.client import hit_metadata, read_pages, server_settings
 from mcp_ext_tools_search.client.listing import ListedPage, list_page
+from mcp_ext_tools_search.cursor import follow_cursors
 from mcp_ext_tools_search.ranking import Ranker
 from mcp_ext_tools_search.ranking.floor import floored
-from mcp_ext_tools_search.types import METHOD, WHITE_SPACE, HitMetadata, SearchToolsResult, ServerSettings
+from mcp_ext_tools_search.types import EXTENSION_ID, WHITE_SPACE, HitMetadata, SearchToolsResult, ServerSettings
 from mcp_types import (
     INTERNAL_ERROR,
     METHOD_NOT_FOUND,
     MISSING_REQUIRED_CLIENT_CAPABILITY,
     CallToolResult,
-    ListToolsResult,
     RequestParamsMeta,
     Tool,
 )
@@ -40,19 +39,11 @@ from tools_search_client.errors import (
     ServerUnavailableError,
 )
 from tools_search_client.found import Era, Found, FoundTool, Mode
-from tools_search_client.servers.cache import CacheScope, ExpiringCache, canonical_key
+from tools_search_client.servers.cache import CacheScope, ExpiringCache
 from tools_search_client.servers.faults import server_faults
 
 FetchPage = Callable[[str | None], Awaitable[ListedPage]]
 """Asks for the page at a cursor, `None` for the first."""
-
-
-@dataclass(frozen=True, slots=True)
-class ListingBounds:
-    """How much of a listing is believed before it counts as endless."""
-
-    max_pages: int = 1_000
-    max_tools: int = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,40 +62,36 @@ class Listing:
     """How many definitions are missing, because the protocol forbids them."""
 
 
-async def list_everything(fetch: FetchPage, bounds: ListingBounds) -> Listing:
+async def list_everything(fetch: FetchPage, *, max_pages: int = 1_000, max_tools: int = 100_000) -> Listing:
     """Return all pages of `tools/list` as one listing.
 
     An empty page is no end, and the first definition of a name is the one that counts. Definitions that the protocol
-    forbids are left out and counted.
+    forbids are left out and counted. Beyond so many pages or tools, a listing counts as endless.
 
     Raises:
         InvalidServerResultError: A cursor came back that was used before, or the listing goes beyond its bounds.
     """
-    pages: list[ListToolsResult] = []
-    left_out = 0
+    pages: list[ListedPage] = []
     tools: dict[str, Tool] = {}
-    cursor: str | None = None
-    used: set[str] = set()
-    while True:
-        listed = await fetch(cursor)
-        page = listed.result
-        pages.append(page)
-        left_out += listed.left_out
+
+    async def read_page(cursor: str | None) -> str | None:
+        pages.append(await fetch(cursor))
+        page = pages[-1].result
         for tool in page.tools:
             tools.setdefault(tool.name, tool)
-        cursor = page.next_cursor
-        if cursor is None:
-            break
-        if cursor in used:
-            raise InvalidServerResultError("tools/list gave a cursor a second time: its pages go round in a circle")
-        if len(pages) >= bounds.max_pages:
-            raise InvalidServerResultError(f"tools/list has no end after {len(pages)} pages")
-        if len(tools) > bounds.max_tools:
+        if page.next_cursor is not None and len(tools) > max_tools:
             raise InvalidServerResultError(f"tools/list has no end after {len(tools)} tools")
-        used.add(cursor)
-    stated = [page.ttl_ms / 1000 for page in pages if "ttl_ms" in page.model_fields_set]
-    private = any(page.cache_scope == "private" for page in pages)
-    return Listing(tuple(tools.values()), min(stated, default=None), "private" if private else "public", left_out)
+        return page.next_cursor
+
+    if problem := await follow_cursors(read_page, max_pages):
+        raise InvalidServerResultError(f"tools/list {problem}")
+    results = [page.result for page in pages]
+    return Listing(
+        tuple(tools.values()),
+        min((result.ttl_ms / 1000 for result in results if "ttl_ms" in result.model_fields_set), default=None),
+        "private" if any(result.cache_scope == "private" for result in results) else "public",
+        sum(page.left_out for page in pages),
+    )
 
 
 class LocalIndex:
@@ -116,10 +103,10 @@ class LocalIndex:
 
     def search(self, query: str, limit: int) -> tuple[FoundTool, ...]:
         """Return the best `limit` tools for `query`; nothing for a blank one."""
-        hits = self._index.search(query)[:limit]
-        metadata = (HitMetadata(score=hit.score, matched=list(hit.matched)) for hit in hits)
-        found = zip(hits, metadata, strict=True)
-        return tuple(FoundTool(hit.name, "", self._tools[hit.name], own) for hit, own in found)
+        return tuple(
+            FoundTool(hit.name, "", self._tools[hit.name], HitMetadata(score=hit.score, matched=list(hit.matched)))
+            for hit in self._index.search(query)[:limit]
+        )
 
 
 CALL_SECONDS: Final = 120.0
@@ -127,8 +114,6 @@ CALL_SECONDS: Final = 120.0
 
 _MOST_EXTENSION: Final = 10
 """How many times as long as without it a call may take that reports progress."""
-
-_LIST_METHOD: Final = "tools/list"
 
 _LEGACY_CRASH: Final = 0
 """The code of an unexpected exception in an extension handler on legacy connections of the Python SDK."""
@@ -141,6 +126,9 @@ _BROKEN: Final = frozenset({INTERNAL_ERROR, _LEGACY_CRASH})
 
 After a timeout nothing is listed: a slow server does not get faster by it.
 """
+
+_LISTING: Final = "tools/list"
+"""Key of the one listing that is kept."""
 
 _MOST_FAILURES: Final = 3
 """In a row; then the tools are listed for a while, however many they are."""
@@ -158,8 +146,6 @@ class DiscoveryOptions:
 
     listing_ttl: float = 30.0
     """Seconds for which a listing is kept when the server does not say; 0 means until it announces a change."""
-
-    bounds: ListingBounds = field(default_factory=ListingBounds)
 
     request_timeout: float | None = 30.0
     """Seconds for one search or listing as a whole, all pages; `None` means without limit."""
@@ -181,6 +167,29 @@ class DiscoveryOptions:
     """Names the authorization of the moment; what a server calls private is only answered to the one that asked."""
 
 
+_SearchError: TypeAlias = InvalidServerResultError | ServerRefusedError
+"""What a search that failed may be replaced by a listing after."""
+
+
+@dataclass(slots=True)
+class _Kept:
+    """What is known of a server until its tools change: an answer to an earlier question is put into an earlier one."""
+
+    answers: ExpiringCache[tuple[FoundTool, ...]] = field(default_factory=ExpiringCache[tuple[FoundTool, ...]])
+    """By query and limit."""
+    listings: ExpiringCache[Listing] = field(default_factory=lambda: ExpiringCache[Listing](capacity=1))
+    index: tuple[tuple[Tool, ...], LocalIndex] | None = None
+    """Of the listing that was ranked last."""
+    left_out: int = 0
+    fault: _SearchError | None = None
+    """Why the last search failed."""
+    failures: int = 0
+    """In a row."""
+    search_at: float = -math.inf
+    """When the next search may be sent; until then it fails as the last one did."""
+    listed_until: float = -math.inf
+
+
 class ServerTools:
     """The tools of one connected server.
 
@@ -195,7 +204,8 @@ class ServerTools:
     long as it said, and that does not count as a failure.
 
     Args:
-        client: Connected, and declaring the extension (`extensions=[TOOLS_SEARCH]`); `open_server` sees to both.
+        client: Connected, and declaring the extension (`extensions=[TOOLS_SEARCH]`), without which tools are listed;
+            `open_server` sees to both.
         options: How to search.
         ended: Returns why the connection ended, for the errors that say so; empty where that is not known.
     """
@@ -203,48 +213,34 @@ class ServerTools:
     def __init__(
         self, client: Client, options: DiscoveryOptions | None = None, *, ended: Callable[[], str] = str
     ) -> None:
-        self._client = client
         self._ended = ended
         self._options = options or DiscoveryOptions()
-        self._settings = server_settings(client)
+        self.client: Final = client
+        """The connection, for everything that is not about finding tools."""
         # Read now, since a client forgets them when its connection ends, and reports are written after that.
+        self.settings: Final[ServerSettings | None] = server_settings(client) if _is_declared(client) else None
+        """What the server says of its search; `None` where it offers none, or the client does not declare it."""
         self.protocol_version: Final = client.protocol_version
         self.info: Final = client.server_info
         self.instructions: Final = client.instructions
-        self._search_fault: ServerRefusedError | InvalidServerResultError | None = None
-        self._search_failures = 0
-        self._search_off_until = -math.inf
-        self._retry_at = -math.inf
-        self._left_out = 0
-        self._answers: ExpiringCache[tuple[FoundTool, ...]] = ExpiringCache()
-        self._listings: ExpiringCache[Listing] = ExpiringCache(capacity=1)
-        self._index: tuple[Listing, LocalIndex] | None = None
+        self.era: Final[Era] = "modern" if client.protocol_version in MODERN_PROTOCOL_VERSIONS else "legacy"
+        """The family of revisions that the connection speaks."""
+        self._kept = _Kept()
         self._listing_turn = anyio.Lock()
-
-    @property
-    def settings(self) -> ServerSettings | None:
-        """What the server says of its search; `None` where it offers none."""
-        return self._settings
+        self._calls: set[anyio.CancelScope] = set()
+        """The deadlines of the calls that are under way."""
+        self._waits_for_person = 0
 
     @property
     def mode(self) -> Mode:
         """How the next search will be made, unless it fails."""
-        return "list" if self._settings is None or anyio.current_time() < self._search_off_until else "search"
+        is_listed = self.settings is None or anyio.current_time() < self._kept.listed_until
+        return "list" if is_listed else "search"
 
     @property
     def left_out(self) -> int:
         """How many tools the listing that was read last is without, because the protocol forbids their definitions."""
-        return self._left_out
-
-    @property
-    def era(self) -> Era:
-        """The family of revisions that the connection speaks."""
-        return "modern" if self.protocol_version in MODERN_PROTOCOL_VERSIONS else "legacy"
-
-    @property
-    def client(self) -> Client:
-        """The connection, for everything that is not about finding tools."""
-        return self._client
+        return self._kept.left_out
 
     async def search(self, query: str, *, limit: int = 10) -> Found:
         """Return the tools that fit `query`, best first, at most `limit` of them.
@@ -255,15 +251,27 @@ class ServerTools:
                 search that failed the tools are listed where that is cheap; where it is not, the failure is raised. A
                 server that stays too busy (`ServerBusyError`) is not listed, nor searched before it said.
         """
-        found = await self._searched_or_listed(query, limit)
-        if isinstance(found, Found):
+        found = await self.search_or_list(query, limit=limit)
+        if found.listed is None:
             return found
-        return Found(self._ranked_here(found, query, limit), "list", self._fallback)
+        kept = self._kept
+        if kept.index is None or kept.index[0] is not found.listed:
+            kept.index = (found.listed, LocalIndex(found.listed, self._options.ranker))
+        return replace(found, tools=kept.index[1].search(query, limit), listed=None)
 
     async def search_or_list(self, query: str, *, limit: int = 10) -> Found:
         """Search as `search` does, but leave the ranking of what had to be listed to the caller (`Found.listed`)."""
-        found = await self._searched_or_listed(query, limit)
-        return found if isinstance(found, Found) else Found((), "list", self._fallback, found.tools)
+        require_request(query, limit)
+        if self.mode == "search":
+            try:
+                return Found(await self._searched(query, limit), "search")
+            except (InvalidServerResultError, ServerRefusedError) as error:
+                if not self._is_helped_by_listing(error):
+                    raise
+        listing = await self._listing()
+        fault = self._kept.fault
+        ended = "gave an invalid result" if isinstance(fault, InvalidServerResultError) else "was refused"
+        return Found((), "list", None if fault is None else f"the search {ended}: {fault}", listing.tools)
 
     async def list(self) -> tuple[Tool, ...]:
         """Return every tool, in the server's order, but for those whose definition is invalid (see `left_out`).
@@ -291,7 +299,7 @@ class ServerTools:
         report = progress
         seconds = self._options.call_timeout or math.inf
         latest = anyio.current_time() + seconds * _MOST_EXTENSION
-        async with self._deadline(self._options.call_timeout) as scope:
+        async with self.patience() as scope:
 
             async def progressed(progress: float, total: float | None, message: str | None) -> None:
                 scope.deadline = max(scope.deadline, min(anyio.current_time() + seconds, latest))
@@ -299,137 +307,123 @@ class ServerTools:
                     await report(progress, total, message)
 
             try:
-                return await self._client.call_tool(name, arguments, progress_callback=progressed, meta=meta)
+                return await self.client.call_tool(name, arguments, progress_callback=progressed, meta=meta)
             except RuntimeError as error:
                 # The SDK's word for structured content that breaks the tool's own output schema.
                 raise InvalidServerResultError(f"{error}; the call may have taken effect") from error
 
+    @asynccontextmanager
+    async def patience(self) -> AsyncGenerator[anyio.CancelScope]:
+        """Bound what the server does for the user, such as a call, by `call_timeout`.
+
+        Raises:
+            ServerError: What went wrong inside the block, as far as the server did it.
+        """
+        async with self._deadline(math.inf if self._waits_for_person else self._options.call_timeout) as scope:
+            self._calls.add(scope)
+            try:
+                yield scope
+            finally:
+                self._calls.discard(scope)
+
+    @contextmanager
+    def waiting_for_person(self) -> Generator[None]:
+        """Give up no call inside the block, in which a callback of the host asks a person for the server."""
+        self._waits_for_person += 1
+        for scope in self._calls:
+            scope.deadline = math.inf
+        try:
+            yield
+        finally:
+            self._waits_for_person -= 1
+            if not self._waits_for_person:
+                for scope in self._calls:
+                    scope.deadline = anyio.current_time() + (self._options.call_timeout or math.inf)
+
     def forget(self) -> None:
         """Drop everything that was kept, because the server's tools changed; a refused search is tried again."""
-        self._answers.clear()
-        self._listings.clear()
-        self._index = None
-        self._left_out = 0
-        self._search_fault = None
-        self._search_failures = 0
-        self._search_off_until = self._retry_at = -math.inf
-
-    async def _searched_or_listed(self, query: str, limit: int) -> Found | Listing:
-        require_request(query, limit)
-        if self.mode == "search":
-            try:
-                return await self._tried(query, limit)
-            except (InvalidServerResultError, ServerRefusedError) as error:
-                if not self._is_helped_by_listing(error):
-                    raise
-        return await self._listing()
-
-    async def _tried(self, query: str, limit: int) -> Found:
-        """Search, unless the last search failed a moment ago: that failure is raised again."""
-        if self._search_fault is not None and anyio.current_time() < self._retry_at:
-            raise self._search_fault
-        try:
-            found = Found(await self._searched(query, limit), "search")
-        except (InvalidServerResultError, ServerRefusedError) as error:
-            self._note_failed_search(error)
-            raise
-        self._search_fault, self._search_failures = None, 0
-        return found
-
-    def _note_failed_search(self, error: InvalidServerResultError | ServerRefusedError) -> None:
-        if isinstance(error, ServerRefusedError) and error.code not in _UNSUPPORTED | _BROKEN:
-            return
-        self._search_fault = error
-        now = anyio.current_time()
-        if isinstance(error, ServerBusyError):
-            self._retry_at = now + min(error.retry_after, self._options.search_again_after)
-            return
-        self._search_failures += 1
-        self._retry_at = now + self._options.retry_after * 2 ** min(self._search_failures - 1, _MOST_FAILURES)
-        is_unsupported = isinstance(error, ServerRefusedError) and error.code in _UNSUPPORTED
-        if is_unsupported or self._search_failures >= _MOST_FAILURES:
-            self._search_off_until = now + self._options.search_again_after
-
-    def _is_helped_by_listing(self, error: InvalidServerResultError | ServerRefusedError) -> bool:
-        if isinstance(error, InvalidServerResultError) or error.code in _UNSUPPORTED:
-            return True
-        kept = self._listings.get(self._key(_LIST_METHOD), partition=self._options.authorization())
-        if isinstance(error, ServerBusyError):
-            return kept is not None  # so that nothing has to be sent for it
-        size = self._settings.catalog_size if self._settings else None
-        is_cheap = kept is not None or (size is not None and size <= _CHEAP_LISTING)
-        return error.code in _BROKEN and (self.mode == "list" or is_cheap)
-
-    def _key(self, method: str, **params: Any) -> str:
-        return canonical_key(method, {"protocolVersion": self.protocol_version, **params})
-
-    @property
-    def _fallback(self) -> str | None:
-        """Why the tools are listed although the server offers a search."""
-        match self._search_fault:
-            case None:
-                return None
-            case InvalidServerResultError():
-                return f"the search gave an invalid result: {self._search_fault}"
-            case ServerRefusedError():
-                return f"the search was refused: {self._search_fault}"
+        self._kept = _Kept()
 
     async def _searched(self, query: str, limit: int) -> tuple[FoundTool, ...]:
-        key = self._key(METHOD, query=query, limit=limit)
-        partition = self._options.authorization()
-        kept = self._answers.get(key, partition=partition)
-        if kept is not None:
-            return kept
-        generation = self._answers.generation
-        async with self._deadline(self._options.request_timeout):
-            pages = await read_pages(
-                self._client,
-                query,
-                limit=limit,
-                enough=lambda pages: len(_each_once(pages)) >= limit,
-                patience=self._options.busy_patience,
-            )
-        tools = _each_once(pages)[:limit]
-        ttl = min(page.ttl_ms for page in pages) / 1000
-        scope: CacheScope = "private" if any(page.cache_scope == "private" for page in pages) else "public"
-        if len(tools) == limit or pages[-1].next_cursor is None:  # or a later page failed, and may not the next time
-            self._answers.put(key, tools, ttl_seconds=ttl, scope=scope, partition=partition, generation=generation)
+        """Return the answer of the server, or raise why there is none; that decides about the next search."""
+        kept, partition = self._kept, self._options.authorization()
+        if kept.fault is not None and anyio.current_time() < kept.search_at:
+            raise kept.fault
+        tools = kept.answers.get((query, limit), partition=partition)
+        if tools is None:
+            try:
+                async with self._deadline(self._options.request_timeout):
+                    pages = await read_pages(
+                        self.client,
+                        query,
+                        limit=limit,
+                        enough=lambda pages: len(_each_once(pages)) >= limit,
+                        patience=self._options.busy_patience,
+                    )
+            except (InvalidServerResultError, ServerRefusedError) as error:
+                self._note_failed_search(error)
+                raise
+            tools = _each_once(pages)[:limit]
+            ttl = min(page.ttl_ms for page in pages) / 1000
+            scope: CacheScope = "private" if any(page.cache_scope == "private" for page in pages) else "public"
+            if len(tools) == limit or pages[-1].next_cursor is None:  # else a later page failed, and may not next time
+                kept.answers.put((query, limit), tools, ttl_seconds=ttl, scope=scope, partition=partition)
+        self._kept.fault, self._kept.failures = None, 0
         return tools
 
-    def _ranked_here(self, listing: Listing, query: str, limit: int) -> tuple[FoundTool, ...]:
-        if self._index is None or self._index[0] is not listing:
-            self._index = (listing, LocalIndex(listing.tools, self._options.ranker))
-        return self._index[1].search(query, limit)
+    def _note_failed_search(self, error: _SearchError) -> None:
+        if isinstance(error, ServerRefusedError) and error.code not in _UNSUPPORTED | _BROKEN:
+            return
+        kept, options, now = self._kept, self._options, anyio.current_time()
+        kept.fault = error
+        if isinstance(error, ServerBusyError):
+            kept.search_at = now + min(error.retry_after, options.search_again_after)
+            return
+        kept.failures += 1
+        kept.search_at = now + options.retry_after * 2 ** min(kept.failures - 1, _MOST_FAILURES)
+        is_unsupported = isinstance(error, ServerRefusedError) and error.code in _UNSUPPORTED
+        if is_unsupported or kept.failures >= _MOST_FAILURES:
+            kept.listed_until = now + options.search_again_after
+
+    def _is_helped_by_listing(self, error: _SearchError) -> bool:
+        if isinstance(error, InvalidServerResultError) or error.code in _UNSUPPORTED:
+            return True
+        is_listed = self._kept.listings.get(_LISTING, partition=self._options.authorization()) is not None
+        if isinstance(error, ServerBusyError):
+            return is_listed  # so that nothing has to be sent for it
+        size = self.settings.catalog_size if self.settings else None
+        is_cheap = is_listed or (size is not None and size <= _CHEAP_LISTING)
+        return error.code in _BROKEN and (self.mode == "list" or is_cheap)
 
     async def _listing(self) -> Listing:
-        key = self._key(_LIST_METHOD)
         partition = self._options.authorization()
         async with self._deadline(self._options.request_timeout), self._listing_turn:
-            kept = self._listings.get(key, partition=partition)
-            if kept is not None:
-                return kept
-            generation = self._listings.generation
-            listing = await list_everything(partial(list_page, self._client), self._options.bounds)
-        self._left_out = listing.left_out
+            kept = self._kept
+            listing = kept.listings.get(_LISTING, partition=partition)
+            if listing is not None:
+                return listing
+            listing = await list_everything(partial(list_page, self.client))
+        self._kept.left_out = listing.left_out
         ttl = self._options.listing_ttl or math.inf
         if listing.ttl_seconds is not None and self.era == "modern":  # a legacy server states no time
             ttl = listing.ttl_seconds
-        self._listings.put(
-            key, listing, ttl_seconds=ttl, scope=listing.scope, partition=partition, generation=generation
-        )
+        kept.listings.put(_LISTING, listing, ttl_seconds=ttl, scope=listing.scope, partition=partition)
         return listing
 
     @asynccontextmanager
     async def _deadline(self, seconds: float | None) -> AsyncGenerator[anyio.CancelScope]:
         with server_faults(self._ended), anyio.fail_after(seconds) as scope:
-            self._require_connection()
+            try:
+                _ = self.client.session
+            except RuntimeError as error:  # the SDK's word for a client that was left
+                raise ServerUnavailableError("the connection ended") from error
             yield scope
 
-    def _require_connection(self) -> None:
-        try:
-            _ = self._client.session
-        except RuntimeError as error:  # the SDK's word for a client that was left
-            raise ServerUnavailableError("the connection ended") from error
+
+def _is_declared(client: Client) -> bool:
+    """Return whether a client declares the extension, without which it may not search (section 2 of the draft)."""
+    declared = client.session._extensions  # pyright: ignore[reportPrivateUsage] - a session has no other word for it
+    return declared is not None and EXTENSION_ID in declared
 
 
 def require_request(query: str, limit: int) -> None:
@@ -440,8 +434,10 @@ def require_request(query: str, limit: int) -> None:
     """
     if not query.strip(WHITE_SPACE):
         raise ValueError("the query is blank: say in a few words what is needed")
-    if any(unicodedata.category(character) == "Cs" for character in query):
-        raise ValueError("the query is no Unicode text: it holds half a character")
+    try:
+        query.encode()
+    except UnicodeEncodeError:
+        raise ValueError("the query is no Unicode text: it holds half a character") from None
     if limit < 1:
         raise ValueError("the limit must be at least 1")
 

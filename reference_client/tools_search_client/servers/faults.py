@@ -2,26 +2,51 @@
 
 from __future__ import annotations
 
+import re
 import ssl
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
-from typing import cast
+from http import HTTPStatus
+from typing import Final, cast
 
 import anyio
 import httpx2
 from mcp import MCPError
+from mcp.client.auth import OAuthFlowError
 from mcp_ext_tools_search.client import InvalidSearchResultError, retry_after
 from pydantic import ValidationError
 from tools_search_hosts.endings import connection_ended, malformed, timed_out
 
 from tools_search_client.errors import (
+    Challenge,
     InvalidServerResultError,
     ServerBusyError,
     ServerError,
     ServerRefusedError,
     ServerTimeoutError,
     ServerUnavailableError,
+    UnauthorizedError,
 )
+from tools_search_client.text import shorten
+
+AUTHORIZATION_PROBLEM: Final = "authorization_problem"
+"""The extension of a request in which an `httpx2.Auth` says why it sent it without authorization."""
+
+_PARAMETER: Final = re.compile(r'\b(\w+)=(?:"((?:[^"\\]|\\.)*)"|([^\s",]+))')
+_HEADER_CHARS: Final = 4000
+_CHALLENGE_CHARS: Final = 300
+
+_FAULTS = (
+    MCPError,
+    ValidationError,
+    InvalidSearchResultError,
+    TimeoutError,
+    OSError,
+    httpx2.HTTPError,
+    anyio.ClosedResourceError,
+    anyio.BrokenResourceError,
+)
+"""What the SDK and the transports raise because of a server; anything else is a mistake of this side."""
 
 
 @contextmanager
@@ -33,18 +58,7 @@ def server_faults(ended: Callable[[], str] = str) -> Generator[None]:
     """
     try:
         yield
-    except ServerError:
-        raise
-    except (
-        MCPError,
-        ValidationError,
-        InvalidSearchResultError,
-        TimeoutError,
-        OSError,
-        httpx2.HTTPError,
-        anyio.ClosedResourceError,
-        anyio.BrokenResourceError,
-    ) as error:
+    except _FAULTS as error:
         raise as_server_error(error, ended()) from error
 
 
@@ -55,9 +69,30 @@ def as_server_error(error: BaseException, ended: str = "") -> ServerError:
         error: What was raised.
         ended: Why the connection ended; empty while it lasts, and where that is not known.
     """
-    faults = [_single(leaf, ended) for leaf in _leaves(error)]
+    faults = [_fault(leaf, ended) for leaf in _leaves(error)]
     explained = [fault for fault in faults if fault.args[0]]
     return (explained or faults or [ServerUnavailableError("the connection ended")])[0]
+
+
+def read_challenge(response: httpx2.Response) -> Challenge | None:
+    """Return the authorization that a response asks for; `None` where it asks for none."""
+    stated = response.headers.get("www-authenticate", "")
+    if response.status_code != HTTPStatus.UNAUTHORIZED and (response.status_code != HTTPStatus.FORBIDDEN or not stated):
+        return None
+    parameters = {
+        name: shorten(quoted.replace('\\"', '"') or plain, _CHALLENGE_CHARS)
+        for name, quoted, plain in reversed(_PARAMETER.findall(stated[:_HEADER_CHARS]))
+    }
+    problem = ": ".join(parameters[name] for name in ("error", "error_description") if name in parameters)
+    address = parameters.get("resource_metadata", "")
+    return Challenge(
+        response.status_code,
+        shorten(stated.partition(" ")[0], _CHALLENGE_CHARS),
+        parameters.get("scope", ""),
+        address if address.startswith(("https://", "http://")) else "",
+        # A client that gave an authorization may know better what is wrong with it.
+        response.request.extensions.get(AUTHORIZATION_PROBLEM, problem),
+    )
 
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:
@@ -69,38 +104,47 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
         yield error
 
 
-def _single(error: BaseException, ended: str) -> ServerError:
+def _fault(error: BaseException, ended: str) -> ServerError:  # noqa: C901 - a table of the ways to fail
     match error:
         case ServerError():
             return error
-        case MCPError():
-            return _of_an_answer(error, ended)
-        case TimeoutError():
+        case MCPError() if isinstance(error.data, Challenge):
+            return UnauthorizedError(error.data)
+        case MCPError() if connection_ended(error):
+            return ServerUnavailableError(f"the connection ended: {ended or error.message}")
+        case MCPError() if malformed(error):
+            return InvalidServerResultError(error.message)
+        case MCPError() if (wait := retry_after(error)) is not None:
+            return ServerBusyError(error.code, error.message, error.data, wait)
+        case MCPError() if not timed_out(error):
+            return ServerRefusedError(error.code, error.message, error.data)
+        case MCPError() | TimeoutError():
             return ServerTimeoutError("no answer in time")
         case ValidationError():
-            return InvalidServerResultError(f"the answer has the wrong shape: {_first_problem(error)}")
+            first = error.errors(include_url=False, include_input=False)[0]
+            place = ".".join(str(step) for step in first["loc"])
+            problem = f"{place}: {first['msg']}" if place else first["msg"]
+            return InvalidServerResultError(f"the answer has the wrong shape: {problem}")
         case InvalidSearchResultError():
             return InvalidServerResultError(str(error))
         case anyio.ClosedResourceError() | anyio.BrokenResourceError() if ended:
             return ServerUnavailableError(f"the connection ended: {ended}")
-        case _:
-            return ServerUnavailableError(_unreached(error))
-
-
-def _unreached(error: BaseException) -> str:
-    match error:
+        case OAuthFlowError():
+            return ServerUnavailableError(f"the sign-in failed: {shorten(str(error), _CHALLENGE_CHARS)}")
+        case httpx2.HTTPStatusError() if (challenge := read_challenge(error.response)) is not None:
+            return UnauthorizedError(challenge)
         case httpx2.HTTPStatusError():  # whose text holds the address, and with it perhaps a key
-            return f"cannot be reached: it answered HTTP {error.response.status_code}"
+            return ServerUnavailableError(f"cannot be reached: it answered HTTP {error.response.status_code}")
         case FileNotFoundError():
             advice = "install it, or give its full path as `command`; if it is a folder, correct `cwd`"
-            return f"{error.filename!r} was not found; {advice}"
-        case httpx2.ConnectError() if (place := _unanswered(error)) is not None:
-            return f"nothing answers at {place}"
+            return ServerUnavailableError(f"{error.filename!r} was not found; {advice}")
+        case httpx2.ConnectError() if (place := _silent_place(error)) is not None:
+            return ServerUnavailableError(f"nothing answers at {place}")
         case _:
-            return f"cannot be reached: {str(error) or type(error).__name__}"
+            return ServerUnavailableError(f"cannot be reached: {str(error) or type(error).__name__}")
 
 
-def _unanswered(error: httpx2.ConnectError) -> str | None:
+def _silent_place(error: httpx2.ConnectError) -> str | None:
     """Return where nobody listens, without the path, which may hold a key; `None` where TLS is what failed."""
     cause: BaseException | None = error
     while cause is not None:
@@ -112,21 +156,3 @@ def _unanswered(error: httpx2.ConnectError) -> str | None:
     except RuntimeError:  # it was not raised for any request
         return None
     return f"{url.scheme}://{url.netloc.decode('ascii').rpartition('@')[2]}"
-
-
-def _of_an_answer(error: MCPError, ended: str) -> ServerError:
-    if timed_out(error):
-        return ServerTimeoutError("no answer in time")
-    if connection_ended(error):
-        return ServerUnavailableError(f"the connection ended: {ended or error.message}")
-    if malformed(error):
-        return InvalidServerResultError(error.message)
-    if (wait := retry_after(error)) is not None:
-        return ServerBusyError(error.code, error.message, error.data, wait)
-    return ServerRefusedError(error.code, error.message, error.data)
-
-
-def _first_problem(error: ValidationError) -> str:
-    problem = error.errors(include_url=False, include_input=False)[0]
-    place = ".".join(str(step) for step in problem["loc"])
-    return f"{place}: {problem['msg']}" if place else problem["msg"]

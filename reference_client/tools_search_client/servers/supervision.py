@@ -7,7 +7,8 @@ get a clean error when the connection ends. The next caller starts the next atte
     idle -> connecting      a caller wants the tools
     connecting -> connected, or -> failed
     connected -> failed     the connection ends
-    failed -> idle          at once, but callers get the same error until a pause is over that grows with each failure
+    failed -> idle          at once, but callers get the same error until a pause is over that grows with each failure;
+                            there is none after one that a sign-in resolves
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Final, Protocol
 
 import anyio
 
-from tools_search_client.errors import ServerError, ServerTimeoutError, ServerUnavailableError
+from tools_search_client.errors import ServerError, ServerTimeoutError, ServerUnavailableError, UnauthorizedError
 from tools_search_client.servers.diagnostics import Diagnostics, kept_diagnostics
 from tools_search_client.servers.discovery import ServerTools
 
@@ -72,18 +73,15 @@ class SupervisedServer:
         self._connect_timeout = connect_timeout
         self._backoff = backoff or Backoff()
         self._clock = clock
+        self.connected: ServerTools | None = None
+        """The tools, if there is a connection at this moment."""
         self._wanted = anyio.Event()
         self._settled = anyio.Event()
-        self._tools: ServerTools | None = None
+        """The attempt that callers wait for has succeeded or failed."""
         self._failure: ServerError | None = None
         self._failures = 0
         self._not_before = 0.0
         self._diagnostics: Diagnostics | None = None
-
-    @property
-    def connected(self) -> ServerTools | None:
-        """The tools, if there is a connection at this moment."""
-        return self._tools
 
     def quotation(self) -> str:
         """Return an appendix for a message that the server keeps a caller waiting: its last diagnostics, or nothing."""
@@ -95,15 +93,14 @@ class SupervisedServer:
         Raises:
             ServerError: The attempt failed, or the last one did a moment ago.
         """
-        if self._tools is not None:
-            return self._tools
-        if self._failure is not None and self._clock() < self._not_before:
-            raise self._failure
-        self._wanted.set()
-        await self._settled.wait()
-        if self._tools is None:
+        if self.connected is None:
+            if self._failure is not None and self._clock() < self._not_before:
+                raise self._failure
+            self._wanted.set()
+            await self._settled.wait()
+        if self.connected is None:
             raise self._failure or ServerUnavailableError("the connection ended")
-        return self._tools
+        return self.connected
 
     async def run(self) -> None:
         """Hold the connection until cancelled; failures are raised to the callers of `tools`, never here."""
@@ -112,10 +109,17 @@ class SupervisedServer:
             self._failure = None
             try:
                 await self._hold()
-                failure: ServerError = ServerUnavailableError("the connection ended")
+                self._failure = ServerUnavailableError("the connection ended")
             except ServerError as error:
-                failure = error
-            self._lost(failure)
+                self._failure = error
+            self.connected = None
+            self._failures += 1
+            # A sign-in may have resolved it by now, and asking costs one request.
+            pause = 0.0 if isinstance(self._failure, UnauthorizedError) else self._backoff.after(self._failures)
+            self._not_before = self._clock() + pause
+            self._wanted = anyio.Event()
+            waiting, self._settled = self._settled, anyio.Event()
+            waiting.set()
 
     async def _hold(self) -> None:
         over = anyio.Event()
@@ -123,20 +127,11 @@ class SupervisedServer:
         with kept_diagnostics() as self._diagnostics, anyio.CancelScope(deadline=deadline) as attempt:
             async with self._open(on_close=over.set, diagnostics=self._diagnostics) as tools:
                 attempt.deadline = float("inf")
-                self._tools = tools
+                self.connected = tools
                 self._failures = 0
                 self._settled.set()
                 await over.wait()
-                self._tools = None
+                self.connected = None
                 attempt.deadline = anyio.current_time() + _CLOSING_SECONDS
         if attempt.cancelled_caught and not self._settled.is_set():
             raise ServerTimeoutError(f"not ready after {self._connect_timeout:g} seconds{self.quotation()}")
-
-    def _lost(self, failure: ServerError) -> None:
-        self._tools = None
-        self._failure = failure
-        self._failures += 1
-        self._not_before = self._clock() + self._backoff.after(self._failures)
-        self._wanted = anyio.Event()
-        waiting, self._settled = self._settled, anyio.Event()
-        waiting.set()

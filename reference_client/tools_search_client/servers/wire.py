@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, Final, Protocol, TypeAlias
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, TypeAlias, cast
 
 import anyio
 from anyio.abc import ObjectReceiveStream, ObjectSendStream
@@ -62,98 +63,46 @@ class Sender(Protocol):
     async def aclose(self) -> None: ...  # noqa: D102
 
 
-def wired(
-    streams: tuple[Receiver, Sender],
-    observer: WireObserver | None,
-    *,
-    on_close: Callable[[], None],
-    exchange: Callable[[SessionMessage], SessionMessage] | None = None,
-) -> Streams:
-    """Return the streams of a transport as a client is to see them.
+class Wire:
+    """The messages of one connection on their way.
 
     Args:
-        streams: As the transport opened them.
         observer: Sees each message as it passes on the wire.
         on_close: Called when the server will say nothing more, perhaps more than once.
         exchange: Returns the message that a received one stands for.
     """
-    answers = _Answers()
-    return _Received(streams[0], answers, observer, on_close, exchange), _Sent(streams[1], answers, observer)
 
-
-class _Received(ObjectReceiveStream["SessionMessage | Exception"]):
     def __init__(
         self,
-        inner: Receiver,
-        answers: _Answers,
         observer: WireObserver | None,
         on_close: Callable[[], None],
-        exchange: Callable[[SessionMessage], SessionMessage] | None,
+        exchange: Callable[[SessionMessage], SessionMessage] = lambda item: item,
     ) -> None:
-        self._inner = inner
-        self._answers = answers
-        self._observer = observer
-        self._on_close = on_close
-        self._exchange = exchange
-
-    @property
-    def last_context(self) -> Any:
-        """The sender's context variables, which the SDK carries from one end of its streams to the other."""
-        return getattr(self._inner, "last_context", None)
-
-    async def receive(self) -> SessionMessage | Exception:
-        try:
-            item = await self._inner.receive()
-        except (anyio.EndOfStream, anyio.ClosedResourceError):
-            self._on_close()
-            if self._observer is not None:
-                self._observer.closed()
-            raise
-        if isinstance(item, SessionMessage):
-            if self._exchange is not None:
-                item = self._exchange(item)
-            if self._observer is not None:
-                self._observer.received(item.message)
-            self._answers.make_acceptable(item.message)
-        return item
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
-
-
-class _Sent(ObjectSendStream[SessionMessage]):
-    def __init__(self, inner: Sender, answers: _Answers, observer: WireObserver | None) -> None:
-        self._inner = inner
-        self._answers = answers
-        self._observer = observer
-
-    async def send(self, item: SessionMessage) -> None:
-        self._answers.expect(item.message)
-        if self._observer is not None:
-            self._observer.sent(item.message)
-        await self._inner.send(item)
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
-
-
-class _Answers:
-    """The answers that are waited for: each call with the revision that it is made in."""
-
-    def __init__(self) -> None:
+        self.observer = observer
+        self.on_close = on_close
+        self.exchange = exchange
         self._calls: OrderedDict[RequestId, str | None] = OrderedDict()
+        """The calls whose answers are waited for, each with the revision that it is made in."""
         self._agreed = ""
 
-    def expect(self, message: JSONRPCMessage) -> None:
-        """Remember a call that is sent."""
+    def through(self, streams: tuple[Receiver, Sender]) -> Streams:
+        """Return the streams of a transport as a client is to see them."""
+        return _Receiving(streams[0], self), _Sending(streams[1], self)
+
+    def note_sent(self, message: JSONRPCMessage) -> None:
+        """Take note of a message to the server."""
         if isinstance(message, JSONRPCRequest) and message.method == CALL:
             meta: Any = (message.params or {}).get("_meta") or {}
             self._calls[coerce_request_id(message.id)] = meta.get(PROTOCOL_VERSION_META_KEY)
             if len(self._calls) > _MOST_WAITING:  # those that were given up without a word
                 self._calls.popitem(last=False)
+        if self.observer is not None:
+            self.observer.sent(message)
 
-    def make_acceptable(self, message: JSONRPCMessage) -> None:
-        """Leave of an answer what the SDK accepts."""
+    def note_received(self, message: JSONRPCMessage) -> None:
+        """Take note of a message from the server, and leave of an answer what the SDK accepts."""
+        if self.observer is not None:
+            self.observer.received(message)
         if not isinstance(message, JSONRPCResponse | JSONRPCError) or message.id is None:
             return
         key = coerce_request_id(message.id)
@@ -163,12 +112,52 @@ class _Answers:
             message.result = call_result(message.result, self._calls.pop(key) or self._agreed)
         else:
             self._agreed = str(message.result.get("protocolVersion", self._agreed))
-            _drop_invalid_advertisement(message.result)
+            stated = message.result.get("capabilities")
+            capabilities = cast("dict[str, Any]", stated) if isinstance(stated, dict) else {}
+            for held in (capabilities.get("extensions"), capabilities.get("experimental")):
+                if isinstance(held, dict) and not isinstance(held.get(EXTENSION_ID, {}), dict):  # pyright: ignore[reportUnknownMemberType] - JSON
+                    del held[EXTENSION_ID]
+
+    def note_closed(self) -> None:
+        """Take note that the server will send nothing more."""
+        self.on_close()
+        if self.observer is not None:
+            self.observer.closed()
 
 
-def _drop_invalid_advertisement(result: dict[str, Any]) -> None:
-    capabilities: Any = result.get("capabilities")
-    for place in ("extensions", "experimental"):
-        held: Any = capabilities.get(place) if isinstance(capabilities, dict) else None  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType] - JSON
-        if isinstance(held, dict) and not isinstance(held.get(EXTENSION_ID, {}), dict):  # pyright: ignore[reportUnknownMemberType] - JSON
-            del held[EXTENSION_ID]
+@dataclass(eq=False)
+class _Receiving(ObjectReceiveStream["SessionMessage | Exception"]):
+    inner: Receiver
+    wire: Wire
+
+    @property
+    def last_context(self) -> Any:
+        """The sender's context variables, which the SDK carries from one end of its streams to the other."""
+        return getattr(self.inner, "last_context", None)
+
+    async def receive(self) -> SessionMessage | Exception:
+        try:
+            item = await self.inner.receive()
+        except (anyio.EndOfStream, anyio.ClosedResourceError):
+            self.wire.note_closed()
+            raise
+        if isinstance(item, SessionMessage):
+            item = self.wire.exchange(item)
+            self.wire.note_received(item.message)
+        return item
+
+    async def aclose(self) -> None:
+        await self.inner.aclose()
+
+
+@dataclass(eq=False)
+class _Sending(ObjectSendStream[SessionMessage]):
+    inner: Sender
+    wire: Wire
+
+    async def send(self, item: SessionMessage) -> None:
+        self.wire.note_sent(item.message)
+        await self.inner.send(item)
+
+    async def aclose(self) -> None:
+        await self.inner.aclose()

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 from tools_search_client.__main__ import main
 
-from .streaming import Play, Stage, stage
+from ..chat.streaming import Play, Stage, stage  # noqa: TID252
 
 SEARCH = Play("I look for it.", [("search_tools", {"tool_names": ["make_alpha"]})])
+CALL_OF_ALPHA = Play("", [("one__make_alpha", {"size": 3})])
 CALL = Play("", [("make_alpha", {"size": 3})])
 
 
@@ -53,12 +54,14 @@ def ask(
         steps: tuple[Play, ...] = (),
         model: str = "scripted",
         members: Mapping[str, Any] = MappingProxyType({}),
+        discovery: Mapping[str, Any] = MappingProxyType({"enabled": True}),
+        **options: Any,
     ) -> Outcome:
         played.steps = steps
         played.requests.clear()
-        server = liar(fault).as_configured() | {"defer_loading": True} | members
+        server = liar(fault, **options).as_configured() | {"defer_loading": True} | members
         path = tmp_path / "mcp.json"
-        path.write_text(json.dumps({"mcpServers": {"one": server}, "tool_discovery": {"enabled": True}}))
+        path.write_text(json.dumps({"mcpServers": {"one": server}, "tool_discovery": dict(discovery)}))
         with pytest.raises(SystemExit) as ended:
             main(["chat", "--config", str(path), "-m", model, *arguments])
         shown = capsys.readouterr()
@@ -122,6 +125,80 @@ def test_the_answer_goes_on_after_the_server_of_a_tool_died(ask: Ask):
 def test_options_choose_the_tools_of_the_first_request(ask: Ask, played: Stage, arguments: list[str], number: int):
     ask("hello", *arguments, steps=(Play("Good day."),))
     assert len(played.requests[0]["tools"]) == number
+
+
+def test_delegated_tools_are_there_in_the_first_request(ask: Ask, played: Stage):
+    outcome = ask("make an alpha thing", "--delegate", "--yes", steps=(CALL_OF_ALPHA, Play("It is made.")))
+    assert (outcome.code, outcome.output) == (0, "It is made.\n")
+    assert "found before asking the model: one__make_alpha" in outcome.errors
+    assert [tool["function"]["name"] for tool in played.requests[0]["tools"]][:2] == ["search_tools", "one__make_alpha"]
+
+
+@pytest.mark.parametrize("place", ["nowhere", "extensions"])
+def test_delegation_finds_tools_on_demand_where_the_configuration_does_not_say_so(ask: Ask, played: Stage, place: str):
+    ask("make an alpha thing", "--delegate", place=place, discovery={}, steps=(Play("Good day."),))
+    names = [tool["function"]["name"] for tool in played.requests[0]["tools"]]
+    assert names[:2] == ["search_tools", "one__make_alpha"]
+
+
+def test_delegation_and_listing_everything_exclude_each_other(ask: Ask, played: Stage):
+    outcome = ask("hello", "--delegate", "--tool-search", "off")
+    assert (outcome.code, played.requests) == (2, [])
+    assert "leave out one of them" in outcome.errors
+
+
+@pytest.fixture
+def models(
+    played: Stage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Outcome]:
+    """Ask an endpoint, and no server, for its models."""
+
+    def run(*arguments: str, names: Sequence[str] = ("small", "Great", "medium")) -> Outcome:
+        for provider in ("OPENAI", "ANTHROPIC"):
+            monkeypatch.setenv(f"{provider}_API_KEY", "secret")
+            monkeypatch.setenv(f"{provider}_BASE_URL", played.url)
+        played.models = names
+        with pytest.raises(SystemExit) as ended:
+            main(["chat", "--list-models", *arguments])
+        shown = capsys.readouterr()
+        return Outcome(int(ended.value.code or 0), shown.out, shown.err)
+
+    return run
+
+
+@pytest.mark.parametrize("provider", ["openai", "openai-responses", "anthropic"])
+def test_the_models_of_an_endpoint_are_listed(models: Callable[..., Outcome], played: Stage, provider: str):
+    outcome = models("--provider", provider)
+    assert (outcome.code, outcome.output, outcome.errors) == (0, "Great\nmedium\nsmall\n", "")
+    assert "secret" in str(played.headers[0])
+    assert json.loads(models("--provider", provider, "--json").output) == {"models": ["Great", "medium", "small"]}
+
+
+def test_an_endpoint_without_a_list_of_models_is_reported(models: Callable[..., Outcome]):
+    outcome = models(names=())
+    assert (outcome.code, outcome.output) == (1, "")
+    assert "there is nothing at this address (404)" in outcome.errors
+
+
+def test_a_list_of_models_without_end_is_given_up(
+    models: Callable[..., Outcome], played: Stage, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("tools_search_client.chat.models._LIST_SECONDS", 0.5)
+    played.goes_in_circles = True
+    outcome = models("--provider", "anthropic")
+    assert (outcome.code, outcome.output) == (1, "")
+    assert "the list of models did not end in time" in outcome.errors
+
+
+def test_what_a_list_of_models_says_cannot_move_the_cursor(models: Callable[..., Outcome]):
+    assert models(names=("\x1b[2Jevil\nname",)).output.count("\n") == 1
+
+
+def test_a_conversation_needs_a_model(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as ended:
+        main(["chat", "--url", "http://127.0.0.1:9/mcp", "hello"])
+    assert ended.value.code == 2
+    assert "say which model" in capsys.readouterr().err
 
 
 def test_empty_and_cut_answers_are_noted(ask: Ask):

@@ -1,0 +1,62 @@
+"""A host that ends after each turn of its user, and goes on with the conversation in a new process.
+
+Run it again and again: `python examples/host_that_restarts.py mcp.json conversation.json "what time is it"`. Its model
+is a stand-in that speaks chat completions: put yours in its place.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+import tools_search_client as client
+from tools_search_client.providers import ChatCompletions
+
+
+async def stand_in(request: dict[str, Any]) -> dict[str, Any]:
+    """Search for what the user said, and repeat what was found."""
+    last = request["messages"][-1]
+    message: dict[str, Any] = {"role": "assistant", "content": last["content"]}
+    if last["role"] != "tool":
+        search = {"name": "search_tools", "arguments": json.dumps({"query": last["content"]})}
+        message = {"role": "assistant", "tool_calls": [{"type": "function", "function": search}]}
+    return {"choices": [{"message": message}]}
+
+
+async def turn(configuration: client.Configuration, saved: bytes | None, text: str) -> tuple[str, str]:
+    """Return what the model finally answers to the user, and the conversation to be saved."""
+    async with client.open_federation(configuration) as servers:
+        source = client.FederationSource(servers, configuration)
+        conversation = client.Conversation(source, configuration.tool_discovery)
+        adapter = ChatCompletions(conversation, "a-model", system=client.SYSTEM_PROMPT_LINE)
+        if saved is not None:
+            await adapter.restore(saved)
+        await conversation.begin_turn(text)
+        adapter.say(text)
+        while (said := adapter.read(await stand_in(adapter.request()))).calls:
+            for call in said.calls:
+                step = await conversation.take(call)
+                if isinstance(step, client.Forward):  # a real host asks its user, and calls the tool
+                    step = conversation.refused(step)
+                adapter.answer(call, step)
+        return said.text, adapter.save()
+
+
+def main(configuration: str, file: str, text: str) -> None:
+    """Answer one text of the user, and keep the conversation in a file."""
+    kept = Path(file)
+    saved = kept.read_bytes() if kept.exists() else None
+    answer, going_on = anyio.run(turn, client.load_configuration(Path(configuration)), saved, text)
+    new = kept.with_suffix(".new")
+    new.write_text(going_on)
+    new.replace(kept)  # whole or not at all, wherever the process ends
+    print(answer)  # noqa: T201 - what the example is for
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 4:
+        raise SystemExit(print(__doc__, file=sys.stderr) or 2)  # noqa: T201
+    main(*sys.argv[1:])

@@ -1,0 +1,35 @@
+"""A host whose user signs in, in a browser, to a server that asks for OAuth; the tokens outlive the program.
+
+Run: `python examples/host_with_oauth.py https://host/mcp "what I need"`.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import anyio
+import tools_search_client as client
+from mcp_types import Implementation
+
+
+async def main(url: str, query: str) -> None:
+    """Print the tools that fit, after a sign-in where there has been none."""
+    oauth = client.OAuth(client_name="example host")
+    connection = client.ConnectionOptions(client_info=Implementation(name="example-host", version="1"), auth=oauth)
+    options = client.FederationOptions(connection=connection)
+    async with client.open_federation(client.url_server(url), options) as servers:
+        answer = await servers.search(query)
+        if any(report.failure and report.failure.kind == "unauthorized" for report in answer.failed):
+            async with client.loopback_redirect() as redirect:  # opens the browser; a web host has its own `Redirect`
+                await oauth.sign_in(url, redirect)
+            answer = await servers.search(query)
+    for tool in answer.tools:
+        print(tool.name)  # noqa: T201 - what the example is for
+    for report in answer.failed:
+        print(report.failure and report.failure.message, file=sys.stderr)  # noqa: T201
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        raise SystemExit(print(__doc__, file=sys.stderr) or 2)  # noqa: T201
+    anyio.run(main, sys.argv[1], sys.argv[2])

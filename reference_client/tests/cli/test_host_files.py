@@ -1,0 +1,102 @@
+"""The configurations of hosts on this machine: found, offered, and chosen by the host's name."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .conftest import Run
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Let the user and the working folder be new ones."""
+    home, project = tmp_path / "home", tmp_path / "project"
+    for folder in (home, project / ".git"):
+        folder.mkdir(parents=True)
+    for variable in ("XDG_CONFIG_HOME", "CODEX_HOME", "CLAUDE_CONFIG_DIR", "TOOLS_SEARCH_CONFIG"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.chdir(project)
+    return home
+
+
+def write(path: Path, document: object) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(document if isinstance(document, str) else json.dumps(document))
+
+
+def test_without_a_choice_every_configuration_is_offered_and_nothing_is_started(run: Run, home: Path, liar: Any):
+    server = liar()
+    write(home / ".cursor/mcp.json", {"mcpServers": {"one": server.as_configured(), "off": {"disabled": True}}})
+    write(home / ".config/Code/User/settings.json", '{"mcp": {"servers": {"two": {"command": "x"}}}, /* mine */}')
+    write(home / ".config/zed/settings.json", {"theme": "dark"})
+    write(home / ".codex/config.toml", "[broken")
+    write(Path(".mcp.json"), {"mcpServers": {"three": {"command": "x"}}})
+    shown = run("servers", "--json").json["configurations"]
+    assert [(one["host"], one["scope"], one["option"], one["servers"]) for one in shown] == [
+        ("codex", "user", "--host codex", []),
+        ("cursor", "user", "--host cursor", ["one"]),
+        ("vscode", "user", "--host vscode", ["two"]),
+        ("claude-code", "project", "--config .mcp.json", ["three"]),
+    ]
+    assert "it is not TOML" in shown[0]["problem"]
+    outcome = run("servers")
+    assert outcome.code == 0
+    assert "~/.cursor/mcp.json: one" in outcome.output
+    assert "tools-search-client servers --host cursor" in outcome.errors
+    assert server.asked() == []
+
+
+def test_where_there_is_no_configuration_that_is_said(run: Run, home: Path):
+    outcome = run("servers")
+    assert (outcome.code, outcome.output) == (0, "")
+    assert "No configuration of a known host" in outcome.errors
+
+
+def test_a_host_is_chosen_by_its_name(run: Run, home: Path, liar: Any):
+    write(home / ".cursor/mcp.json", {"mcpServers": {"one": liar().as_configured()}})
+    assert [one["server"] for one in run("servers", "--host", "cursor", "--json").json["servers"]] == ["one"]
+
+
+def test_the_project_in_the_working_folder_counts_for_the_file_of_the_user(run: Run, home: Path, liar: Any):
+    mine = {"mcpServers": {"here": liar().as_configured()}}
+    write(home / ".claude.json", {"projects": {str(Path.cwd()): mine, "/else": {"mcpServers": {"b": {}}}}})
+    for option in (("--host", "claude-code"), ("--config", str(home / ".claude.json"))):
+        assert [one["server"] for one in run("servers", *option, "--json").json["servers"]] == ["here"]
+
+
+def test_a_host_whose_only_file_is_that_of_the_project_is_not_taken_for_the_users(run: Run, home: Path, liar: Any):
+    server = liar()
+    write(Path(".cursor/mcp.json"), {"mcpServers": {"theirs": server.as_configured()}})
+    outcome = run("tools", "--host", "cursor")
+    assert outcome.code == 2
+    assert "if you trust that of the project, give --config .cursor/mcp.json" in outcome.errors
+    assert server.asked() == []
+
+
+@pytest.mark.usefixtures("home")
+def test_a_host_without_a_file_says_where_it_was_looked_for(run: Run):
+    outcome = run("tools", "--host", "vscode")
+    assert outcome.code == 2
+    assert "VS Code has no servers in ~/.config/Code/User/mcp.json nor ~/.config/Code/User/settings" in outcome.errors
+
+
+def test_a_command_without_a_choice_names_those_that_are_here(run: Run, home: Path):
+    write(home / ".cursor/mcp.json", {"mcpServers": {"one": {"command": "x"}}})
+    outcome = run("search", "alpha")
+    assert outcome.code == 2
+    assert "(here you have --host cursor)" in outcome.errors
+
+
+def test_the_environment_names_a_configuration_and_an_option_goes_before_it(
+    run: Run, home: Path, liar: Any, monkeypatch: pytest.MonkeyPatch
+):
+    write(home / "mine.json", {"mcpServers": {"mine": liar().as_configured()}})
+    write(home / ".cursor/mcp.json", {"mcpServers": {"theirs": liar().as_configured()}})
+    monkeypatch.setenv("TOOLS_SEARCH_CONFIG", str(home / "mine.json"))
+    assert [one["server"] for one in run("servers", "--json").json["servers"]] == ["mine"]
+    assert [one["server"] for one in run("servers", "--json", "--host", "cursor").json["servers"]] == ["theirs"]

@@ -1,0 +1,57 @@
+"""The command `login`, and what other commands do with the tokens."""
+
+from __future__ import annotations
+
+import json
+import sys
+import webbrowser
+from collections.abc import Generator
+from pathlib import Path
+from subprocess import PIPE, Popen
+
+import pytest
+
+from .conftest import Run
+
+FOLLOWING = "import sys, httpx2; httpx2.get(sys.argv[1], follow_redirects=True)"
+
+
+@pytest.fixture(scope="module")
+def url() -> Generator[str]:
+    server = Path(__file__).parents[1] / "fixtures" / "servers" / "oauth.py"
+    with Popen([sys.executable, str(server)], stdout=PIPE) as started:
+        assert started.stdout is not None
+        yield json.loads(started.stdout.readline())["url"]
+        started.kill()
+
+
+def test_a_server_that_asks_for_a_sign_in_is_searched_after_login(
+    run: Run, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    browser = tmp_path / "browser"
+    browser.write_text(f"#!{sys.executable}\n{FOLLOWING}\n")
+    browser.chmod(0o700)
+    monkeypatch.setenv("BROWSER", f"{browser} %s")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    before = run("search", "create an invoice", "--url", url)
+    assert before.code == 1
+    assert "sign in with OAuth (`tools-search-client login`)" in before.errors
+    done = run("login", "--url", url, "--wait", "20")
+    assert (done.code, done.output) == (0, "")
+    assert "Sign in at http://127.0.0.1:" in done.errors
+    assert f"{url}: signed in" in done.errors
+    assert run("call", "create_invoice", "{}", "--url", url, "--yes").output == "done\n"
+
+
+def test_login_says_where_nobody_comes_back(run: Run, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(webbrowser, "open", str)  # a browser that shows nothing
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    outcome = run("login", "--url", url, "--wait", "0.1")
+    assert (outcome.code, outcome.output) == (1, "")
+    assert "the sign-in failed: nobody signed in within 0.1 seconds" in outcome.errors
+
+
+def test_login_wants_a_server_with_an_address(run: Run, config: Path):
+    outcome = run("login", "plain", "--config", config)
+    assert outcome.code == 2
+    assert "there is no such server with an address" in outcome.errors

@@ -1,0 +1,237 @@
+"""Conversations that are saved, and go on elsewhere."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tools_search_client import (
+    Conversation,
+    Forward,
+    ListedSource,
+    LocalError,
+    Reply,
+    SavedConversationError,
+    ServerOffer,
+    ToolCall,
+    ToolDiscovery,
+    TurnStart,
+)
+from tools_search_client.conversation.saved import MOST_SAVED_BYTES
+from tools_search_hosts.toolsets import EVERYTHING, Toolset
+
+from .conftest import SERVERS, Start, Talk
+from .test_properties import catalogs, deferred, discoveries, offers, steps
+
+pytestmark = pytest.mark.anyio
+
+
+class Play:
+    """A conversation, and one that is saved and restored before each step: both are to do the same."""
+
+    def __init__(self, catalog: Any, deferred: set[str], discovery: ToolDiscovery) -> None:
+        self.deferred = deferred
+        self.discovery = discovery
+        self.source = ListedSource(offers(catalog, deferred))
+        self.one = Conversation(self.source, discovery)
+        self.toolset = EVERYTHING
+
+    async def step(self, kind: str, what: Any) -> None:
+        other = Conversation(self.source, self.discovery)
+        text = self.one.save()
+        sent = [one.name for one in self.one.definitions]
+        await other.restore(text, toolset=self.toolset)
+        gone = set(json.loads(text)["gone"])
+        failing = {server.name for server in self.source.offers if server.failure}
+        # While a server fails, nobody knows how many tools there are, and tools that are gone make room for others.
+        if not (failing or gone) or (self.discovery.max_tools is None and not self.discovery.auto):
+            assert [one.name for one in other.definitions] == [name for name in sent if name not in gone]
+            assert gone or failing or known(other.save()) == known(text)
+        if kind == "servers change":
+            self.source.offers = offers(what, self.deferred)
+        if kind == "a server fails":
+            failed = ServerOffer(what, (), what in self.deferred, failure="gone")
+            self.source.offers = tuple(failed if one.name == what else one for one in self.source.offers)
+        if kind == "toolset":
+            self.toolset = what
+        answers = [await self.played(conversation, kind, what) for conversation in (self.one, other)]
+        if not gone and not failing:
+            assert answers[0] == answers[1]
+            assert self.one.offer() == other.offer()
+
+    async def played(self, conversation: Conversation, kind: str, what: Any) -> object:
+        match kind:
+            case "search":
+                return await conversation.take(ToolCall("search_tools", what))
+            case "call":
+                return await conversation.take(ToolCall(what))
+            case "toolset":
+                return await conversation.begin_turn("read a page", toolset=what)
+            case "start over":
+                return conversation.start_over()
+            case _:
+                return await conversation.refresh()
+
+
+def known(text: str) -> dict[str, Any]:
+    """Return what was saved, but for the server's side of each tool, which is always what is offered now."""
+    return json.loads(text) | {"definitions": [], "discovered": [], "unconfirmed": []}
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(catalogs, deferred, discoveries, st.lists(steps, max_size=8))
+def test_a_conversation_that_was_saved_does_and_sends_the_same_as_one_that_was_not(
+    catalog: Any, deferred: set[str], discovery: ToolDiscovery, played: list[tuple[str, Any]]
+):
+    async def play() -> None:
+        game = Play(catalog, deferred, discovery)
+        await game.one.begin_turn("read a page")
+        for kind, what in played:
+            await game.step(kind, what)
+
+    anyio.run(play)
+
+
+async def restored(begun: Talk, text: str, **options: Any) -> tuple[Talk, TurnStart]:
+    """Return a new conversation over the same servers that goes on with what was saved."""
+    again = Talk({}, begun.deferred, **options)
+    again.source.offers = begun.source.offers
+    return again, await again.state.restore(text)
+
+
+REFUSED: list[tuple[Callable[[dict[str, Any]], str], str]] = [
+    (lambda _: "{", "not JSON"),
+    (lambda _: "[" * 100_000, "not JSON"),
+    (lambda _: "[]", "valid dictionary"),
+    (lambda saved: json.dumps(saved | {"format": "other"}), "format"),
+    (lambda saved: json.dumps(saved | {"version": 2}), "`version`: Value error, this program reads 1"),
+    (lambda saved: json.dumps(saved | {"more": 1}), "`more`"),
+    (lambda saved: json.dumps(saved | {"prefix": -1}), "`prefix`"),
+    (lambda saved: json.dumps(saved | {"definitions": [{"name": "x"}]}), "`definitions.0"),
+    (lambda saved: json.dumps(saved | {"search_name": "files__read_file"}), "`search_name`"),
+    (lambda saved: json.dumps(saved) + " " * MOST_SAVED_BYTES, "more than"),
+]
+
+
+@pytest.mark.parametrize(("changed", "expected"), REFUSED)
+async def test_a_text_that_cannot_be_used_is_refused_with_its_fault_and_changes_nothing(
+    start: Start, changed: Callable[[Any], str], expected: str
+):
+    talk = start()
+    await talk.state.begin_turn()
+    text = changed(json.loads(talk.state.save()))
+    fresh = start()
+    before = fresh.state.save()
+    with pytest.raises(SavedConversationError, match=expected):
+        await fresh.state.restore(text)
+    assert fresh.state.save() == before
+    await fresh.state.restore(talk.state.save())
+
+
+async def test_a_conversation_that_was_begun_is_not_overwritten(start: Start):
+    talk = start()
+    await talk.state.begin_turn()
+    with pytest.raises(LocalError, match="before its first turn"):
+        await talk.state.restore(talk.state.save())
+
+
+def forged(text: str, **changes: Any) -> str:
+    """Return a saved conversation with one more tool, found and loaded."""
+    saved = json.loads(text)
+    tool: dict[str, Any] = {
+        "name": "weather__get_alerts",
+        "server": "weather",
+        "mode": "list",
+        "tool": {"name": "get_alerts"},
+    }
+    tool |= changes
+    tool["tool"] = {"inputSchema": {"type": "object"}, "description": "forged"} | tool["tool"]
+    saved["definitions"].append(tool)
+    saved["discovered"].append(tool)
+    return json.dumps(saved)
+
+
+FORGERIES: dict[str, dict[str, Any]] = {
+    "no such tool": {"name": "weather__erase", "tool": {"name": "erase"}},
+    "no such server": {"name": "bank__pay", "server": "bank", "tool": {"name": "pay"}},
+    "under the name of another": {"name": "weather__erase"},
+    "a tool without a server": {"name": "erase", "server": "", "tool": {"name": "erase"}},
+    "too large": {"tool": {"name": "get_alerts", "description": "x" * 300_000}},
+}
+
+
+@pytest.mark.parametrize("forgery", FORGERIES)
+async def test_a_saved_conversation_cannot_add_a_tool_that_is_not_offered(start: Start, forgery: str):
+    talk = start()
+    await talk.state.begin_turn()
+    again, _ = await restored(talk, forged(talk.state.save(), **FORGERIES[forgery]))
+    assert again.names == talk.names
+    answer = await again.call(str(FORGERIES[forgery].get("name", "weather__get_alerts")))
+    assert isinstance(answer, Reply)
+    assert answer.is_error
+
+
+async def test_a_saved_conversation_cannot_show_what_the_toolset_hides(start: Start, toolset: Callable[..., Toolset]):
+    talk = start()
+    hiding = toolset(files=True, weather=["get_forecast"])
+    await talk.state.begin_turn(toolset=hiding)
+    text = forged(talk.state.save())
+    again = start()
+    await again.state.restore(text, toolset=hiding)
+    assert again.names == talk.names
+    everything = json.loads(text) | {"toolset": {"name": "", "description": "", "rules": None}}
+    again = start()
+    await again.state.restore(json.dumps(everything), toolset=hiding)
+    assert again.names == talk.names
+
+
+async def test_a_tool_with_a_forged_definition_is_called_as_it_is_offered_and_the_user_is_asked_again(start: Start):
+    talk = start()
+    await talk.state.begin_turn()
+    again, begun = await restored(talk, forged(talk.state.save()))
+    assert begun.changed == ("weather__get_alerts",)
+    assert again.state.offer().notices[0].startswith("The definitions of these tools have changed")
+    forward = await again.call("weather__get_alerts")
+    assert isinstance(forward, Forward)
+    assert forward.is_changed
+    assert forward.tool.tool.description == "Tell of severe weather."
+
+
+async def test_a_loaded_tool_whose_server_is_gone_leaves_the_list_and_the_model_hears_of_it(start: Start):
+    talk = start()
+    await talk.state.begin_turn()
+    await talk.search(tool_names=["get_alerts", "search"])
+    before = talk.state.offer()
+    talk.offers({name: tools for name, tools in SERVERS.items() if name != "weather"})
+    again, _ = await restored(talk, talk.state.save())
+    offer = again.state.offer()
+    assert [one.name for one in offer.tools] == [one.name for one in before.tools if one.name != "weather__get_alerts"]
+    assert offer.prefix != before.prefix
+    assert "These tools are no longer offered; do not call them: weather__get_alerts." in offer.notices
+
+
+async def test_a_loaded_tool_of_a_failing_server_stays_and_is_called_once_the_server_answers(start: Start):
+    talk = start()
+    await talk.state.begin_turn()
+    await talk.search(tool_names=["get_alerts"])
+    before, offers = talk.state.offer(), talk.source.offers
+    talk.source.offers = tuple(
+        ServerOffer("weather", (), defer_loading=True, failure="gone") if one.name == "weather" else one
+        for one in offers
+    )
+    again, begun = await restored(talk, talk.state.save())
+    assert begun.failures == {"weather": "gone"}
+    assert again.state.offer().tools == before.tools
+    answer = await again.call("weather__get_alerts")
+    assert isinstance(answer, Reply)
+    assert (
+        answer.text == "Error: Server 'weather' is not reachable at present, so 'weather__get_alerts' cannot be called."
+    )
+    again.source.offers = offers
+    await again.state.refresh()
+    assert isinstance(await again.call("weather__get_alerts"), Forward)

@@ -1,0 +1,158 @@
+"""Connections that a host holds itself, in a federation and a conversation beside configured servers."""
+
+from __future__ import annotations
+
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp import Client
+from mcp.server.caching import CacheHint
+from mcp.server.mcpserver import Context, MCPServer
+from mcp_ext_tools_search.client import TOOLS_SEARCH
+from mcp_ext_tools_search.server import install
+from mcp_types import Implementation, TextContent
+from tools_search_client import (
+    Configuration,
+    ConnectedServer,
+    ConnectionOptions,
+    Conversation,
+    FederationOptions,
+    FederationSource,
+    Forward,
+    Reply,
+    ToolCall,
+    ToolDiscovery,
+    UnknownToolError,
+    open_federation,
+)
+from tools_search_client.servers.host_connection import OwnConnection
+from tools_search_hosts import ServerEntry, StdioTarget
+
+ASKING = str(Path(__file__).parents[1] / "fixtures" / "servers" / "asking.py")
+
+pytestmark = pytest.mark.anyio
+
+
+def weather(*, searchable: bool = True) -> MCPServer:
+    """A server of the host, in its own process."""
+    server = MCPServer("weather")
+
+    @server.tool()
+    def get_forecast(city: str) -> str:  # pyright: ignore[reportUnusedFunction]
+        """Tell the weather of tomorrow in a city."""
+        return f"sun in {city}"
+
+    if searchable:
+        install(server)
+    return server
+
+
+def only(connection: OwnConnection) -> Configuration:
+    return Configuration((ConnectedServer("own", connection=connection),))
+
+
+def text_of(result: Any) -> str:
+    (part,) = result.content
+    assert isinstance(part, TextContent)
+    return part.text
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+@pytest.mark.parametrize("kind", ["client", "session", "function"])
+async def test_a_connection_of_the_host_is_searched_and_called_and_left_open(mode: str, kind: str):
+    with anyio.fail_after(20):
+        async with Client(weather(), mode=mode, extensions=[TOOLS_SEARCH]) as client:
+            connections: dict[str, OwnConnection] = {
+                "client": client,
+                "session": client.session,
+                "function": lambda: client.session,
+            }
+            async with open_federation(only(connections[kind])) as federation:
+                answer = await federation.search("weather forecast")
+                assert [(tool.name, tool.mode) for tool in answer.tools] == [("own__get_forecast", "search")]
+                assert text_of(await federation.call("get_forecast", {"city": "Oslo"})) == "sun in Oslo"
+            assert text_of(await client.call_tool("get_forecast", {"city": "Bergen"})) == "sun in Bergen"
+
+
+async def test_a_client_that_does_not_declare_the_extension_is_listed():
+    with anyio.fail_after(20):
+        async with Client(weather()) as client, open_federation(only(client)) as federation:
+            answer = await federation.search("weather forecast")
+    assert [(tool.tool.name, tool.mode) for tool in answer.tools] == [("get_forecast", "list")]
+    assert answer.servers[0].mode == "list"
+
+
+async def test_a_connection_that_ends_fails_that_server_alone_until_the_host_has_another(plain_server: StdioTarget):
+    held: list[Client] = []
+    own = ConnectedServer("own", connection=lambda: held[-1] if held else None)
+    with anyio.fail_after(30):
+        async with open_federation(Configuration((ServerEntry("plain", plain_server), own))) as federation:
+            missing = [await federation.search("weather forecast", deadline=math.inf)]
+            for _ in range(2):
+                async with Client(weather(), extensions=[TOOLS_SEARCH]) as client:
+                    held.append(client)
+                    answer = await federation.search("weather forecast", deadline=math.inf)
+                    assert [tool.name for tool in answer.tools] == ["own__get_forecast"]
+                    assert not answer.failed
+                missing.append(await federation.search("weather forecast", deadline=math.inf))
+                with pytest.raises(UnknownToolError, match="not asked, because they failed: own"):
+                    await federation.call("own__get_forecast", {"city": "Oslo"})
+    for answer in missing:
+        (report,) = answer.failed
+        assert report.server == "own"
+        assert report.failure is not None
+        assert (report.failure.kind, report.failure.message) == ("unavailable", "the host has no connection to it")
+
+
+async def test_list_changes_of_a_connection_of_the_host_are_followed():
+    server = MCPServer("learning", cache_hints={"tools/list": CacheHint(ttl_ms=60_000)})
+
+    @server.tool()
+    async def learn(ctx: Context[Any, Any]) -> None:  # pyright: ignore[reportUnusedFunction]
+        """Learn to count."""
+        server.add_tool(lambda: 1, name="count", description="Count.")
+        await ctx.notify_tools_changed()
+
+    with anyio.fail_after(20):
+        async with Client(server, extensions=[TOOLS_SEARCH]) as client, open_federation(only(client)) as federation:
+            assert len((await federation.list()).tools) == 1
+            await federation.call("learn")
+            while len((await federation.list()).tools) < 2:
+                await anyio.lowlevel.checkpoint()
+
+
+async def test_a_conversation_loads_tools_of_both_kinds_of_connections(plain_server: StdioTarget):
+    with anyio.fail_after(30):
+        async with Client(weather(), extensions=[TOOLS_SEARCH]) as client:
+            own = ConnectedServer("own", connection=client, defer_loading=True)
+            discovery = ToolDiscovery(enabled=True)
+            configuration = Configuration((own, ServerEntry("plain", plain_server, defer_loading=True)), discovery)
+            async with open_federation(configuration) as federation:
+                conversation = Conversation(FederationSource(federation, configuration, deadline=math.inf), discovery)
+                await conversation.begin_turn("hello")
+                found = await conversation.take(ToolCall("search_tools", {"query": "weather forecast in a city"}))
+                assert isinstance(found, Reply)
+                assert found.loaded == ("own__get_forecast",)
+                step = await conversation.take(ToolCall("own__get_forecast", {"city": "Oslo"}))
+                assert isinstance(step, Forward)
+                assert text_of(await federation.call(step.tool.name, dict(step.call.arguments))) == "sun in Oslo"
+
+
+async def test_options_hold_for_one_server_or_for_all():
+    def named(name: str) -> ConnectionOptions:
+        return ConnectionOptions(client_info=Implementation(name=name, version="1"))
+
+    server = StdioTarget(sys.executable, (ASKING,))
+    configuration = Configuration(tuple(ServerEntry(name, server) for name in ("a", "b")))
+    options = FederationOptions(
+        connection=named("first"), connection_to=lambda entry: named("second") if entry.name == "b" else None
+    )
+    with anyio.fail_after(30):
+        async with open_federation(configuration, options) as federation:
+            connected = [await federation.supervised[name].tools() for name in ("a", "b")]
+            told = [tools.client.client_info for tools in connected]
+    assert [info.name for info in told if info] == ["first", "second"]

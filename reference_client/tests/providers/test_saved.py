@@ -1,0 +1,215 @@
+"""Transcripts that are saved, and go on elsewhere."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from mcp_types import CallToolResult, TextContent, Tool
+from tools_search_client import Conversation, ListedSource, LocalError, Reply, SavedConversationError, ToolDiscovery
+from tools_search_client.providers import (
+    Adapter,
+    AnthropicMessages,
+    Attachment,
+    ChatCompletions,
+    Gemini,
+    OpenAIResponses,
+)
+
+from .endpoint import RENDERERS, Step
+from .rules import RULES
+from .sdk_types import check
+from .test_properties import VARIANTS, Lullaby, Play, Watched, actions, catalogs, results
+
+pytestmark = pytest.mark.anyio
+
+
+class SavedPlay(Play):
+    """The same, but before each step it is saved, and goes on in another conversation and another adapter."""
+
+    async def restored(self, text: str) -> Adapter:
+        state = Watched(self.source, ToolDiscovery(enabled=True), synthetic_tools=[Lullaby()])
+        adapter = self.variant.kind(state, "a-model", system="Be brief.", **self.variant.options)
+        await adapter.restore(text, toolset=self.toolset)
+        self.restored_state = state
+        return adapter
+
+    async def step(self, kind: str, what: Any) -> None:
+        text, prefix = self.adapter.save(), self.state.prefix
+        other = await self.restored(text)
+        if not json.loads(text)["conversation"]["gone"]:
+            assert json.loads(other.save()) | {"conversation": None} == json.loads(text) | {"conversation": None}
+            assert other.request() == self.adapter.request()
+        self.adapter = await self.restored(text)
+        self.state = self.restored_state
+        self.state.prefix = prefix
+        await super().step(kind, what)
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(catalogs, st.lists(results, min_size=1, max_size=4), st.lists(actions, min_size=1, max_size=6))
+def test_a_transcript_that_was_saved_goes_on_as_one_that_was_not(
+    name: str, catalog: Any, outcomes: Sequence[CallToolResult], played: list[tuple[str, Any]]
+):
+    async def play() -> None:
+        game = SavedPlay(VARIANTS[name], catalog, list(outcomes))
+        await game.turn()
+        for kind, what in played:
+            await game.step(kind, what)
+        game.request()
+
+    anyio.run(play)
+
+
+KINDS: list[Any] = [ChatCompletions, AnthropicMessages, OpenAIResponses, Gemini]
+FORMS = [(kind, by_call_tool) for kind in KINDS for by_call_tool in (False, True)]
+SHOP = [
+    Tool(name="find_order", description="Find an order", input_schema={"type": "object", "required": []}),
+    Tool(name="delete_order", description="Delete an order", input_schema={"type": "object"}),
+]
+
+
+class Talk:
+    """A user, a model that does as it is told, and a shop."""
+
+    def __init__(self, kind: Any, *, call_tool: bool = False) -> None:
+        source = ListedSource.of({"shop": SHOP}, deferred={"shop"})
+        self.conversation = Conversation(source, ToolDiscovery(enabled=True, max_search_results=1))
+        self.adapter: Adapter = kind(self.conversation, "a-model", call_tool=call_tool)
+        self.kind = kind.__name__
+        self.count = 0
+
+    async def turn(self, *calls: tuple[str, dict[str, Any]]) -> None:
+        """Let the user say something, and the model make these calls one after the other."""
+        if self.count == 0:
+            await self.conversation.begin_turn()
+        self.adapter.say(f"Go {self.count}.")
+        for call in (*calls, None):
+            body = self.adapter.request()
+            assert RULES[self.kind](body) == []
+            check(self.kind, body)
+            self.count += 1
+            own = any(tool.get("type") == "tool_search" for tool in body.get("tools", []))
+            made = [] if call is None else [("tool_search" if own and call[0] == "search_tools" else call[0], call[1])]
+            answer = RENDERERS[self.kind](Step("Well.", calls=made), self.count, body)
+            for choice in answer.get("choices", []):
+                del choice["message"]["reasoning_content"]
+            for one in self.adapter.read(answer).calls:
+                step = await self.conversation.take(one)
+                done = CallToolResult(content=[TextContent(type="text", text="Done.")])
+                self.adapter.answer(one, step if isinstance(step, Reply) else done)
+
+    async def search(self, name: str) -> None:
+        await self.turn(("search_tools", {"tool_names": [name]}))
+
+
+async def test_a_second_process_sends_the_request_that_the_first_would_have_sent():
+    saved: list[list[Any]] = []
+    requests: list[Any] = []
+    for kind, call_tool in FORMS:
+        talk = Talk(kind, call_tool=call_tool)
+        await talk.search("find_order")
+        saved.append([kind.__name__, call_tool, talk.adapter.save()])
+        talk.adapter.say("And on.")
+        requests.append(talk.adapter.request())
+    program = Path(__file__).with_name("go_on.py")
+    with anyio.fail_after(60):
+        tools = [tool.model_dump(mode="json", by_alias=True, exclude_unset=True) for tool in SHOP]
+        done = await anyio.run_process(
+            [sys.executable, str(program)], input=json.dumps({"tools": tools, "saved": saved}).encode()
+        )
+    assert done.stdout.decode().splitlines() == [json.dumps(request) for request in requests]
+
+
+@pytest.mark.parametrize(("kind", "call_tool"), FORMS)
+async def test_compaction_keeps_what_is_still_referred_to_and_says_what_it_freed(kind: Any, call_tool: bool):
+    talk = Talk(kind, call_tool=call_tool)
+    await talk.search("delete_order")
+    await talk.search("find_order")
+    freed = talk.adapter.compact(1)
+    assert freed.forgotten == ("shop__delete_order",)
+    assert freed.freed_tokens > 10
+    assert [one.name for one in talk.conversation.definitions] == ["search_tools", "shop__find_order"]
+    await talk.turn()
+    assert "shop__delete_order" not in json.dumps(talk.adapter.transcript)
+
+
+@pytest.mark.parametrize(("kind", "call_tool"), FORMS)
+async def test_a_tool_whose_call_remains_is_defined_again_once_its_search_is_dropped(kind: Any, call_tool: bool):
+    talk = Talk(kind, call_tool=call_tool)
+    await talk.search("find_order")
+    call: tuple[str, dict[str, Any]] = ("shop__find_order", {})
+    await talk.turn(("call_tool", {"name": "shop__find_order", "arguments": {}}) if call_tool else call)
+    assert talk.adapter.compact(1).forgotten == ()
+    talk.adapter.say("And on.")
+    body = talk.adapter.request()
+    assert RULES[talk.kind](body) == []
+    assert "Find an order" in json.dumps(body)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_transcript_with_an_orphan_is_refused_and_one_without_is_taken(kind: Any):
+    talk = Talk(kind)
+    await talk.search("find_order")
+    items = talk.adapter.transcript
+    result = next(place for place, item in enumerate(items) if talk.adapter._ids(item)[1])  # pyright: ignore[reportPrivateUsage]
+    for broken in (
+        items[:result],
+        items[result:],
+        [*items, {"role": "user"}],
+        [*items, {"type": "function_call"}],
+        [object()],
+    ):
+        with pytest.raises(SavedConversationError, match="transcript"):
+            talk.adapter.replace_transcript(broken)
+        assert talk.adapter.transcript == items
+    talk.adapter.replace_transcript(items)
+    await talk.turn(("shop__find_order", {}))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_transcript_of_another_adapter_or_with_broken_items_is_refused(kind: Any):
+    talk = Talk(kind)
+    await talk.search("find_order")
+    saved = json.loads(talk.adapter.save())
+    for broken in ({"adapter": "Other"}, {"items": [{"role": "user"}]}, {"items": 5}):
+        with pytest.raises(SavedConversationError):
+            await Talk(kind).adapter.restore(json.dumps(saved | broken))
+
+
+ACCEPTED = {
+    "ChatCompletions": ("image/png", "application/pdf", "audio/wav", "image/png url"),
+    "AnthropicMessages": ("image/png", "application/pdf", "text/plain", "image/png url", "application/pdf url"),
+    "OpenAIResponses": ("image/png", "application/pdf", "image/png url", "application/pdf url"),
+    "Gemini": ("image/png", "application/pdf", "audio/wav", "text/plain", "image/png url", "application/pdf url"),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_attachments_are_sent_in_the_providers_form_or_refused_with_what_it_takes(kind: Any):
+    accepted = ACCEPTED[kind.__name__]
+    for form in (*sorted({form for forms in ACCEPTED.values() for form in forms}), "application/zip"):
+        mime_type, _, is_url = form.partition(" ")
+        attachment = Attachment(mime_type, None if is_url else b"data", "https://files.example/1" if is_url else None)
+        talk = Talk(kind)
+        await talk.conversation.begin_turn()
+        if form not in accepted:
+            with pytest.raises(LocalError, match="has no form for"):
+                talk.adapter.say("Look.", attachment)
+            assert talk.adapter.transcript == []
+            continue
+        talk.adapter.say("Look.", attachment)
+        other = Talk(kind)
+        await other.adapter.restore(talk.adapter.save())
+        body = other.adapter.request()
+        assert body == talk.adapter.request()
+        check(talk.kind, body)
+        assert ("https://files.example/1" if is_url else "ZGF0YQ==") in json.dumps(body) or mime_type == "text/plain"

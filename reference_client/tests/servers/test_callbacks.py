@@ -1,0 +1,110 @@
+"""What a host brings to a connection: its name, and answers to what servers ask."""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import anyio
+import pytest
+from mcp.client import ClientRequestContext
+from mcp_types import (
+    CreateMessageRequestParams,
+    CreateMessageResult,
+    ElicitRequestFormParams,
+    ElicitRequestParams,
+    ElicitResult,
+    Implementation,
+    ListRootsResult,
+    LoggingMessageNotificationParams,
+    Root,
+    TextContent,
+)
+from pydantic import FileUrl
+from tools_search_client import ConnectionOptions, ServerRefusedError, open_server
+from tools_search_client.servers.connection import Negotiation
+from tools_search_hosts import StdioTarget
+
+ASKING = StdioTarget(sys.executable, (str(Path(__file__).parents[1] / "fixtures" / "servers" / "asking.py"),))
+
+pytestmark = pytest.mark.anyio
+
+
+class Person:
+    """A user with a model and a folder, who is told what happens."""
+
+    def __init__(self) -> None:
+        self.logged: list[object] = []
+        self.progress: list[str | None] = []
+
+    async def answer(self, context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
+        assert isinstance(params, ElicitRequestFormParams)
+        return ElicitResult(action="accept", content={"city": "Oslo"})
+
+    async def sample(self, context: ClientRequestContext, params: CreateMessageRequestParams) -> CreateMessageResult:
+        return CreateMessageResult(role="assistant", content=TextContent(type="text", text="wool"), model="mine")
+
+    async def roots(self, context: ClientRequestContext) -> ListRootsResult:
+        return ListRootsResult(roots=[Root(uri=FileUrl("file:///home/ann"))])
+
+    async def log(self, params: LoggingMessageNotificationParams) -> None:
+        self.logged.append(params.data)
+
+    async def report(self, progress: float, total: float | None, message: str | None) -> None:
+        self.progress.append(message)
+
+    def options(self, negotiation: Negotiation) -> ConnectionOptions:
+        return ConnectionOptions(
+            negotiation=negotiation,
+            client_info=Implementation(name="ann's host", version="1"),
+            elicitation_callback=self.answer,
+            sampling_callback=self.sample,
+            list_roots_callback=self.roots,
+            logging_callback=self.log,
+            log_level="info",
+        )
+
+
+@pytest.mark.parametrize("negotiation", ["auto", "legacy"])
+async def test_what_a_server_asks_is_answered_by_the_host_in_either_era(negotiation: Negotiation):
+    ann = Person()
+    with anyio.fail_after(20):
+        async with open_server(ASKING, ann.options(negotiation)) as tools:
+            result = await tools.call("travel", progress=ann.report)
+    (text,) = result.content
+    assert isinstance(text, TextContent)
+    assert text.text == "ann's host: Oslo with wool in file:///home/ann"
+    assert (ann.logged, ann.progress) == (["packing"], ["packed"])
+
+
+@pytest.mark.parametrize("negotiation", ["auto", "legacy"])
+async def test_a_server_that_asks_a_host_without_answers_is_refused_that_call(negotiation: Negotiation):
+    with anyio.fail_after(20):
+        async with open_server(ASKING, ConnectionOptions(negotiation=negotiation)) as tools:
+            with pytest.raises(ServerRefusedError, match="elicitation"):
+                await tools.call("travel")
+
+
+@pytest.mark.parametrize("negotiation", ["auto", "legacy"])
+async def test_no_call_is_given_up_while_a_person_thinks(negotiation: Negotiation):
+    ann = Person()
+    deadlines: list[float] = []
+    scope = anyio.CancelScope()
+
+    async def think(context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
+        deadlines.append(scope.deadline)
+        return await ann.answer(context, params)
+
+    async def note(context: ClientRequestContext) -> ListRootsResult:
+        deadlines.append(scope.deadline)
+        return await ann.roots(context)
+
+    options = replace(ann.options(negotiation), elicitation_callback=think, list_roots_callback=note)
+    with anyio.fail_after(20):
+        async with open_server(ASKING, options) as tools, tools.patience() as scope:
+            started = scope.deadline
+            assert not (await tools.call("travel")).is_error
+    assert math.inf in deadlines
+    assert started < scope.deadline < math.inf

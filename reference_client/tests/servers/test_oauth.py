@@ -1,0 +1,242 @@
+"""Signing in at a real authorization server, and tokens that expire, are refreshed, refused and kept."""
+
+from __future__ import annotations
+
+import json
+import stat
+import sys
+from collections.abc import Generator
+from pathlib import Path
+from subprocess import PIPE, Popen
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import httpx2
+import pytest
+from tools_search_client import (
+    Configuration,
+    ConnectionOptions,
+    FederationOptions,
+    FileTokenStore,
+    OAuth,
+    ServerUnavailableError,
+    UnauthorizedError,
+    loopback_redirect,
+    open_federation,
+    open_server,
+)
+from tools_search_hosts import HttpTarget, ServerEntry
+
+SERVER = Path(__file__).parents[1] / "fixtures" / "servers" / "oauth.py"
+
+pytestmark = pytest.mark.anyio
+
+
+class Guarded:
+    """The server behind OAuth."""
+
+    def __init__(self, url: str, control: str) -> None:
+        self.url = url
+        self._control = control
+
+    def __call__(self, **changes: Any) -> dict[str, Any]:
+        """Change what happens next and return what happened so far."""
+        return httpx2.post(self._control, json=changes).json()
+
+    @property
+    def events(self) -> list[str]:
+        return self()["events"]
+
+
+@pytest.fixture(scope="module")
+def process() -> Generator[Guarded]:
+    with Popen([sys.executable, str(SERVER)], stdout=PIPE) as started:
+        assert started.stdout is not None
+        yield Guarded(**json.loads(started.stdout.readline()))
+        started.kill()
+
+
+@pytest.fixture
+def guarded(process: Guarded) -> Guarded:
+    process(expires_in=3600, uses=1_000_000, refusing=False, failing=False, denying=False, events=[])
+    return process
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> FileTokenStore:
+    return FileTokenStore(tmp_path / "tokens")
+
+
+def browse(url: str) -> None:
+    """What a browser does for a person who agrees to everything."""
+    httpx2.get(url, follow_redirects=True)
+
+
+@pytest.fixture
+async def signed_in(guarded: Guarded, store: FileTokenStore) -> OAuth:
+    """What a sign-in left behind: none of it is in this object but the store."""
+    with anyio.fail_after(20):
+        async with loopback_redirect(browse, seconds=10) as redirect:
+            assert await OAuth(store).sign_in(guarded.url, redirect)
+    guarded(events=[])
+    return OAuth(store)
+
+
+def options(oauth: OAuth) -> ConnectionOptions:
+    return ConnectionOptions(auth=oauth, follow_changes=False)
+
+
+async def test_a_server_that_nobody_signed_in_to_says_how(guarded: Guarded, store: FileTokenStore):
+    with anyio.fail_after(20):
+        async with open_federation(
+            Configuration((ServerEntry("guarded", HttpTarget(guarded.url)),)),
+            FederationOptions(connection=options(OAuth(store))),
+        ) as federation:
+            (report,) = (await federation.search("create an invoice", deadline=None)).failed
+    assert report.failure is not None
+    assert report.failure.kind == "unauthorized"
+    challenge = report.failure.challenge
+    assert challenge is not None
+    assert (challenge.status, challenge.scheme) == (401, "Bearer")
+    assert challenge.resource_metadata.endswith("/.well-known/oauth-protected-resource/mcp")
+    assert "sign in with OAuth (`tools-search-client login`)" in report.failure.message
+    assert guarded.events == []
+
+
+async def test_a_person_signs_in_with_registration_and_proof_and_another_process_has_the_tokens(
+    guarded: Guarded, store: FileTokenStore
+):
+    with anyio.fail_after(20):
+        async with loopback_redirect(browse, seconds=10) as redirect:
+            assert await OAuth(store).sign_in(guarded.url, redirect)
+        assert guarded.events == ["registered", "signed in", "authorization_code"]
+        (file,) = store.folder.iterdir()
+        assert (stat.S_IMODE(file.stat().st_mode), stat.S_IMODE(store.folder.stat().st_mode)) == (0o600, 0o700)
+        program = (
+            "import anyio, sys; from pathlib import Path; import tools_search_client as c; "
+            "from tools_search_hosts import HttpTarget\n"
+            "async def main():\n"
+            "    options = c.ConnectionOptions(auth=c.OAuth(c.FileTokenStore(Path(sys.argv[2]))))\n"
+            "    async with c.open_server(HttpTarget(sys.argv[1]), options) as tools:\n"
+            "        print((await tools.search('create an invoice')).tools[0].name)\n"
+            "anyio.run(main)"
+        )
+        guarded(expire=True)
+        done = await anyio.run_process([sys.executable, "-c", program, guarded.url, str(store.folder)], stderr=None)
+    assert done.stdout == b"create_invoice\n"
+    assert guarded.events == ["registered", "signed in", "authorization_code", "refresh_token"]
+
+
+async def test_tokens_that_expire_during_searches_are_refreshed_once_and_nothing_is_lost(
+    guarded: Guarded, signed_in: OAuth
+):
+    with anyio.fail_after(20):
+        async with open_server(HttpTarget(guarded.url), options(signed_in)) as tools:
+            assert guarded.events == []
+            guarded(expire=True)
+            found: dict[str, str] = {}
+
+            async def search(noun: str) -> None:
+                found[noun] = (await tools.search(f"create a {noun}")).tools[0].name
+
+            async with anyio.create_task_group() as tasks:
+                for noun in ("invoice", "customer", "shipment", "refund", "order"):
+                    tasks.start_soon(search, noun)
+    assert found == {noun: f"create_{noun}" for noun in found}
+    assert len(found) == 5
+    assert guarded.events == ["refresh_token"]
+
+
+async def test_tokens_that_expire_between_the_pages_of_a_search_are_refreshed(guarded: Guarded, signed_in: OAuth):
+    guarded(uses=1)
+    with anyio.fail_after(20):
+        async with open_server(HttpTarget(guarded.url), options(signed_in)) as tools:
+            guarded(expire=True)
+            found = await tools.search("create", limit=8)
+            assert len(found.tools) == 8
+            assert not (await tools.call("create_invoice")).is_error
+    assert len(guarded.events) >= 2
+    assert set(guarded.events) == {"refresh_token"}
+
+
+async def test_tokens_that_are_known_to_have_expired_are_refreshed_before_they_are_sent(
+    guarded: Guarded, store: FileTokenStore, signed_in: OAuth
+):
+    (file,) = store.folder.iterdir()
+    kept = json.loads(file.read_text())
+    file.write_text(json.dumps(kept | {"expires_at": 1.0}))
+    guarded(expire=True)
+    with anyio.fail_after(20):
+        async with open_server(HttpTarget(guarded.url), options(signed_in)) as tools:
+            assert (await tools.search("create an invoice")).tools
+    assert guarded.events == ["refresh_token"]
+    assert json.loads(file.read_text())["expires_at"] > 1.0
+
+
+async def test_two_processes_refresh_in_turn_though_each_refresh_token_is_good_for_once(
+    guarded: Guarded, store: FileTokenStore, signed_in: OAuth
+):
+    other = OAuth(store)
+    with anyio.fail_after(20):
+        async with (
+            open_server(HttpTarget(guarded.url), options(signed_in)) as tools,
+            open_server(HttpTarget(guarded.url), options(other)) as others,
+        ):
+            for one in (tools, others, tools):
+                guarded(expire=True)
+                assert not (await one.call("create_invoice")).is_error
+    assert guarded.events == ["refresh_token"] * 3
+
+
+async def test_a_refresh_that_is_refused_fails_with_its_reason_and_a_new_sign_in_mends_open_connections(
+    guarded: Guarded, store: FileTokenStore, signed_in: OAuth
+):
+    with anyio.fail_after(30):
+        async with open_server(HttpTarget(guarded.url), options(signed_in)) as tools:
+            guarded(expire=True, refusing=True)
+            for _ in range(2):
+                with pytest.raises(UnauthorizedError, match="the authorization has ended: invalid_grant"):
+                    await tools.call("create_invoice")
+            assert guarded.events == ["refresh_token"]
+            guarded(refusing=False)
+            async with loopback_redirect(browse, seconds=10) as redirect:
+                await OAuth(store).sign_in(guarded.url, redirect)
+            assert not (await tools.call("create_invoice")).is_error
+
+
+async def test_a_token_endpoint_that_is_out_of_order_costs_nothing_but_the_moment(guarded: Guarded, signed_in: OAuth):
+    with anyio.fail_after(20):
+        async with open_server(HttpTarget(guarded.url), options(signed_in)) as tools:
+            guarded(expire=True, failing=True)
+            with pytest.raises(UnauthorizedError, match="could not be refreshed: HTTP 503"):
+                await tools.call("create_invoice")
+            guarded(failing=False)
+            assert not (await tools.call("create_invoice")).is_error
+
+
+async def test_a_search_that_is_given_up_does_not_lose_the_refresh_that_it_began(guarded: Guarded, signed_in: OAuth):
+    with anyio.fail_after(20):
+        async with open_server(HttpTarget(guarded.url), options(signed_in)) as tools:
+            guarded(expire=True, holding=True)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(tools.search, "create an invoice")
+                while not await anyio.to_thread.run_sync(lambda: guarded.events):
+                    await anyio.lowlevel.checkpoint()
+                tasks.cancel_scope.cancel()
+            guarded(holding=False)
+            assert not (await tools.call("create_invoice")).is_error
+    assert guarded.events == ["refresh_token"]
+
+
+async def test_a_person_who_says_no_or_nothing_is_reported(guarded: Guarded, store: FileTokenStore):
+    guarded(denying=True)
+    with anyio.fail_after(20):
+        for show, seconds, told in (
+            (browse, 10, "the sign-in failed: access_denied"),
+            (str, 0.1, "nobody signed in within 0.1 seconds"),
+        ):
+            async with loopback_redirect(show, seconds=seconds) as redirect:
+                with pytest.raises(ServerUnavailableError, match=told):
+                    await OAuth(store).sign_in(guarded.url, redirect)
+    assert not store.folder.exists()

@@ -1,0 +1,156 @@
+"""The arguments of a call as they are typed, and the parameters of a tool as they are shown."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, cast
+
+import click
+from tools_search_hosts.arguments import complaints
+
+from tools_search_client.errors import LocalError
+from tools_search_client.found import FoundTool
+from tools_search_client.text import one_line, shorten
+
+_ASSIGNMENT: Final = re.compile(r"(?P<name>[^=]+?)(?P<json>:?)=(?P<value>.*)", re.DOTALL)
+_DEPTH: Final = 4
+_CHOICES: Final = 8
+_CHARS: Final = 60
+_LINE: Final = 77
+
+
+class InvalidArgumentsError(LocalError):
+    """Arguments do not fit the tool's schema; nothing was sent."""
+
+
+def read_arguments(words: Sequence[str]) -> list[tuple[str | None, Any]]:
+    """Read what was typed: each word as the name and the value of an argument, or without a name as many arguments.
+
+    A value that was typed as text is a `_Text`, of which `fitting` makes what the tool takes.
+
+    Raises:
+        click.UsageError: A word is none of the forms, or a file cannot be read.
+    """
+    return [_read(word) for word in words]
+
+
+class _Text(str):
+    """A value that was typed without quotes: text, or whatever else the tool takes."""
+
+
+def fitting(typed: Sequence[tuple[str | None, Any]], tool: FoundTool) -> dict[str, Any]:
+    """Return the arguments of a call of `tool`; a later one goes before an earlier one of the same name.
+
+    Raises:
+        InvalidArgumentsError: They do not fit the tool's schema; the message has every parameter.
+    """
+    schema = tool.tool.input_schema
+    arguments: dict[str, Any] = {}
+    for name, value in typed:
+        arguments |= value if name is None else {name: value}
+    for name, value in arguments.items():
+        if isinstance(value, _Text):
+            arguments[name] = _as_taken(str(value), _object(_object(schema.get("properties")).get(name)))
+    problems = [f"  - {one_line(problem)}" for problem in complaints(schema, arguments)]
+    if problems:
+        rows = [
+            "  " + shorten(f"{name} ({', '.join(filter(None, (kind, need)))}) {description}", _LINE)
+            for name, kind, need, description in parameters(tool)
+        ]
+        takes = ["It takes:", *rows] if rows else ["It takes no arguments."]
+        raise InvalidArgumentsError("\n".join([f"{one_line(tool.name)} was not called:", *problems, *takes]))
+    return arguments
+
+
+def parameters(tool: FoundTool) -> list[tuple[str, str, str, str]]:
+    """Return the name of each parameter, its type, whether it is required or has a default, and its description."""
+    schema = tool.tool.input_schema
+    rows: list[tuple[str, str, str, str]] = []
+    for name, stated in _object(schema.get("properties")).items():
+        own = _object(stated)
+        need = "required" if name in _list(schema.get("required")) else ""
+        if own.get("default") is not None and not need:
+            need = f"default {shorten(json.dumps(own['default']), _CHARS)}"
+        description = own.get("description", own.get("title", ""))
+        rows.append((name, type_of(own), need, description if isinstance(description, str) else ""))
+    return rows
+
+
+def type_of(schema: Any, depth: int = _DEPTH) -> str:
+    """Return a schema's type in a few words, such as `array of integer` or `"a" or "b"`."""
+    members = _object(schema)
+    if values := _list(members.get("enum", [members["const"]] if "const" in members else None)):
+        shown = [shorten(json.dumps(one), _CHARS) for one in values]
+        return " or ".join(shown[:_CHOICES]) + (" or …" if len(shown) > _CHOICES else "")
+    if depth and (choices := _choices(members)):
+        return " or ".join(dict.fromkeys(type_of(choice, depth - 1) for choice in choices[:_CHOICES]))
+    kinds = _kinds(members)
+    if depth and kinds == ["array"] and "items" in members:
+        return f"array of {type_of(members['items'], depth - 1)}"
+    return " or ".join(kinds) or "any"
+
+
+def _read(word: str) -> tuple[str | None, Any]:
+    if word == "-":
+        if not sys.stdin:
+            raise click.UsageError("the arguments cannot be read from standard input, which is closed")
+        return None, _json_object(sys.stdin.read(), "standard input")
+    if word.startswith("@"):
+        try:
+            return None, _json_object(Path(word[1:]).read_text(encoding="utf-8"), word[1:])
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+            raise click.UsageError(f"{word[1:]} cannot be read: {reason}") from error
+    if word.lstrip().startswith("{"):
+        return None, _json_object(word, "the argument")
+    assignment = _ASSIGNMENT.fullmatch(word)
+    if assignment is None:
+        raise click.UsageError(f"{word!r} is no argument: write name=text, name:=JSON, @FILE or a JSON object")
+    name, value = assignment["name"], assignment["value"]
+    return name, _json(value, name) if assignment["json"] else _Text(value)
+
+
+def _json(text: str, place: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise click.UsageError(f"{place} is not JSON ({error})") from error
+
+
+def _json_object(text: str, place: str) -> dict[str, Any]:
+    value = _json(text, place)
+    if not isinstance(value, dict):
+        raise click.UsageError(f'{place} must be a JSON object, such as {{"path": "a.txt"}}')
+    return cast("dict[str, Any]", value)
+
+
+def _as_taken(text: str, schema: Mapping[str, Any]) -> Any:
+    """Return a value that was typed as text: what it says in JSON where the parameter takes no text."""
+    kinds = [kind for one in (schema, *_choices(schema)) for kind in _kinds(one)]
+    if not kinds or "string" in kinds:
+        return text
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text  # which the check complains of
+
+
+def _choices(schema: Mapping[str, Any]) -> list[Any]:
+    return _list(schema.get("anyOf", schema.get("oneOf")))
+
+
+def _kinds(schema: Any) -> list[str]:
+    stated = _object(schema).get("type")
+    return [stated] if isinstance(stated, str) else [str(kind) for kind in _list(stated)]
+
+
+def _list(value: Any) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else []
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

@@ -1,0 +1,102 @@
+"""Shell completion of servers, toolsets and tools.
+
+No server is started for it: servers and toolsets stand in the configuration, and the names of tools that earlier
+commands saw are kept in a small file of the user's cache, one for each configuration, address or command.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, cast
+
+import click
+from tools_search_hosts import ConfigurationError
+from tools_search_hosts.locations import cache_folder
+
+from tools_search_client.cli.host_files import file_of_host, workspace_of
+from tools_search_client.federation.configuration import Configuration, load_configuration
+from tools_search_client.found import FoundTool
+
+CONFIG_VARIABLE: Final = "TOOLS_SEARCH_CONFIG"
+"""The environment variable with the configuration that is meant where no option says which."""
+
+_MOST_NAMES: Final = 10_000
+_MOST_BYTES: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class SeenNames:
+    """The names of the tools that were seen behind one configuration, address or command."""
+
+    source: str
+
+    def remember(self, tools: Iterable[FoundTool], *, are_all: bool = False) -> None:
+        """Keep the names of `tools`, for as long as nothing is in the way: they only help with typing."""
+        kept = [] if are_all else self.read()
+        names = list(dict.fromkeys([*(tool.name for tool in tools), *kept]))[:_MOST_NAMES]
+        with suppress(OSError):
+            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            draft = self._path.with_suffix(f".{os.getpid()}")
+            draft.write_text(json.dumps(names), encoding="utf-8")
+            draft.replace(self._path)
+
+    def read(self) -> list[str]:
+        """Return the names that were kept."""
+        with suppress(OSError, ValueError):
+            if self._path.stat().st_size <= _MOST_BYTES:
+                names: Any = json.loads(self._path.read_text(encoding="utf-8"))
+                if isinstance(names, list):
+                    return [name for name in cast("list[Any]", names) if isinstance(name, str)]
+        return []
+
+    @property
+    def _path(self) -> Path:
+        digest = hashlib.sha256(self.source.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        return cache_folder("tools-search-client") / f"names-{digest}.json"
+
+
+def seen_names(options: Mapping[str, Any]) -> SeenNames:
+    """Return what was seen of the servers that a command's options choose."""
+    path = _chosen_file(options)
+    return SeenNames(str(path.resolve()) if path else str(options.get("url") or options.get("command_line")))
+
+
+def complete_server(context: click.Context, _: click.Parameter, begun: str) -> list[str]:
+    """Return the names of servers that begin so."""
+    configuration = _configuration(context)
+    return [entry.name for entry in configuration.servers if entry.name.startswith(begun)] if configuration else []
+
+
+def complete_toolset(context: click.Context, _: click.Parameter, begun: str) -> list[str]:
+    """Return the names of toolsets that begin so."""
+    configuration = _configuration(context)
+    return [name for name in configuration.tool_sets if name.startswith(begun)] if configuration else []
+
+
+def complete_tool(context: click.Context, _: click.Parameter, begun: str) -> list[str]:
+    """Return the names of tools that begin so, as far as an earlier command saw them."""
+    with suppress(click.UsageError):
+        return [name for name in seen_names(context.params).read() if name.startswith(begun)]
+    return []
+
+
+def _configuration(context: click.Context) -> Configuration | None:
+    with suppress(click.UsageError, ConfigurationError):
+        path = _chosen_file(context.params)
+        return path and load_configuration(path, workspace=workspace_of(path))
+    return None
+
+
+def _chosen_file(options: Mapping[str, Any]) -> Path | None:
+    if options.get("config"):
+        return Path(options["config"])
+    if options.get("host"):
+        return file_of_host(options["host"])
+    is_open = not options.get("url") and not options.get("command_line")
+    return Path(os.environ[CONFIG_VARIABLE]) if is_open and os.environ.get(CONFIG_VARIABLE) else None

@@ -1,0 +1,90 @@
+"""The configurations of hosts on this machine: those that are there, and the one that is meant by a host's name."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+from tools_search_hosts import ConfigurationError, load_host_file
+from tools_search_hosts.locations import HOSTS, HostPath, host_paths, project_folder, project_paths
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFile:
+    """A configuration of a known host."""
+
+    host: str
+    path: Path
+    is_project: bool
+    option: str
+    """What to write on the command line to choose it."""
+    servers: tuple[str, ...]
+    """The names of those that are switched on."""
+    problem: str | None = None
+    """Why it cannot be read."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as `--json` prints it."""
+        scope = "project" if self.is_project else "user"
+        place = {"host": self.host, "scope": scope, "file": str(self.path), "option": self.option}
+        return place | {"servers": self.servers, "problem": self.problem}
+
+
+def found_files() -> list[FoundFile]:
+    """Return the configurations that are there and name servers or cannot be read: the user's, then the project's."""
+    found: list[FoundFile] = []
+    chosen: set[str] = set()
+    for place in [*host_paths(), *project_paths(project_folder(Path.cwd()))]:
+        servers, problem = _content(place)
+        if servers or problem:
+            is_first = not place.is_project and place.host not in chosen
+            option = f"--host {place.host}" if is_first else f"--config {shlex.quote(_nearby(place.path))}"
+            chosen.add(place.host)
+            found.append(FoundFile(place.host, place.path, place.is_project, option, servers, problem))
+    return found
+
+
+def file_of_host(host: str) -> Path:
+    """Return the user's configuration of a host: the first that names servers.
+
+    Raises:
+        click.UsageError: There is none; the message says where it was looked for.
+    """
+    places = [place for place in host_paths() if place.host == host]
+    for place in places:
+        if any(_content(place)):
+            return place.path
+    looked = " nor ".join(shown_path(place.path) for place in places)
+    of_project = [file.option for file in found_files() if file.host == host]
+    remedy = f"; if you trust that of the project, give {of_project[0]}" if of_project else ""
+    raise click.UsageError(f"{HOSTS[host]} has no servers in {looked}{remedy}")
+
+
+def workspace_of(path: Path) -> Path | None:
+    """Return the project that a user's configuration is used for; `None` where the file lies in its project."""
+    users = {place.path.resolve() for place in host_paths()}
+    return project_folder(Path.cwd()) if path.resolve() in users else None
+
+
+def shown_path(path: Path) -> str:
+    """Return how a path is shown to a person: from the home folder where it lies there."""
+    return f"~/{path.relative_to(Path.home())}" if path.is_relative_to(Path.home()) else str(path)
+
+
+def _nearby(path: Path) -> str:
+    """Return a path as it is typed here: from the working folder where it lies there."""
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
+
+
+def _content(place: HostPath) -> tuple[tuple[str, ...], str | None]:
+    """Return the names of the servers in a file, none if it is not there, and why it cannot be read."""
+    if not place.path.is_file():
+        return (), None
+    try:
+        file = load_host_file(place.path, problems=[], workspace=workspace_of(place.path))
+    except ConfigurationError as error:
+        return (), "; ".join(error.problems)
+    return tuple(server.name for server in file.servers), None

@@ -1,0 +1,101 @@
+"""A transcript as JSON, with its conversation, to go on with both in another process."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from mcp_types import CallToolResult
+
+from tools_search_client.conversation.messages import Reply, ToolCall
+from tools_search_client.conversation.saved import (
+    Count,
+    SavedConversation,
+    SavedPart,
+    SavedText,
+)
+from tools_search_client.providers.sent_tools import ProviderCall, SavedSentTools
+
+
+class SavedCall(SavedPart):
+    """An open call: as the provider wrote it, and in the names of the conversation."""
+
+    id: str
+    name: str
+    arguments: Any
+    is_cut: bool
+    original_name: str
+    original_arguments: dict[str, Any]
+    problem: str | None
+
+    def restored(self) -> tuple[ProviderCall, ToolCall]:
+        """Return both forms of the call."""
+        sent = ProviderCall(self.id, self.name, self.arguments, self.is_cut)
+        return sent, ToolCall(self.original_name, self.original_arguments, self.id, self.problem)
+
+
+class SavedReply(SavedPart):
+    """What the conversation or the host answered."""
+
+    text: str
+    is_error: bool
+    loaded: tuple[str, ...]
+    remarks: str | None
+
+    def restored(self, call: ToolCall) -> Reply:
+        """Return the answer to this call."""
+        return Reply(call, self.text, self.is_error, self.loaded, self.remarks)
+
+
+class SavedResult(SavedPart):
+    """What a server answered."""
+
+    result: CallToolResult
+
+    def restored(self, _call: ToolCall) -> CallToolResult:
+        """Return the answer."""
+        return self.result
+
+
+class SavedTranscript(SavedText):
+    """One conversation with one model."""
+
+    FORMAT: ClassVar = "tools-search-client/transcript"
+    VERSION: ClassVar = 1
+
+    adapter: str
+    """The name of the class."""
+    conversation: SavedConversation
+    items: list[dict[str, Any]]
+    unsent: list[str | dict[str, Any]]
+    """What goes into the user's next item: texts, and attachments in the provider's form."""
+    calls: list[SavedCall]
+    answers: dict[str, SavedReply | SavedResult]
+    """By the ids of open calls: they are appended once all are answered."""
+    used_ids: list[str]
+    special_ids: list[str]
+    order: dict[str, bool]
+    turn_starts: list[Count]
+    shown_before: list[str]
+    notices_of_turn: list[str]
+    notices_to_repeat: list[str]
+    tools: SavedSentTools
+
+
+def saved_call(sent: ProviderCall, call: ToolCall) -> SavedCall:
+    """Return the saved form of an open call."""
+    return SavedCall(
+        id=sent.id,
+        name=sent.name,
+        arguments=sent.arguments,
+        is_cut=sent.is_cut,
+        original_name=call.name,
+        original_arguments=dict(call.arguments),
+        problem=call.problem,
+    )
+
+
+def saved_outcome(outcome: Reply | CallToolResult) -> SavedReply | SavedResult:
+    """Return the saved form of what answers a call."""
+    if isinstance(outcome, CallToolResult):
+        return SavedResult(result=outcome)
+    return SavedReply(text=outcome.text, is_error=outcome.is_error, loaded=outcome.loaded, remarks=outcome.remarks)

@@ -1,0 +1,106 @@
+"""The last say over an order of tools: a model's, a cross-encoder's, or any other program's of the host."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol, cast
+
+import anyio
+import anyio.to_thread
+
+from tools_search_client.errors import RerankingError
+from tools_search_client.found import FoundTool
+from tools_search_client.text import shorten
+
+_MOST_THREADS: Final = 8
+"""Re-rankers that are no coroutines and do not end take no more threads of the host than these."""
+
+_NAME_CHARS: Final = 80
+
+_logger = logging.getLogger(__name__)
+
+
+class Reranker(Protocol):
+    """Orders tools; one that is not `async` runs in another thread, so that it holds up nothing else."""
+
+    def __call__(self, query: str, tools: Sequence[FoundTool], /) -> Sequence[str] | Awaitable[Sequence[str]]:
+        """Return the names (`FoundTool.name`) of some or all of `tools`, the one that suits `query` best first."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Reranking:
+    """A re-ranker, how many tools it is given, and how long it may take.
+
+    Raises:
+        ValueError: `pool` or `deadline` is too small.
+    """
+
+    reranker: Reranker
+
+    pool: int = 4
+    """How many times as many tools as the answer may have are given to it, as far as so many are found."""
+
+    deadline: float = 5.0
+    """Seconds; then the order is used that there would be without it."""
+
+    _threads: anyio.CapacityLimiter = field(
+        default_factory=lambda: anyio.CapacityLimiter(_MOST_THREADS), init=False, repr=False, compare=False
+    )
+
+    def __post_init__(self) -> None:
+        if self.pool < 1 or self.deadline <= 0:
+            raise ValueError("`pool` must be at least 1, and `deadline` more than 0 seconds")
+
+    async def order(self, query: str, tools: Sequence[FoundTool]) -> tuple[Sequence[FoundTool], RerankingError | None]:
+        """Return all `tools` in the re-ranker's order, those that it leaves out behind the others, as they were.
+
+        Where it raises, is late, or answers with anything but different names that it was given, the tools are as they
+        were, and the error says why.
+        """
+        if len(tools) < 2:
+            return tools, None
+        try:
+            with anyio.move_on_after(self.deadline):
+                first = _named(await self._answer(query, tools), tools)
+                return [*first.values(), *(tool for tool in tools if tool.name not in first)], None
+        except RerankingError as error:
+            return tools, error
+        except Exception as error:  # the host's own program, such as another model: its mistakes cost no search
+            _logger.exception("the re-ranker failed")
+            failed = RerankingError(f"the re-ranker failed: {type(error).__name__}")
+            failed.__cause__ = error
+            return tools, failed
+        return tools, RerankingError(f"the re-ranker took longer than {self.deadline:g} seconds")
+
+    async def _answer(self, query: str, tools: Sequence[FoundTool]) -> object:
+        reranker = self.reranker
+        if inspect.iscoroutinefunction(reranker) or inspect.iscoroutinefunction(type(reranker).__call__):
+            answer: object = reranker(query, tools)
+        else:
+            answer = await anyio.to_thread.run_sync(
+                reranker, query, tools, abandon_on_cancel=True, limiter=self._threads
+            )
+        return await cast("Awaitable[object]", answer) if inspect.isawaitable(answer) else answer
+
+
+def _named(answer: Any, tools: Sequence[FoundTool]) -> dict[str, FoundTool]:
+    """Return the tools that a re-ranker named, in its order.
+
+    Raises:
+        RerankingError: It did not answer with different names of `tools`.
+    """
+    if isinstance(answer, str | bytes) or not isinstance(answer, Sequence) or not answer:
+        raise RerankingError("the re-ranker answered with no list of names")
+    given = {tool.name: tool for tool in tools}
+    named: dict[str, FoundTool] = {}
+    for name in cast("Sequence[object]", answer):
+        tool = given.get(name) if isinstance(name, str) else None
+        if tool is None or tool.name in named:
+            what = "twice" if tool else "although it was not given that"
+            raise RerankingError(f"the re-ranker named {shorten(str(name), _NAME_CHARS)!r} {what}")
+        named[tool.name] = tool
+    return named

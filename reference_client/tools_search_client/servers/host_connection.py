@@ -1,0 +1,110 @@
+"""Servers to which the host itself holds the connection: an `mcp.Client` or `ClientSession` of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import anyio
+from mcp import Client, ClientSession
+from tools_search_hosts import ServerEntry, Target, UnusableTarget
+
+from tools_search_client.errors import ServerUnavailableError
+from tools_search_client.servers.connection import ConnectionOptions, follow_changes
+from tools_search_client.servers.discovery import ServerTools
+
+OwnConnection: TypeAlias = Client | ClientSession | Callable[[], Client | ClientSession | None]
+"""A connection that is open, or a function that returns the one of the moment, `None` while there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectedServer(ServerEntry):
+    """A server to which the host holds the connection, for a `Configuration`, in addition to those of a file.
+
+    It is neither opened nor closed here; where it is lost, the server is reported as failed until the host has another.
+    The client declares the extension where tools are to be searched: `Client(…, extensions=[TOOLS_SEARCH])`. Bounds on
+    the size of answers are those of the host's transport.
+    """
+
+    target: Target = field(default=UnusableTarget(("the host connects to it",)), init=False, repr=False)
+    connection: OwnConnection = field(kw_only=True)
+
+    def current(self) -> Client | None:
+        """Return the connection of the moment, `None` where there is none."""
+        held = self.connection if isinstance(self.connection, Client | ClientSession) else self.connection()
+        client = _SessionClient(held) if isinstance(held, ClientSession) else held
+        try:
+            return None if client is None or client.session.protocol_version is None else client
+        except RuntimeError:  # the SDK's word for a client that was left, or not entered yet
+            return None
+
+
+class _SessionClient(Client):
+    """A client over a session that exists already; it is never entered."""
+
+    def __init__(self, session: ClientSession) -> None:
+        super().__init__("http://session.invalid", cache=None)
+        self._held = session
+
+    @property
+    def session(self) -> ClientSession:
+        return self._held
+
+
+class HostConnection:
+    """What `SupervisedServer` is for a configured server, for one that the host is connected to.
+
+    Args:
+        entry: The server.
+        options: How it is searched; what concerns connecting is the host's.
+        on_change: Called after what was kept has been dropped because the server's tools changed.
+    """
+
+    def __init__(self, entry: ConnectedServer, options: ConnectionOptions, *, on_change: Callable[[], None]) -> None:
+        self._entry = entry
+        self._options = options
+        self._on_change = on_change
+        self._tools: ServerTools | None = None
+        self._session: ClientSession | None = None
+        self._renewed = anyio.Event()
+
+    @property
+    def connected(self) -> ServerTools | None:
+        """The tools, if the host has a connection at this moment."""
+        client = self._entry.current()
+        if client is None:
+            return None
+        if self._tools is None or self._session is not client.session:
+            self._tools, self._session = ServerTools(client, self._options.discovery), client.session
+            self._renewed.set()
+        return self._tools
+
+    def quotation(self) -> str:
+        """Return nothing: the diagnostics of the server are the host's."""
+        return ""
+
+    async def tools(self) -> ServerTools:
+        """Return the server's tools.
+
+        Raises:
+            ServerUnavailableError: The host has no connection to it.
+        """
+        if (tools := self.connected) is None:
+            raise ServerUnavailableError("the host has no connection to it")
+        return tools
+
+    async def run(self) -> None:
+        """Follow the server's list changes until cancelled, as far as it announces them to those who listen."""
+        while self._options.follow_changes:
+            await self._renewed.wait()
+            self._renewed = anyio.Event()
+            if (tools := self._tools) is not None:
+
+                def changed(of: ServerTools = tools) -> None:
+                    of.forget()
+                    self._on_change()
+
+                with suppress(RuntimeError):  # the SDK's word for a client that was left meanwhile
+                    await follow_changes(tools.client, changed)

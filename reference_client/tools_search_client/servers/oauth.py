@@ -1,0 +1,426 @@
+"""OAuth 2.1 for servers that ask for it: signing in with the SDK's flow, and tokens that are kept and refreshed.
+
+No request ever asks a person: it is sent with the tokens that a sign-in has stored, refreshed where they have expired,
+or fails with an `UnauthorizedError`. `OAuth.sign_in` is what a host does when its user wants to, `LoopbackRedirect` how
+a program on the user's own machine does it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import tempfile
+import webbrowser
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from http import HTTPStatus
+from pathlib import Path
+from typing import Final, Protocol
+from urllib.parse import parse_qs, urlsplit
+
+import anyio
+import anyio.to_thread
+import httpx2
+from anyio.abc import SocketAttribute, SocketStream
+from anyio.streams.stapled import MultiListener
+from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider, OAuthFlowError
+from mcp.shared.auth import (
+    OAuthClientInformationFull,
+    OAuthClientMetadata,
+    OAuthMetadata,
+    OAuthToken,
+    ProtectedResourceMetadata,
+)
+from pydantic import AnyUrl, BaseModel, ValidationError
+from tools_search_hosts import HttpTarget
+from tools_search_hosts.bounded_http import BoundedHttp
+
+from tools_search_client.servers.connection import ConnectionOptions, certificates, open_server
+from tools_search_client.servers.faults import AUTHORIZATION_PROBLEM
+from tools_search_client.text import shorten
+
+_REFRESH_SECONDS: Final = 20.0
+_MOST_ATTEMPTS: Final = 3
+"""For one request: with the token at hand, with one that is stored, and with one that was refreshed."""
+
+_MAX_ANSWER_BYTES: Final = 256 * 1024
+_REQUEST_SECONDS: Final = 5.0
+"""For a browser to say what it wants of the loopback address."""
+
+_MAX_REQUEST_BYTES: Final = 16 * 1024
+_PROBLEM_CHARS: Final = 200
+
+
+_logger = logging.getLogger(__name__)
+
+
+class TokenStore(Protocol):
+    """Keeps a secret text for each server; raises nothing but what its host is to see."""
+
+    async def load(self, server: str, /) -> str | None:
+        """Return what was saved last for the server at this address."""
+        ...
+
+    async def save(self, server: str, secret: str, /) -> None:
+        """Keep a secret for the server at this address, in place of an earlier one."""
+        ...
+
+
+class FileTokenStore:
+    """A file for each server, which only the user can read (mode 0600), replaced as a whole.
+
+    Args:
+        folder: Of the files; `tools-search-client/tokens` in `$XDG_STATE_HOME` (or `~/.local/state`) unless given.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+        self.folder = folder or Path(state).expanduser() / "tools-search-client" / "tokens"
+
+    async def load(self, server: str, /) -> str | None:
+        """Return what was saved last for a server."""
+        try:
+            return self._path(server).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            return None
+
+    async def save(self, server: str, secret: str, /) -> None:
+        """Keep a secret for a server.
+
+        Raises:
+            OSError: The file cannot be written.
+        """
+        self._replace(self._path(server), secret)
+
+    def _replace(self, path: Path, secret: str) -> None:
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=self.folder, encoding="utf-8", delete=False) as file:  # mode 0600
+            try:
+                file.write(secret)
+                file.flush()
+                Path(file.name).replace(path)
+            except BaseException:
+                Path(file.name).unlink(missing_ok=True)
+                raise
+
+    def _path(self, server: str) -> Path:
+        return self.folder / f"{hashlib.sha256(server.encode()).hexdigest()[:32]}.json"
+
+
+class Redirect(Protocol):
+    """Leads a person to the authorization server, and brings back what it answers."""
+
+    @property
+    def redirect_uri(self) -> str:
+        """Where the authorization server sends the person afterwards."""
+        ...
+
+    async def __call__(self, authorization_url: str, /) -> AuthorizationCodeResult:
+        """Show the person `authorization_url` and return the parameters that `redirect_uri` was then opened with.
+
+        Raises:
+            OAuthFlowError: The person did not sign in.
+        """
+        ...
+
+
+class OAuth:
+    """Authorizes requests with what a sign-in stored; for `ConnectionOptions.auth`, for any number of servers.
+
+    Args:
+        store: Keeps the tokens; `FileTokenStore` unless given.
+        client_name: What an authorization server shows its user, and registers.
+        client: A client that is registered already, for authorization servers without dynamic registration.
+    """
+
+    def __init__(
+        self,
+        store: TokenStore | None = None,
+        *,
+        client_name: str = "tools-search-client",
+        client: OAuthClientInformationFull | None = None,
+    ) -> None:
+        self.store = store or FileTokenStore()
+        self.client_name = client_name
+        self.client = client
+        self._grants: dict[str, _StoredGrant] = {}
+
+    def __call__(self, url: str, /) -> httpx2.Auth:
+        """Return what authorizes the requests to the server at `url`; the same for all its connections."""
+        return self._grants.setdefault(url, _StoredGrant(url, self, None))
+
+    async def sign_in(
+        self, server: HttpTarget | str, redirect: Redirect, options: ConnectionOptions | None = None
+    ) -> bool:
+        """Let a person sign in at a server, and keep its tokens, also for connections that are open.
+
+        Args:
+            server: As it is configured, or its address.
+            redirect: Leads the person there and back.
+            options: How the server is spoken to.
+
+        Returns:
+            Whether the server asked for it at all.
+
+        Raises:
+            ServerError: The server or its authorization server failed, or the person did not sign in.
+        """
+        target = HttpTarget(server) if isinstance(server, str) else server
+        grant = _Grant(target.url, self, redirect)
+        async with open_server(target, replace(options or ConnectionOptions(), auth=grant, follow_changes=False)):
+            return grant.context.current_tokens is not None
+
+
+class _Kept(BaseModel):
+    """What a sign-in yields, as it is stored."""
+
+    tokens: OAuthToken
+    expires_at: float | None
+    client: OAuthClientInformationFull
+    authorization_server: OAuthMetadata | None
+    resource: ProtectedResourceMetadata | None
+
+
+class _Grant(OAuthClientProvider):
+    """The flow of the SDK, with everything stored that a later process needs to refresh tokens."""
+
+    def __init__(self, url: str, oauth: OAuth, redirect: Redirect | None) -> None:
+        self.oauth = oauth
+        self._redirect = redirect
+        self._shown = ""
+        super().__init__(
+            url,
+            OAuthClientMetadata(
+                client_name=oauth.client_name,
+                redirect_uris=[AnyUrl(redirect.redirect_uri if redirect else "http://127.0.0.1/")],
+                grant_types=["authorization_code", "refresh_token"],
+                response_types=["code"],
+                token_endpoint_auth_method="none",  # noqa: S106 - a public client has no secret
+            ),
+            self,
+            self._show,
+            self._come_back,
+        )
+
+    async def get_tokens(self) -> OAuthToken | None:
+        """Return none: a sign-in starts from the beginning."""
+        return None
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        """Store them with everything that was learned on the way."""
+        context = self.context
+        if context.client_info is not None:
+            kept = _Kept(
+                tokens=tokens,
+                expires_at=context.token_expiry_time,
+                client=context.client_info,
+                authorization_server=context.oauth_metadata,
+                resource=context.protected_resource_metadata,
+            )
+            await self.oauth.store.save(context.server_url, kept.model_dump_json(exclude_none=True))
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        """Return the client that is registered already, if any."""
+        return self.oauth.client
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        """Store nothing: it is stored with the tokens."""
+
+    async def _show(self, authorization_url: str) -> None:
+        self._shown = authorization_url
+
+    async def _come_back(self) -> AuthorizationCodeResult:
+        if self._redirect is None:
+            raise OAuthFlowError("nobody is there to sign in")
+        return await self._redirect(self._shown)
+
+
+class _StoredGrant(_Grant):
+    """Authorizes requests with stored tokens: many at once, with one refresh for all of them.
+
+    Unlike the flow of the SDK, it holds no lock during a request, refreshes what the server refuses, and never begins a
+    sign-in.
+    """
+
+    _refused: OAuthToken | None = None
+    """Tokens that are not refreshed any more."""
+    _problem = ""
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        """Store them as far as possible: this process can go on with them in any case."""
+        try:
+            await super().set_tokens(tokens)
+        except OSError as error:
+            _logger.warning("refreshed tokens could not be stored: %s", error)
+
+    async def _initialize(self) -> None:
+        """Read what is stored, by whichever process."""
+        text = await self.oauth.store.load(self.context.server_url)
+        try:
+            kept = _Kept.model_validate_json(text or "")
+        except ValidationError:
+            kept = None
+        self._initialized = True
+        context = self.context
+        if kept is None or kept.tokens == self._refused:
+            context.clear_tokens()
+            return
+        context.current_tokens, context.token_expiry_time = kept.tokens, kept.expires_at
+        context.client_info = kept.client
+        context.oauth_metadata, context.protected_resource_metadata = kept.authorization_server, kept.resource
+
+    async def _auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        token = await self._token()
+        for _ in range(_MOST_ATTEMPTS):
+            if token:
+                request.headers["Authorization"] = f"Bearer {token}"
+            response = yield request
+            if response.status_code != HTTPStatus.UNAUTHORIZED:
+                return
+            fresh = await self._token(refused=token)
+            if not fresh or fresh == token:
+                if self._problem:
+                    request.extensions[AUTHORIZATION_PROBLEM] = self._problem
+                return
+            token = fresh
+
+    async def _token(self, refused: str | None = None) -> str:
+        """Return the token of the moment, another than `refused` if possible; empty where there is none."""
+        async with self.context.lock:
+            if not self._initialized or (refused is not None and self._held in ("", refused)):
+                await self._initialize()  # another process may have refreshed it, or somebody signed in
+            if self._held and (self._held == refused or not self.context.is_token_valid()):
+                # What is under way is finished even if nobody waits for it: many refresh tokens are good for once.
+                with anyio.CancelScope(shield=True):
+                    await self._refresh()
+            return self._held
+
+    @property
+    def _held(self) -> str:
+        return self.context.current_tokens.access_token if self.context.current_tokens else ""
+
+    async def _refresh(self) -> None:
+        before = self.context.current_tokens
+        if not self.context.can_refresh_token():
+            self._give_up(before, "the authorization has expired, and cannot be refreshed")
+            return
+        try:
+            response = await self._post(await self._refresh_token())
+        except (httpx2.HTTPError, OAuthFlowError, TimeoutError) as error:
+            self._problem = f"the authorization could not be refreshed: {shorten(str(error) or 'no answer', 200)}"
+            return
+        if await self._handle_refresh_response(response):
+            self._problem = ""
+            return
+        await self._initialize()  # another process may have been faster
+        if self.context.current_tokens == before:
+            if response.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
+                self._problem = f"the authorization could not be refreshed: HTTP {response.status_code}"
+            else:
+                self._give_up(before, f"the authorization has ended: {_reason(response)}")
+
+    def _give_up(self, tokens: OAuthToken | None, problem: str) -> None:
+        self._refused, self._problem = tokens, problem
+        self.context.clear_tokens()
+
+    async def _post(self, request: httpx2.Request) -> httpx2.Response:
+        bounded = BoundedHttp(_MAX_ANSWER_BYTES, on_excess=lambda _: None, on_malformed=lambda _: None)
+        with anyio.fail_after(_REFRESH_SECONDS):
+            async with httpx2.AsyncClient(
+                timeout=_REFRESH_SECONDS, verify=certificates(), event_hooks={"response": [bounded.guard]}
+            ) as http:
+                return await http.send(request)
+
+
+def _reason(response: httpx2.Response) -> str:
+    """Return why a token endpoint refused (section 5.2 of RFC 6749), on one line."""
+    try:
+        members = response.json()
+        stated = [str(members[name]) for name in ("error", "error_description") if members.get(name)]
+    except (ValueError, AttributeError):
+        stated = []
+    return shorten(": ".join(stated) or f"HTTP {response.status_code}", _PROBLEM_CHARS)
+
+
+class LoopbackRedirect:
+    """A `Redirect` for programs on the machine of their user (RFC 8252): a browser, and a port that waits for it.
+
+    Made by `loopback_redirect`.
+    """
+
+    def __init__(self, listener: MultiListener[SocketStream], show: Callable[[str], object], seconds: float) -> None:
+        self._listener = listener
+        self._show = show
+        self._seconds = seconds
+        port = listener.extra(SocketAttribute.local_port)  # noqa: S610 - of anyio, not of Django
+        self.redirect_uri = f"http://127.0.0.1:{port}/callback"
+
+    async def __call__(self, authorization_url: str, /) -> AuthorizationCodeResult:
+        """Show the address and wait for the browser to come back with the same `state`; others are sent away.
+
+        Raises:
+            OAuthFlowError: Nobody signed in in time, or the authorization server refused.
+        """
+        state = parse_qs(urlsplit(authorization_url).query).get("state", [""])[0]
+        results: list[dict[str, str]] = []
+
+        async def answer(stream: SocketStream) -> None:
+            async with stream:
+                returned = await _returned(stream, state)
+                status = "400 Bad Request" if returned is None else "200 OK"
+                text = "This is no answer to the sign-in." if returned is None else "You can close this page."
+                with anyio.move_on_after(_REQUEST_SECONDS):
+                    await stream.send(
+                        f"HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nContent-Length: {len(text)}\r\n"
+                        f"Connection: close\r\n\r\n{text}".encode()
+                    )
+            if returned is not None:
+                results.append(returned)
+                tasks.cancel_scope.cancel()
+
+        with anyio.move_on_after(self._seconds):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._listener.serve, answer)
+                await anyio.to_thread.run_sync(self._show, authorization_url, abandon_on_cancel=True)
+        if not results:
+            raise OAuthFlowError(f"nobody signed in within {self._seconds:g} seconds")
+        if problem := results[0].get("error"):
+            described = results[0].get("error_description")
+            raise OAuthFlowError(shorten(f"{problem}: {described}" if described else problem, _PROBLEM_CHARS))
+        return AuthorizationCodeResult(code=results[0].get("code", ""), state=state, iss=results[0].get("iss"))
+
+
+@asynccontextmanager
+async def loopback_redirect(
+    show: Callable[[str], object] = webbrowser.open, *, seconds: float = 300.0, port: int = 0
+) -> AsyncGenerator[LoopbackRedirect]:
+    """Wait at a port of this machine, which nobody else can reach, for a browser to come back from a sign-in.
+
+    Args:
+        show: Shows the user the address to sign in at; runs in a thread.
+        seconds: How long the user may take.
+        port: Where to wait; any port that is free unless given.
+    """
+    async with await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=port) as listener:
+        yield LoopbackRedirect(listener, show, seconds)
+
+
+async def _returned(stream: SocketStream, state: str) -> dict[str, str] | None:
+    """Return the parameters that a browser brings back; `None` for any other request."""
+    received = b""
+    with anyio.move_on_after(_REQUEST_SECONDS):
+        try:
+            while b"\r\n" not in received and len(received) < _MAX_REQUEST_BYTES:
+                received += await stream.receive()
+        except (anyio.EndOfStream, anyio.BrokenResourceError):
+            return None
+    method, _, rest = received.partition(b"\r\n")[0].decode("ascii", "replace").partition(" ")
+    try:
+        address = urlsplit(rest.partition(" ")[0])
+    except ValueError:
+        return None
+    parameters = {name: values[0] for name, values in parse_qs(address.query).items()}
+    is_answer = method == "GET" and address.path == "/callback" and parameters.get("state") == state
+    return parameters if is_answer else None
