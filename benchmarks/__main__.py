@@ -8,24 +8,25 @@ from typing import Final
 
 import click
 
-from benchmarks.report.page import RESULTS, records, render
+from benchmarks.options import DIRECTORY
+from benchmarks.processes import ROOT
+from benchmarks.report.page import RESULTS, render
 from benchmarks.report.quotes import documents, requote
-from benchmarks.report.steps import STEPS, Material, StepFailedError, run, write_record
-
-__all__ = ["main"]
+from benchmarks.report.steps import STEPS, Material, StepFailedError, read_records, run, write_record
 
 _PAGE: Final = "RESULTS.md"
 _HERE: Final = Path(__file__).parent
-_DIRECTORY = click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path)
 
 
 @click.command()
-@click.option("--data", type=_DIRECTORY, multiple=True, help="Dataset beside the small own one; may be repeated.")
+@click.option(
+    "--data", type=DIRECTORY, multiple=True, help="Dataset in addition to the small own one; may be repeated."
+)
 @click.option(
     "--servers",
-    type=_DIRECTORY,
+    type=DIRECTORY,
     multiple=True,
-    help="Dataset whose tools are of servers: `context` and `method` take all, `federation` the first.",
+    help="Dataset whose tools belong to servers: `context` and `method` take all, `federation` the first.",
 )
 @click.option("--sizes", help="Numbers of tools for speeds. [default: 10,100,1000,10000; 10,100 if quick]")
 @click.option("--only", type=click.Choice([*STEPS]), multiple=True, help="May be repeated; everything without it.")
@@ -48,8 +49,8 @@ def main(
 ) -> None:
     """Make all measurements and write RESULTS.md, with the figures in `results/` next to it.
 
-    What a run leaves out with `--only` stays as it was. Times are worth something only if the machine has nothing else
-    to do.
+    Measurements that `--only` leaves out keep their records. Times are worth something only if the machine has nothing
+    else to do.
     """
     material = Material(data, servers, sizes or ("10,100" if quick else "10,100,1000,10000"), quick)
     results = out / RESULTS
@@ -65,18 +66,13 @@ def main(
         except StepFailedError as failure:
             raise click.ClickException(str(failure)) from None
     (out / _PAGE).write_text(render(out), encoding="utf-8")
-    if out == _HERE:
-        _requote(out)
-
-
-def _requote(out: Path) -> None:
-    """Fill the blocks of figures in the documents of this checkout."""
-    kept = records(out)
-    for file in documents(_HERE.parent):
-        text = file.read_text(encoding="utf-8")
-        if (filled := requote(text, kept)) != text:
-            file.write_text(filled, encoding="utf-8")
-            click.echo(f"{file.relative_to(_HERE.parent)}: figures brought up to date", err=True)
+    if out == _HERE:  # the documents of this checkout quote its records
+        records = read_records(results)
+        for file in documents(ROOT):
+            text = file.read_text(encoding="utf-8")
+            if (filled := requote(text, records)) != text:
+                file.write_text(filled, encoding="utf-8")
+                click.echo(f"{file.relative_to(ROOT)}: figures brought up to date", err=True)
 
 
 if __name__ == "__main__":

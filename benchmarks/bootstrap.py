@@ -1,77 +1,61 @@
-"""How sure a figure over requests is."""
+"""Figures over requests, with bounds by resampling."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from statistics import fmean
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Bounded", "Estimate", "estimate", "mean_of_means", "percentile", "ratio_of_medians"]
-
 _RESAMPLES: Final = 1_000
 _SEED: Final = 2026
+_Samples: TypeAlias = NDArray[Any]
+"""Samples by values; a value may be a row of figures."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean, and between which bounds it lies in 95 % of samples of as many values (bootstrap)."""
-
-    mean: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
-class Bounded:
-    """A figure that is no mean, and between which bounds it lies in 95 % of samples of as many values (bootstrap)."""
+    """A figure, and the bounds within which 95 % of samples of as many values have it (bootstrap)."""
 
     value: float
     low: float
     high: float
 
 
-def estimate(values: Sequence[float]) -> Estimate:
-    """Return the mean of `values`, of which there is at least one; equal values give equal bounds."""
-    low, high = _bounds(np.asarray(values)[_drawn(len(values))].mean(axis=1))
-    return Estimate(fmean(values), low, high)
+def bootstrap(figure: Callable[[Sequence[_Samples]], _Samples], *groups: Sequence[Any]) -> Estimate:
+    """Return a figure of groups of values, of which each has at least one; resampled groups keep their sizes.
+
+    Args:
+        figure: Takes the samples of each group, and returns one figure a sample.
+        groups: Values. A row of several figures is drawn as one value.
+    """
+    values = [np.asarray(group, dtype=np.float64) for group in groups]
+    drawn = [own[_random(place, len(own))] for place, own in enumerate(values)]
+    low, high = np.percentile(figure(drawn), [2.5, 97.5]).tolist()
+    return Estimate(float(figure([own[np.newaxis] for own in values])[0]), low, high)
 
 
-def mean_of_means(groups: Sequence[Sequence[float]]) -> Estimate:
-    """Return the mean of the means of `groups`, each of which has a value at least; samples keep their sizes."""
-    means = [np.asarray(own)[_drawn(len(own), group)].mean(axis=1) for group, own in enumerate(groups)]
-    low, high = _bounds(np.mean(means, axis=0))
-    return Estimate(fmean(map(fmean, groups)), low, high)
+def mean(*groups: Sequence[float]) -> Estimate:
+    """Return the mean of one group, or of several the mean of their means."""
+    return bootstrap(lambda drawn: np.mean([own.mean(axis=1) for own in drawn], axis=0), *groups)
 
 
-def percentile(values: Sequence[float], percent: float) -> Bounded:
-    """Return the percentile of `values`, of which there is at least one."""
-    own = np.asarray(values)
-    low, high = _bounds(np.percentile(own[_drawn(len(own))], percent, axis=1))
-    return Bounded(float(np.percentile(own, percent)), low, high)
+def percentile(values: Sequence[float], percent: float) -> Estimate:
+    """Return a percentile of one group."""
+    return bootstrap(lambda drawn: np.percentile(drawn[0], percent, axis=1), values)
 
 
-def ratio_of_medians(values: Sequence[float], base: Sequence[float]) -> Bounded:
-    """Return how many times the median of `base` that of `values` is; what was taken at one turn is drawn together.
+def ratio_of_medians(values: Sequence[float], base: Sequence[float]) -> Estimate:
+    """Return the ratio of the median of `values` to that of `base`; the two figures of one turn are drawn together.
 
     Raises:
         ValueError: They are not of one length.
     """
-    if len(values) != len(base):
-        raise ValueError(f"{len(values)} values cannot be paired with {len(base)}")
-    drawn = _drawn(len(base))
-    own, other = np.asarray(values), np.asarray(base)
-    low, high = _bounds(np.median(own[drawn], axis=1) / np.median(other[drawn], axis=1))
-    return Bounded(float(np.median(own) / np.median(other)), low, high)
+    pairs = list(zip(values, base, strict=True))
+    return bootstrap(lambda drawn: np.median(drawn[0][..., 0], axis=1) / np.median(drawn[0][..., 1], axis=1), pairs)
 
 
-def _drawn(number: int, group: int = 0) -> NDArray[np.int64]:
+def _random(group: int, number: int) -> NDArray[np.int64]:
     return np.random.default_rng(_SEED + group).integers(number, size=(_RESAMPLES, number))
-
-
-def _bounds(figures: NDArray[Any]) -> tuple[float, float]:
-    low, high = np.percentile(figures, [2.5, 97.5])
-    return float(low), float(high)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
@@ -14,13 +13,16 @@ from typing import Any, Final
 import anyio
 import click
 
-from benchmarks.bootstrap import Estimate
-from benchmarks.context.catalog import Catalog, read_catalog
-from benchmarks.context.measure import ENCODING, Measurement, TokenCounter, first_tokens, measure
+from benchmarks.context.catalog import Catalog, definition, read_catalog
+from benchmarks.context.measure import ENCODING, TokenCounter, first_tokens, measure
+from benchmarks.context.model import MODEL_WAYS, measure_model
 from benchmarks.context.ways import LISTED, OURS, PACKAGES, WAYS, Way
-from benchmarks.markdown import table
+from benchmarks.options import json_option, servers_option, split_option, tasks_option, write_figures
+from benchmarks.report.tables import context_tables, listing_tables, model_tables
+from benchmarks.speed.corpus import read_corpus
 
-_SIZES = (10, 30, 100, 300)
+_SIZES: Final = (10, 30, 100, 300)
+_SEED: Final = 2026
 
 
 @dataclass(frozen=True)
@@ -38,115 +40,51 @@ class Size:
     least_saved: float
 
 
-def sizes_of(catalog: Catalog) -> Sequence[int]:
-    """Return the sizes that can be had of a catalog, its own at the end."""
-    whole = len(catalog.tools)
-    return [*(size for size in _SIZES if size < whole), whole]
-
-
 async def measure_sizes(
     ways: Mapping[str, Way], catalog: Catalog, count: TokenCounter, *, samples: int
 ) -> Sequence[Size]:
     """Measure every way with the same samples; the whole catalog is a sample of itself."""
+    whole = len(catalog.tools)
     sizes: list[Size] = []
-    for size in sizes_of(catalog):
-        drawn = [catalog.sample(size, seed) for seed in range(samples if size < len(catalog.tools) else 1)]
+    for size in (*(size for size in _SIZES if size < whole), whole):
+        drawn = [catalog.sample(size, seed) for seed in range(samples if size < whole else 1)]
         listed = [await first_tokens(ways[LISTED], sample, count) for sample in drawn]
         for name, way in ways.items():
             tokens = [await first_tokens(way, sample, count) for sample in drawn]
-            saved = [1 - own / whole for own, whole in zip(tokens, listed, strict=True)]
+            saved = [1 - own / all_of_them for own, all_of_them in zip(tokens, listed, strict=True)]
             sizes.append(Size(name, size, median(tokens), median(saved), min(saved)))
     return sizes
 
 
-def summary_table(measurements: Sequence[Measurement]) -> str:
-    """Return one row for each way."""
-    rows = [
-        (
-            one.way,
-            f"{one.turns[0].definition_tokens:,.0f}",
-            f"{one.requests:.2f}",
-            f"{one.tokens:,.0f}",
-            f"{one.new_tokens:,.0f}",
-            *map(_percent, one.recall),
-            _percent(one.complete[-1]),
-            f"{one.search_p50_ms:.1f} / {one.search_p95_ms:.1f}",
-        )
-        for one in measurements
-    ]
-    return table(
-        (
-            "",
-            "definition tokens, first request",
-            "requests",
-            "tokens, all requests",
-            "of them new",
-            "tools found, one search",
-            "two searches",
-            "every tool found",
-            "processor ms a search, p50 / p95",
-        ),
-        rows,
-    )
-
-
-def turn_table(measurements: Sequence[Measurement]) -> str:
-    """Return one row for each request of each way."""
-    rows = [
-        (
-            one.way,
-            str(place),
-            str(turn.tasks),
-            f"{turn.definitions:.1f}",
-            f"{turn.definition_tokens:,.0f}",
-            f"{turn.tokens:,.0f}",
-            *((f"{turn.kept_bytes:,.0f}", f"{turn.kept_share:.0%}") if place > 1 else ("", "")),
-        )
-        for one in measurements
-        for place, turn in enumerate(one.turns, start=1)
-    ]
-    return table(("", "request", "tasks", "definitions", "their tokens", "all tokens", "bytes kept", "share"), rows)
-
-
-def size_table(sizes: Sequence[Size]) -> str:
-    """Return one row for each way, and a column for each size."""
-    columns = list(dict.fromkeys(size.tools for size in sizes))
-    rows = [
-        (way, *(f"{one.tokens:,.0f} ({one.saved:.0%})" for one in sizes if one.way == way))
-        for way in dict.fromkeys(size.way for size in sizes)
-    ]
-    return table(("", *(f"{tools} tools" for tools in columns)), rows)
-
-
-def _percent(estimate: Estimate) -> str:
-    return f"{estimate.mean:.0%} ({estimate.low:.0%}-{estimate.high:.0%})"
-
-
-_DISTRIBUTIONS: Final = ("pydantic-ai-slim", "casual-mcp", "fastmcp", "bpe-openai")
-_FILE = click.Path(dir_okay=False, path_type=Path)
-_DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
-
-
-@dataclass(frozen=True)
-class _Report:
-    """What was measured with one data set."""
-
-    dataset: str
-    tools: int
-    servers: int
-    tasks: int
-    ways: Sequence[Measurement]
-    sizes: Sequence[Size]
+def listings(directories: Sequence[Path], sizes: Sequence[int]) -> list[dict[str, int]]:
+    """Return the bytes and tokens of lists of tools, mixed of all data sets."""
+    count = TokenCounter()
+    figures: list[dict[str, int]] = []
+    for size in sizes:
+        tools = read_corpus(directories, size, queries=0, seed=_SEED).tools
+        published = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in tools]
+        text = json.dumps(published, ensure_ascii=False, separators=(",", ":"))
+        tokens = count.tokens(definition(tool.name, tool) for tool in tools)
+        figures.append({"tools": size, "bytes": len(text.encode()), "tokens": tokens})
+    return figures
 
 
 @click.command()
-@click.option("--data", "directories", type=_DIRECTORY, multiple=True, required=True, help="Dataset; may be repeated.")
-@click.option("--split", type=click.Choice(["dev", "test", "all"]), default="test", show_default=True)
+@servers_option
+@split_option("test")
 @click.option("--way", "chosen", type=click.Choice(list(WAYS)), multiple=True, help="May be repeated; all.")
-@click.option("--tasks", type=click.IntRange(min=1), help="The first so many of each dataset; all.")
+@tasks_option
 @click.option("--results", type=click.IntRange(min=1), help="Tools that one search finds; each way's own default.")
 @click.option("--samples", type=click.IntRange(min=1), default=20, show_default=True, help="Of smaller catalogs.")
-@click.option("--json", "json_file", type=_FILE, help="Write the figures here.")
+@click.option(
+    "--listing", "sizes", type=click.IntRange(min=1), multiple=True, help="Weigh only lists of so many tools."
+)
+@click.option("--model", help="Put the tasks to this model instead, behind an endpoint of chat completions.")
+@click.option("--base-url", metavar="URL", help="Its address. Default: OPENAI_BASE_URL. The key is OPENAI_API_KEY.")
+@click.option(
+    "--servers", "server_counts", type=click.IntRange(min=1), multiple=True, help="With --model: only so many servers."
+)
+@json_option
 def main(
     directories: Sequence[Path],
     split: str,
@@ -154,72 +92,69 @@ def main(
     tasks: int | None,
     results: int | None,
     samples: int,
+    sizes: Sequence[int],
+    model: str | None,
+    base_url: str | None,
+    server_counts: Sequence[int],
     json_file: Path | None,
 ) -> None:
     """Replay real requests through ways of offering tools to a model, and count what is sent and found.
 
-    A deterministic policy stands in for the model (see the docstring of the package). The tables are Markdown.
+    A deterministic policy stands in for the model (benchmarks/README.md). The tables are Markdown.
     """
-    ways = _ways(chosen)
-    reports = [anyio.run(_measured, directory, split, ways, tasks, results, samples) for directory in directories]
-    click.echo("\n\n".join(map(_page, reports)))
-    if json_file:
-        written = {
-            "split": split,
-            "encoding": ENCODING,
-            "versions": _versions(),
-            "datasets": list(map(asdict, reports)),
-        }
-        json_file.write_text(json.dumps(written, indent=2) + "\n", encoding="utf-8")
-
-
-def _ways(chosen: Sequence[str]) -> Mapping[str, Way]:
-    """Return the ways to measure, among them always the two that the others are judged by."""
-    missing = [name for name in chosen if name in PACKAGES and not find_spec(PACKAGES[name])]
-    if missing:
+    if sizes:
+        write_figures(listings(directories, sizes), listing_tables, json_file)
+        return
+    if model is not None:
+        figures = anyio.run(_of_model, model, base_url, directories, split, chosen, tasks, server_counts)
+        write_figures(figures, model_tables, json_file)
+        return
+    if missing := [name for name in chosen if name in PACKAGES and not find_spec(PACKAGES[name])]:
         raise click.UsageError(f"{', '.join(missing)}: not installed; pip install '.[benchmark]'")
+    # Always among them are the two that the others are judged by.
     wanted = {LISTED, OURS, *chosen} if chosen else {name for name in WAYS if find_spec(PACKAGES.get(name, "json"))}
-    return {name: way for name, way in WAYS.items() if name in wanted}
+    ways = {name: way for name, way in WAYS.items() if name in wanted}
+
+    async def measured(directory: Path) -> dict[str, Any]:
+        catalog, read = read_catalog(directory, split)
+        count = TokenCounter()
+        return {
+            "dataset": directory.name,
+            "tools": len(catalog.tools),
+            "servers": len(catalog.servers),
+            "tasks": len(read[:tasks]),
+            "ways": [
+                asdict(await measure(name, way, catalog, read[:tasks], count, results)) for name, way in ways.items()
+            ],
+            "sizes": [asdict(size) for size in await measure_sizes(ways, catalog, count, samples=samples)],
+        }
+
+    datasets = [anyio.run(measured, directory) for directory in directories]
+    write_figures({"split": split, "encoding": ENCODING, "datasets": datasets}, context_tables, json_file)
 
 
-async def _measured(
-    directory: Path, split: str, ways: Mapping[str, Way], number: int | None, results: int | None, samples: int
-) -> _Report:
-    catalog, tasks = read_catalog(directory, split)
-    count = TokenCounter()
-    measurements = [await measure(name, way, catalog, tasks[:number], count, results) for name, way in ways.items()]
-    sizes = await measure_sizes(ways, catalog, count, samples=samples)
-    return _Report(
-        dataset=directory.name,
-        tools=len(catalog.tools),
-        servers=len(catalog.servers),
-        tasks=len(tasks[:number]),
-        ways=measurements,
-        sizes=sizes,
-    )
-
-
-def _page(report: _Report) -> str:
-    tables = (
-        summary_table(report.ways),
-        turn_table(report.ways),
-        size_table(report.sizes),
-    )
-    return "\n\n".join((f"## {_title(report)}", *tables))
-
-
-def _title(report: _Report) -> str:
-    return f"{report.dataset}: {report.tools} tools of {report.servers} servers, {report.tasks} requests"
-
-
-def _versions() -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for distribution in _DISTRIBUTIONS:
-        try:
-            found[distribution] = version(distribution)
-        except PackageNotFoundError:
-            found[distribution] = None
-    return found
+async def _of_model(
+    model: str,
+    base_url: str | None,
+    directories: Sequence[Path],
+    split: str,
+    chosen: Sequence[str],
+    tasks: int | None,
+    server_counts: Sequence[int],
+) -> dict[str, Any]:
+    ways = [name for name in MODEL_WAYS if name in chosen] if chosen else [*MODEL_WAYS]
+    if not ways:
+        raise click.UsageError(f"with --model, the ways are {', '.join(MODEL_WAYS)}")
+    datasets: list[dict[str, Any]] = []
+    for directory in directories:
+        whole, read = read_catalog(directory, split)
+        for count in server_counts or [len(whole.servers)]:
+            catalog = whole.of_servers(count, read)
+            own = [task for task in read if task.needed <= catalog.tools.keys()][:tasks]
+            outcomes = await measure_model(model, base_url, ways, catalog, own)
+            numbers = {"tools": len(catalog.tools), "servers": len(catalog.servers), "tasks": len(own)}
+            datasets.append({"dataset": directory.name, **numbers, "ways": [*map(asdict, outcomes)]})
+    return {"split": split, "model": model, "datasets": datasets}
 
 
 if __name__ == "__main__":

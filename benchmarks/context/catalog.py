@@ -1,4 +1,4 @@
-"""The tools of several servers, and requests with the tools that they take."""
+"""The tools of several servers, and requests with the tools that they need."""
 
 from __future__ import annotations
 
@@ -12,22 +12,23 @@ from typing import Any, TypeAlias
 
 from mcp_types import Tool
 
-from benchmarks.retrieval.datasets import Query, read_dataset, read_servers
-
-__all__ = ["Catalog", "Task", "ToolKey", "definition", "read_catalog", "words_of"]
+from benchmarks.datasets import read_dataset, read_servers
 
 ToolKey: TypeAlias = tuple[str, str]
 """A server and the name that it gives to one of its tools."""
 
 _WORD = re.compile(r"\w+")
+_STEP = re.compile(r"(?P<task>.+)-s(?P<number>\d+)")
 
 
 @dataclass(frozen=True)
 class Task:
-    """What a user asks for."""
+    """A request of a user, and the tools that it takes."""
 
     text: str
     needed: frozenset[ToolKey]
+    steps: tuple[Task, ...] = ()
+    """In their order, where it is searched step by step; together they need what it needs."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,23 @@ class Catalog:
         """Names as hosts make them of several servers: `server_tool`."""
         return {f"{server}_{name}": (server, name) for server, name in self.tools}
 
+    def of_servers(self, count: int, tasks: Sequence[Task]) -> Catalog:
+        """Return `count` servers, chosen one after the other so that as many tasks as possible need no others.
+
+        A smaller number of servers is always a part of a larger one.
+        """
+        needed = [{server for server, _ in task.needed} for task in tasks]
+        chosen: set[str] = set()
+        while len(chosen) < min(count, len(self.servers)):
+            missing = [one - chosen for one in needed if not one <= chosen]
+            ranks = {
+                server: (sum(one == {server} for one in missing), sum(server in one for one in missing))
+                for server in sorted(self.servers)
+                if server not in chosen
+            }
+            chosen.add(max(ranks, key=lambda server: ranks[server]))
+        return Catalog({name: tools for name, tools in self.servers.items() if name in chosen})
+
     def sample(self, size: int, seed: int) -> Catalog:
         """Return `size` tools of servers drawn at random, of which the last may be left with a part of its tools."""
         names = sorted(self.servers)
@@ -58,8 +76,11 @@ class Catalog:
         return Catalog(servers)
 
 
-def read_catalog(directory: Path, split: str) -> tuple[Catalog, Sequence[Task]]:
+def read_catalog(directory: Path, split: str, *, by_steps: bool = False) -> tuple[Catalog, Sequence[Task]]:
     """Return the tools and the tasks of one data set; `split` is that of the tasks, or `all`.
+
+    With `by_steps` the tasks are those alone that have steps: requests called `ID-sNUMBER`, where the id of the task
+    begins with ID.
 
     Raises:
         OSError: A file is missing.
@@ -67,8 +88,23 @@ def read_catalog(directory: Path, split: str) -> tuple[Catalog, Sequence[Task]]:
     """
     servers = {re.sub(r"[^A-Za-z0-9-]+", "-", name): tools for name, tools in read_servers(directory).items()}
     keys = {key: (server, tool.name) for server, tools in servers.items() for key, tool in tools.items()}
-    tasks = [_task(query, keys) for query in read_dataset(directory, split).queries]
-    return Catalog({server: list(tools.values()) for server, tools in servers.items()}), tasks
+    queries = read_dataset(directory, split).queries
+    read = {query.id: Task(query.query, frozenset(keys[tool] for tool in query.relevant)) for query in queries}
+    catalog = Catalog({server: list(tools.values()) for server, tools in servers.items()})
+    if not by_steps:
+        return catalog, [*read.values()]
+    steps: dict[str, list[tuple[int, Task]]] = {}
+    for key, step in read.items():
+        if found := _STEP.fullmatch(key):
+            steps.setdefault(found["task"], []).append((int(found["number"]), step))
+    tasks: list[Task] = []
+    for key, task in read.items():
+        starts = [start for start in steps if key.startswith(start) and not _STEP.fullmatch(key)]
+        numbered = sorted((one for start in starts[:1] for one in steps[start]), key=lambda one: one[0])
+        ordered = tuple(step for _, step in numbered)
+        if len(ordered) > 1:
+            tasks.append(Task(task.text, frozenset[ToolKey]().union(*(step.needed for step in ordered)), ordered))
+    return catalog, tasks
 
 
 def definition(name: str, tool: Tool) -> dict[str, Any]:
@@ -81,7 +117,3 @@ def words_of(tool: Tool) -> frozenset[str]:
     properties: Mapping[str, Any] = tool.input_schema.get("properties") or {}
     text = " ".join([tool.name, tool.title or "", tool.description or "", *properties])
     return frozenset(_WORD.findall(text.replace("_", " ").casefold()))
-
-
-def _task(query: Query, keys: Mapping[str, ToolKey]) -> Task:
-    return Task(query.query, frozenset(keys[tool] for tool in query.relevant))

@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 import re
 import warnings
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
+from itertools import islice
 from statistics import fmean, median, quantiles
 from time import process_time
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from benchmarks.bootstrap import Estimate, estimate
+from benchmarks.bootstrap import Estimate, mean
 from benchmarks.context.catalog import Catalog, Task, ToolKey, words_of
 
 ENCODING: Final = "o200k_base"
@@ -36,17 +37,12 @@ class Request:
     """How many searches were made before it."""
 
     @cached_property
-    def definitions(self) -> Sequence[str]:
-        """The entries of the list of tools."""
-        return [_line(tool) for tool in self.tools]
-
-    @cached_property
     def body(self) -> bytes:
         """The whole request, entry by entry, so that one that only adds to another begins with its bytes."""
-        return "".join([*self.definitions, *map(_line, self.messages)]).encode()
+        return "".join(map(_line, [*self.tools, *self.messages])).encode()
 
     def kept_of(self, before: Request) -> int:
-        """Return how many bytes at the beginning of the request before are the beginning of this one."""
+        """Return the number of bytes at the beginning that the request before has there as well."""
         length = min(len(before.body), len(self.body))
         one, other = (np.frombuffer(body, np.uint8, length) for body in (before.body, self.body))
         different = (one != other).nonzero()[0]
@@ -65,17 +61,20 @@ class TokenCounter:
 
     def definitions(self, request: Request) -> int:
         """Return the tokens of the list of tools, and of the host's text about tools before the user's message."""
-        return self._of([*request.definitions, *(_line(one) for one in request.messages if one["role"] == "system")])
+        return self.tokens([*request.tools, *(one for one in request.messages if one["role"] == "system")])
 
     def everything(self, request: Request) -> int:
         """Return the tokens of the whole request."""
-        return self._of([*request.definitions, *map(_line, request.messages)])
+        return self.tokens([*request.tools, *request.messages])
 
-    def _of(self, entries: Sequence[str]) -> int:
-        for entry in entries:
-            if entry not in self._counted:
-                self._counted[entry] = len(self._encode(entry))
-        return sum(self._counted[entry] for entry in entries)
+    def tokens(self, entries: Iterable[Mapping[str, Any]]) -> int:
+        """Return the tokens of entries as compact JSON, each on a line of its own."""
+        total = 0
+        for line in map(_line, entries):
+            if line not in self._counted:
+                self._counted[line] = len(self._encode(line))
+            total += self._counted[line]
+        return total
 
 
 def system(text: str) -> dict[str, Any]:
@@ -117,6 +116,7 @@ class StandIn:
         self.task: Final = task
         self._catalog = catalog
         self._asked_at: float | None = None
+        self._steps = [*task.steps]
         self.requests: Final[list[Request]] = []
         self.search_seconds: Final[list[float]] = []
         """Of the processor, from each search to the next request: what it takes on a machine that does nothing else."""
@@ -126,20 +126,25 @@ class StandIn:
         if self._asked_at is not None:
             self.search_seconds.append(process_time() - self._asked_at)
         self.requests.append(request)
-        wanted = self._wanted(request)
+        wanted: str | None = self.task.text
+        if self.task.steps:
+            wanted = self._next_step(request.available)
+        elif self.task.needed <= request.available or request.searches >= MOST_SEARCHES:
+            wanted = None
+        elif request.searches:  # the words that no definition has; the whole text again where every word is in one
+            read = frozenset[str]().union(*(words_of(self._catalog.tools[key]) for key in request.available))
+            words = re.findall(r"\w+", self.task.text)
+            wanted = " ".join(word for word in words if word.casefold() not in read) or self.task.text
         self._asked_at = process_time()
         return wanted
 
-    def _wanted(self, request: Request) -> str | None:
-        if self.task.needed <= request.available or request.searches >= MOST_SEARCHES:
-            return None
-        return self._left_over(request) if request.searches else self.task.text
-
-    def _left_over(self, request: Request) -> str:
-        """Return the words that no definition has; the whole text again where every word is in one."""
-        read = frozenset[str]().union(*(words_of(self._catalog.tools[key]) for key in request.available))
-        words = re.findall(r"\w+", self.task.text)
-        return " ".join(word for word in words if word.casefold() not in read) or self.task.text
+    def _next_step(self, available: frozenset[ToolKey]) -> str | None:
+        """Return the text of the next step that needs a tool which is not there; each is searched once."""
+        while self._steps:
+            step = self._steps.pop(0)
+            if not step.needed <= available:
+                return step.text
+        return None
 
 
 Replay: TypeAlias = Callable[[StandIn], Awaitable[None]]
@@ -151,7 +156,7 @@ leaves that to the host's own default."""
 
 @dataclass(frozen=True)
 class Turn:
-    """What is sent with one of the requests of a task, as means over the tasks that get so far."""
+    """One of the requests of a task, as means over the tasks that get so far."""
 
     tasks: int
     definitions: float
@@ -162,7 +167,7 @@ class Turn:
     """Of the whole request."""
 
     kept_bytes: float
-    """At the beginning of the request before, which are the beginning of this one: what a provider need not read
+    """At the beginning of the request before, which are the beginning of this one: a provider need not read them
     again. 0 for the first request."""
 
     kept_share: float
@@ -171,7 +176,7 @@ class Turn:
 
 @dataclass(frozen=True)
 class Measurement:
-    """What one way came to over all tasks."""
+    """The figures of one way over all tasks."""
 
     way: str
     turns: Sequence[Turn]
@@ -182,7 +187,7 @@ class Measurement:
     """Of all requests of one task together."""
 
     new_tokens: float
-    """The same without what is kept of the request before, by its share of the bytes."""
+    """The same without the part that the request before begins with as well, by its share of the bytes."""
 
     recall: Sequence[Estimate]
     """The share of the tools that a task takes which are there, after one search and after two."""
@@ -208,21 +213,21 @@ async def measure(
 
 
 def measurement(name: str, models: Sequence[StandIn], count: TokenCounter) -> Measurement:
-    """Return what a way came to over conversations that have ended."""
+    """Return the figures of a way over conversations that have ended."""
     seconds = [second for model in models for second in model.search_seconds]
     found = [[_recall(model, searches) for model in models] for searches in range(1, MOST_SEARCHES + 1)]
-    sent = [[count.everything(request) for request in model.requests] for model in models]
+    longest = max(len(model.requests) for model in models)
     return Measurement(
         way=name,
-        turns=_turns(models, count),
+        turns=[_turn(models, place, count) for place in range(longest)],
         requests=fmean(len(model.requests) for model in models),
-        tokens=fmean(map(sum, sent)),
+        tokens=fmean(sum(map(count.everything, model.requests)) for model in models),
         new_tokens=fmean(
-            sum(own * (1 - _kept_of(model, place)) for place, own in enumerate(tokens))
-            for model, tokens in zip(models, sent, strict=True)
+            sum(count.everything(now) * (1 - kept / len(now.body)) for now, _, kept in _steps(model))
+            for model in models
         ),
-        recall=[estimate(shares) for shares in found],
-        complete=[estimate([float(share == 1) for share in shares]) for shares in found],
+        recall=[mean(shares) for shares in found],
+        complete=[mean([float(share == 1) for share in shares]) for shares in found],
         search_p50_ms=1000 * median(seconds or [0.0]),
         search_p95_ms=1000 * (quantiles(seconds, n=20)[-1] if len(seconds) > 1 else sum(seconds)),
     )
@@ -236,33 +241,26 @@ async def first_tokens(way: Way, catalog: Catalog, count: TokenCounter) -> int:
     return count.definitions(model.requests[0])
 
 
-def _turns(models: Sequence[StandIn], count: TokenCounter) -> Sequence[Turn]:
-    longest = max(len(model.requests) for model in models)
-    return [_turn([model for model in models if len(model.requests) > place], place, count) for place in range(longest)]
+def _steps(model: StandIn) -> Iterator[tuple[Request, Request | None, int]]:
+    """Yield each request, the one before, and the number of bytes that it begins with as that one does."""
+    before: Request | None = None
+    for now in model.requests:
+        yield now, before, now.kept_of(before) if before else 0
+        before = now
 
 
 def _turn(models: Sequence[StandIn], place: int, count: TokenCounter) -> Turn:
-    requests = [model.requests[place] for model in models]
-    before = [model.requests[place - 1] if place else None for model in models]
-    kept = [now.kept_of(then) if then else 0 for now, then in zip(requests, before, strict=True)]
+    steps = [step for model in models for step in islice(_steps(model), place, place + 1)]
     return Turn(
-        tasks=len(models),
-        definitions=fmean(len(request.tools) for request in requests),
-        definition_tokens=fmean(map(count.definitions, requests)),
-        tokens=fmean(map(count.everything, requests)),
-        kept_bytes=fmean(kept),
-        kept_share=fmean(own / len(then.body) if then else 0 for own, then in zip(kept, before, strict=True)),
+        tasks=len(steps),
+        definitions=fmean(len(now.tools) for now, _, _ in steps),
+        definition_tokens=fmean(count.definitions(now) for now, _, _ in steps),
+        tokens=fmean(count.everything(now) for now, _, _ in steps),
+        kept_bytes=fmean(kept for _, _, kept in steps),
+        kept_share=fmean(kept / len(before.body) if before else 0 for _, before, kept in steps),
     )
 
 
-def _kept_of(model: StandIn, place: int) -> float:
-    """Return the share of a request that stands at the beginning of the one before as well."""
-    if place == 0:
-        return 0.0
-    now = model.requests[place]
-    return now.kept_of(model.requests[place - 1]) / len(now.body)
-
-
 def _recall(model: StandIn, searches: int) -> float:
-    after: Request = [request for request in model.requests if request.searches <= searches][-1]
+    after = [request for request in model.requests if request.searches <= searches][-1]
     return len(model.task.needed & after.available) / len(model.task.needed)

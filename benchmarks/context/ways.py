@@ -9,64 +9,59 @@ import json
 import logging
 import re
 import warnings
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from typing import Any, Final
 
 from tools_search_client.conversation.conversation import Conversation
-from tools_search_client.conversation.messages import Definition, Reply, ToolCall
+from tools_search_client.conversation.messages import Reply, ToolCall
 from tools_search_client.conversation.sources import ListedSource
 from tools_search_client.federation.configuration import ToolDiscovery
 
-from benchmarks.context.catalog import Catalog, ToolKey, definition
+from benchmarks.context.catalog import Catalog, definition
 from benchmarks.context.measure import Replay, Request, StandIn, Way, answered, called, system, user
+
+_SEARCH: Final = "search_tools"
 
 
 @asynccontextmanager
 async def everything_listed(catalog: Catalog, _limit: int | None) -> AsyncGenerator[Replay]:
     """Send everything."""
     tools = [definition(name, catalog.tools[key]) for name, key in catalog.prefixed.items()]
-    available = frozenset(catalog.tools)
 
     async def replay(model: StandIn) -> None:
-        if model.search_for(Request(tools, [user(model.task.text)], available, 0)) is not None:
+        if model.search_for(Request(tools, [user(model.task.text)], frozenset(catalog.tools), 0)) is not None:
             raise LookupError("a tool that is needed is not in the catalog")
 
     yield replay
 
 
-_SEARCH = "search_tools"
-
-
-def model_driven(catalog: Catalog, limit: int | None) -> AbstractAsyncContextManager[Replay]:
-    """Defer every server; the model searches."""
-    return _conversing(catalog, _bounded(ToolDiscovery(enabled=True, defer_all=True), limit))
-
-
-def delegated(catalog: Catalog, limit: int | None) -> AbstractAsyncContextManager[Replay]:
-    """Defer every server, and search with the user's text before the model is called."""
-    return _conversing(catalog, _bounded(ToolDiscovery(enabled=True, defer_all=True), limit), delegate=True)
-
-
-def automatic(catalog: Catalog, limit: int | None) -> AbstractAsyncContextManager[Replay]:
-    """Defer only what is more than the default share of the default context window."""
-    return _conversing(catalog, _bounded(ToolDiscovery(enabled=True, auto=True), limit))
-
-
 @asynccontextmanager
-async def _conversing(catalog: Catalog, discovery: ToolDiscovery, *, delegate: bool = False) -> AsyncGenerator[Replay]:
+async def _conversation(
+    catalog: Catalog, limit: int | None, *, discovery: ToolDiscovery, delegate: bool = False
+) -> AsyncGenerator[Replay]:
+    """Hold conversations of the reference client, in one of its modes."""
     source = ListedSource.of(catalog.servers)
     if delegate:
         source.offers = tuple(replace(offer, delegate="turn") for offer in source.offers)
+    if limit is not None:
+        discovery = replace(discovery, max_search_results=limit)
 
     async def replay(model: StandIn) -> None:
         conversation = Conversation(source, discovery)
         messages = [user(model.task.text)]
         await conversation.begin_turn(model.task.text)
         searches = int(delegate)
-        while (text := model.search_for(_conversation_request(conversation, messages, searches))) is not None:
+        while True:
+            offer = conversation.offer()
+            messages += map(user, offer.notices)
+            available = frozenset((one.tool.server, one.tool.tool.name) for one in offer.tools if one.tool is not None)
+            text = model.search_for(Request([one.to_json() for one in offer.tools], messages, available, searches))
+            if text is None:
+                return
             reply = await conversation.take(ToolCall(_SEARCH, {"query": text}))
             if not isinstance(reply, Reply):
                 raise TypeError("a search is answered by the conversation itself")
@@ -76,43 +71,19 @@ async def _conversing(catalog: Catalog, discovery: ToolDiscovery, *, delegate: b
     yield replay
 
 
-def _conversation_request(conversation: Conversation, messages: list[dict[str, object]], searches: int) -> Request:
-    offer = conversation.offer()
-    messages += map(user, offer.notices)
-    return Request([one.to_json() for one in offer.tools], messages, _available(offer.tools), searches)
-
-
-def _available(definitions: Sequence[Definition]) -> frozenset[ToolKey]:
-    return frozenset((one.tool.server, one.tool.tool.name) for one in definitions if one.tool is not None)
-
-
-def _bounded(discovery: ToolDiscovery, limit: int | None) -> ToolDiscovery:
-    return discovery if limit is None else replace(discovery, max_search_results=limit)
-
-
-def fastmcp_bm25(catalog: Catalog, limit: int | None) -> AbstractAsyncContextManager[Replay]:
-    """Search by `BM25SearchTransform`, with the text as it is."""
-    return _fastmcp(catalog, "BM25SearchTransform", limit, lambda text: {"query": text})
-
-
-def fastmcp_regex(catalog: Catalog, limit: int | None) -> AbstractAsyncContextManager[Replay]:
-    """Search by `RegexSearchTransform`, with a pattern for any word of the text: the first tools match, unranked."""
-    return _fastmcp(catalog, "RegexSearchTransform", limit, lambda text: {"pattern": _any_word(text)})
-
-
 @asynccontextmanager
 async def _fastmcp(
-    catalog: Catalog, transform: str, limit: int | None, arguments: Callable[[str], dict[str, str]]
+    catalog: Catalog, limit: int | None, *, transform: str, arguments: Callable[[str], dict[str, str]]
 ) -> AsyncGenerator[Replay]:
+    """Search by a transform of FastMCP's server."""
     framework: Any = import_module("fastmcp")
     transforms: Any = import_module("fastmcp.server.transforms.search")
-    options = {} if limit is None else {"max_results": limit}
     server = framework.FastMCP("catalog")
     make_tool = import_module("fastmcp.tools").Tool
     for name, key in catalog.prefixed.items():
         tool = catalog.tools[key]
         server.add_tool(make_tool(name=name, description=tool.description, parameters=tool.input_schema))
-    server.add_transform(getattr(transforms, transform)(**options))
+    server.add_transform(getattr(transforms, transform)(**_option("max_results", limit)))
 
     async def replay(model: StandIn) -> None:
         messages = [user(model.task.text)]
@@ -134,14 +105,15 @@ async def _fastmcp(
         yield replay
 
 
-def _any_word(text: str) -> str:
-    """Return a pattern of at most the 1,000 characters that the transform takes."""
+def _option(name: str, limit: int | None) -> dict[str, int]:
+    return {} if limit is None else {name: limit}
+
+
+def _any_word(text: str) -> dict[str, str]:
+    """Return a pattern of at most the 1,000 characters that the transform takes; the first tools match, unranked."""
     words = dict.fromkeys(re.findall(r"\w{4,}", text.casefold()))
     pattern = "|".join(words) or re.escape(text)
-    return pattern if len(pattern) <= 1_000 else pattern[:1_000].rpartition("|")[0]
-
-
-_CASUAL_SEARCH = "search-tools"
+    return {"pattern": pattern if len(pattern) <= 1_000 else pattern[:1_000].rpartition("|")[0]}
 
 
 @asynccontextmanager
@@ -150,17 +122,45 @@ async def casual_mcp(catalog: Catalog, limit: int | None) -> AsyncGenerator[Repl
     # It leaves out tools without a description or with a parameter of several types, and warns of each.
     logging.getLogger("casual_mcp").addHandler(logging.NullHandler())
     llm: Any = import_module("casual_llm")
-    chat = await _casual_chat(catalog, limit)
+    models: Any = import_module("casual_mcp.models.config")
+    servers: Any = import_module("casual_mcp.models.mcp_server_config")
+    discovery: Any = import_module("casual_mcp.models.tool_discovery_config")
+    framework: Any = import_module("fastmcp")
+    options = _option("max_search_results", limit)
+    config = models.Config(
+        models={},
+        servers={name: servers.StdioServerConfig(command="true") for name in catalog.servers},
+        tool_discovery=discovery.ToolDiscoveryConfig(enabled=True, defer_all=True, **options),
+    )
+    chat = import_module("casual_mcp.mcp_tool_chat").McpToolChat.from_config(config)
+    # It opens a connection for every conversation.
+    chat.mcp_client = framework.Client(framework.FastMCP("nothing"))
+    chat.tool_cache = import_module("casual_mcp.tool_cache").ToolCache(chat.mcp_client, ttl_seconds=1e9)
+    # It expects names without a prefix where there is only one server.
+    keys = {key[1]: key for key in catalog.tools} if len(catalog.servers) == 1 else catalog.prefixed
+    await chat.tool_cache.prime([catalog.tools[key].model_copy(update={"name": name}) for name, key in keys.items()])
+
+    def message_of(message: Any) -> dict[str, Any]:
+        if message.role == "assistant":
+            call = message.tool_calls[0].function
+            return called(call.name, json.loads(call.arguments))
+        return {"system": system, "user": user, "tool": answered}[message.role](message.content)
 
     async def replay(model: StandIn) -> None:
         async def respond(messages: list[Any], options: Any = None) -> Any:
-            text = model.search_for(_casual_request(catalog, messages, options.tools))
+            tools = options.tools
+            request = Request(
+                [{"name": one.name, "description": one.description, "parameters": one.input_schema} for one in tools],
+                [*map(message_of, messages)],
+                frozenset(keys[one.name] for one in tools if one.name in keys),
+                sum(message.role == "tool" for message in messages),
+            )
+            text = model.search_for(request)
             if text is None:
                 return llm.AssistantMessage(content="done")
-            function = llm.AssistantToolCallFunction(name=_CASUAL_SEARCH, arguments=json.dumps({"query": text}))
-            return llm.AssistantMessage(
-                content=None, tool_calls=[llm.AssistantToolCall(id="1", type="function", function=function)]
-            )
+            function = llm.AssistantToolCallFunction(name="search-tools", arguments=json.dumps({"query": text}))
+            call = llm.AssistantToolCall(id="1", type="function", function=function)
+            return llm.AssistantMessage(content=None, tool_calls=[call])
 
         scripted = llm.Model(client=None, name="stand-in")
         scripted.chat = respond
@@ -173,51 +173,6 @@ async def casual_mcp(catalog: Catalog, limit: int | None) -> AsyncGenerator[Repl
     yield replay
 
 
-async def _casual_chat(catalog: Catalog, limit: int | None) -> Any:
-    models: Any = import_module("casual_mcp.models.config")
-    servers: Any = import_module("casual_mcp.models.mcp_server_config")
-    discovery: Any = import_module("casual_mcp.models.tool_discovery_config")
-    framework: Any = import_module("fastmcp")
-    options = {} if limit is None else {"max_search_results": limit}
-    config = models.Config(
-        models={},
-        servers={name: servers.StdioServerConfig(command="true") for name in catalog.servers},
-        tool_discovery=discovery.ToolDiscoveryConfig(enabled=True, defer_all=True, **options),
-    )
-    chat = import_module("casual_mcp.mcp_tool_chat").McpToolChat.from_config(config)
-    # It opens a connection for every conversation.
-    chat.mcp_client = framework.Client(framework.FastMCP("nothing"))
-    chat.tool_cache = import_module("casual_mcp.tool_cache").ToolCache(chat.mcp_client, ttl_seconds=1e9)
-    await chat.tool_cache.prime(
-        [catalog.tools[key].model_copy(update={"name": name}) for name, key in _casual_names(catalog).items()]
-    )
-    return chat
-
-
-def _casual_names(catalog: Catalog) -> dict[str, tuple[str, str]]:
-    """Return names as casual-mcp expects them: without a prefix where there is only one server."""
-    if len(catalog.servers) == 1:
-        return {key[1]: key for key in catalog.tools}
-    return dict(catalog.prefixed)
-
-
-def _casual_request(catalog: Catalog, messages: list[Any], tools: list[Any]) -> Request:
-    keys = _casual_names(catalog)
-    return Request(
-        [{"name": tool.name, "description": tool.description, "parameters": tool.input_schema} for tool in tools],
-        [_casual_message(message) for message in messages],
-        frozenset(keys[tool.name] for tool in tools if tool.name in keys),
-        sum(message.role == "tool" for message in messages),
-    )
-
-
-def _casual_message(message: Any) -> dict[str, Any]:
-    if message.role == "assistant":
-        call = message.tool_calls[0].function
-        return called(call.name, json.loads(call.arguments))
-    return {"system": system, "user": user, "tool": answered}[message.role](message.content)
-
-
 @asynccontextmanager
 async def pydantic_ai(catalog: Catalog, limit: int | None) -> AsyncGenerator[Replay]:
     """Defer every tool."""
@@ -226,14 +181,32 @@ async def pydantic_ai(catalog: Catalog, limit: int | None) -> AsyncGenerator[Rep
     capabilities: Any = import_module("pydantic_ai.capabilities")
     function: Any = import_module("pydantic_ai.models.function")
     messages: Any = import_module("pydantic_ai.messages")
-    options = {} if limit is None else {"max_results": limit}
-    deferred = toolsets.DeferredLoadingToolset(
-        toolsets.ExternalToolset([_pydantic_definition(framework, catalog, name) for name in catalog.prefixed])
-    )
+    definitions = [
+        framework.ToolDefinition(name=name, description=tool.description, parameters_json_schema=tool.input_schema)
+        for name, key in catalog.prefixed.items()
+        for tool in (catalog.tools[key],)
+    ]
+    deferred = toolsets.DeferredLoadingToolset(toolsets.ExternalToolset(definitions))
+
+    def message_of(part: Any) -> dict[str, Any]:
+        match part.part_kind:
+            case "tool-call":
+                return called(part.tool_name, part.args_as_dict())
+            case "tool-return":
+                return answered(part.model_response_str())
+            case _:
+                return user(part.content)
 
     async def replay(model: StandIn) -> None:
         def respond(history: list[Any], info: Any) -> Any:
-            text = model.search_for(_pydantic_request(catalog, history, info))
+            parts = [part for message in history for part in message.parts]
+            tools = [
+                {"name": one.name, "description": one.description or "", "parameters": one.parameters_json_schema}
+                for one in info.function_tools
+            ]
+            available = frozenset(catalog.prefixed[one["name"]] for one in tools if one["name"] in catalog.prefixed)
+            searches = sum(part.part_kind == "tool-return" for part in parts)
+            text = model.search_for(Request(tools, [*map(message_of, parts)], available, searches))
             said = messages.TextPart("done") if text is None else messages.ToolCallPart(_SEARCH, {"queries": [text]})
             return messages.ModelResponse(parts=[said])
 
@@ -241,49 +214,25 @@ async def pydantic_ai(catalog: Catalog, limit: int | None) -> AsyncGenerator[Rep
         provider = function.FunctionModel(respond, profile={"supported_native_tools": frozenset()})
         await agent.run(model.task.text, model=provider)
 
-    agent = framework.Agent(toolsets=[deferred], capabilities=[capabilities.ToolSearch(**options)])
-    yield replay
-
-
-def _pydantic_definition(framework: Any, catalog: Catalog, name: str) -> Any:
-    tool = catalog.tools[catalog.prefixed[name]]
-    return framework.ToolDefinition(name=name, description=tool.description, parameters_json_schema=tool.input_schema)
-
-
-def _pydantic_request(catalog: Catalog, history: list[Any], info: Any) -> Request:
-    parts = [part for message in history for part in message.parts]
-    return Request(
-        [
-            {"name": tool.name, "description": tool.description or "", "parameters": tool.parameters_json_schema}
-            for tool in info.function_tools
-        ],
-        [_pydantic_message(part) for part in parts],
-        frozenset(catalog.prefixed[tool.name] for tool in info.function_tools if tool.name in catalog.prefixed),
-        sum(part.part_kind == "tool-return" for part in parts),
+    agent = framework.Agent(
+        toolsets=[deferred], capabilities=[capabilities.ToolSearch(**_option("max_results", limit))]
     )
-
-
-def _pydantic_message(part: Any) -> dict[str, Any]:
-    match part.part_kind:
-        case "tool-call":
-            return called(part.tool_name, part.args_as_dict())
-        case "tool-return":
-            return answered(part.model_response_str())
-        case _:
-            return user(part.content)
+    yield replay
 
 
 LISTED: Final = "everything listed"
 OURS: Final = "ours, model-driven"
+_DEFERRED: Final = ToolDiscovery(enabled=True, defer_all=True)
 WAYS: Final[Mapping[str, Way]] = {
     LISTED: everything_listed,
-    OURS: model_driven,
-    "ours, delegated": delegated,
-    "ours, automatic": automatic,
+    OURS: partial(_conversation, discovery=_DEFERRED),
+    "ours, delegated": partial(_conversation, discovery=_DEFERRED, delegate=True),
+    # Defers only what is more than the default share of the default context window.
+    "ours, automatic": partial(_conversation, discovery=ToolDiscovery(enabled=True, auto=True)),
     "Pydantic AI": pydantic_ai,
     "casual-mcp": casual_mcp,
-    "FastMCP, BM25": fastmcp_bm25,
-    "FastMCP, regex": fastmcp_regex,
+    "FastMCP, BM25": partial(_fastmcp, transform="BM25SearchTransform", arguments=lambda text: {"query": text}),
+    "FastMCP, regex": partial(_fastmcp, transform="RegexSearchTransform", arguments=_any_word),
 }
 PACKAGES: Final[Mapping[str, str]] = {
     "Pydantic AI": "pydantic_ai",
@@ -291,4 +240,4 @@ PACKAGES: Final[Mapping[str, str]] = {
     "FastMCP, BM25": "fastmcp",
     "FastMCP, regex": "fastmcp",
 }
-"""What has to be importable for some of them."""
+"""The packages that some of them need."""

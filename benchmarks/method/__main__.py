@@ -2,36 +2,32 @@
 
 from __future__ import annotations
 
-import json
 import random
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import fmean, median
 
 import anyio
 import click
 
-from benchmarks.bootstrap import Bounded, Estimate, ratio_of_medians
+from benchmarks.bootstrap import Estimate, mean, ratio_of_medians
 from benchmarks.context.catalog import Catalog, Task, read_catalog
 from benchmarks.context.measure import ENCODING, StandIn, TokenCounter, measurement
-from benchmarks.markdown import table
-from benchmarks.method.gateway import Gateway, Traffic, serving
+from benchmarks.method.gateway import Gateway, gateway_over
 from benchmarks.method.ways import BASE, WAYS
-
-__all__ = ["Cost", "main"]
-
-_FILE = click.Path(dir_okay=False, path_type=Path)
-_DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
+from benchmarks.options import json_option, servers_option, split_option, tasks_option, write_figures
+from benchmarks.processes import Traffic
+from benchmarks.report.tables import method_tables
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What one way came to for one task, as means over the tasks."""
+    """The cost of one way for one task, as means over the tasks."""
 
     way: str
     turns: float
-    """Requests to the model, to the one in which it calls what it found or gives up."""
+    """Requests to the model, to the one in which it calls the tools that it found or gives up."""
 
     requests: float
     """On the wire, before that call."""
@@ -46,7 +42,10 @@ class Cost:
     """In all turns together."""
 
     new_tokens: float
-    """The same without what a provider has read in the turn before."""
+    """The same without the part that a provider has read in the turn before."""
+
+    found: Estimate
+    """The share of the tools that a task takes which are found."""
 
     complete: Estimate
     """The share of tasks for which every tool is found."""
@@ -54,39 +53,59 @@ class Cost:
     wire_ms: float
     """From each request on the wire to its answer, all of a task together; the median."""
 
-    wire_ratio: Bounded
-    """How many times the median of delegated search that is."""
+    wire_ratio: Estimate
+    """That median, as a multiple of the one of delegated search."""
 
 
 @click.command()
-@click.option("--data", "directories", type=_DIRECTORY, multiple=True, required=True, help="Dataset; may be repeated.")
-@click.option("--split", type=click.Choice(["dev", "test", "all"]), default="test", show_default=True)
-@click.option("--tasks", type=click.IntRange(min=1), help="The first so many of each dataset; all.")
+@servers_option
+@split_option("test")
+@tasks_option
 @click.option("--results", type=click.IntRange(1, 20), default=5, show_default=True, help="Tools that a search finds.")
+@click.option(
+    "--servers", "sizes", type=click.IntRange(min=1), multiple=True, help="Only so many servers; may be repeated; all."
+)
+@click.option("--steps", "by_steps", is_flag=True, help="Only tasks that have steps: by their text, and by steps.")
 @click.option("--rounds", type=click.IntRange(min=1), default=3, show_default=True, help="Each task in each way.")
-@click.option("--json", "json_file", type=_FILE, help="Write the figures here.")
+@json_option
 def main(
-    directories: Sequence[Path], split: str, tasks: int | None, results: int, rounds: int, json_file: Path | None
+    directories: Sequence[Path],
+    split: str,
+    tasks: int | None,
+    results: int,
+    sizes: Sequence[int],
+    by_steps: bool,
+    rounds: int,
+    json_file: Path | None,
 ) -> None:
     """Replay requests against one gateway: tools listed, found by the host's request, or found by the model's tool.
 
-    A deterministic policy stands in for the model (see the docstring of the package). The tables are Markdown.
+    A deterministic policy stands in for the model (benchmarks/README.md). The tables are Markdown.
     """
     reports: list[dict[str, object]] = []
     for directory in directories:
-        catalog, all_tasks = read_catalog(directory, split)
-        costs = anyio.run(_measured, catalog, all_tasks[:tasks], results, rounds)
-        numbers = {"tools": len(catalog.tools), "servers": len(catalog.servers), "tasks": len(all_tasks[:tasks])}
-        click.echo(_page(directory.name, numbers, costs))
-        reports.append({"dataset": directory.name, **numbers, "ways": [*map(asdict, costs)]})
-    if json_file:
-        written = {"split": split, "encoding": ENCODING, "results": results, "rounds": rounds, "datasets": reports}
-        json_file.write_text(json.dumps(written, indent=2) + "\n", encoding="utf-8")
+        whole, all_tasks = read_catalog(directory, split, by_steps=by_steps)
+        for size in sizes or [len(whole.servers)]:
+            catalog = whole.of_servers(size, all_tasks)
+            own_tasks = [task for task in all_tasks if task.needed <= catalog.tools.keys()][:tasks]
+            if not own_tasks:
+                raise click.UsageError(f"{directory.name}: no task can be served by {size} servers")
+            numbers = {"tools": len(catalog.tools), "servers": len(catalog.servers), "tasks": len(own_tasks)}
+            searched = {"": own_tasks}
+            if by_steps:
+                whole_texts = [replace(task, steps=()) for task in own_tasks]
+                searched = {"searched by their whole text": whole_texts, "searched step by step": own_tasks}
+            for how, one in searched.items():
+                costs = anyio.run(_measured, catalog, one, results, rounds)
+                reports.append({"dataset": directory.name, **numbers, "searched": how, "ways": [*map(asdict, costs)]})
+    options = {"split": split, "encoding": ENCODING, "results": results, "rounds": rounds, "by_steps": by_steps}
+    figures = {**options, "datasets": reports}
+    write_figures(figures, method_tables, json_file)
 
 
 async def _measured(catalog: Catalog, tasks: Sequence[Task], results: int, rounds: int) -> Sequence[Cost]:
-    """Let the ways take turns, so that what else the machine does falls on all alike."""
-    async with serving(catalog) as gateway:
+    """Let the ways take turns, so that other work of the machine falls on all alike."""
+    async with gateway_over(catalog) as gateway:
         names = [*WAYS]
         for name in names:  # what is made once is made
             _replayed(gateway, name, StandIn(tasks[0], catalog), results)
@@ -99,57 +118,34 @@ async def _measured(catalog: Catalog, tasks: Sequence[Task], results: int, round
                     traffic[name].append(_replayed(gateway, name, model, results))
     count = TokenCounter()
     seconds = {name: [one.seconds for one in own] for name, own in traffic.items()}
-    return [_cost(name, models[name], traffic[name], seconds[BASE], count) for name in names]
+    costs: list[Cost] = []
+    for name in names:
+        sent = measurement(name, models[name], count)
+        shares = [
+            len(model.task.needed & model.requests[-1].available) / len(model.task.needed) for model in models[name]
+        ]
+        costs.append(
+            Cost(
+                way=name,
+                turns=sent.requests,
+                requests=fmean(one.requests for one in traffic[name]),
+                bytes=fmean(one.bytes for one in traffic[name]),
+                turn_tokens=[turn.tokens for turn in sent.turns],
+                tokens=sent.tokens,
+                new_tokens=sent.new_tokens,
+                found=mean(shares),
+                complete=mean([float(share == 1) for share in shares]),
+                wire_ms=1000 * median(seconds[name]),
+                wire_ratio=ratio_of_medians(seconds[name], seconds[BASE]),
+            )
+        )
+    return costs
 
 
 def _replayed(gateway: Gateway, name: str, model: StandIn, results: int) -> Traffic:
-    traffic = Traffic()
-    gateway.plain.traffic = gateway.meta_tools.traffic = traffic
+    traffic = gateway.plain.traffic = gateway.meta_tools.traffic = Traffic()
     WAYS[name](gateway, model, results)
     return traffic
-
-
-def _cost(
-    name: str, models: Sequence[StandIn], traffic: Sequence[Traffic], base: Sequence[float], count: TokenCounter
-) -> Cost:
-    before_model = measurement(name, models, count)
-    seconds = [one.seconds for one in traffic]
-    return Cost(
-        way=name,
-        turns=before_model.requests,
-        requests=fmean(one.requests for one in traffic),
-        bytes=fmean(one.bytes for one in traffic),
-        turn_tokens=[turn.tokens for turn in before_model.turns],
-        tokens=before_model.tokens,
-        new_tokens=before_model.new_tokens,
-        complete=before_model.complete[-1],
-        wire_ms=1000 * median(seconds),
-        wire_ratio=ratio_of_medians(seconds, base),
-    )
-
-
-def _page(dataset: str, numbers: Mapping[str, int], costs: Sequence[Cost]) -> str:
-    headings = (
-        "", "turns of the model", "requests on the wire", "kB on the wire", "tokens, turn by turn", "all turns",
-        "of them new", "every tool found", "wire, ms (median)", "times delegated",
-    )  # fmt: skip
-    rows = [
-        (
-            one.way,
-            f"{one.turns:.2f}",
-            f"{one.requests:.2f}",
-            f"{one.bytes / 1e3:,.0f}",
-            " / ".join(f"{tokens:,.0f}" for tokens in one.turn_tokens),
-            f"{one.tokens:,.0f}",
-            f"{one.new_tokens:,.0f}",
-            f"{one.complete.mean:.0%} ({one.complete.low:.0%}-{one.complete.high:.0%})",
-            f"{one.wire_ms:.1f}",
-            f"{one.wire_ratio.value:.1f} ({one.wire_ratio.low:.1f}-{one.wire_ratio.high:.1f})",
-        )
-        for one in costs
-    ]
-    title = "{tools} tools of {servers} servers, {tasks} requests".format(**numbers)
-    return f"## {dataset}: {title}\n\n{table(headings, rows)}\n"
 
 
 if __name__ == "__main__":

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 from mcp_ext_tools_search.types import METHOD
 
 from benchmarks.context.catalog import ToolKey
 from benchmarks.context.measure import Request, StandIn, answered, called, system, user
-from benchmarks.method.gateway import Gateway, Wire
-
-__all__ = ["BASE", "WAYS", "Way"]
+from benchmarks.method.gateway import Gateway
+from benchmarks.processes import Wire
 
 Way: TypeAlias = Callable[[Gateway, StandIn, int], None]
 """Holds a conversation in which every search is for so many tools."""
@@ -42,17 +42,8 @@ def _listed(gateway: Gateway, model: StandIn, _limit: int) -> None:
         raise LookupError("a tool that is needed is not in the list")
 
 
-def _delegated(gateway: Gateway, model: StandIn, limit: int) -> None:
-    """Search with the user's text before the model is asked."""
-    _by_method(gateway, model, limit, is_delegated=True)
-
-
-def _model_driven(gateway: Gateway, model: StandIn, limit: int) -> None:
-    """Send the searches of the model, and no other."""
-    _by_method(gateway, model, limit, is_delegated=False)
-
-
 def _by_method(gateway: Gateway, model: StandIn, limit: int, *, is_delegated: bool) -> None:
+    """Search by request: with the user's text before the model is asked, or when the model searches."""
     wire = gateway.plain
     messages = _opening(wire, model)
     found: dict[str, dict[str, Any]] = {}
@@ -76,17 +67,8 @@ def _by_method(gateway: Gateway, model: StandIn, limit: int, *, is_delegated: bo
         searches += 1
 
 
-def _brief(gateway: Gateway, model: StandIn, limit: int) -> None:
-    """Search, have the schemas described, call through `call_tool`."""
-    _by_tool(gateway, model, limit, "brief")
-
-
-def _full(gateway: Gateway, model: StandIn, limit: int) -> None:
-    """Have every search answered with schemas."""
-    _by_tool(gateway, model, limit, "full")
-
-
-def _by_tool(gateway: Gateway, model: StandIn, limit: int, level: str) -> None:
+def _by_tool(gateway: Gateway, model: StandIn, limit: int, *, level: str) -> None:
+    """Search by the server's tool; where `level` is not `full`, have the schemas described before a call."""
     wire = gateway.meta_tools
     messages = _opening(wire, model)
     tools = [*map(_definition, wire.listed())]
@@ -128,8 +110,8 @@ def _keys(gateway: Gateway, tools: Iterable[Mapping[str, Any]]) -> frozenset[Too
 
 WAYS: Final[Mapping[str, Way]] = {
     "everything listed": _listed,
-    BASE: _delegated,
-    "`tools/search`, model-driven": _model_driven,
-    "search tool, then describe": _brief,
-    "search tool, whole definitions": _full,
+    BASE: partial(_by_method, is_delegated=True),
+    "`tools/search`, model-driven": partial(_by_method, is_delegated=False),
+    "search tool, then describe": partial(_by_tool, level="brief"),
+    "search tool, whole definitions": partial(_by_tool, level="full"),
 }

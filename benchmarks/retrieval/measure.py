@@ -1,22 +1,28 @@
-"""The quality of a ranking over a data set: metrics, and the run that yields them."""
+"""The quality of a ranking over a data set: metrics, the requests of a set made harder, and one run over them."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from math import log2
+from random import Random
 from statistics import fmean, median, quantiles
+from string import ascii_lowercase
 from time import perf_counter
 from typing import Final
 
 from mcp_ext_tools_search.ranking import Ranker
-from mcp_ext_tools_search.ranking.floor import floored
 
-from benchmarks.bootstrap import Estimate, estimate
-from benchmarks.retrieval.datasets import Dataset, Query
+from benchmarks.datasets import Dataset, Query
 
 DEPTH: Final = 10
-"""Places of a list that are looked at."""
+"""Places of a list that are judged."""
+
+_LONG_WORD: Final = re.compile(r"[A-Za-z]{5,}")
+_SLIPS: Final = 0.3
+"""Part of the long words that have an error."""
+_SEED: Final = 5
 
 
 @dataclass(frozen=True)
@@ -37,15 +43,9 @@ def quality(ranked: Sequence[str], relevant: Collection[str]) -> Quality:
     """Judge `ranked`, best first, by the `relevant` ids, of which there is at least one."""
     wanted = frozenset(relevant)
     places = [place for place, tool in enumerate(ranked[:DEPTH], start=1) if tool in wanted]
-    best = range(1, min(DEPTH, len(wanted)) + 1)
-    recall = {depth: sum(place <= depth for place in places) / len(wanted) for depth in (1, 5, DEPTH)}
-    return Quality(
-        ndcg_at_10=_gain(places) / _gain(best),
-        recall_at_1=recall[1],
-        recall_at_5=recall[5],
-        recall_at_10=recall[DEPTH],
-        reciprocal_rank=1 / places[0] if places else 0.0,
-    )
+    gain, best = (sum(1 / log2(place + 1) for place in own) for own in (places, range(1, min(DEPTH, len(wanted)) + 1)))
+    recall = [sum(place <= depth for place in places) / len(wanted) for depth in (1, 5, DEPTH)]
+    return Quality(gain / best, recall[0], recall[1], recall[2], 1 / places[0] if places else 0.0)
 
 
 def mean_quality(qualities: Sequence[Quality]) -> Quality:
@@ -54,74 +54,96 @@ def mean_quality(qualities: Sequence[Quality]) -> Quality:
     return Quality(*map(fmean, columns)) if qualities else Quality(0.0, 0.0, 0.0, 0.0, 0.0)
 
 
-def _gain(places: Sequence[int]) -> float:
-    return sum(1 / log2(place + 1) for place in places)
-
-
 @dataclass(frozen=True)
 class Answer:
-    """What one query got."""
+    """The answer to one query."""
 
     query: Query
     ranked: Sequence[str]
     """Ids of the tools found, best first, as far down as was asked for."""
 
-    seconds: float
+    quality: Quality | None
+    """`None` for a query that no tool serves."""
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """What a ranking made of one dataset."""
+    """All answers of one ranking for one data set."""
 
     dataset: str
     tools: int
-    queries: int
-    """Those that a tool serves."""
-
-    quality: Quality
-    ndcg: Estimate
-    """The first figure of `quality`, with its bounds."""
-
-    unservable: int
-    """Queries that no tool serves."""
-
-    silent: float
-    """Part of them that was answered with nothing."""
-
+    answers: Sequence[Answer]
     build_seconds: float
     p50_ms: float
     p95_ms: float
-    answers: Sequence[Answer]
+
+    @property
+    def qualities(self) -> Sequence[Quality]:
+        """The qualities of the queries that a tool serves."""
+        return [answer.quality for answer in self.answers if answer.quality is not None]
+
+    def silent(self, *, is_served: bool) -> Sequence[float]:
+        """Return for each query that a tool serves, or that none serves, 1 where the answer is empty and else 0."""
+        return [float(not one.ranked) for one in self.answers if (one.quality is not None) == is_served]
 
 
-def measure(dataset: Dataset, ranker: Ranker, *, depth: int = DEPTH, has_floor: bool = True) -> Measurement:
-    """Index the catalog with `ranker`, by default with the draft's matching floor, and put every query to it.
+def measure(dataset: Dataset, ranker: Ranker, *, depth: int = DEPTH) -> Measurement:
+    """Index the catalog with `ranker`, and put every query to it.
 
     The time of a query is that of the search and of the first `depth` hits, which make a page.
     """
     started = perf_counter()
-    index = (floored(ranker) if has_floor else ranker)(dataset.tools)
+    index = ranker(dataset.tools)
     built = perf_counter() - started
     answers: list[Answer] = []
+    milliseconds: list[float] = []
     for query in dataset.queries:
         started = perf_counter()
         page = index.search(query.query)[:depth]
-        seconds = perf_counter() - started
-        answers.append(Answer(query, [dataset.ids[hit.name] for hit in page], seconds))
-    served = [answer for answer in answers if answer.query.relevant]
-    qualities = [quality(answer.ranked, answer.query.relevant) for answer in served]
-    silent = [not answer.ranked for answer in answers if not answer.query.relevant]
-    milliseconds = [answer.seconds * 1000 for answer in answers]
-    return Measurement(
-        dataset=dataset.name,
-        tools=len(dataset.tools),
-        queries=len(served),
-        quality=mean_quality(qualities),
-        ndcg=estimate([one.ndcg_at_10 for one in qualities] or [0.0]),
-        unservable=len(silent),
-        silent=fmean(silent) if silent else 0.0,
-        build_seconds=built,
-        p50_ms=median(milliseconds or [0.0]),
-        p95_ms=quantiles(milliseconds, n=20)[-1] if len(milliseconds) > 1 else sum(milliseconds),
-        answers=answers,
-    )
+        milliseconds.append(1000 * (perf_counter() - started))
+        ranked = [dataset.ids[hit.name] for hit in page]
+        answers.append(Answer(query, ranked, quality(ranked, query.relevant) if query.relevant else None))
+    p95 = quantiles(milliseconds, n=20)[-1] if len(milliseconds) > 1 else sum(milliseconds)
+    return Measurement(dataset.name, len(dataset.tools), answers, built, median(milliseconds or [0.0]), p95)
+
+
+def with_foreign_requests(datasets: Sequence[Dataset], number: int) -> list[Dataset]:
+    """Return the sets, each with up to `number` requests of each other set that has other tools.
+
+    Few sets have requests that no tool serves. Some of the added ones fit by chance (the time is to be had in many
+    catalogs); they stay, and count as errors.
+    """
+
+    def foreign(own: Dataset, other: Dataset) -> list[Query]:
+        if not set(own.ids.values()).isdisjoint(other.ids.values()):
+            return []
+        served = [query for query in other.queries if query.relevant]
+        drawn = Random(_SEED).sample(served, min(number, len(served)))  # noqa: S311 - the same in every run
+        return [query.model_copy(update={"relevant": ()}) for query in drawn]
+
+    return [
+        replace(own, queries=[*own.queries, *(query for other in datasets for query in foreign(own, other))])
+        for own in datasets
+    ]
+
+
+def with_slips(dataset: Dataset) -> Dataset:
+    """Return the dataset with requests as someone types them in a hurry."""
+    slipped = [query.model_copy(update={"query": mistyped(query.query, query.id)}) for query in dataset.queries]
+    return replace(dataset, queries=slipped)
+
+
+def mistyped(text: str, seed: str) -> str:
+    """Return `text` with one edit in each of 30 % of its words of five letters or more, drawn by `seed`.
+
+    An edit leaves a letter out, adds one, puts another in its place, or swaps two neighbors (Damerau, 1964).
+    """
+    random = Random(seed)  # noqa: S311 - the same in every run
+
+    def edited(word: str) -> str:
+        place, letter = random.randrange(len(word) - 1), random.choice(ascii_lowercase)
+        before, here, after = word[:place], word[place], word[place + 1 :]
+        edits = (after, letter + here + after, letter + after, after[0] + here + after[1:])
+        return before + random.choice(edits)
+
+    return _LONG_WORD.sub(lambda word: edited(word[0]) if random.random() < _SLIPS else word[0], text)

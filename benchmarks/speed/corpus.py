@@ -12,9 +12,7 @@ from typing import Any, TypeVar
 
 from mcp_types import Tool
 
-from benchmarks.retrieval.datasets import read_dataset
-
-__all__ = ["Corpus", "crossed", "read_corpus"]
+from benchmarks.datasets import read_dataset
 
 _Part = TypeVar("_Part")
 

@@ -17,15 +17,14 @@ from typing import Any, Final, Protocol, cast
 
 import click
 import numpy as np
-from mcp_ext_tools_search.ranking import UpdatableIndex
 from mcp_ext_tools_search.ranking.fields import fields
 from mcp_ext_tools_search.ranking.floor import floored
 from mcp_types import Tool
 from numpy.typing import NDArray
 from rank_bm25 import BM25Okapi
-from tools_search_ranking import DEFAULT_LEAST_CONFIDENCE, FieldedRanker
+from tools_search_ranking import DEFAULT_LEAST_CONFIDENCE, FieldedRanker, UpdatableIndex
 
-__all__ = ["ENGINES", "ENVIRONMENTS", "Built", "Changeable", "installed", "needs_installed"]
+__all__ = ["ENGINES", "ENVIRONMENTS", "Built", "installed", "needs_installed"]
 
 _DEPTH: Final = 10
 _CANDIDATES: Final = 300
@@ -33,18 +32,10 @@ _MARK: Final = re.compile(r"[^\w\s]")
 
 
 class Built(Protocol):
-    """An engine with a catalog."""
+    """An engine with a catalog. One with `change(tool)` needs no rebuild when one tool changes."""
 
     def search(self, query: str) -> Sequence[str]:
         """Return the names of the ten best tools."""
-        ...
-
-
-class Changeable(Built, Protocol):
-    """An engine that needs no rebuild when one tool changes."""
-
-    def change(self, tool: Tool) -> None:
-        """Have `tool` take the place of the tool of its name, so that the next search finds it."""
         ...
 
 

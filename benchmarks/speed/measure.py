@@ -20,13 +20,9 @@ from statistics import median
 from time import perf_counter
 from typing import Final
 
-from mcp_types import Tool
-
-from benchmarks.bootstrap import Bounded, percentile, ratio_of_medians
+from benchmarks.bootstrap import Estimate, percentile, ratio_of_medians
 from benchmarks.speed.corpus import Corpus, read_corpus
 from benchmarks.speed.engines import ENGINES, ENVIRONMENTS, Built
-
-__all__ = ["Memory", "Speed", "base_of", "measure"]
 
 _BASES: Final = ("bm25s", "bm25s, no AVX-512")
 """The engine that the others are compared with: the fastest of these; the first one where none is measured."""
@@ -53,20 +49,18 @@ class Memory:
 
 @dataclass(frozen=True)
 class Speed:
-    """What one engine took for one catalog; milliseconds unless it says seconds."""
+    """The figures of one engine for one catalog."""
 
     engine: str
     tools: int
     queries: int
     """How many queries were put: all, unless the engine ran out of time."""
 
-    p50_ms: float
-    p95_ms: float
-    p50: Bounded
-    """The same with the bounds that other queries like these would stay in."""
+    p50: Estimate
+    """Milliseconds of a query."""
 
-    p95: Bounded
-    ratio: Bounded
+    p95: Estimate
+    ratio: Estimate
     """Of the medians, to the engine of `base_of`, over the queries that both were asked."""
 
     build_seconds: float
@@ -105,27 +99,42 @@ def measure(
         processes: dict[str, ProcessPoolExecutor] = {}
         memory: dict[str, Memory | None] = {}
         for engine in engines:
-            process = processes[engine] = running.enter_context(
-                ProcessPoolExecutor(
-                    1,
-                    mp_context=get_context("spawn"),
-                    initializer=_load,
-                    initargs=(engine, directories, size, queries, seed),
-                )
-            )
+            own = (engine, directories, size, queries, seed)
+            process = ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=_load, initargs=own)
+            processes[engine] = running.enter_context(process)
             with _variables(ENVIRONMENTS.get(engine, {})):
                 memory[engine] = process.submit(_measure_memory).result()  # the first task starts the process
-        seconds: dict[str, list[float]] = {engine: [] for engine in engines}
+        built: dict[str, list[float]] = {engine: [] for engine in engines}
         for turn in range(builds):
             for engine in _in_turn(engines, turn):
-                seconds[engine].append(processes[engine].submit(_build).result())
-        times = _search_times(processes, queries, patience)
+                built[engine].append(processes[engine].submit(_build).result())
+        times: dict[str, list[float]] = {engine: [] for engine in engines}
+        for turn, first in enumerate(range(0, queries, _TURN)):
+            for engine in _in_turn(engines, turn):
+                left = patience - sum(times[engine])
+                if left > 0:
+                    times[engine] += processes[engine].submit(_search, first, left).result()
         changes = {engine: process.submit(_change).result() for engine, process in processes.items()}
     base = times[base_of({engine: median(own) for engine, own in times.items()})]
-    return [
-        _speed(engine, size, times[engine], base, median(seconds[engine]), changes[engine], memory[engine])
-        for engine in engines
-    ]
+    speeds: list[Speed] = []
+    for engine, own in times.items():
+        milliseconds = [1000 * seconds for seconds in own[_warm_up(own) :]]
+        both = slice(min(_warm_up(own), _warm_up(base)), min(len(own), len(base)))
+        build, change = median(built[engine]), changes[engine]
+        speeds.append(
+            Speed(
+                engine=engine,
+                tools=size,
+                queries=len(milliseconds),
+                p50=percentile(milliseconds, 50),
+                p95=percentile(milliseconds, 95),
+                ratio=ratio_of_medians(own[both], base[both]),
+                build_seconds=build,
+                change_ms=1000 * (build if change is None else change),
+                memory_mb=memory[engine],
+            )
+        )
+    return speeds
 
 
 def base_of(medians: Mapping[str, float]) -> str:
@@ -146,45 +155,6 @@ def _variables(added: Mapping[str, str]) -> Generator[None]:
 
 def _in_turn(engines: Sequence[str], turn: int) -> Sequence[str]:
     return engines if turn % 2 == 0 else engines[::-1]
-
-
-def _search_times(
-    processes: Mapping[str, ProcessPoolExecutor], queries: int, patience: float
-) -> Mapping[str, list[float]]:
-    times: dict[str, list[float]] = {engine: [] for engine in processes}
-    for turn, first in enumerate(range(0, queries, _TURN)):
-        for engine in _in_turn([*processes], turn):
-            left = patience - sum(times[engine])
-            if left > 0:
-                times[engine] += processes[engine].submit(_search, first, left).result()
-    return times
-
-
-def _speed(
-    engine: str,
-    tools: int,
-    times: list[float],
-    base: list[float],
-    build: float,
-    change: float | None,
-    memory: Memory | None,
-) -> Speed:
-    milliseconds = [1000 * seconds for seconds in times[_warm_up(times) :]]
-    p50, p95 = percentile(milliseconds, 50), percentile(milliseconds, 95)
-    both = slice(min(_warm_up(times), _warm_up(base)), min(len(times), len(base)))
-    return Speed(
-        engine=engine,
-        tools=tools,
-        queries=len(milliseconds),
-        p50_ms=p50.value,
-        p95_ms=p95.value,
-        p50=p50,
-        p95=p95,
-        ratio=ratio_of_medians(times[both], base[both]),
-        build_seconds=build,
-        change_ms=1000 * (build if change is None else change),
-        memory_mb=memory,
-    )
 
 
 def _warm_up(times: list[float]) -> int:
@@ -248,7 +218,7 @@ def _megabytes(status: Path, figure: str) -> float:
 
 
 def _search(first: int, seconds: float) -> list[float]:
-    """Return what each query of a turn took, up to the one with which `seconds` were over."""
+    """Return the seconds of each query of a turn, up to the one with which `seconds` were over."""
     queries = _own.corpus.queries[first : first + _TURN]
     for query in _own.corpus.queries[-_REFILL:]:
         _own.built.search(query)
@@ -263,20 +233,16 @@ def _search(first: int, seconds: float) -> list[float]:
 
 
 def _change() -> float | None:
-    """Return what a changed tool and the next search take, less what a search takes; `None` where nothing changes."""
+    """Return the seconds of a changed tool and the next search, less a search; `None` where nothing changes."""
     change = getattr(_own.built, "change", None)
     if change is None:
         return None
     seconds: list[float] = []
     for tool, query in zip(_own.corpus.tools[:_CHANGES], _own.corpus.queries, strict=False):
         started = perf_counter()
-        change(_changed(tool))
+        change(tool.model_copy(update={"description": f"Changed. {tool.description or ''}"}))
         _own.built.search(query)
         found = perf_counter()
         _own.built.search(query)
         seconds.append((found - started) - (perf_counter() - found))
     return median(seconds)
-
-
-def _changed(tool: Tool) -> Tool:
-    return tool.model_copy(update={"description": f"Changed. {tool.description or ''}"})

@@ -9,7 +9,6 @@ import anyio
 import pytest
 from click.testing import CliRunner
 
-from benchmarks.bootstrap import Estimate, estimate
 from benchmarks.context.__main__ import main
 from benchmarks.context.catalog import Catalog, Task, definition, read_catalog
 from benchmarks.context.measure import Request, StandIn, TokenCounter, measure, user
@@ -81,7 +80,7 @@ def test_what_is_kept_of_a_request_is_what_the_next_begins_with(directory: Path)
     more = request(catalog, "Big-City_get_volcano", "Big-City_get_recipe")
     other = request(catalog, "Big-City_get_recipe", "Big-City_get_volcano")
     assert one.kept_of(one) == len(one.body)
-    assert more.kept_of(one) == len(one.definitions[0]) + len('{"')
+    assert more.kept_of(one) == len(request(catalog, "Big-City_get_volcano").body.splitlines()[0]) + 1 + len('{"')
     assert other.kept_of(one) == len('{"name":"Big-City_get_')
 
 
@@ -90,17 +89,10 @@ def test_each_way_finds_the_tools_and_all_but_listing_them_send_few(directory: P
     catalog, tasks = read_catalog(directory, "test")
     got = anyio.run(measure, name, WAYS[name], catalog, tasks, TokenCounter(), 10)
     listed = anyio.run(measure, LISTED, WAYS[LISTED], catalog, tasks, TokenCounter(), None)
-    assert got.complete[-1].mean == 1.0
+    assert got.complete[-1].value == 1.0
     assert got.tokens >= got.new_tokens > 0
     is_everything = name in (LISTED, "ours, automatic")
     assert (got.turns[0].definition_tokens < listed.turns[0].definition_tokens / 1.3) != is_everything
-
-
-def test_a_mean_of_few_and_different_values_is_less_sure():
-    few, many = estimate([0.0, 1.0] * 5), estimate([0.0, 1.0] * 500)
-    assert few.mean == many.mean == 0.5
-    assert few.low < many.low < 0.5 < many.high < few.high
-    assert estimate([1.0, 1.0]) == Estimate(1.0, 1.0, 1.0)
 
 
 def test_the_command_prints_tables_and_writes_the_figures(directory: Path, tmp_path: Path):
@@ -113,3 +105,14 @@ def test_the_command_prints_tables_and_writes_the_figures(directory: Path, tmp_p
     assert [way["way"] for way in written["ways"]] == [LISTED, OURS, "ours, delegated"]
     assert [way["requests"] for way in written["ways"]] == [1.0, 2.0, 1.0]
     assert {size["tools"] for size in written["sizes"]} == {10, 20}
+
+
+def test_lists_of_tools_are_weighed_by_bytes_and_tokens(directory: Path, tmp_path: Path):
+    report = tmp_path / "listing.json"
+    options = ["--data", str(directory), "--listing", "10", "--listing", "30", "--json", str(report)]
+    outcome = CliRunner().invoke(main, options, catch_exceptions=False)
+    assert outcome.exit_code == 0, outcome.output
+    few, many = json.loads(report.read_text())
+    assert (few["tools"], many["tools"]) == (10, 30)
+    assert few["tokens"] < few["bytes"] < many["bytes"]
+    assert f"| 10 | {few['bytes']:,} | {few['tokens']:,} |" in outcome.output

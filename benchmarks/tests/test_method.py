@@ -2,7 +2,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import closing
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import anyio
@@ -12,8 +15,9 @@ from click.testing import CliRunner
 from benchmarks.context.catalog import Task, read_catalog
 from benchmarks.context.measure import Request, StandIn
 from benchmarks.method.__main__ import main
-from benchmarks.method.gateway import Traffic, serving
+from benchmarks.method.gateway import gateway_over
 from benchmarks.method.ways import BASE, WAYS
+from benchmarks.processes import Traffic, Wire
 
 _NOUNS = ("invoice", "forecast", "ticket", "mailbox", "playlist", "volcano")
 _LISTED, _, _MODEL_DRIVEN, _DESCRIBED, _WHOLE = WAYS
@@ -46,7 +50,7 @@ async def replayed(directory: Path, task: Task) -> Mapping[str, tuple[list[Reque
     catalog, _ = read_catalog(directory, "test")
     outcomes: dict[str, tuple[list[Request], Traffic]] = {}
     with anyio.fail_after(120):
-        async with serving(catalog) as gateway:
+        async with gateway_over(catalog) as gateway:
             for name, way in WAYS.items():
                 model = StandIn(task, catalog)
                 gateway.plain.traffic = gateway.meta_tools.traffic = Traffic()
@@ -86,6 +90,94 @@ def test_the_command_prints_a_table_and_writes_the_figures(directory: Path, tmp_
     assert [one["turns"] for one in ways.values()] == [1.0, 1.0, 2.0, 3.0, 2.0]
     assert all(len(one["turn_tokens"]) == one["turns"] for one in ways.values())
     assert all(one["tokens"] == pytest.approx(sum(one["turn_tokens"])) for one in ways.values())
-    assert all(one["complete"]["mean"] == 1.0 for one in ways.values())
+    assert all(one["complete"]["value"] == 1.0 for one in ways.values())
     assert ways[BASE]["wire_ratio"] == {"value": 1.0, "low": 1.0, "high": 1.0}
     assert ways[BASE]["tokens"] < ways[_WHOLE]["tokens"] < ways[_DESCRIBED]["tokens"]
+
+
+def test_servers_are_chosen_so_that_many_requests_need_no_others_and_fewer_are_a_part_of_more(directory: Path):
+    catalog, tasks = read_catalog(directory, "test")
+    asked = [Task("", frozenset({("town", "get_ticket")})), *tasks]
+    assert [*catalog.of_servers(1, asked).servers] == ["town"]
+    assert [*catalog.of_servers(2, asked).servers] == ["city", "town"]
+    assert [*catalog.of_servers(70, asked).servers] == ["city", "town"]
+
+
+def test_only_requests_that_the_servers_can_serve_are_replayed(directory: Path, tmp_path: Path):
+    report = tmp_path / "method.json"
+    options = ["--data", str(directory), "--rounds", "1", "--servers", "1", "--servers", "2", "--json", str(report)]
+    outcome = CliRunner().invoke(main, options, catch_exceptions=False)
+    assert outcome.exit_code == 0, outcome.output
+    measured = json.loads(report.read_text())["datasets"]
+    assert [(one["servers"], one["tools"], one["tasks"]) for one in measured] == [(1, 6, 1), (2, 12, 2)]
+
+
+@pytest.fixture
+def stepwise(directory: Path) -> Path:
+    task = {"id": "abcdef-123", "query": "plan my trip", "relevant": ["city::forecast"], "split": "test"}
+    steps = [
+        {"id": "abcdef-s1", "query": "where a volcano is in the city", "relevant": ["city::volcano"], "split": "test"},
+        {"id": "abcdef-s0", "query": "a forecast of the city", "relevant": ["city::forecast"], "split": "test"},
+        {"id": "abcdef-s2", "query": "the forecast again, city", "relevant": ["city::forecast"], "split": "test"},
+    ]
+    with (directory / "queries.jsonl").open("a", encoding="utf-8") as file:
+        file.writelines(json.dumps(line) + "\n" for line in (task, *steps))
+    return directory
+
+
+def test_a_task_of_several_steps_is_searched_step_by_step_for_what_is_not_there_yet(stepwise: Path):
+    _, tasks = read_catalog(stepwise, "test", by_steps=True)
+    assert [(task.text, len(task.steps)) for task in tasks] == [("plan my trip", 3)]
+    assert tasks[0].needed == {("city", "get_forecast"), ("city", "get_volcano")}
+    outcomes = anyio.run(replayed, stepwise, tasks[0])
+    taken = {name: (len(turns), traffic.requests) for name, (turns, traffic) in outcomes.items()}
+    assert taken == {_LISTED: (1, 2), BASE: (3, 4), _MODEL_DRIVEN: (3, 3), _DESCRIBED: (4, 5), _WHOLE: (3, 4)}
+    for name, (turns, _) in outcomes.items():
+        assert tasks[0].needed <= turns[-1].available, name
+    said = json.dumps(outcomes[_MODEL_DRIVEN][0][-1].messages)
+    assert said.index("a forecast of the city") < said.index("where a volcano is")
+    assert "again" not in said
+
+
+def test_tasks_of_several_steps_are_measured_by_their_text_and_step_by_step(stepwise: Path, tmp_path: Path):
+    report = tmp_path / "method.json"
+    options = ["--data", str(stepwise), "--rounds", "1", "--steps", "--results", "1", "--json", str(report)]
+    outcome = CliRunner().invoke(main, options, catch_exceptions=False)
+    assert outcome.exit_code == 0, outcome.output
+    whole, stepped = json.loads(report.read_text())["datasets"]
+    driven = [next(way for way in one["ways"] if way["way"] == _MODEL_DRIVEN) for one in (whole, stepped)]
+    assert [one["complete"]["value"] for one in driven] == [0.0, 1.0]
+    assert "1 requests, searched step by step" in outcome.output
+
+
+def test_a_set_without_steps_cannot_be_searched_step_by_step(directory: Path):
+    outcome = CliRunner().invoke(main, ["--data", str(directory), "--steps"])
+    assert outcome.exit_code == 2
+    assert "no task" in outcome.output
+
+
+class _LateAnswer(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["content-length"]))
+        message = {"jsonrpc": "2.0", "id": 0, "result": {"said": "caf\u00e9", "at": self.path}}
+        events = f": still working\n\nevent: message\ndata: {json.dumps(message)}\n\n".encode()
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.send_header("content-length", str(len(events)))
+        self.end_headers()
+        self.wfile.write(events)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as the class has it
+        """Say nothing."""
+
+
+def test_an_answer_that_comes_as_an_event_is_read_and_counted_with_its_request():
+    with HTTPServer(("127.0.0.1", 0), _LateAnswer) as server:
+        thread = Thread(target=server.handle_request)
+        thread.start()
+        with closing(Wire(server.server_port, "/mcp/other")) as wire:
+            result = wire.ask("tools/call", {"name": "shout"})
+        thread.join(60)
+    assert result == {"said": "café", "at": "/mcp/other"}
+    assert wire.traffic.requests == 1
+    assert wire.traffic.bytes > len('{"name":"shout"}') + len(json.dumps(result))

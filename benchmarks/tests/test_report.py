@@ -9,10 +9,10 @@ import pytest
 from click.testing import CliRunner
 
 from benchmarks.__main__ import main
-from benchmarks.report.page import records, render, section
+from benchmarks.datasets import SMALL
+from benchmarks.report.page import render
 from benchmarks.report.quotes import QUOTES, documents, requote
-from benchmarks.report.steps import STEPS, Material, StepFailedError, read_record, run
-from benchmarks.retrieval.datasets import SMALL
+from benchmarks.report.steps import STEPS, Material, StepFailedError, read_records, run
 
 _BENCHMARKS = Path(__file__).parents[1]
 _ROOT = _BENCHMARKS.parent
@@ -31,7 +31,7 @@ def test_the_page_of_results_is_that_of_the_records():
 
 
 def test_documents_quote_the_figures_of_the_records():
-    kept = records(_BENCHMARKS)
+    kept = read_records(_BENCHMARKS / "results")
     texts = {file: file.read_text(encoding="utf-8") for file in documents(_ROOT)}
     for file, text in texts.items():
         assert requote(text, kept) == text, f"{file}: run `python -m benchmarks --tables-only`"
@@ -66,28 +66,28 @@ def _docstrings(file: Path) -> list[str]:
 
 def test_a_block_of_figures_keeps_its_indentation_and_fits_the_page():
     text = "- One.\n  <!-- figures: engines -->\n  old\n  <!-- end of figures -->\n- Two.\n"
-    filled = requote(text, records(_BENCHMARKS))
+    filled = requote(text, read_records(_BENCHMARKS / "results"))
     assert "old" not in filled
     assert all(len(line) <= 120 for line in filled.splitlines())
     assert all(line.startswith("  ") for line in filled.splitlines()[1:-1])
-    assert requote(filled, records(_BENCHMARKS)) == filled
+    assert requote(filled, read_records(_BENCHMARKS / "results")) == filled
 
 
 def test_a_run_of_some_measurements_writes_the_page_with_their_tables_and_what_they_were_taken_with(tmp_path: Path):
-    chosen = ["--quick", "--only", "speed", "--only", "stuffing", "--sizes", "10", "--out", str(tmp_path)]
+    chosen = ["--quick", "--only", "speed", "--only", "nothing", "--sizes", "10", "--out", str(tmp_path)]
     outcome = CliRunner().invoke(main, chosen, catch_exceptions=False)
     assert outcome.exit_code == 0, outcome.output
     page = (tmp_path / "RESULTS.md").read_text()
     assert [line for line in page.splitlines() if line.startswith("## ")] == [
-        "## Stuffing: what does a description gain that is written to be found?",
+        "## Nothing: does a request that no tool serves get no answer?",
         "## Speed: how long does an answer take?",
         "## Versions",
     ]
     assert "| fielded |" in page
-    assert "`python -m benchmarks.stuffing --data small --tools 2`" in page
+    assert "`python -m benchmarks.retrieval --data small --split test --ranker fielded --foreign 5 " in page
     record = json.loads((tmp_path / "results" / "speed.json").read_text())
     assert {"revision", "date", "python", "machine", "load_after", "versions"} <= set(record)
-    assert str(SMALL) not in page + json.dumps(record["options"])
+    assert str(SMALL) not in page + record["command"]
 
 
 def test_the_page_of_the_same_records_is_the_same(tmp_path: Path):
@@ -97,28 +97,14 @@ def test_the_page_of_the_same_records_is_the_same(tmp_path: Path):
         assert (tmp_path / "RESULTS.md").read_text() == render(tmp_path)
 
 
-def test_the_committed_page_is_that_of_the_committed_records():
-    folder = Path(__file__).parents[1]
-    assert (folder / "RESULTS.md").read_text() == render(folder)
-
-
-def test_figures_of_another_ranking_stand_below_those_of_the_first():
-    record = read_record("nothing", Path(__file__).parents[1] / "results")
-    assert record is not None
-    first = record.model_copy(update={"figures": {**record.figures, "beside": {}}})
-    both = record.model_copy(update={"figures": {**record.figures, "beside": {"semantic": record.figures}}})
-    _, alone = section(first).split("\n\n", 1)
-    assert section(both) == f"{section(first)}\n\nThe same with `semantic`:\n\n{alone}"
-
-
 def test_every_measurement_is_offered_the_options_that_it_has():
     material = Material(data=[SMALL], servers=[SMALL], sizes="10", is_quick=True)
-    assert all(step.options(material) for step in STEPS.values())
+    assert [name for name, step in STEPS.items() if not step.options(material)] == ["steps"], "the small set has none"
     without = Material(data=[], servers=[], sizes="10", is_quick=False)
     left_out = [name for name, step in STEPS.items() if step.options(without) is None]
-    assert left_out == ["context", "method", "federation"]
+    assert left_out == ["federation", "context", "method", "servers", "steps"]
 
 
 def test_a_measurement_without_figures_fails_with_what_it_printed():
     with pytest.raises(StepFailedError, match=r"(?i)no such option"):
-        run("stuffing", ["--unknown"])
+        run("speed", ["--unknown"])

@@ -1,23 +1,41 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from math import log2
 from pathlib import Path
-from typing import Any, cast
+from statistics import fmean
+from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
+from mcp_ext_tools_search.ranking.language import stem
 from mcp_ext_tools_search.ranking.terms import terms
 from mcp_ext_tools_search.types import EXTENSION_ID
 from mcp_types import Tool
+from numpy.typing import NDArray
 from pydantic import ValidationError
 from tools_search_ranking import FieldedRanker
+from tools_search_ranking.confidence import Signs, confidence
+from tools_search_ranking.ranker import FieldedIndex
+from tools_search_ranking.semantic import Embedder, SemanticRanker
+from tools_search_ranking.semantic.embedder import SemanticSigns
+from tools_search_ranking.semantic.index import SemanticIndex
 
-from benchmarks.retrieval.__main__ import main, mistyped
-from benchmarks.retrieval.datasets import read_dataset
-from benchmarks.retrieval.measure import Quality, mean_quality, measure, quality
-from benchmarks.retrieval.rankers import PEERS, Peer
+from benchmarks.datasets import SMALL, read_dataset
+from benchmarks.retrieval.__main__ import main
+from benchmarks.retrieval.fitting import fitted, generic_stems
+from benchmarks.retrieval.measure import (
+    Quality,
+    mean_quality,
+    measure,
+    mistyped,
+    quality,
+    with_foreign_requests,
+)  # fmt: skip
+from benchmarks.retrieval.rankers import JUDGING, RANKERS
 
 _TOOLS: list[Mapping[str, Any]] = [
     {"id": "mail::send", "server": "mail", "name": "send", "description": "Send a message.", "inputSchema": {}},
@@ -96,15 +114,16 @@ def test_a_query_without_labels_is_refused(directory: Path):
 def test_a_query_that_no_tool_serves_counts_for_silence_alone(directory: Path):
     unserved: list[Mapping[str, Any]] = [{"id": text, "query": text, "relevant": []} for text in ("zebra", "send")]
     _write(directory / "queries.jsonl", [*_QUERIES[:2], *unserved])
-    got = measure(read_dataset(directory, "all"), FieldedRanker())
-    assert (got.queries, got.quality.recall_at_1) == (2, 1.0)
-    assert (got.unservable, got.silent) == (2, 0.5)
+    got = measure(read_dataset(directory, "all"), RANKERS["fielded-never-silent"])
+    assert [one.recall_at_1 for one in got.qualities] == [1.0, 1.0]
+    assert sorted(got.silent(is_served=False)) == [0.0, 1.0]
+    assert got.silent(is_served=True) == [0.0, 0.0]
 
 
 @pytest.mark.parametrize(("split", "expected"), [("all", 2 / 3), ("dev", 1.0), ("none", 0.0)])
 def test_a_ranking_is_measured_by_the_ids_of_the_data(directory: Path, split: str, expected: float):
-    got = measure(read_dataset(directory, split), FieldedRanker())
-    assert got.quality.recall_at_1 == pytest.approx(expected)
+    got = measure(read_dataset(directory, split), RANKERS["fielded-never-silent"])
+    assert mean_quality(got.qualities).recall_at_1 == pytest.approx(expected)
     assert got.tools == 3
 
 
@@ -113,9 +132,9 @@ def test_the_command_prints_a_table_and_writes_both_files(directory: Path):
     options = ["--data", str(directory), "--data", str(directory), "--split", "test", "--ranker", "fielded"]
     outcome = CliRunner().invoke(main, [*options, "--json", str(figures), "--run", str(run)])
     assert outcome.exit_code == 0, outcome.output
-    assert outcome.output.splitlines()[0] == "fielded, test"
-    assert outcome.output.splitlines()[-1].split()[:2] == ["mean", "0.500"]
-    report = json.loads(figures.read_text())
+    assert outcome.output.splitlines()[0] == "nDCG@10 on `test`:"
+    assert outcome.output.splitlines()[-1].startswith("| fielded | 0.500 |")
+    [report] = json.loads(figures.read_text())
     assert [row["queries"] for row in report["datasets"]] == [2, 2]
     assert report["mean"]["recall_at_1"] == 0.5
     lines = [json.loads(line) for line in run.read_text().splitlines()]
@@ -131,12 +150,12 @@ def test_several_rankings_are_put_side_by_side_with_bounds(directory: Path):
     outcome = CliRunner().invoke(main, [*options, "--json", str(directory / "figures.json")])
     assert outcome.exit_code == 0, outcome.output
     rows = [line.strip("| ").split(" | ") for line in outcome.output.splitlines() if line.startswith("| ")]
-    assert [row[0] for row in rows[2:]] == ["simple", "rank-bm25"]
-    assert all("(" in row[1] for row in rows[2:])
+    assert [row[0] for row in rows[2:4]] == ["simple", "rank-bm25"]
+    assert all("(" in row[1] for row in rows[2:4])
     reports = json.loads((directory / "figures.json").read_text())
     assert [report["ranker"] for report in reports] == ["simple", "rank-bm25"]
     ndcg = reports[0]["datasets"][0]["ndcg"]
-    assert ndcg["low"] <= ndcg["mean"] <= ndcg["high"]
+    assert ndcg["low"] <= ndcg["value"] <= ndcg["high"]
 
 
 def test_the_lists_of_one_ranking_alone_can_be_written(directory: Path):
@@ -149,10 +168,7 @@ def test_the_lists_of_one_ranking_alone_can_be_written(directory: Path):
 def test_an_engine_that_is_not_installed_is_named_with_what_installs_it(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    def missing(_: Sequence[Tool]) -> Peer:
-        raise ModuleNotFoundError("No module named 'tantivy'", name="tantivy")
-
-    monkeypatch.setitem(cast("dict[str, Any]", PEERS), "tantivy", missing)
+    monkeypatch.setitem(sys.modules, "tantivy", None)  # what is set to nothing counts as not installed
     outcome = CliRunner().invoke(main, ["--data", str(directory), "--ranker", "tantivy"])
     assert outcome.exit_code == 2
     assert "pip install '.[benchmark]'" in outcome.output
@@ -176,4 +192,105 @@ def test_the_command_measures_requests_with_slips(directory: Path, tmp_path: Pat
     asked = ["--data", str(directory), "--ranker", "rank-bm25", "--json", str(figures)]
     for more, is_perfect in ([], True), (["--slips"], False):
         assert CliRunner().invoke(main, [*asked, *more]).exit_code == 0
-        assert (json.loads(figures.read_text())["mean"]["ndcg_at_10"] == 1.0) is is_perfect
+        assert (json.loads(figures.read_text())[0]["mean"]["ndcg_at_10"] == 1.0) is is_perfect
+
+
+_SERVERS: list[Mapping[str, Any]] = [
+    {"id": f"{server}::{verb}", "server": server, "name": f"{verb}_{thing}", "description": f"To {verb} {thing}."}
+    for server, thing in (("post", "mail"), ("bakery", "cake"), ("garage", "cars"))
+    for verb in ("read", "send", "count")
+]
+
+
+def test_the_answers_of_many_servers_are_merged_into_one_order(directory: Path):
+    _write(directory / "tools.jsonl", _SERVERS)
+    _write(directory / "queries.jsonl", [{"id": "1", "query": "read my mail", "relevant": ["post::read"]}])
+    orders = [name for name in RANKERS if name.startswith("federated: ")]
+    for name in orders:
+        [answer] = measure(read_dataset(directory, "all"), RANKERS[name]).answers
+        assert {*answer.ranked[:3]} >= {"post::read", "bakery::read"} or answer.ranked[0] == "post::read", name
+        assert len(answer.ranked) == len({*answer.ranked})
+    [answer] = measure(read_dataset(directory, "all"), RANKERS["federated: as the client does"]).answers
+    assert answer.ranked[0] == "post::read"
+
+
+def test_a_server_of_a_federation_knows_its_own_tools_alone(directory: Path):
+    _write(directory / "tools.jsonl", _SERVERS)
+    index = RANKERS["federated: rank fusion"](read_dataset(directory, "all").tools)
+    assert {hit.name for hit in index.search("read")} == {"read_mail", "read_cake", "read_cars"}
+
+
+def test_requests_of_other_sets_are_put_as_requests_that_no_tool_serves(directory: Path, tmp_path: Path):
+    own, small = with_foreign_requests([read_dataset(directory, "test"), read_dataset(SMALL, "test")], 5)
+    assert [bool(query.relevant) for query in own.queries] == [True, True, False, False, False, False, False]
+    assert [query.query for query in small.queries[-2:]] == ["message in the chat", "zebra"] or len(small.queries) > 2
+    assert not any(query.relevant for query in small.queries[-2:])
+    same = with_foreign_requests([read_dataset(directory, "test")] * 2, 5)
+    assert [len(dataset.queries) for dataset in same] == [2, 2]
+
+
+def test_thresholds_are_compared_with_none(tmp_path: Path):
+    figures = tmp_path / "figures.json"
+    options = ["--split", "test", "--least-confidence", "0.3", "--least-confidence", "0.04", "--json", str(figures)]
+    outcome = CliRunner().invoke(main, options, catch_exceptions=False)
+    assert outcome.exit_code == 0, outcome.output
+    none, little, much = json.loads(figures.read_text())
+    assert [one["ranker"] for one in (none, little, much)] == ["fielded at 0", "fielded at 0.04", "fielded at 0.3"]
+    silent = [one["mean"]["silent"]["value"] for one in (none, little, much)]
+    wrongly = [one["mean"]["wrongly_silent"]["value"] for one in (none, little, much)]
+    recall = [one["mean"]["recall_at_5"] for one in (none, little, much)]
+    assert silent == sorted(silent)
+    assert silent[2] > 0.4
+    assert wrongly == sorted(wrongly)
+    assert recall == sorted(recall, reverse=True)
+    assert [line.split(" | ")[0] for line in outcome.output.splitlines()[-2:]] == ["| 0.04", "| 0.3"]
+
+
+def test_a_ranking_without_a_confidence_has_no_thresholds():
+    outcome = CliRunner().invoke(main, ["--ranker", "simple", "--least-confidence", "0.1"])
+    assert outcome.exit_code == 2
+    assert "simple: has no confidence" in outcome.output
+
+
+def test_fitted_weights_separate_requests_with_a_tool_from_those_without():
+    small = read_dataset(SMALL, "dev")
+    index = FieldedRanker()(small.tools)
+    assert isinstance(index, FieldedIndex)
+    weights = fitted([small], FieldedRanker())
+    assert Signs._make(weights[1]).score > 0
+    served, unserved = (
+        [confidence(index.signs(query.query), weights) for query in small.queries if bool(query.relevant) is is_served]
+        for is_served in (True, False)
+    )
+    assert fmean(served) > fmean(unserved) + 0.3
+
+
+def _letters(texts: Sequence[str], /) -> NDArray[np.float64]:
+    return np.array([[1 + text.lower().count(letter) for letter in "abcdefghijklmnopqrstuvwxyz"] for text in texts])
+
+
+def test_weights_are_fitted_to_the_signs_that_a_ranking_has():
+    ranker = SemanticRanker(Embedder("letters", _letters))
+
+    def index(tools: Sequence[Tool], /) -> SemanticIndex:
+        made = ranker(tools)
+        assert ranker.settle(30)
+        return made
+
+    _, slopes = fitted([read_dataset(SMALL, "dev")], index)
+    assert SemanticSigns._make(slopes).score > 0
+
+
+def test_words_are_generic_that_many_tools_of_several_sets_have():
+    small = read_dataset(SMALL, "dev")
+    assert {stem("file"), stem("create")} <= {*generic_stems([small, small])}
+    assert stem("bicycle") not in generic_stems([small, small])
+    assert generic_stems([small]) == []
+
+
+def test_the_command_prints_fitted_weights():
+    outcome = CliRunner().invoke(main, ["--fit"], catch_exceptions=False)
+    assert outcome.exit_code == 0, outcome.output
+    assert outcome.output.startswith("generic: ")
+    assert len(outcome.output.splitlines()[1].split(",")) == 1 + len(Signs._fields)
+    assert list(JUDGING) == ["fielded", "semantic"]

@@ -15,9 +15,7 @@ from mcp_ext_tools_search.types import EXTENSION_ID
 from mcp_types import Tool
 from pydantic import BaseModel, ConfigDict, Field
 
-__all__ = ["SMALL", "Dataset", "Query", "read_dataset", "read_servers"]
-
-SMALL: Final = Path(__file__).parents[1] / "small"
+SMALL: Final = Path(__file__).parent / "small"
 """The set that ships with the project."""
 
 

@@ -1,0 +1,162 @@
+"""The same tasks with a real model behind an endpoint of chat completions.
+
+The model words its searches and decides when to stop. No tool is carried out: each call is answered by the same
+sentence, and counts as the choice of a tool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from statistics import fmean
+from time import perf_counter
+from typing import Any, Final
+
+from tools_search_client.conversation.conversation import Conversation
+from tools_search_client.conversation.messages import Reply
+from tools_search_client.conversation.prompts import SYSTEM_PROMPT_LINE
+from tools_search_client.conversation.sources import ListedSource
+from tools_search_client.errors import ToolsSearchClientError
+from tools_search_client.federation.configuration import ToolDiscovery
+from tools_search_client.providers import ChatCompletions
+from tools_search_client.text import shorten
+
+from benchmarks.bootstrap import Estimate, mean
+from benchmarks.context.catalog import Catalog, Task, ToolKey
+
+_SYSTEM: Final = (
+    "Choose the tools that the user's task takes, and call each of them once. Make up arguments that you do not know: "
+    f"nothing is carried out. Say DONE when you have called all. {SYSTEM_PROMPT_LINE}"
+)
+_RESULT: Final = "The call is noted. Nothing was carried out; go on as if it had succeeded."
+_MOST_REQUESTS: Final = 20
+_MOST_REASON_CHARS: Final = 200
+
+LISTED: Final = "everything listed"
+DELEGATED: Final = "ours, delegated"
+_DEFERRED: Final = ToolDiscovery(enabled=True, defer_all=True)
+MODEL_WAYS: Final[Mapping[str, ToolDiscovery]] = {
+    LISTED: ToolDiscovery(),
+    "ours, model-driven": _DEFERRED,
+    DELEGATED: _DEFERRED,
+    "ours, automatic": ToolDiscovery(enabled=True, auto=True),
+}
+
+
+@dataclass
+class Trial:
+    """One task with the model."""
+
+    task: Task
+    called: set[ToolKey] = field(default_factory=set[ToolKey])
+    requests: int = 0
+    searches: int = 0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    completion_tokens: int = 0
+    seconds: float = 0.0
+    """That the endpoint took."""
+
+    failure: str = ""
+    """Why the endpoint gave no answer."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A way, as means over the tasks that the endpoint answered."""
+
+    way: str
+    tasks: int
+    failed: int
+    first_failure: str
+    requests: float
+    searches: float
+    prompt_tokens: float
+    """As the endpoint counts them, all requests of a task together; so are the next two."""
+    cached_tokens: float
+    completion_tokens: float
+    seconds: float
+    found: Estimate
+    """The share of the tools that a task takes which the model called."""
+    complete: Estimate
+    others: float
+    """Tools that it called and that the labels do not have."""
+
+
+async def measure_model(
+    model: str, base_url: str | None, ways: Sequence[str], catalog: Catalog, tasks: Sequence[Task]
+) -> list[Outcome]:
+    """Put every task to the model in every way; the key is that of the environment, as the SDK reads it."""
+    sdk: Any = import_module("openai")
+    outcomes: list[Outcome] = []
+    async with sdk.AsyncOpenAI(base_url=base_url) as client:
+        for way in ways:
+            trials = [await _trial(client, model, way, catalog, task) for task in tasks]
+            outcomes.append(_outcome(way, trials))
+    return outcomes
+
+
+async def _trial(client: Any, model: str, way: str, catalog: Catalog, task: Task) -> Trial:
+    source = ListedSource.of(catalog.servers)
+    if way == DELEGATED:
+        source.offers = tuple(replace(offer, delegate="turn") for offer in source.offers)
+    conversation = Conversation(source, MODEL_WAYS[way])
+    # As many as there are: an endpoint that takes fewer refuses, and that is an outcome.
+    adapter = ChatCompletions(conversation, model, system=_SYSTEM, most_tools=len(catalog.tools) + 1)
+    await conversation.begin_turn(task.text)
+    adapter.say(task.text)
+    trial = Trial(task)
+    try:
+        while trial.requests < _MOST_REQUESTS:
+            trial.requests += 1
+            began = perf_counter()
+            answer = (await client.chat.completions.create(**adapter.request())).to_dict(mode="json")
+            trial.seconds += perf_counter() - began
+            _count(trial, answer.get("usage") or {})
+            message = adapter.read(answer)
+            if not message.calls:
+                break
+            for call in message.calls:
+                step = await conversation.take(call)
+                if isinstance(step, Reply):
+                    trial.searches += call.name == conversation.search_name
+                else:
+                    trial.called.add((step.tool.server, step.tool.tool.name))
+                    step = Reply(call, _RESULT)
+                adapter.answer(call, step)
+    except (import_module("openai").OpenAIError, ToolsSearchClientError) as error:
+        trial.failure = shorten(f"{type(error).__name__}: {error}", _MOST_REASON_CHARS)
+    return trial
+
+
+def _count(trial: Trial, usage: Mapping[str, Any]) -> None:
+    trial.prompt_tokens += usage.get("prompt_tokens") or 0
+    trial.completion_tokens += usage.get("completion_tokens") or 0
+    details: Mapping[str, Any] = usage.get("prompt_tokens_details") or {}
+    trial.cached_tokens += details.get("cached_tokens") or 0
+
+
+def _outcome(way: str, trials: Sequence[Trial]) -> Outcome:
+    failures = [trial.failure for trial in trials if trial.failure]
+    answered = [trial for trial in trials if not trial.failure]
+    shares = [len(trial.called & trial.task.needed) / len(trial.task.needed) for trial in answered] or [0.0]
+
+    def average(member: str) -> float:
+        return fmean(getattr(trial, member) for trial in answered) if answered else 0.0
+
+    return Outcome(
+        way=way,
+        tasks=len(answered),
+        failed=len(failures),
+        first_failure=failures[0] if failures else "",
+        requests=average("requests"),
+        searches=average("searches"),
+        prompt_tokens=average("prompt_tokens"),
+        cached_tokens=average("cached_tokens"),
+        completion_tokens=average("completion_tokens"),
+        seconds=average("seconds"),
+        found=mean(shares),
+        complete=mean([float(share == 1) for share in shares]),
+        others=fmean(len(trial.called - trial.task.needed) for trial in answered) if answered else 0.0,
+    )

@@ -1,1 +1,0 @@
-"""What a search costs next to a request that does nothing, over real transports: `python -m benchmarks.endtoend`."""
