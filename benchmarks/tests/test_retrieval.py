@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from mcp_ext_tools_search.ranking.floor import terms
 from mcp_ext_tools_search.ranking.language import stem
-from mcp_ext_tools_search.ranking.terms import terms
 from mcp_ext_tools_search.types import EXTENSION_ID
 from mcp_types import Tool
 from numpy.typing import NDArray

@@ -8,8 +8,7 @@ from itertools import chain
 from statistics import fmean, median
 
 import pytest
-from mcp_ext_tools_search.ranking.language import words
-from mcp_ext_tools_search.ranking.lexicon import STOP_WORDS, VERB_GROUPS
+from mcp_ext_tools_search.ranking.language import STOP_WORDS, VERB_GROUPS, words
 from mcp_types import Tool
 from tools_search_ranking import FieldedRanker
 

@@ -12,10 +12,9 @@ from typing import Final
 
 import numpy as np
 from mcp_ext_tools_search.ranking.fields import MEMBERS
-from mcp_ext_tools_search.ranking.floor import led_by
+from mcp_ext_tools_search.ranking.floor import led_by, terms, trimmed
 from mcp_ext_tools_search.ranking.interface import Hit
 from mcp_ext_tools_search.ranking.language import wholes
-from mcp_ext_tools_search.ranking.terms import terms, trimmed
 from numpy.typing import NDArray
 
 from tools_search_ranking.index import Documents

@@ -20,8 +20,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 from mcp_ext_tools_search.ranking.fields import KINDS, LONGEST_TEXT, MEMBERS, STEPS, fields
+from mcp_ext_tools_search.ranking.floor import terms
 from mcp_ext_tools_search.ranking.language import LONGEST_WORD, runs, wholes, words, words_of
-from mcp_ext_tools_search.ranking.terms import terms
 from mcp_types import Tool
 from numpy.typing import NDArray
 

@@ -14,6 +14,7 @@ from operator import add
 from typing import Final, cast
 
 from mcp_ext_tools_search.ranking.language import (
+    STOP_WORDS,
     is_character,
     is_unspaced,
     query_weights,
@@ -23,7 +24,6 @@ from mcp_ext_tools_search.ranking.language import (
     stem,
     words_of,
 )
-from mcp_ext_tools_search.ranking.lexicon import STOP_WORDS
 
 from tools_search_ranking.statistics import Statistics
 from tools_search_ranking.vocabulary import Vocabulary, lookup_key, surface

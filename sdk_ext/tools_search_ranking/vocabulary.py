@@ -15,13 +15,13 @@ from typing import Final
 import numpy as np
 from mcp_ext_tools_search.ranking.language import (
     SAME_START,
+    STOP_WORDS,
     is_character,
     is_unspaced,
     may_be_misspelled,
     nearest,
     stem,
 )
-from mcp_ext_tools_search.ranking.lexicon import STOP_WORDS
 from numpy.typing import NDArray
 
 from tools_search_ranking.postings import MOST_TERMS

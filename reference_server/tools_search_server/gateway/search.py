@@ -21,9 +21,8 @@ import anyio.to_thread
 from mcp import MCPError
 from mcp.server.caching import CacheHint
 from mcp_ext_tools_search.ranking import Hit, Ranker
-from mcp_ext_tools_search.ranking.floor import with_floor
+from mcp_ext_tools_search.ranking.floor import Floor, terms, tool_terms, trimmed
 from mcp_ext_tools_search.ranking.fusion import fuse_and_rerank
-from mcp_ext_tools_search.ranking.terms import terms, tool_terms, trimmed
 from mcp_ext_tools_search.server import Answer, ToolsSearch
 from mcp_ext_tools_search.server.errors import too_busy
 from mcp_ext_tools_search.types import ServerSettings
@@ -252,7 +251,7 @@ def fused(
     hits: Sequence[Hit] = [own.get(name, Hit(name, 0.0))._replace(score=weight / best) for name, weight in order]
     exact = tools.get(trimmed(query))
     if exact is not None:
-        hits = with_floor(query, [exact], hits)
+        hits = Floor([exact]).under(query, hits)
     return _with_rest(hits, local)
 
 

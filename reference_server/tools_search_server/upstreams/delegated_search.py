@@ -17,7 +17,7 @@ import anyio
 from mcp import Client, MCPError
 from mcp_ext_tools_search.client import absorb, raw_request
 from mcp_ext_tools_search.cursor import follow_cursors
-from mcp_ext_tools_search.ranking.terms import trimmed
+from mcp_ext_tools_search.ranking.floor import trimmed
 from mcp_ext_tools_search.types import EXTENSION_ID, METHOD, ServerSettings
 from mcp_types import INVALID_PARAMS, Tool
 from tools_search_hosts import own_name, qualified_name

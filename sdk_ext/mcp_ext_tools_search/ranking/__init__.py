@@ -1,6 +1,6 @@
 """Ranking of tools for a query; knows no MCP beyond `Tool`."""
 
-from mcp_ext_tools_search.ranking.floor import floored, with_floor
+from mcp_ext_tools_search.ranking.floor import floored
 from mcp_ext_tools_search.ranking.interface import (
     FloorKeeper,
     Hit,
@@ -22,5 +22,4 @@ __all__ = [
     "ToolIndex",
     "distinct_hits",
     "floored",
-    "with_floor",
 ]

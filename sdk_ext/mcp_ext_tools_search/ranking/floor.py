@@ -6,12 +6,40 @@ that has every term of the query is among the matches.
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Collection, Sequence
+from functools import lru_cache
 
 from mcp_types import Tool
 
 from mcp_ext_tools_search.ranking.interface import FloorKeeper, Hit, Ranker, ToolIndex
-from mcp_ext_tools_search.ranking.terms import terms, tool_terms, trimmed
+from mcp_ext_tools_search.types import WHITE_SPACE
+
+_ASCII_RUN = re.compile(r"[a-z0-9]+")
+
+
+def terms(text: str) -> list[str]:
+    """Return the terms of `text` in their order, repetitions included (draft: Order and Matching).
+
+    A term is a maximal run of Unicode letters, marks and digits (general categories `L*`, `M*` and `Nd`) after NFKC and
+    default case folding.
+    """
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    if folded.isascii():
+        return _ASCII_RUN.findall(folded)
+    return "".join(map(_kept_or_space, folded)).split()
+
+
+def tool_terms(tool: Tool) -> dict[str, frozenset[str]]:
+    """Return the terms of each member that the matching floor looks at, in the order of the definition."""
+    members = {"name": tool.name, "title": tool.title, "description": tool.description}
+    return {member: frozenset(terms(text)) for member, text in members.items() if text}
+
+
+def trimmed(query: str) -> str:
+    """Return `query` without the white space around it, as the draft compares it with names."""
+    return query.strip(WHITE_SPACE)
 
 
 class Floor:
@@ -48,11 +76,6 @@ class Floor:
         return tuple(member for member, own in self._terms[name].items() if wanted & own)
 
 
-def with_floor(query: str, tools: Sequence[Tool], hits: Sequence[Hit]) -> Sequence[Hit]:
-    """Return `hits` with the floor of `tools` under them; for several queries of one catalog, keep a `Floor`."""
-    return Floor(tools).under(query, hits)
-
-
 def floored(ranker: Ranker) -> Ranker:
     """Return a ranker whose indexes keep the matching floor, however `ranker` orders.
 
@@ -77,3 +100,9 @@ class _FlooredIndex:
 
     def search(self, query: str, *, visible: Collection[str] | None = None) -> Sequence[Hit]:
         return self._floor.under(query, self._index.search(query, visible=visible), visible)
+
+
+@lru_cache(maxsize=16_384)
+def _kept_or_space(character: str) -> str:
+    category = unicodedata.category(character)
+    return character if category[0] in "LM" or category == "Nd" else " "

@@ -73,17 +73,11 @@ class SlowRanker(Protocol):
     Any other is slow in large catalogs only.
     """
 
-    @property
-    def is_slow(self) -> Literal[True]:
-        """Always true."""
-        ...
+    is_slow: Literal[True]
 
 
 @runtime_checkable
 class FloorKeeper(Protocol):
     """What a ranker says of itself whose indexes keep the draft's matching floor: none is put under them."""
 
-    @property
-    def keeps_floor(self) -> Literal[True]:
-        """Always true."""
-        ...
+    keeps_floor: Literal[True]

@@ -1,28 +1,47 @@
 """Words of definitions and queries: how text is cut into words, and which words stand for the same thing.
 
-Words are kinder than the draft's terms (`terms.py`) to accents, compounds and scripts without spaces. All functions are
+Words of English and Chinese with a special part in the ranking come from `lexicon.json`, which any port can copy.
+Words are kinder than the draft's terms (`floor.py`) to accents, compounds and scripts without spaces. All functions are
 pure; results for single words are cached, as the same words come again and again.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain, pairwise
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
-from mcp_ext_tools_search.ranking.lexicon import (
-    ABBREVIATIONS,
-    CHINESE_VERB_GROUPS,
-    FILLERS,
-    NOUN_GROUPS,
-    SIMPLIFIED,
-    VERB_GROUPS,
-    WORDS_WITH_FILLERS,
-)
+_LEXICON: Final[Mapping[str, Any]] = json.loads(Path(__file__).with_name("lexicon.json").read_text("utf-8"))
+
+
+def _words(lines: Sequence[str]) -> list[str]:
+    return list(chain.from_iterable(line.split() for line in lines))
+
+
+STOP_WORDS: Final = frozenset(_words(_LEXICON["stopWords"]))
+"""Words of grammar and of courtesy, folded, which neither index nor query counts while a query has any other."""
+
+FILLERS: Final = _words(_LEXICON["fillers"])
+"""The stop words of Chinese: pronouns, particles, questions and courtesies."""
+
+WORDS_WITH_FILLERS: Final[str] = _LEXICON["wordsWithFillers"]
+"""Words that begin or end with a filler and mean something else."""
+
+VERB_GROUPS: Final[tuple[str, ...]] = tuple(_LEXICON["verbGroups"])
+CHINESE_VERB_GROUPS: Final[tuple[str, ...]] = tuple(_LEXICON["chineseVerbGroups"])
+"""Definitions use two characters where people use one. No verb leads to a single character, which many words have."""
+
+NOUN_GROUPS: Final[tuple[str, ...]] = tuple(_LEXICON["nounGroups"])
+ABBREVIATIONS: Final[Mapping[str, str]] = _LEXICON["abbreviations"]
+
+SIMPLIFIED: Final[Mapping[str, str]] = {pair[0]: pair[1] for pair in _words(_LEXICON["simplified"])}
+"""The simplified characters, by the commonest 700 traditional ones: nine tenths of the text that has two spellings."""
 
 LONGEST_WORD: Final = 64
 """Characters of a word that count: what is longer is a blob, not a word."""
@@ -176,12 +195,6 @@ def is_one_slip(left: str, right: str) -> bool:
     return left != right and (swapped or left[same + 1 :] == right[same + 1 :])
 
 
-def trigram_overlap(left: str, right: str) -> float:
-    """Return how many of their trigrams two words share, from 0 to 1 (Dice's coefficient)."""
-    own, other = _trigrams(left), _trigrams(right)
-    return 2 * len(own & other) / (len(own) + len(other))
-
-
 def may_be_misspelled(word: str) -> bool:
     """Whether `word` is long enough for a slip in it to differ from other words, and is no number."""
     return len(word) >= _SHORTEST_CORRECTED and not word.isdigit()
@@ -197,7 +210,7 @@ def nearest(word: str, known: Iterable[str], most: int = 2) -> list[tuple[str, f
             continue
         if is_one_slip(word, other):
             alike.append((1 / max(len(word), len(other)) - 1, other))
-        elif word[:SAME_START] == other[:SAME_START] and (share := trigram_overlap(word, other)) >= _LEAST_ALIKE:
+        elif word[:SAME_START] == other[:SAME_START] and (share := _trigram_overlap(word, other)) >= _LEAST_ALIKE:
             alike.append((-share, other))
     return [(other, -negated) for negated, other in sorted(alike)[:most]]
 
@@ -260,6 +273,12 @@ def _without_tense(word: str) -> str:
             # `stopp` becomes `stop`; `call` and `pass` keep their two letters.
             return root[:-1] if root[-1] == root[-2] and root[-1] not in "lsz" else root
     return word
+
+
+def _trigram_overlap(left: str, right: str) -> float:
+    """Return how many of their trigrams two words share, from 0 to 1 (Dice's coefficient)."""
+    own, other = _trigrams(left), _trigrams(right)
+    return 2 * len(own & other) / (len(own) + len(other))
 
 
 @lru_cache(1024)

@@ -19,7 +19,7 @@ from rank_bm25 import BM25Okapi
 from mcp_ext_tools_search.ranking import language
 from mcp_ext_tools_search.ranking.fields import MEMBERS, STEPS, fields
 from mcp_ext_tools_search.ranking.interface import Hit
-from mcp_ext_tools_search.ranking.lexicon import STOP_WORDS
+from mcp_ext_tools_search.ranking.language import STOP_WORDS
 
 _K1: Final = 1.5  # how much a repeated word gains over a single one
 _B: Final = 0.7  # how much of its score a word of a long definition loses

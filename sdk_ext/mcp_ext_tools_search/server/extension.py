@@ -168,9 +168,7 @@ class ToolsSearch(Extension):
 def install(server: MCPServer[Any] | Server[Any], search: ToolsSearch | None = None) -> ToolsSearch:
     """Make `server` searchable and return what serves it: `search`, or a `ToolsSearch()` with every default.
 
-    Raises:
-        TypeError: `server` is neither an `MCPServer` nor a low-level `Server`.
-        ValueError: It lists no tools, or is searchable already.
+    Raises what `ToolsSearch.install` raises.
     """
     search = search or ToolsSearch()
     search.install(server)

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mcp_ext_tools_search.ranking import Hit, Ranker, ToolIndex
-from mcp_ext_tools_search.ranking.floor import Floor, floored, with_floor
-from mcp_ext_tools_search.ranking.terms import terms, tool_terms
+from mcp_ext_tools_search.ranking.floor import Floor, floored, terms, tool_terms
 from mcp_types import Tool
 from tools_search_ranking import FieldedRanker
 from tools_search_ranking.hits import LazyHits
@@ -47,19 +46,19 @@ def tools(make_tool: Callable[..., Tool]) -> list[Tool]:
 
 def test_the_tool_of_that_name_comes_first(tools: Sequence[Tool]):
     hits = [Hit("search_code", 1.0, ("name",)), Hit("search", 0.5, ("title",))]
-    assert with_floor(" search\u3000", tools, hits)[:2] == [Hit("search", 1.0, ("name", "title")), hits[0]]
+    assert Floor(tools).under(" search\u3000", hits)[:2] == [Hit("search", 1.0, ("name", "title")), hits[0]]
 
 
 def test_letter_case_tells_names_apart(tools: Sequence[Tool]):
-    assert with_floor("Search", tools, [])[0].name == "Search"
+    assert Floor(tools).under("Search", [])[0].name == "Search"
 
 
 def test_a_name_that_was_not_found_comes_first_too(tools: Sequence[Tool]):
-    assert with_floor("zip", tools, [Hit("search", 1.0)]) == [Hit("zip", 1.0, ("name",)), Hit("search", 1.0)]
+    assert Floor(tools).under("zip", [Hit("search", 1.0)]) == [Hit("zip", 1.0, ("name",)), Hit("search", 1.0)]
 
 
 def test_tools_with_every_term_are_among_the_matches(tools: Sequence[Tool]):
-    found = with_floor("repository CODE", tools, [Hit("search", 0.7)])
+    found = Floor(tools).under("repository CODE", [Hit("search", 0.7)])
     assert found == [
         Hit("search", 0.7),
         Hit("search_code", 0.7, ("name", "description")),
@@ -68,12 +67,12 @@ def test_tools_with_every_term_are_among_the_matches(tools: Sequence[Tool]):
 
 
 def test_terms_may_be_spread_over_name_title_and_description(tools: Sequence[Tool]):
-    assert with_floor("everything code", tools, []) == [Hit("search", 1.0, ("title", "description"))]
+    assert Floor(tools).under("everything code", []) == [Hit("search", 1.0, ("title", "description"))]
 
 
 @pytest.mark.parametrize("query", ["repository zebra", "?!", "zebra"])
 def test_a_tool_without_one_of_the_terms_is_not_added(tools: Sequence[Tool], query: str):
-    assert with_floor(query, tools, []) == []
+    assert Floor(tools).under(query, []) == []
 
 
 def test_what_keeps_the_floor_is_left_as_it_is(tools: Sequence[Tool]):

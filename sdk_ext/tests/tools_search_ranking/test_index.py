@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mcp_ext_tools_search.ranking.fields import MEMBERS, STEPS, fields
-from mcp_ext_tools_search.ranking.language import is_character, stem, words
-from mcp_ext_tools_search.ranking.lexicon import STOP_WORDS
+from mcp_ext_tools_search.ranking.language import STOP_WORDS, is_character, stem, words
 from mcp_types import Tool
 from tools_search_ranking import index
 from tools_search_ranking.floor import hits_over_floor

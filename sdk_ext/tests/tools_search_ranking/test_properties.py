@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mcp_ext_tools_search.ranking import Ranker, SimpleRanker
-from mcp_ext_tools_search.ranking.floor import floored
-from mcp_ext_tools_search.ranking.terms import terms, tool_terms, trimmed
+from mcp_ext_tools_search.ranking.floor import floored, terms, tool_terms, trimmed
 from mcp_ext_tools_search.types import EXTENSION_ID
 from mcp_types import Tool
 from tools_search_ranking import FieldedRanker

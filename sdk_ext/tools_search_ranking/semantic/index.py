@@ -15,8 +15,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 from mcp_ext_tools_search.ranking import Hit, Ranker, ToolIndex
-from mcp_ext_tools_search.ranking.floor import floored, led_by
-from mcp_ext_tools_search.ranking.terms import trimmed
+from mcp_ext_tools_search.ranking.floor import floored, led_by, trimmed
 from mcp_types import Tool
 from numpy.typing import NDArray
 

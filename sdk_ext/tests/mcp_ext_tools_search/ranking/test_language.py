@@ -4,7 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mcp_ext_tools_search.ranking.language import (
+    ABBREVIATIONS,
+    CHINESE_VERB_GROUPS,
     LONGEST_WORD,
+    NOUN_GROUPS,
+    SIMPLIFIED,
+    STOP_WORDS,
+    VERB_GROUPS,
     is_character,
     related_words,
     simplified,
@@ -12,14 +18,6 @@ from mcp_ext_tools_search.ranking.language import (
     stem,
     without_fillers,
     words,
-)
-from mcp_ext_tools_search.ranking.lexicon import (
-    ABBREVIATIONS,
-    CHINESE_VERB_GROUPS,
-    NOUN_GROUPS,
-    SIMPLIFIED,
-    STOP_WORDS,
-    VERB_GROUPS,
 )
 
 

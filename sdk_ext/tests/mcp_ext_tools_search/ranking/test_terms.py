@@ -5,7 +5,7 @@ import unicodedata
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mcp_ext_tools_search.ranking.terms import terms, tool_terms, trimmed
+from mcp_ext_tools_search.ranking.floor import terms, tool_terms, trimmed
 from mcp_types import Tool
 
 
