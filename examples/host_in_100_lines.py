@@ -39,7 +39,7 @@ class Host:
     async def turn(self, text: str) -> str:
         """Return what the model finally answers to the user."""
         begun = await self.conversation.begin_turn(text)
-        sys.stderr.writelines(f"{server} is missing: {reason}\n" for server, reason in begun.failures.items())
+        sys.stderr.writelines(f"{server} is missing: {reason}\n" for server, reason in begun.failed.items())
         self.messages.append({"role": "user", "content": text})
         while True:
             offer = self.conversation.offer()

@@ -19,14 +19,14 @@ async def main(url: str, query: str) -> None:
     options = client.FederationOptions(connection=connection)
     async with client.open_federation(client.url_server(url), options) as servers:
         answer = await servers.search(query)
-        if any(report.failure and report.failure.kind == "unauthorized" for report in answer.failed):
+        if any(failure.kind == "unauthorized" for failure in answer.failed.values()):
             async with client.loopback_redirect() as redirect:  # opens the browser; a web host has its own `Redirect`
                 await oauth.sign_in(url, redirect)
             answer = await servers.search(query)
     for tool in answer.tools:
         print(tool.name)  # noqa: T201 - what the example is for
-    for report in answer.failed:
-        print(report.failure and report.failure.message, file=sys.stderr)  # noqa: T201
+    for failure in answer.failed.values():
+        print(failure, file=sys.stderr)  # noqa: T201
 
 
 if __name__ == "__main__":

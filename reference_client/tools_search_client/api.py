@@ -26,6 +26,7 @@ from tools_search_client.errors import (
     AmbiguousToolError,
     Challenge,
     ConfigurationError,
+    Failure,
     InvalidAnswerError,
     InvalidServerResultError,
     LocalError,
@@ -50,7 +51,6 @@ from tools_search_client.federation.configuration import (
 )
 from tools_search_client.federation.federation import Federation, FederationOptions, open_federation
 from tools_search_client.found import (
-    Failure,
     FederatedListing,
     FederatedOffers,
     FederatedSearch,

@@ -51,16 +51,16 @@ class SavedConversationError(LocalError):
 class UnknownToolError(LocalError):
     """No server that answered offers a tool of this name."""
 
-    def __init__(self, name: str, closest: Sequence[str] = (), failed: Mapping[str, str] | None = None) -> None:
+    def __init__(self, name: str, closest: Sequence[str] = (), failed: Mapping[str, Failure] | None = None) -> None:
         self.name = name
         self.closest = tuple(closest)
-        self.failed = tuple(failed or ())
-        """The servers that could not be asked."""
+        self.failed = dict(failed or {})
+        """The servers that could not be asked, each with the reason."""
         text = f"no tool is named {name!r}"
         if self.closest:
             text += f"; the closest are {', '.join(self.closest)}"
         if self.failed:
-            reasons = [": ".join(filter(None, each)) for each in (failed or {}).items()]
+            reasons = [f"{server}: {failure}" if server else str(failure) for server, failure in self.failed.items()]
             text += f" (not asked, because they failed: {'; '.join(reasons)})"
         super().__init__(text)
 
@@ -165,3 +165,24 @@ class InvalidServerResultError(ServerError):
     """The server's answer breaks the protocol: a wrong shape, a cursor loop, a listing without end."""
 
     kind = "invalid-result"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a server contributed nothing to an answer."""
+
+    kind: FailureKind
+    message: str
+    code: int | None = None
+    """The JSON-RPC code where the server refused."""
+    challenge: Challenge | None = None
+    """What the server asks for where the kind is `unauthorized`."""
+
+    @classmethod
+    def of(cls, error: ServerError) -> Failure:
+        """Return the failure that `error` stands for."""
+        code = error.code if isinstance(error, ServerRefusedError) else None
+        return cls(error.kind, str(error), code, error.challenge if isinstance(error, UnauthorizedError) else None)
+
+    def __str__(self) -> str:
+        return self.message

@@ -12,14 +12,7 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar
 from mcp_ext_tools_search.types import HitMetadata
 from mcp_types import Implementation, Tool
 
-from tools_search_client.errors import (
-    Challenge,
-    FailureKind,
-    RerankingError,
-    ServerError,
-    ServerRefusedError,
-    UnauthorizedError,
-)
+from tools_search_client.errors import Failure, RerankingError
 
 Mode: TypeAlias = Literal["search", "list"]
 """How a server is asked: `tools/search`, or `tools/list` with ranking on this side."""
@@ -69,24 +62,6 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
-    """Why a server contributed nothing."""
-
-    kind: FailureKind
-    message: str
-    code: int | None = None
-    """The JSON-RPC code where the server refused."""
-    challenge: Challenge | None = None
-    """What the server asks for where the kind is `unauthorized`."""
-
-    @classmethod
-    def of(cls, error: ServerError) -> Failure:
-        """Return the failure that `error` stands for."""
-        code = error.code if isinstance(error, ServerRefusedError) else None
-        return cls(error.kind, str(error), code, error.challenge if isinstance(error, UnauthorizedError) else None)
-
-
-@dataclass(frozen=True, slots=True)
 class ServerReport:
     """How one server did."""
 
@@ -105,27 +80,32 @@ class ServerReport:
     failure: Failure | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reported:
+    """The answer of many servers: each has its report, in the order of the configuration."""
+
+    servers: tuple[ServerReport, ...]
+
+    @property
+    def failed(self) -> dict[str, Failure]:
+        """The servers that are missing from the answer, each with the reason."""
+        return {report.server: report.failure for report in self.servers if report.failure is not None}
+
+
 @dataclass(frozen=True, slots=True)
-class FederatedSearch:
-    """The fused answer, best first, and one report per server in the order of the configuration."""
+class FederatedSearch(Reported):
+    """The fused answer, best first."""
 
     tools: tuple[FoundTool, ...]
-    servers: tuple[ServerReport, ...]
     fault: RerankingError | None = None
     """Why the order is not that of the host's re-ranker."""
 
-    @property
-    def failed(self) -> tuple[ServerReport, ...]:
-        """The servers whose tools are missing."""
-        return tuple(report for report in self.servers if report.failure is not None)
-
 
 @dataclass(frozen=True, slots=True)
-class FederatedListing:
+class FederatedListing(Reported):
     """Every tool of every server that answered, in the order of the configuration and of each server."""
 
     tools: tuple[FoundTool, ...]
-    servers: tuple[ServerReport, ...]
 
 
 Item = TypeVar("Item")
@@ -144,11 +124,10 @@ class Offered(Generic[Item]):
 
 
 @dataclass(frozen=True, slots=True)
-class FederatedOffers(Generic[Item]):
+class FederatedOffers(Reported, Generic[Item]):
     """All that the servers that answered offer of one kind, in the order of the configuration and of each server."""
 
     items: tuple[Offered[Item], ...]
-    servers: tuple[ServerReport, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from mcp_types import Tool
 from tools_search_client import (
     Catalog,
     Conversation,
+    Failure,
     FoundTool,
     Reply,
     ServerOffer,
@@ -43,7 +44,8 @@ def offers(servers: list[Json], toolset: Toolset) -> tuple[ServerOffer, ...]:
         rule = toolset.rule(server["name"])
         if rule is not None:
             own = tuple(found(server["name"], tool) for tool in server.get("tools", ()) if rule.shows(tool["name"]))
-            stated = {key: server[key] for key in ("defer_loading", "size", "instructions", "failure") if key in server}
+            stated = {key: server[key] for key in ("defer_loading", "size", "instructions") if key in server}
+            stated |= {"failure": Failure("unavailable", server["failure"])} if "failure" in server else {}
             tools = None if "searched" in server else own
             shown.append(ServerOffer(server["name"], tools, topics=tuple(server.get("topics", ())), **stated))
     return tuple(shown)
@@ -87,7 +89,10 @@ async def answered(conversation: Conversation, source: Source, step: Json) -> Js
     match step["do"]:
         case "begin_turn":
             begun = await conversation.begin_turn(toolset=chosen(step.get("toolset")))
-            said = {"failures": dict(begun.failures), "changed": list(begun.changed)}
+            said = {
+                "failed": {name: str(failure) for name, failure in begun.failed.items()},
+                "changed": list(begun.changed),
+            }
         case "servers":
             source.servers = step["servers"]
             said = {"changed": list(await conversation.refresh())}

@@ -71,7 +71,7 @@ async def test_a_model_never_meets_a_tool_that_is_for_apps_alone(
         async with open_federation(configuration) as federation:
             conversation = Conversation(FederationSource(federation, configuration), discovery)
             begun = await conversation.begin_turn("refresh the view of the cart")
-            assert not begun.failures
+            assert not begun.failed
             said: list[Any] = [begun.loaded, conversation.manifest]
             for arguments in (
                 {"query": "refresh cart view"},

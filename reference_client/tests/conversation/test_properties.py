@@ -9,7 +9,16 @@ import anyio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mcp_types import Tool
-from tools_search_client import Conversation, Forward, ListedSource, Reply, ServerOffer, ToolCall, ToolDiscovery
+from tools_search_client import (
+    Conversation,
+    Failure,
+    Forward,
+    ListedSource,
+    Reply,
+    ServerOffer,
+    ToolCall,
+    ToolDiscovery,
+)
 from tools_search_client.conversation.manifest import MOST_BYTES, manifest
 from tools_search_hosts.toolsets import EVERYTHING, Rule, Toolset
 
@@ -85,7 +94,7 @@ class Play:
                 self.source.offers = offers(what, self.deferred)
                 await self.state.refresh()
             case "a server fails":
-                failed = ServerOffer(what, (), what in self.deferred, failure="gone")
+                failed = ServerOffer(what, (), what in self.deferred, failure=Failure("unavailable", "gone"))
                 self.source.offers = tuple(failed if one.name == what else one for one in self.source.offers)
                 await self.state.refresh()
             case "toolset":

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tools_search_client import (
     Conversation,
+    Failure,
     Forward,
     ListedSource,
     LocalError,
@@ -55,7 +56,7 @@ class Play:
         if kind == "servers change":
             self.source.offers = offers(what, self.deferred)
         if kind == "a server fails":
-            failed = ServerOffer(what, (), what in self.deferred, failure="gone")
+            failed = ServerOffer(what, (), what in self.deferred, failure=Failure("unavailable", "gone"))
             self.source.offers = tuple(failed if one.name == what else one for one in self.source.offers)
         if kind == "toolset":
             self.toolset = what
@@ -221,11 +222,13 @@ async def test_a_loaded_tool_of_a_failing_server_stays_and_is_called_once_the_se
     await talk.search(tool_names=["get_alerts"])
     before, offers = talk.state.offer(), talk.source.offers
     talk.source.offers = tuple(
-        ServerOffer("weather", (), defer_loading=True, failure="gone") if one.name == "weather" else one
+        ServerOffer("weather", (), defer_loading=True, failure=Failure("unavailable", "gone"))
+        if one.name == "weather"
+        else one
         for one in offers
     )
     again, begun = await restored(talk, talk.state.save())
-    assert begun.failures == {"weather": "gone"}
+    assert begun.failed == {"weather": Failure("unavailable", "gone")}
     assert again.state.offer().tools == before.tools
     answer = await again.call("weather__get_alerts")
     assert isinstance(answer, Reply)

@@ -14,6 +14,7 @@ from tools_search_client import (
     Configuration,
     ConnectionOptions,
     Conversation,
+    Failure,
     Federation,
     FederationOptions,
     FederationSource,
@@ -97,7 +98,7 @@ async def test_searched_and_listed_servers_are_one_to_the_model(
     ]
     async with talk_to(*entries, defer_all=False) as session:
         begun = await session.state.begin_turn("hello")
-        assert not begun.failures
+        assert not begun.failed
         assert session.names == ["near__make_alpha", "search_tools"]
         assert session.state.manifest.splitlines()[0].startswith("- shop (about 12 tools)")
         assert "- plain (3 tools): add_numbers, reverse_text, fail_always" in session.state.manifest
@@ -211,7 +212,7 @@ async def test_a_server_that_the_toolset_hides_is_not_even_started(talk_to: Open
 async def test_a_server_that_fails_is_told_of_and_the_others_go_on(talk_to: Open, plain_server: StdioTarget):
     async with talk_to(ServerEntry("gone", MISSING), ServerEntry("plain", plain_server)) as session:
         begun = await session.state.begin_turn()
-        assert "/nowhere/program" in begun.failures["gone"]
+        assert "/nowhere/program" in begun.failed["gone"].message
         assert "- gone (not reachable at present)" in session.state.manifest
         told = await session.search(server_name="gone")
         assert (told.is_error, "Not reachable at present: gone (" in told.text) == (True, True)
@@ -221,9 +222,9 @@ async def test_a_server_that_fails_is_told_of_and_the_others_go_on(talk_to: Open
 async def test_a_server_that_hangs_holds_up_one_turn_and_not_the_next(talk_to: Open, liar: Any):
     servers = [ServerEntry("mute", liar("mute", era="legacy").target), ServerEntry("one", liar().target)]
     async with talk_to(*servers, deadline=1) as session:
-        assert "mute" in (await session.state.begin_turn()).failures
+        assert "mute" in (await session.state.begin_turn()).failed
         with anyio.fail_after(0.9):
-            assert "mute" in (await session.state.begin_turn()).failures
+            assert "mute" in (await session.state.begin_turn()).failed
             assert (await session.search(query="alpha")).loaded
 
 
@@ -233,7 +234,7 @@ async def test_a_server_whose_listing_hangs_holds_up_one_turn_and_not_the_next(t
         await session.federation.search("warm", servers=["one"])
         began = anyio.current_time()
         for _turn in range(4):
-            assert set((await session.state.begin_turn()).failures) == {"hung"}
+            assert set((await session.state.begin_turn()).failed) == {"hung"}
         assert (await session.search(query="alpha")).loaded
         assert anyio.current_time() - began < 10
 
@@ -244,7 +245,7 @@ async def test_a_server_whose_list_takes_too_long_is_searched_instead(liar: Any)
     with anyio.fail_after(30):
         async with open_federation(configuration) as federation:
             state = Conversation(FederationSource(federation, configuration, deadline=1), configuration.tool_discovery)
-            assert (await state.begin_turn()).failures == {}
+            assert (await state.begin_turn()).failed == {}
             reply = await state.take(ToolCall("search_tools", {"query": "alpha"}))
     assert isinstance(reply, Reply)
     assert reply.loaded[0] == "slow__make_alpha"
@@ -422,7 +423,9 @@ async def test_a_server_that_was_not_asked_is_not_said_to_have_lost_a_tool(talk_
         await session.state.begin_turn()
         await session.search(query="alpha")
         step = await session.forward("one__make_alpha")
-        told = session.state.failed(step, UnknownToolError("one__make_alpha", failed={"one": "it died"})).text
+        told = session.state.failed(
+            step, UnknownToolError("one__make_alpha", failed={"one": Failure("unavailable", "it died")})
+        ).text
         assert "no longer offers" not in told
         assert "failed: one" in told
 
@@ -458,10 +461,10 @@ async def test_a_server_that_takes_long_to_start_is_asked_as_soon_as_it_is_there
     command = [late.command, *late.args]
     source = f"import subprocess, sys, time; time.sleep(1.5); sys.exit(subprocess.call({command!r}))"
     async with talk_to(ServerEntry("late", StdioTarget(sys.executable, ("-c", source))), deadline=0.5) as session:
-        assert "late" in (await session.state.begin_turn()).failures
+        assert "late" in (await session.state.begin_turn()).failed
         await until(lambda: session.federation.supervised["late"].connected is not None)
         begun = await session.state.begin_turn()
-        assert begun.failures == {}
+        assert begun.failed == {}
         assert session.names == ["search_tools"]
 
 

@@ -16,6 +16,7 @@ from tools_search_client import (
     SYSTEM_PROMPT_LINE,
     Conversation,
     Definition,
+    Failure,
     Forward,
     ListedSource,
     LocalError,
@@ -554,11 +555,13 @@ async def test_a_server_that_fails_for_a_moment_keeps_its_tools(rooms: Rooms) ->
     await talk.search(tool_names=["get_alerts"])
     sent = talk.names
     talk.source.offers = tuple(
-        replace(offer, tools=(), failure="the connection ended") if offer.name == "weather" else offer
+        replace(offer, tools=(), failure=Failure("unavailable", "the connection ended"))
+        if offer.name == "weather"
+        else offer
         for offer in talk.source.offers
     )
     begun = await talk.state.begin_turn()
-    assert begun.failures == {"weather": "the connection ended"}
+    assert begun.failed == {"weather": Failure("unavailable", "the connection ended")}
     assert "- weather (not reachable at present): get_current_weather, get_forecast, get_alerts" in talk.state.manifest
     assert talk.names == sent
     assert isinstance(await talk.call("weather__get_alerts"), Forward)

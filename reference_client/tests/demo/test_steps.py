@@ -34,7 +34,7 @@ async def call_workbook(stage: Stage) -> Shown:
 def staged(gateway: object, folder: Path) -> Stage:
     stage = Stage(Workspace(folder), {}, (), "", cast("Federation", gateway), WireMeter())
     stage.answers = {
-        "create a new branch": FederatedSearch((), ()),
+        "create a new branch": FederatedSearch((), servers=()),
         "create a new Excel workbook": found("excel__create_workbook"),
     }
     return stage
@@ -42,7 +42,7 @@ def staged(gateway: object, folder: Path) -> Stage:
 
 def found(name: str) -> FederatedSearch:
     tool = Tool(name=name, input_schema={"type": "object"})
-    return FederatedSearch((FoundTool(name, "", tool, HitMetadata(), "search"),), ())
+    return FederatedSearch((FoundTool(name, "", tool, HitMetadata(), "search"),), servers=())
 
 
 class Gateway:
@@ -56,13 +56,13 @@ class Gateway:
 
     async def search(self, query: str, *, limit: int) -> FederatedSearch:
         report = ServerReport("", "list", "modern", 1.0)
-        return FederatedSearch(found("x").tools, (report,))
+        return FederatedSearch(found("x").tools, servers=(report,))
 
     def forget(self) -> None:
         """There is nothing."""
 
     async def list(self) -> FederatedListing:
-        return FederatedListing((), ())
+        return FederatedListing((), servers=())
 
     async def describe(self, *, deadline: float | None) -> tuple[ServerDescription, ...]:
         return (ServerDescription(ServerReport("", "search", "modern", 1.0)),)

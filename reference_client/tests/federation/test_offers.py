@@ -79,7 +79,7 @@ async def test_what_servers_offer_besides_tools_is_listed_and_read_by_server(mod
     ]
     assert [each.item.uri_template for each in templates.items] == ["notes://{day}/all"] * 2
     for listing in (prompts, resources, templates):
-        assert [report.failure is None for report in listing.servers] == [True, True, False]
+        assert {server: failure.kind for server, failure in listing.failed.items()} == {"gone": "unavailable"}
         assert [report.hits for report in listing.servers] == [1, 1, 0]
     (message,) = prompt.messages
     assert isinstance(message.content, TextContent)
@@ -108,8 +108,7 @@ async def test_a_listing_without_end_fails_its_server_alone(count: int, told: st
             async with open_federation(Configuration(own)) as federation:
                 listing = await federation.prompts()
     assert [each.server for each in listing.items] == ["ann"]
-    failure = listing.servers[0].failure
-    assert failure is not None
+    failure = listing.failed["endless"]
     assert failure.kind == "invalid-result"
     assert told in failure.message
     assert asked < 10
@@ -121,4 +120,4 @@ async def test_a_server_without_prompts_is_not_asked_for_them():
             configuration = Configuration((ConnectedServer("bare", connection=bare),))
             async with open_federation(configuration) as federation:
                 listing = await federation.prompts()
-    assert (listing.items, listing.servers[0].failure) == ((), None)
+    assert (listing.items, listing.failed) == ((), {})

@@ -19,6 +19,7 @@ from tools_search_client import (
     Catalog,
     Conversation,
     Definition,
+    Failure,
     Forward,
     Reply,
     ServerOffer,
@@ -101,7 +102,7 @@ class Hostile:
                     size=len(shown) if is_searched else None,
                     topics=(MARK, f"{MARK} things") if is_searched else (),
                     instructions=MARK,
-                    failure=MARK if server in self.failing else None,
+                    failure=Failure("unavailable", MARK) if server in self.failing else None,
                 )
             )
         return Catalog(tuple(offers), problems=(MARK,))
@@ -112,11 +113,12 @@ class Hostile:
         return SourceAnswer(tuple(fitting[:limit]), (MARK, "server9__page_2"), failures)
 
     async def browse(self, server: str, /) -> SourceAnswer:
-        return SourceAnswer(tuple(self.tools[server]), failures={server: MARK})
+        return SourceAnswer(tuple(self.tools[server]), failed={server: Failure("unavailable", MARK)})
 
     async def look_up(self, name: str, /, *, servers: Collection[str]) -> SourceAnswer:
         named = [tool for server in servers for tool in self.tools[server] if name in (tool.name, tool.tool.name)]
-        return SourceAnswer(tuple(named), (MARK, "server9__page_2"), dict.fromkeys(servers, MARK))
+        failed = dict.fromkeys(servers, Failure("unavailable", MARK))
+        return SourceAnswer(tuple(named), (MARK, "server9__page_2"), failed)
 
     def _made(self, place: int) -> list[FoundTool]:
         numbers = range(place * TOOLS_EACH, (place + 1) * TOOLS_EACH if place > 1 else place * TOOLS_EACH + 15)

@@ -93,14 +93,13 @@ async def test_a_server_that_nobody_signed_in_to_says_how(guarded: Guarded, stor
             Configuration((ServerEntry("guarded", HttpTarget(guarded.url)),)),
             FederationOptions(connection=options(OAuth(store))),
         ) as federation:
-            (report,) = (await federation.search("create an invoice", deadline=None)).failed
-    assert report.failure is not None
-    assert report.failure.kind == "unauthorized"
-    challenge = report.failure.challenge
+            failure = (await federation.search("create an invoice")).failed["guarded"]
+    assert failure.kind == "unauthorized"
+    challenge = failure.challenge
     assert challenge is not None
     assert (challenge.status, challenge.scheme) == (401, "Bearer")
     assert challenge.resource_metadata.endswith("/.well-known/oauth-protected-resource/mcp")
-    assert "sign in with OAuth (`tools-search-client login`)" in report.failure.message
+    assert "sign in with OAuth (`tools-search-client login`)" in failure.message
     assert guarded.events == []
 
 

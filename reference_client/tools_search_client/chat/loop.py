@@ -108,7 +108,7 @@ class Chat:
         """
         with self._terminal.waiting("asking the servers"):
             started = await self.conversation.begin_turn(text, toolset=self._options.toolset)
-        failed = [f"{server or 'the server'} failed: {reason}" for server, reason in started.failures.items()]
+        failed = [f"{server or 'the server'} failed: {reason}" for server, reason in started.failed.items()]
         troubles = [*failed, *started.problems]
         for trouble in troubles:
             if trouble not in self._reported:

@@ -242,8 +242,9 @@ def stats(target: Target, *, as_json: bool) -> int:
     by_server = dict(sorted(costs.items(), key=lambda one: (-one[1]["tokens"], one[0])))  # the most expensive first
     listed = {unit: sum(cost[unit] for cost in by_server.values()) for unit in ("definitions", "tokens")}
     if as_json:
-        failed = [report.server for report in listing.servers if report.failure]
-        print_json({"servers": by_server, "failed": failed, "firstRequest": {"listed": listed, **on_demand}})
+        print_json(
+            {"servers": by_server, "failed": list(listing.failed), "firstRequest": {"listed": listed, **on_demand}}
+        )
     else:
         _print_costs(by_server, listed["tokens"], on_demand)
         note_troubles(listing.servers)

@@ -79,7 +79,7 @@ class Target:
     async def list(self, servers: Federation) -> FederatedListing:
         """Return every tool that the toolset has."""
         listing = await servers.list(deadline=self.timeout)
-        self.seen.remember(listing.tools, are_all=not any(report.failure for report in listing.servers))
+        self.seen.remember(listing.tools, are_all=not listing.failed)
         return replace(listing, tools=tuple(filter(self.shows, listing.tools)))
 
     @property

@@ -17,6 +17,7 @@ from tools_search_hosts.names import tool_among_servers
 from tools_search_hosts.toolsets import Toolset
 from tools_search_ranking.hits import names_of
 
+from tools_search_client.errors import Failure
 from tools_search_client.found import FoundTool
 
 MOST_BROWSED: Final = 100
@@ -49,7 +50,7 @@ class ServerOffer:
     instructions: str = ""
     """What the server says of itself and of its use."""
 
-    failure: str | None = None
+    failure: Failure | None = None
     """Why its tools are not known."""
 
 
@@ -105,7 +106,7 @@ class SourceAnswer:
     closest: tuple[str, ...] = ()
     """Full names that may have been meant, where no tool has the name that was looked up."""
 
-    failures: Mapping[str, str] = field(default_factory=dict[str, str])
+    failed: Mapping[str, Failure] = field(default_factory=dict[str, Failure])
     """Servers that gave no answer, each with the reason."""
 
 

@@ -35,7 +35,7 @@ from tools_search_client.conversation.saved import SavedConversation
 from tools_search_client.conversation.search_tool import search_tools
 from tools_search_client.conversation.sources import FederationSource
 from tools_search_client.conversation.state import ConversationState, DiscoveryStatistics, Statistics
-from tools_search_client.errors import LocalError, ToolsSearchClientError, UnknownToolError
+from tools_search_client.errors import Failure, LocalError, ToolsSearchClientError, UnknownToolError
 from tools_search_client.federation.configuration import ToolDiscovery
 from tools_search_client.reranking import Reranking
 
@@ -142,7 +142,7 @@ class Conversation:
         toolset = self._chosen(toolset)
         self._state.called.clear()
         self._loaded.learn(await self._source.survey(toolset), toolset)
-        failures = self._failures()
+        failed = self._failed()
         loaded: list[str] = []
         fault: Exception | None = None
         if text and self._discovery.enabled:
@@ -153,9 +153,9 @@ class Conversation:
                 self._budget.count()
                 self.statistics.count_search(len(added))
                 loaded += added
-                failures |= finding.failures
+                failed |= finding.failed
                 fault = fault or finding.fault
-        return TurnStart(tuple(loaded), failures, self._problems(), self._take_changes(), fault)
+        return TurnStart(tuple(loaded), failed, self._problems(), self._take_changes(), fault)
 
     async def refresh(self) -> tuple[str, ...]:
         """Take in what is offered now, in the middle of a turn; what is loaded stays loaded.
@@ -204,7 +204,7 @@ class Conversation:
         catalog = await self._source.survey(toolset)
         read.restore(self._state)
         await self._loaded.restore(catalog, toolset, read.chosen, read.catalog)
-        return TurnStart((), self._failures(), self._problems(), self._take_changes())
+        return TurnStart((), self._failed(), self._problems(), self._take_changes())
 
     def forget_unless(self, referred_to: Collection[str]) -> Compaction:
         """Forget the found tools that nothing in the transcript refers to any more, once the host has shortened it.
@@ -293,7 +293,7 @@ class Conversation:
             return self._tool_sets[toolset]
         return toolset or EVERYTHING
 
-    def _failures(self) -> dict[str, str]:
+    def _failed(self) -> dict[str, Failure]:
         return {offer.name: offer.failure for offer in self._state.catalog.servers if offer.failure is not None}
 
     def _problems(self) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol
 from mcp_types import ToolAnnotations
 from tools_search_hosts import qualified_name
 
+from tools_search_client.errors import Failure
 from tools_search_client.found import FoundTool
 
 MOST_BYTES: Final = 200_000
@@ -155,7 +156,7 @@ class TurnStart:
     loaded: tuple[str, ...] = ()
     """Names that became callable because a search before the model's turn found them."""
 
-    failures: Mapping[str, str] = field(default_factory=dict[str, str])
+    failed: Mapping[str, Failure] = field(default_factory=dict[str, Failure])
     """Servers whose tools are missing, each with the reason."""
 
     problems: tuple[str, ...] = ()

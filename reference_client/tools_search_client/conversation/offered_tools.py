@@ -29,7 +29,7 @@ from tools_search_client.conversation.catalog import (
 )
 from tools_search_client.conversation.messages import Definition, TokenCounts
 from tools_search_client.conversation.state import ConversationState
-from tools_search_client.errors import RerankingError
+from tools_search_client.errors import Failure, RerankingError
 from tools_search_client.federation.configuration import ToolDiscovery
 from tools_search_client.federation.fanout import in_parallel
 from tools_search_client.found import FoundTool
@@ -78,7 +78,7 @@ class Finding:
     too_many: int | None = None
     """How many tools a server has that is too large to be loaded as a whole."""
 
-    failures: Mapping[str, str] = field(default_factory=dict[str, str])
+    failed: Mapping[str, Failure] = field(default_factory=dict[str, Failure])
     """Servers that gave no answer, each with the reason."""
 
     fault: RerankingError | None = None
@@ -205,7 +205,7 @@ class OfferedTools:
                 return None, False
             answer = self._shown(await self._source.look_up(tool.name, servers=[tool.server]))
             found = next((one for one in answer.tools if one.name == tool.name), None)
-            return found, found is None and bool(offer.failure or answer.failures)
+            return found, found is None and bool(offer.failure or answer.failed)
 
         answers = dict(zip((tool.name for tool in tools), await in_parallel(ask, tools), strict=True))
         offered = {name: tool for name, (tool, _) in answers.items() if tool is not None}
@@ -270,7 +270,7 @@ class OfferedTools:
             found, fault = await self._reranking.order(wanted, found)
         found = _each_once([*named, *called, *found])[: self._limit]
         loaded_anyway = tuple(tool for tool in fits if tool.name not in self._deferred)
-        return Finding(tuple(found), loaded_anyway, failures=answer.failures, fault=fault)
+        return Finding(tuple(found), loaded_anyway, failed=answer.failed, fault=fault)
 
     async def by_names(self, names: Sequence[str], servers: Collection[str] | None = None) -> Finding:
         """Return the tools that `names` mean, in that order; the bare name of several tools means all of them."""
@@ -281,9 +281,9 @@ class OfferedTools:
         found: list[FoundTool] = []
         missing: list[str] = []
         closest: dict[str, None] = {}
-        failures: dict[str, str] = {}
+        failed: dict[str, Failure] = {}
         for name, answer in answers.items():
-            failures |= answer.failures
+            failed |= answer.failed
             if 0 < len(answer.tools) <= self._limit:
                 found += answer.tools
                 continue
@@ -293,7 +293,7 @@ class OfferedTools:
             if not near and len(missing) <= _MOST_CORRECTED:
                 near = self.known.closest(name, servers)
             closest |= dict.fromkeys(near)
-        return Finding(_each_once(found), missing=tuple(missing), closest=tuple(closest), failures=failures)
+        return Finding(_each_once(found), missing=tuple(missing), closest=tuple(closest), failed=failed)
 
     async def by_server(self, server: str) -> Finding:
         """Return every tool of one server of the catalog, unless it is too large to be loaded as a whole."""
@@ -301,14 +301,14 @@ class OfferedTools:
         if offer is None:
             return Finding()
         if offer.failure is not None:
-            return Finding(offer.tools or (), failures={server: offer.failure})
+            return Finding(offer.tools or (), failed={server: offer.failure})
         if offer.tools is None and (offer.size or 0) > MOST_BROWSED:
             return Finding(too_many=offer.size)
         is_listed = offer.tools is not None
         answer = SourceAnswer(offer.tools or ()) if is_listed else self._shown(await self._source.browse(server))
         if len(answer.tools) > MOST_BROWSED:
-            return Finding(too_many=len(answer.tools), failures=answer.failures)
-        return Finding(answer.tools, failures=answer.failures)
+            return Finding(too_many=len(answer.tools), failed=answer.failed)
+        return Finding(answer.tools, failed=answer.failed)
 
     async def for_turn(self, text: str, delegate: Delegate | None) -> tuple[Sequence[Finding], Exception | None]:
         """Return what each search before a turn found, and what `delegate` raised; there may be no search.

@@ -106,7 +106,7 @@ async def search_tools(
     admission = loaded.admit(finding.tools, within_budget, finding.loaded_anyway)
     text, remarks = _answer(request, finding, admission, texts, is_repeated=is_repeated)
     budget.count(json.dumps(arguments, ensure_ascii=False, default=str), text)
-    failed = not finding.tools and bool(finding.missing or finding.too_many or finding.failures)
+    failed = not finding.tools and bool(finding.missing or finding.too_many or finding.failed)
     return SyntheticToolResult(text, admission.loaded, is_error=failed, remarks=remarks), finding.fault
 
 
@@ -184,7 +184,7 @@ def _answer(
         shown = [text for name, text in texts.items() if text and name not in admission.left_out]
         heading += ":" if shown else "."
         text += ["\n".join([heading, *shown])] if request.detail == "sentence" else [heading, *shown]
-    elif finding.by_query_instead or not (finding.missing or finding.too_many or finding.failures):
+    elif finding.by_query_instead or not (finding.missing or finding.too_many or finding.failed):
         matching = f" matching '{shorten(request.query, _QUERY_CHARS)}'" if request.query else ""
         advice = (
             " Try a different query: other words for what the tool does, or fewer of them." if request.query else ""
@@ -199,10 +199,10 @@ def _answer(
     after = _not_loaded(admission)
     text += after
     remarks += after
-    if finding.failures:
-        reasons = [f"{one_name(name)} ({shorten(reason, BRIEF_CHARS)})" for name, reason in finding.failures.items()]
+    if finding.failed:
+        reasons = [f"{one_name(name)} ({shorten(str(why), BRIEF_CHARS)})" for name, why in finding.failed.items()]
         text.append(f"Not reachable at present: {'; '.join(reasons)}.")
-        remarks.append(f"Not reachable at present: {listing_of(finding.failures)}.")
+        remarks.append(f"Not reachable at present: {listing_of(finding.failed)}.")
     if is_repeated and not admission.loaded:
         last = "This was asked before, with the same answer: asking again will not change it."
         text.append(last)

@@ -155,14 +155,13 @@ class FederationSource:
         for tool in found.tools:
             if tool.hit.group and len(groups := self._groups.setdefault(tool.server, {})) < _MOST_TOPICS:
                 groups[tool.hit.group] = None
-        failures = {report.server: report.failure.message for report in found.failed if report.failure}
-        return SourceAnswer(found.tools, failures=failures)
+        return SourceAnswer(found.tools, failed=found.failed)
 
     async def browse(self, server: str, /) -> SourceAnswer:
         """List one server."""
         (answer,) = await self._federation.survey(LISTING, servers=[server], deadline=self._deadline)
         if answer.value is None:
-            return SourceAnswer(failures={server: _reason(answer)})
+            return SourceAnswer(failed={server: answer.failure} if answer.failure else {})
         return SourceAnswer(answer.value.tools)
 
     async def look_up(self, name: str, /, *, servers: Collection[str]) -> SourceAnswer:
@@ -173,8 +172,7 @@ class FederationSource:
             answers = [await self.look_up(full, servers=servers) for full in several.candidates]  # all known by now
             return SourceAnswer(tuple(tool for answer in answers for tool in answer.tools))
         except UnknownToolError as unknown:
-            failures = dict.fromkeys(unknown.failed, "it could not be asked")
-            return SourceAnswer(closest=unknown.closest, failures=failures)
+            return SourceAnswer(closest=unknown.closest, failed=unknown.failed)
 
     def _is_to_be_listed(self, entry: ServerEntry, tools: ServerTools) -> bool:
         discovery, settings = self._discovery, tools.settings
@@ -191,7 +189,7 @@ class FederationSource:
             is_late and self._discovery.enabled and answer.tools is not None and answer.tools.mode == "search"
         )
         if answer.tools is None or (answer.value is None and not is_slow_list):
-            return replace(offer, failure=_reason(answer))
+            return replace(offer, failure=answer.failure)
         info, settings = answer.tools.info, answer.tools.settings
         offer = replace(offer, instructions=(info and info.description) or answer.tools.instructions or "")
         if answer.value is not None and answer.value.mode == "list":
@@ -218,7 +216,3 @@ def _named_in_vain(toolset: Toolset, rules: dict[str, Rule], offers: list[Server
             meant = f"; the closest is {near[0]!r}" if near else ""
             lines.append(f"toolset {toolset.name!r}: server {offer.name!r} has no tool {name!r}{meant}")
     return lines
-
-
-def _reason(answer: Answer[Found]) -> str:
-    return answer.failure.message if answer.failure else "it did not answer"

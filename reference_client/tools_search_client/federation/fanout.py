@@ -20,8 +20,8 @@ from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
 import anyio
 from anyio.abc import TaskGroup
 
-from tools_search_client.errors import InvalidServerResultError, ServerError, ServerTimeoutError
-from tools_search_client.found import Failure, Found, ServerReport
+from tools_search_client.errors import Failure, InvalidServerResultError, ServerError, ServerTimeoutError
+from tools_search_client.found import Found, ServerReport
 from tools_search_client.servers.discovery import ServerTools
 from tools_search_client.servers.host_connection import HostConnection
 from tools_search_client.servers.supervision import Backoff, SupervisedServer

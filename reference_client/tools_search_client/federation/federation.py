@@ -38,6 +38,7 @@ from tools_search_ranking import default_ranker, never_silent
 from tools_search_client.errors import (
     AmbiguousToolError,
     ConfigurationError,
+    Failure,
     InvalidServerResultError,
     RerankingError,
     UnknownToolError,
@@ -255,13 +256,13 @@ class Federation:
             tools = named_first(query, ordered)[:limit]
         self._remember(tools, answers)
         reports = [answer.report(found=found.get(answer.server)) for answer in answers]
-        return FederatedSearch(tuple(tools), tuple(reports), fault)
+        return FederatedSearch(tuple(tools), fault, servers=tuple(reports))
 
     async def list(self, *, deadline: float | None = None) -> FederatedListing:
         """Return every tool of every server that answers, without ranking."""
         answers = await self.survey(LISTING, deadline=deadline)
         reports = [answer.report(found=answer.value) for answer in answers]
-        return FederatedListing(tuple(_tools(answers)), tuple(reports))
+        return FederatedListing(tuple(_tools(answers)), servers=tuple(reports))
 
     async def describe(self, *, deadline: float | None = None) -> tuple[ServerDescription, ...]:
         """Return what each server is and offers; one that says how many tools it has is not listed for it."""
@@ -401,7 +402,7 @@ class Federation:
             for item in answer.value or ()
         ]
         reports = [answer.report(hits=len(answer.value or ())) for answer in answers]
-        return FederatedOffers(tuple(offers), tuple(reports))
+        return FederatedOffers(tuple(offers), servers=tuple(reports))
 
     async def _of_server(self, server: str, request: Callable[[Client], Awaitable[Result]]) -> Result:
         tools = await self.supervised[server].tools()
@@ -458,9 +459,8 @@ class Federation:
 
         question = Question(ask, subject=lambda server: ("named", wanted[server], name), method=_finding_method)
         answers = await self._asked(question, list(wanted), deadline)
-        tool = _chosen(
-            name, _tools(answers), {answer.server: answer.failure.message for answer in answers if answer.failure}
-        )
+        failed = {answer.server: answer.failure for answer in answers if answer.failure}
+        tool = _chosen(name, _tools(answers), failed)
         self._remember([tool], answers)
         return tool
 
@@ -497,7 +497,7 @@ def _tools(answers: Iterable[Answer[Found]]) -> list[FoundTool]:
     return [tool for answer in answers if answer.value for tool in answer.value.tools]
 
 
-def _chosen(name: str, candidates: Sequence[FoundTool], failed: Mapping[str, str]) -> FoundTool:
+def _chosen(name: str, candidates: Sequence[FoundTool], failed: Mapping[str, Failure]) -> FoundTool:
     """Return the tool that `name` means: the full name of one, or the bare name of exactly one."""
     full = [tool for tool in candidates if tool.name == name]
     meant = full or [tool for tool in candidates if tool.tool.name == name]
