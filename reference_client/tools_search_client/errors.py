@@ -8,6 +8,7 @@
     │   └── AmbiguousToolError          several servers offer it; the full names are given
     ├── InvalidAnswerError              a model's provider answered, but not in its own format
     ├── RerankingError                  the host's re-ranker gave no usable order; returned, never raised
+    ├── HostError                       something else of the host's own raised, such as its token store
     └── ServerError                     one server's fault; the others go on
         ├── ServerUnavailableError      could not be started or reached, or died
         │   └── UnauthorizedError       wants to know who asks, or allows them less
@@ -28,8 +29,8 @@ from typing import Any, ClassVar, Literal
 
 import tools_search_hosts as hosts
 
-FailureKind = Literal["unavailable", "unauthorized", "timeout", "refused", "busy", "invalid-result"]
-"""Short names of the ways in which a server fails, as reports and `--json` show them."""
+FailureKind = Literal["unavailable", "unauthorized", "timeout", "refused", "busy", "invalid-result", "host"]
+"""Short names of the ways in which a server fails, as reports and `--json` show them; `host` is no fault of it."""
 
 
 class ToolsSearchClientError(Exception):
@@ -80,6 +81,21 @@ class InvalidAnswerError(ToolsSearchClientError):
 
 class RerankingError(ToolsSearchClientError):
     """The host's re-ranker failed, was late, or gave no order of the tools that it was given."""
+
+
+class HostError(ToolsSearchClientError):
+    """Something that the host brought raised, such as its token store or a callback: `__cause__` is what it raised.
+
+    The message has only the kind of that, since a model may read it.
+    """
+
+    kind: ClassVar[FailureKind] = "host"
+
+    def __init__(self, part: str, error: Exception) -> None:
+        self.part = part
+        reason = isinstance(error, OSError) and error.strerror
+        super().__init__(f"{part} of the host failed: {reason or type(error).__name__}")
+        self.__cause__ = error
 
 
 class ServerError(ToolsSearchClientError):
@@ -179,7 +195,7 @@ class Failure:
     """What the server asks for where the kind is `unauthorized`."""
 
     @classmethod
-    def of(cls, error: ServerError) -> Failure:
+    def of(cls, error: ServerError | HostError) -> Failure:
         """Return the failure that `error` stands for."""
         code = error.code if isinstance(error, ServerRefusedError) else None
         return cls(error.kind, str(error), code, error.challenge if isinstance(error, UnauthorizedError) else None)

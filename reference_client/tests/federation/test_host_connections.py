@@ -106,6 +106,19 @@ async def test_a_connection_that_ends_fails_that_server_alone_until_the_host_has
         assert answer.failed == {"own": Failure("unavailable", "the host has no connection to it")}
 
 
+async def test_a_function_for_connections_that_raises_costs_that_server_alone():
+    def lost() -> Client:
+        raise KeyError("own")
+
+    with anyio.fail_after(20):
+        async with Client(weather(), extensions=[TOOLS_SEARCH]) as client:
+            own = (ConnectedServer("lost", connection=lost), ConnectedServer("own", connection=client))
+            async with open_federation(Configuration(own)) as federation:
+                answer = await federation.search("weather forecast")
+    assert [tool.name for tool in answer.tools] == ["own__get_forecast"]
+    assert answer.failed == {"lost": Failure("host", "`connection` of the host failed: KeyError")}
+
+
 async def test_list_changes_of_a_connection_of_the_host_are_followed():
     server = MCPServer("learning", cache_hints={"tools/list": CacheHint(ttl_ms=60_000)})
 

@@ -109,7 +109,7 @@ class Hostile:
 
     async def search(self, query: str, /, *, servers: Collection[str], limit: int) -> SourceAnswer:
         fitting = [tool for server in servers for tool in self.tools[server] if query[:4] in tool.name]
-        failures = {server: MARK for server in servers if self.random.random() < 0.3}
+        failures = {server: Failure("unavailable", MARK) for server in servers if self.random.random() < 0.3}
         return SourceAnswer(tuple(fitting[:limit]), (MARK, "server9__page_2"), failures)
 
     async def browse(self, server: str, /) -> SourceAnswer:

@@ -6,6 +6,7 @@ import math
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -17,13 +18,14 @@ from mcp_types import (
     ElicitRequestParams,
     ElicitResult,
     Implementation,
+    JSONRPCMessage,
     ListRootsResult,
     LoggingMessageNotificationParams,
     Root,
     TextContent,
 )
 from pydantic import FileUrl
-from tools_search_client import ConnectionOptions, ServerRefusedError, open_server
+from tools_search_client import ConnectionOptions, HostError, ServerRefusedError, open_server
 from tools_search_client.servers.connection import Negotiation
 from tools_search_hosts import StdioTarget
 
@@ -67,6 +69,26 @@ class Person:
         )
 
 
+class Seen:
+    """Everything that passes."""
+
+    def __init__(self, *, raises: bool = False) -> None:
+        self.texts: list[str] = []
+        self.raises = raises
+
+    def sent(self, message: JSONRPCMessage) -> None:
+        self.texts.append(message.model_dump_json())
+        if self.raises:
+            raise KeyError
+
+    def received(self, message: JSONRPCMessage) -> None:
+        self.sent(message)
+
+    def closed(self) -> None:
+        if self.raises:
+            raise KeyError
+
+
 @pytest.mark.parametrize("negotiation", ["auto", "legacy"])
 async def test_what_a_server_asks_is_answered_by_the_host_in_either_era(negotiation: Negotiation):
     ann = Person()
@@ -85,6 +107,38 @@ async def test_a_server_that_asks_a_host_without_answers_is_refused_that_call(ne
         async with open_server(ASKING, ConnectionOptions(negotiation=negotiation)) as tools:
             with pytest.raises(ServerRefusedError, match="elicitation"):
                 await tools.call("travel")
+
+
+async def forgotten(*_: Any, **__: Any) -> Any:
+    raise KeyError("password1")
+
+
+@pytest.mark.parametrize("negotiation", ["auto", "legacy"])
+async def test_a_callback_that_raises_is_named_and_neither_the_server_nor_the_connection_suffers(
+    negotiation: Negotiation,
+):
+    ann, seen = Person(), Seen()
+    with anyio.fail_after(20):
+        for name, part in (("elicitation", "elicitation"), ("sampling", "sampling"), ("list_roots", "roots")):
+            options = replace(ann.options(negotiation), observer=seen, **{f"{name}_callback": forgotten})
+            async with open_server(ASKING, options) as tools:
+                with pytest.raises(HostError, match=f"the {part} callback of the host failed: KeyError") as error:
+                    await tools.call("travel")
+                assert await tools.list()
+            assert isinstance(error.value.__cause__, KeyError)
+    assert "password1" not in "".join(seen.texts)
+
+
+@pytest.mark.parametrize("negotiation", ["auto", "legacy"])
+async def test_what_only_takes_note_costs_nothing_if_it_raises(
+    negotiation: Negotiation, caplog: pytest.LogCaptureFixture
+):
+    ann, seen = Person(), Seen(raises=True)
+    options = replace(ann.options(negotiation), logging_callback=forgotten, message_handler=forgotten, observer=seen)
+    with anyio.fail_after(20):
+        async with open_server(ASKING, options) as tools:
+            assert not (await tools.call("travel", progress=forgotten)).is_error
+    assert "the observer of the host failed" in caplog.text
 
 
 @pytest.mark.parametrize("negotiation", ["auto", "legacy"])

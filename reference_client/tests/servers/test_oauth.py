@@ -17,8 +17,10 @@ import pytest
 from tools_search_client import (
     Configuration,
     ConnectionOptions,
+    Failure,
     FederationOptions,
     FileTokenStore,
+    HostError,
     OAuth,
     ServerUnavailableError,
     UnauthorizedError,
@@ -226,6 +228,72 @@ async def test_a_search_that_is_given_up_does_not_lose_the_refresh_that_it_began
             guarded(holding=False)
             assert not (await tools.call("create_invoice")).is_error
     assert guarded.events == ["refresh_token"]
+
+
+class Vault:
+    """A store of the host that fails where it is said to."""
+
+    def __init__(self, *, failing: str) -> None:
+        self.failing = failing
+        self.kept: str | None = None
+
+    async def load(self, server: str, /) -> str | None:
+        if self.failing == "load":
+            raise PermissionError(13, "the vault is locked")
+        return self.kept
+
+    async def save(self, server: str, secret: str, /) -> None:
+        if self.failing == "save":
+            raise KeyError(secret)
+        self.kept = secret
+
+
+async def test_a_token_store_that_raises_is_named_and_the_server_is_not_blamed(guarded: Guarded):
+    vault = Vault(failing="load")
+    oauth = OAuth(vault)
+    locked = "the token store of the host failed: the vault is locked"
+    with anyio.fail_after(20):
+        async with open_federation(
+            Configuration((ServerEntry("guarded", HttpTarget(guarded.url)),)),
+            FederationOptions(connection=options(oauth)),
+        ) as federation:
+            assert (await federation.search("create an invoice")).failed == {"guarded": Failure("host", locked)}
+            vault.failing = "save"
+            async with loopback_redirect(browse, seconds=10) as redirect:
+                with pytest.raises(HostError, match=r"the token store of the host failed: KeyError\Z"):
+                    await oauth.sign_in(guarded.url, redirect)
+                vault.failing = ""
+                assert await oauth.sign_in(guarded.url, redirect)
+            assert (await federation.search("create an invoice")).tools
+            vault.failing = "save"  # a refresh goes on without it
+            guarded(expire=True, events=[])
+            assert not (await federation.call("guarded__create_invoice")).is_error
+            vault.failing = "load"
+            guarded(expire=True, refusing=True)
+            with pytest.raises(HostError, match=locked):
+                await federation.call("guarded__create_invoice")
+
+
+async def test_other_authorization_and_a_redirect_that_raise_are_named(guarded: Guarded, store: FileTokenStore):
+    class Signing(httpx2.Auth):
+        def auth_flow(self, request: httpx2.Request) -> Generator[httpx2.Request, httpx2.Response]:
+            raise KeyError("key")
+            yield request
+
+    def no_auth(url: str) -> httpx2.Auth:
+        raise KeyError(url)
+
+    def no_browser(url: str) -> None:
+        raise KeyError(url)
+
+    with anyio.fail_after(20):
+        for auth in (Signing(), no_auth):
+            with pytest.raises(HostError, match="`auth` of the host failed: KeyError"):
+                async with open_server(HttpTarget(guarded.url), ConnectionOptions(auth=auth)):
+                    pass
+        async with loopback_redirect(no_browser, seconds=10) as redirect:
+            with pytest.raises(HostError, match="the redirect of the host failed"):
+                await OAuth(store).sign_in(guarded.url, redirect)
 
 
 async def test_a_person_who_says_no_or_nothing_is_reported(guarded: Guarded, store: FileTokenStore):

@@ -11,7 +11,7 @@ from tools_search_hosts import HttpTarget
 from tools_search_client.cli.output import epilog, print_note
 from tools_search_client.cli.running import run_until_signal
 from tools_search_client.cli.targets import Target, server_options
-from tools_search_client.errors import ServerError
+from tools_search_client.errors import HostError, ServerError
 from tools_search_client.servers.oauth import OAuth, loopback_redirect
 
 
@@ -61,7 +61,7 @@ def login(target: Target, *, server: str | None, wait: float) -> None:
                 async with loopback_redirect(_show, seconds=wait) as redirect:
                     asked = await oauth.sign_in(entry.target, redirect, replace(options, follow_changes=False))
                 print_note(f"{name}: signed in" if asked else f"{name}: does not ask for a sign-in")
-            except ServerError as error:
+            except (ServerError, HostError) as error:
                 print_note(f"{name}: {error}")
                 failures += 1
         return failures

@@ -20,7 +20,7 @@ from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
 import anyio
 from anyio.abc import TaskGroup
 
-from tools_search_client.errors import Failure, InvalidServerResultError, ServerError, ServerTimeoutError
+from tools_search_client.errors import Failure, HostError, InvalidServerResultError, ServerError, ServerTimeoutError
 from tools_search_client.found import Found, ServerReport
 from tools_search_client.servers.discovery import ServerTools
 from tools_search_client.servers.host_connection import HostConnection
@@ -282,7 +282,7 @@ class Fanout:
                 asked.server.connected()
                 asked.put_to(tools)
                 value = await asked.question.ask(asked.name, tools)
-            except ServerError as error:
+            except (ServerError, HostError) as error:
                 failure = Failure.of(error)
             except Exception as error:  # the boundary between servers: none may lose the others their answers
                 _logger.exception("asking %r failed in an unforeseen way", asked.name)

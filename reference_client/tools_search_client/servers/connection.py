@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, nullcontext
@@ -12,6 +13,7 @@ from typing import Any, Final, Literal
 import anyio
 import httpx2
 from mcp import Client, MCPError
+from mcp.client.auth import OAuthFlowError
 from mcp.client.session import (
     ElicitationFnT,
     IncomingMessage,
@@ -25,6 +27,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import SubscriptionLost
 from mcp_ext_tools_search.client import TOOLS_SEARCH
 from mcp_types import (
+    INTERNAL_ERROR,
     INVALID_REQUEST,
     EmptyResult,
     ErrorData,
@@ -41,10 +44,16 @@ from tools_search_hosts.bounded_http import ACCEPTED_ENCODING, BoundedHttp
 from tools_search_hosts.child_process import StrayLineError, child_streams
 from tools_search_hosts.endings import Ending
 
-from tools_search_client.errors import ServerError, ServerRefusedError, ServerUnavailableError, UnauthorizedError
+from tools_search_client.errors import (
+    HostError,
+    ServerError,
+    ServerRefusedError,
+    ServerUnavailableError,
+    UnauthorizedError,
+)
 from tools_search_client.servers.diagnostics import Diagnostics, kept_diagnostics
 from tools_search_client.servers.discovery import DiscoveryOptions, ServerTools
-from tools_search_client.servers.faults import as_server_error, read_challenge
+from tools_search_client.servers.faults import as_server_error, host_faults, refusal
 from tools_search_client.servers.wire import Streams, Wire, WireObserver
 from tools_search_client.text import shorten
 from tools_search_client.version import VERSION
@@ -59,6 +68,8 @@ _STRAY_CHARS: Final = 80
 
 _HTTP_TIMEOUT: Final = httpx2.Timeout(30.0, read=300.0)
 
+
+_logger = logging.getLogger(__name__)
 
 _CLIENT_INFO: Final = Implementation(name="tools-search-client", version=VERSION)
 
@@ -147,10 +158,10 @@ async def open_server(
                     client_info=options.client_info or _CLIENT_INFO,
                     mode=options.negotiation,
                     message_handler=partial(_on_message, kept, changed, options.message_handler),
-                    elicitation_callback=_patient(options.elicitation_callback, lambda: tools),
-                    sampling_callback=_patient(options.sampling_callback, lambda: tools),
+                    elicitation_callback=_answering("elicitation", options.elicitation_callback, lambda: tools),
+                    sampling_callback=_answering("sampling", options.sampling_callback, lambda: tools),
                     sampling_capabilities=options.sampling_capabilities,
-                    list_roots_callback=options.list_roots_callback,
+                    list_roots_callback=_answering("roots", options.list_roots_callback, lambda: tools, waits=False),
                     logging_callback=options.logging_callback,
                     log_level=options.log_level,
                 ) as client,
@@ -186,15 +197,37 @@ async def _on_message(
         await handler(message)
 
 
-def _patient(callback: Callable[..., Awaitable[Any]] | None, tools: Callable[[], ServerTools | None]) -> Any:
-    """Return a callback during which no call of the connection is given up."""
+def _answering(
+    what: str,
+    callback: Callable[..., Awaitable[Any]] | None,
+    tools: Callable[[], ServerTools | None],
+    *,
+    waits: bool = True,
+) -> Any:
+    """Return a callback of the host, which costs no connection if it raises; the server learns that it did, no more.
+
+    Args:
+        what: What the server asks for.
+        callback: The host's.
+        tools: The connection of the moment.
+        waits: Whether it may ask a person: meanwhile no call of the connection is given up.
+    """
     if callback is None:
         return None
 
     async def ask(*given: Any) -> Any:
         connected = tools()
-        with nullcontext() if connected is None else connected.waiting_for_person():
-            return await callback(*given)
+        try:
+            with (
+                nullcontext() if connected is None or not waits else connected.waiting_for_person(),
+                host_faults(f"the {what} callback"),
+            ):
+                return await callback(*given)
+        except HostError as error:
+            _logger.exception("answering the server failed")
+            if connected is not None:
+                connected.host_fault = error
+            return ErrorData(code=INTERNAL_ERROR, message=error.part)
 
     return ask
 
@@ -211,9 +244,9 @@ def _reason(ended: Ending, diagnostics: Diagnostics) -> str:
     return ended.reason and f"{ended.reason}{diagnostics.quotation()}"
 
 
-def _explained(error: ServerError, quoted: str) -> ServerError:
+def _explained(error: ServerError | HostError, quoted: str) -> ServerError | HostError:
     """Return why there is no connection, in the words of the server as far as there are any."""
-    if isinstance(error, UnauthorizedError):
+    if isinstance(error, UnauthorizedError | HostError):
         return error  # which says it all
     if isinstance(error, ServerRefusedError):
         error = ServerUnavailableError(f"does not accept the connection as an MCP server: {error}")
@@ -308,12 +341,37 @@ def _http_client(
 def _auth(target: HttpTarget, auth: httpx2.Auth | Callable[[str], httpx2.Auth | None] | None) -> httpx2.Auth | None:
     if any(name.lower() == "authorization" for name in target.headers):
         return None
-    return auth if isinstance(auth, httpx2.Auth) or auth is None else auth(target.url)
+    if auth is not None and not isinstance(auth, httpx2.Auth):
+        with host_faults("`auth`"):
+            auth = auth(target.url)
+    return auth and _HostAuth(auth)
+
+
+class _HostAuth(httpx2.Auth):
+    """An authorization of the host, whose mistakes are not those of the server."""
+
+    def __init__(self, auth: httpx2.Auth) -> None:
+        self._auth = auth
+        self.requires_request_body = auth.requires_request_body
+        self.requires_response_body = auth.requires_response_body
+
+    async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        flow = self._auth.async_auth_flow(request)
+        try:
+            response = None
+            while True:
+                with host_faults("`auth`", StopAsyncIteration, OAuthFlowError):
+                    outgoing = await (anext(flow) if response is None else flow.asend(response))
+                response = yield outgoing
+        except StopAsyncIteration:
+            return
+        finally:
+            await flow.aclose()
 
 
 def _asks_for_authorization(response: httpx2.Response) -> ErrorData | None:
-    challenge = read_challenge(response)
-    return challenge and ErrorData(code=INVALID_REQUEST, message="it asks for authorization", data=challenge)
+    refused = refusal(response)
+    return refused and ErrorData(code=INVALID_REQUEST, message="it asks for authorization", data=refused)
 
 
 @cache

@@ -33,6 +33,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from tools_search_ranking import default_ranker
 
 from tools_search_client.errors import (
+    HostError,
     InvalidServerResultError,
     ServerBusyError,
     ServerRefusedError,
@@ -230,6 +231,8 @@ class ServerTools:
         self._calls: set[anyio.CancelScope] = set()
         """The deadlines of the calls that are under way."""
         self._waits_for_person = 0
+        self.host_fault: HostError | None = None
+        """What a callback of the host raised last; the server was given its name."""
 
     @property
     def mode(self) -> Mode:
@@ -318,13 +321,20 @@ class ServerTools:
 
         Raises:
             ServerError: What went wrong inside the block, as far as the server did it.
+            HostError: The server gave up because a callback of the host raised.
         """
-        async with self._deadline(math.inf if self._waits_for_person else self._options.call_timeout) as scope:
-            self._calls.add(scope)
-            try:
-                yield scope
-            finally:
-                self._calls.discard(scope)
+        try:
+            async with self._deadline(math.inf if self._waits_for_person else self._options.call_timeout) as scope:
+                self._calls.add(scope)
+                try:
+                    yield scope
+                finally:
+                    self._calls.discard(scope)
+        except ServerRefusedError as error:
+            fault, self.host_fault = self.host_fault, None
+            if fault is None or fault.part not in str(error):
+                raise
+            raise fault from fault.__cause__
 
     @contextmanager
     def waiting_for_person(self) -> Generator[None]:

@@ -19,6 +19,7 @@ from tools_search_hosts.endings import connection_ended, malformed, timed_out
 
 from tools_search_client.errors import (
     Challenge,
+    HostError,
     InvalidServerResultError,
     ServerBusyError,
     ServerError,
@@ -30,7 +31,8 @@ from tools_search_client.errors import (
 from tools_search_client.text import shorten
 
 AUTHORIZATION_PROBLEM: Final = "authorization_problem"
-"""The extension of a request in which an `httpx2.Auth` says why it sent it without authorization."""
+"""The extension of a request in which an `httpx2.Auth` says why it sent it without authorization: a text, or a
+`HostError`."""
 
 _PARAMETER: Final = re.compile(r'\b(\w+)=(?:"((?:[^"\\]|\\.)*)"|([^\s",]+))')
 _HEADER_CHARS: Final = 4000
@@ -62,8 +64,24 @@ def server_faults(ended: Callable[[], str] = str) -> Generator[None]:
         raise as_server_error(error, ended()) from error
 
 
-def as_server_error(error: BaseException, ended: str = "") -> ServerError:
-    """Return the `ServerError` that says what `error` means; a group is judged by its most telling member.
+@contextmanager
+def host_faults(part: str, *permitted: type[Exception]) -> Generator[None]:
+    """Raise what the host's own program raises inside the block as a `HostError` that names this part of it.
+
+    Args:
+        part: Such as "the token store".
+        permitted: What it may raise: passed on as it is.
+    """
+    try:
+        yield
+    except (HostError, *permitted):
+        raise
+    except Exception as error:
+        raise HostError(part, error) from error
+
+
+def as_server_error(error: BaseException, ended: str = "") -> ServerError | HostError:
+    """Return the error that says what `error` means; a group is judged by its most telling member.
 
     Args:
         error: What was raised.
@@ -74,8 +92,8 @@ def as_server_error(error: BaseException, ended: str = "") -> ServerError:
     return (explained or faults or [ServerUnavailableError("the connection ended")])[0]
 
 
-def read_challenge(response: httpx2.Response) -> Challenge | None:
-    """Return the authorization that a response asks for; `None` where it asks for none."""
+def refusal(response: httpx2.Response) -> UnauthorizedError | HostError | None:
+    """Return the error that a response means which asks for authorization; `None` where it asks for none."""
     stated = response.headers.get("www-authenticate", "")
     if response.status_code != HTTPStatus.UNAUTHORIZED and (response.status_code != HTTPStatus.FORBIDDEN or not stated):
         return None
@@ -84,14 +102,19 @@ def read_challenge(response: httpx2.Response) -> Challenge | None:
         for name, quoted, plain in reversed(_PARAMETER.findall(stated[:_HEADER_CHARS]))
     }
     problem = ": ".join(parameters[name] for name in ("error", "error_description") if name in parameters)
+    # A client that gave an authorization may know better what is wrong with it.
+    problem = response.request.extensions.get(AUTHORIZATION_PROBLEM, problem)
+    if isinstance(problem, HostError):
+        return problem
     address = parameters.get("resource_metadata", "")
-    return Challenge(
-        response.status_code,
-        shorten(stated.partition(" ")[0], _CHALLENGE_CHARS),
-        parameters.get("scope", ""),
-        address if address.startswith(("https://", "http://")) else "",
-        # A client that gave an authorization may know better what is wrong with it.
-        response.request.extensions.get(AUTHORIZATION_PROBLEM, problem),
+    return UnauthorizedError(
+        Challenge(
+            response.status_code,
+            shorten(stated.partition(" ")[0], _CHALLENGE_CHARS),
+            parameters.get("scope", ""),
+            address if address.startswith(("https://", "http://")) else "",
+            problem,
+        )
     )
 
 
@@ -104,12 +127,12 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
         yield error
 
 
-def _fault(error: BaseException, ended: str) -> ServerError:  # noqa: C901 - a table of the ways to fail
+def _fault(error: BaseException, ended: str) -> ServerError | HostError:  # noqa: C901 - a table of the ways to fail
     match error:
-        case ServerError():
+        case ServerError() | HostError():
             return error
-        case MCPError() if isinstance(error.data, Challenge):
-            return UnauthorizedError(error.data)
+        case MCPError() if isinstance(error.data, UnauthorizedError | HostError):
+            return error.data
         case MCPError() if connection_ended(error):
             return ServerUnavailableError(f"the connection ended: {ended or error.message}")
         case MCPError() if malformed(error):
@@ -131,8 +154,8 @@ def _fault(error: BaseException, ended: str) -> ServerError:  # noqa: C901 - a t
             return ServerUnavailableError(f"the connection ended: {ended}")
         case OAuthFlowError():
             return ServerUnavailableError(f"the sign-in failed: {shorten(str(error), _CHALLENGE_CHARS)}")
-        case httpx2.HTTPStatusError() if (challenge := read_challenge(error.response)) is not None:
-            return UnauthorizedError(challenge)
+        case httpx2.HTTPStatusError() if (refused := refusal(error.response)) is not None:
+            return refused
         case httpx2.HTTPStatusError():  # whose text holds the address, and with it perhaps a key
             return ServerUnavailableError(f"cannot be reached: it answered HTTP {error.response.status_code}")
         case FileNotFoundError():

@@ -11,9 +11,10 @@ import anyio
 from mcp import Client, ClientSession
 from tools_search_hosts import ServerEntry, Target, UnusableTarget
 
-from tools_search_client.errors import ServerUnavailableError
+from tools_search_client.errors import HostError, ServerUnavailableError
 from tools_search_client.servers.connection import ConnectionOptions, follow_changes
 from tools_search_client.servers.discovery import ServerTools
+from tools_search_client.servers.faults import host_faults
 
 OwnConnection: TypeAlias = Client | ClientSession | Callable[[], Client | ClientSession | None]
 """A connection that is open, or a function that returns the one of the moment, `None` while there is none."""
@@ -68,12 +69,17 @@ class HostConnection:
         self._on_change = on_change
         self._tools: ServerTools | None = None
         self._session: ClientSession | None = None
+        self._fault: HostError | None = None
         self._renewed = anyio.Event()
 
     @property
     def connected(self) -> ServerTools | None:
         """The tools, if the host has a connection at this moment."""
-        client = self._entry.current()
+        try:
+            with host_faults("`connection`"):
+                client, self._fault = self._entry.current(), None
+        except HostError as error:
+            client, self._fault = None, error
         if client is None:
             return None
         if self._tools is None or self._session is not client.session:
@@ -90,9 +96,10 @@ class HostConnection:
 
         Raises:
             ServerUnavailableError: The host has no connection to it.
+            HostError: The host's function for it raised.
         """
         if (tools := self.connected) is None:
-            raise ServerUnavailableError("the host has no connection to it")
+            raise self._fault or ServerUnavailableError("the host has no connection to it")
         return tools
 
     async def run(self) -> None:

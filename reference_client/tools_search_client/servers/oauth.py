@@ -37,8 +37,9 @@ from pydantic import AnyUrl, BaseModel, ValidationError
 from tools_search_hosts import HttpTarget
 from tools_search_hosts.bounded_http import BoundedHttp
 
+from tools_search_client.errors import HostError
 from tools_search_client.servers.connection import ConnectionOptions, certificates, open_server
-from tools_search_client.servers.faults import AUTHORIZATION_PROBLEM
+from tools_search_client.servers.faults import AUTHORIZATION_PROBLEM, host_faults
 from tools_search_client.text import shorten
 
 _REFRESH_SECONDS: Final = 20.0
@@ -51,13 +52,14 @@ _REQUEST_SECONDS: Final = 5.0
 
 _MAX_REQUEST_BYTES: Final = 16 * 1024
 _PROBLEM_CHARS: Final = 200
+_STORE: Final = "the token store"
 
 
 _logger = logging.getLogger(__name__)
 
 
 class TokenStore(Protocol):
-    """Keeps a secret text for each server; raises nothing but what its host is to see."""
+    """Keeps a secret text for each server; what it raises arrives as a `HostError`."""
 
     async def load(self, server: str, /) -> str | None:
         """Return what was saved last for the server at this address."""
@@ -80,10 +82,14 @@ class FileTokenStore:
         self.folder = folder or Path(state).expanduser() / "tools-search-client" / "tokens"
 
     async def load(self, server: str, /) -> str | None:
-        """Return what was saved last for a server."""
+        """Return what was saved last for a server.
+
+        Raises:
+            OSError: There is a file, and it cannot be read.
+        """
         try:
             return self._path(server).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError):
+        except (FileNotFoundError, UnicodeDecodeError):
             return None
 
     async def save(self, server: str, secret: str, /) -> None:
@@ -166,6 +172,7 @@ class OAuth:
 
         Raises:
             ServerError: The server or its authorization server failed, or the person did not sign in.
+            HostError: The token store or the redirect raised.
         """
         target = HttpTarget(server) if isinstance(server, str) else server
         grant = _Grant(target.url, self, redirect)
@@ -219,7 +226,8 @@ class _Grant(OAuthClientProvider):
                 authorization_server=context.oauth_metadata,
                 resource=context.protected_resource_metadata,
             )
-            await self.oauth.store.save(context.server_url, kept.model_dump_json(exclude_none=True))
+            with host_faults(_STORE):
+                await self.oauth.store.save(context.server_url, kept.model_dump_json(exclude_none=True))
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
         """Return the client that is registered already, if any."""
@@ -234,7 +242,8 @@ class _Grant(OAuthClientProvider):
     async def _come_back(self) -> AuthorizationCodeResult:
         if self._redirect is None:
             raise OAuthFlowError("nobody is there to sign in")
-        return await self._redirect(self._shown)
+        with host_faults("the redirect", OAuthFlowError):
+            return await self._redirect(self._shown)
 
 
 class _StoredGrant(_Grant):
@@ -252,12 +261,13 @@ class _StoredGrant(_Grant):
         """Store them as far as possible: this process can go on with them in any case."""
         try:
             await super().set_tokens(tokens)
-        except OSError as error:
-            _logger.warning("refreshed tokens could not be stored: %s", error)
+        except HostError as error:
+            _logger.warning("refreshed tokens could not be stored, and this process goes on with them: %s", error)
 
     async def _initialize(self) -> None:
         """Read what is stored, by whichever process."""
-        text = await self.oauth.store.load(self.context.server_url)
+        with host_faults(_STORE):
+            text = await self.oauth.store.load(self.context.server_url)
         try:
             kept = _Kept.model_validate_json(text or "")
         except ValidationError:
@@ -272,19 +282,24 @@ class _StoredGrant(_Grant):
         context.oauth_metadata, context.protected_resource_metadata = kept.authorization_server, kept.resource
 
     async def _auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        token = await self._token()
+        refused: str | None = None
         for _ in range(_MOST_ATTEMPTS):
+            problem: str | HostError = ""
+            try:
+                token = await self._token(refused)
+                problem = self._problem
+            except HostError as fault:  # the server may answer without an authorization
+                token, problem = "", fault
+            if refused is not None and token in ("", refused):
+                if problem:
+                    request.extensions[AUTHORIZATION_PROBLEM] = problem
+                return
             if token:
                 request.headers["Authorization"] = f"Bearer {token}"
             response = yield request
             if response.status_code != HTTPStatus.UNAUTHORIZED:
                 return
-            fresh = await self._token(refused=token)
-            if not fresh or fresh == token:
-                if self._problem:
-                    request.extensions[AUTHORIZATION_PROBLEM] = self._problem
-                return
-            token = fresh
+            refused = token
 
     async def _token(self, refused: str | None = None) -> str:
         """Return the token of the moment, another than `refused` if possible; empty where there is none."""

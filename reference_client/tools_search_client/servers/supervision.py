@@ -8,7 +8,7 @@ get a clean error when the connection ends. The next caller starts the next atte
     connecting -> connected, or -> failed
     connected -> failed     the connection ends
     failed -> idle          at once, but callers get the same error until a pause is over that grows with each failure;
-                            there is none after one that a sign-in resolves
+                            there is none after one that a sign-in or the host resolves
 """
 
 from __future__ import annotations
@@ -21,7 +21,13 @@ from typing import Final, Protocol
 
 import anyio
 
-from tools_search_client.errors import ServerError, ServerTimeoutError, ServerUnavailableError, UnauthorizedError
+from tools_search_client.errors import (
+    HostError,
+    ServerError,
+    ServerTimeoutError,
+    ServerUnavailableError,
+    UnauthorizedError,
+)
 from tools_search_client.servers.diagnostics import Diagnostics, kept_diagnostics
 from tools_search_client.servers.discovery import ServerTools
 
@@ -78,7 +84,7 @@ class SupervisedServer:
         self._wanted = anyio.Event()
         self._settled = anyio.Event()
         """The attempt that callers wait for has succeeded or failed."""
-        self._failure: ServerError | None = None
+        self._failure: ServerError | HostError | None = None
         self._failures = 0
         self._not_before = 0.0
         self._diagnostics: Diagnostics | None = None
@@ -92,6 +98,7 @@ class SupervisedServer:
 
         Raises:
             ServerError: The attempt failed, or the last one did a moment ago.
+            HostError: The host's own part of it raised.
         """
         if self.connected is None:
             if self._failure is not None and self._clock() < self._not_before:
@@ -110,12 +117,14 @@ class SupervisedServer:
             try:
                 await self._hold()
                 self._failure = ServerUnavailableError("the connection ended")
-            except ServerError as error:
+            except (ServerError, HostError) as error:
                 self._failure = error
             self.connected = None
             self._failures += 1
-            # A sign-in may have resolved it by now, and asking costs one request.
-            pause = 0.0 if isinstance(self._failure, UnauthorizedError) else self._backoff.after(self._failures)
+            # A sign-in or the host can have resolved it by now, and asking costs one request.
+            pause = (
+                0.0 if isinstance(self._failure, UnauthorizedError | HostError) else self._backoff.after(self._failures)
+            )
             self._not_before = self._clock() + pause
             self._wanted = anyio.Event()
             waiting, self._settled = self._settled, anyio.Event()

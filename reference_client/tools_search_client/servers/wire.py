@@ -7,6 +7,7 @@ effect.
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ from mcp_types import (
 from tools_search_hosts.results import CALL, call_result
 
 Streams: TypeAlias = tuple[ObjectReceiveStream[SessionMessage | Exception], ObjectSendStream[SessionMessage]]
+
+_logger = logging.getLogger(__name__)
 
 _MOST_WAITING: Final = 1000
 """Calls whose answers are waited for at the same time."""
@@ -96,13 +99,11 @@ class Wire:
             self._calls[coerce_request_id(message.id)] = meta.get(PROTOCOL_VERSION_META_KEY)
             if len(self._calls) > _MOST_WAITING:  # those that were given up without a word
                 self._calls.popitem(last=False)
-        if self.observer is not None:
-            self.observer.sent(message)
+        self._observe(lambda observer: observer.sent(message))
 
     def note_received(self, message: JSONRPCMessage) -> None:
         """Take note of a message from the server, and leave of an answer what the SDK accepts."""
-        if self.observer is not None:
-            self.observer.received(message)
+        self._observe(lambda observer: observer.received(message))
         if not isinstance(message, JSONRPCResponse | JSONRPCError) or message.id is None:
             return
         key = coerce_request_id(message.id)
@@ -118,11 +119,17 @@ class Wire:
                 if isinstance(held, dict) and not isinstance(held.get(EXTENSION_ID, {}), dict):  # pyright: ignore[reportUnknownMemberType] - JSON
                     del held[EXTENSION_ID]
 
+    def _observe(self, note: Callable[[WireObserver], None]) -> None:
+        if self.observer is not None:
+            try:
+                note(self.observer)
+            except Exception:  # the host's own: what it cannot take note of passes all the same
+                _logger.exception("the observer of the host failed")
+
     def note_closed(self) -> None:
         """Take note that the server will send nothing more."""
         self.on_close()
-        if self.observer is not None:
-            self.observer.closed()
+        self._observe(lambda observer: observer.closed())
 
 
 @dataclass(eq=False)
