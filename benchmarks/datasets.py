@@ -1,7 +1,7 @@
 """Catalogs with queries and the tools that answer them, read from a directory.
 
 `tools.jsonl` holds `{"id", "server"?, "name", "title"?, "description"?, "inputSchema"?}` per line, and `queries.jsonl`
-`{"id", "query", "relevant": [tool ids], "split"?}`.
+`{"id", "query", "relevant": [tool ids], "split"?, "slice"?, "alternatives"?}`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from mcp_types import Tool
 from pydantic import BaseModel, ConfigDict, Field
 
 SMALL: Final = Path(__file__).parent / "small"
-"""The set that ships with the project."""
+"""The set of invented servers that ships with the project."""
+
+REAL: Final = Path(__file__).parent / "real"
+"""The set over real servers that ships with the project."""
 
 
 class Query(BaseModel):
@@ -31,6 +34,12 @@ class Query(BaseModel):
 
     split: str | None = None
     """`dev` or `test`; a query without one belongs to both."""
+
+    slice: str | None = None
+    """The kind of request, where a set has several."""
+
+    alternatives: bool = False
+    """Whether each of the tools serves alone; otherwise it takes all of them."""
 
 
 class _ToolRow(BaseModel):

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import click
 
-from benchmarks.datasets import SMALL
+from benchmarks.datasets import REAL, SMALL
 
 DIRECTORY: Final = click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path)
 FILE: Final = click.Path(dir_okay=False, path_type=Path)
@@ -23,7 +23,15 @@ data_option: Final = click.option(
     help="Dataset; may be repeated. [default: the small own one]",
 )
 servers_option: Final = click.option(
-    "--data", "directories", type=DIRECTORY, multiple=True, required=True, help="Dataset; may be repeated."
+    "--data",
+    "directories",
+    type=DIRECTORY,
+    multiple=True,
+    default=[REAL],
+    help="Dataset; may be repeated. [default: the own one over real servers]",
+)
+slice_option: Final = click.option(
+    "--slice", "slices", multiple=True, help="Only requests of this kind, where a set has several; may be repeated."
 )
 tasks_option: Final = click.option(
     "--tasks", type=click.IntRange(min=1), help="The first so many of each dataset; all."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -76,11 +76,14 @@ class Catalog:
         return Catalog(servers)
 
 
-def read_catalog(directory: Path, split: str, *, by_steps: bool = False) -> tuple[Catalog, Sequence[Task]]:
+def read_catalog(
+    directory: Path, split: str, *, by_steps: bool = False, slices: Collection[str] = ()
+) -> tuple[Catalog, Sequence[Task]]:
     """Return the tools and the tasks of one data set; `split` is that of the tasks, or `all`.
 
-    With `by_steps` the tasks are those alone that have steps: requests called `ID-sNUMBER`, where the id of the task
-    begins with ID.
+    A request that no tool serves, or that any of several serves, is none of the tasks; nor is one of another slice than
+    `slices`, if there are any. With `by_steps` the tasks are those alone that have steps: requests called
+    `ID-sNUMBER`, where the id of the task begins with ID.
 
     Raises:
         OSError: A file is missing.
@@ -89,7 +92,11 @@ def read_catalog(directory: Path, split: str, *, by_steps: bool = False) -> tupl
     servers = {re.sub(r"[^A-Za-z0-9-]+", "-", name): tools for name, tools in read_servers(directory).items()}
     keys = {key: (server, tool.name) for server, tools in servers.items() for key, tool in tools.items()}
     queries = read_dataset(directory, split).queries
-    read = {query.id: Task(query.query, frozenset(keys[tool] for tool in query.relevant)) for query in queries}
+    read = {
+        query.id: Task(query.query, frozenset(keys[tool] for tool in query.relevant))
+        for query in queries
+        if query.relevant and not query.alternatives and (not slices or query.slice in (None, *slices))
+    }
     catalog = Catalog({server: list(tools.values()) for server, tools in servers.items()})
     if not by_steps:
         return catalog, [*read.values()]

@@ -16,7 +16,14 @@ from benchmarks.context.catalog import Catalog, Task, read_catalog
 from benchmarks.context.measure import ENCODING, StandIn, TokenCounter, measurement
 from benchmarks.method.gateway import Gateway, gateway_over
 from benchmarks.method.ways import BASE, WAYS
-from benchmarks.options import json_option, servers_option, split_option, tasks_option, write_figures
+from benchmarks.options import (
+    json_option,
+    servers_option,
+    slice_option,
+    split_option,
+    tasks_option,
+    write_figures,
+)
 from benchmarks.processes import Traffic
 from benchmarks.report.tables import method_tables
 
@@ -60,10 +67,15 @@ class Cost:
 @click.command()
 @servers_option
 @split_option("test")
+@slice_option
 @tasks_option
 @click.option("--results", type=click.IntRange(1, 20), default=5, show_default=True, help="Tools that a search finds.")
 @click.option(
-    "--servers", "sizes", type=click.IntRange(min=1), multiple=True, help="Only so many servers; may be repeated; all."
+    "--servers",
+    "sizes",
+    type=click.IntRange(min=1),
+    multiple=True,
+    help="Only so many servers, where a set has them; may be repeated; all.",
 )
 @click.option("--steps", "by_steps", is_flag=True, help="Only tasks that have steps: by their text, and by steps.")
 @click.option("--rounds", type=click.IntRange(min=1), default=3, show_default=True, help="Each task in each way.")
@@ -71,6 +83,7 @@ class Cost:
 def main(
     directories: Sequence[Path],
     split: str,
+    slices: Sequence[str],
     tasks: int | None,
     results: int,
     sizes: Sequence[int],
@@ -84,8 +97,8 @@ def main(
     """
     reports: list[dict[str, object]] = []
     for directory in directories:
-        whole, all_tasks = read_catalog(directory, split, by_steps=by_steps)
-        for size in sizes or [len(whole.servers)]:
+        whole, all_tasks = read_catalog(directory, split, by_steps=by_steps, slices=slices)
+        for size in [size for size in sizes if size <= len(whole.servers)] or [len(whole.servers)]:
             catalog = whole.of_servers(size, all_tasks)
             own_tasks = [task for task in all_tasks if task.needed <= catalog.tools.keys()][:tasks]
             if not own_tasks:

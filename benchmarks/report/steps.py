@@ -9,7 +9,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -20,7 +20,7 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from benchmarks.context.catalog import read_catalog
-from benchmarks.datasets import SMALL
+from benchmarks.datasets import REAL, SMALL
 from benchmarks.processes import ROOT
 from benchmarks.report.tables import (
     context_tables,
@@ -173,10 +173,17 @@ class Step:
 
 
 def _retrieval(material: Material) -> Sequence[str]:
+    return [*_each("--data", [SMALL, *material.data]), "--split", "test", *_rankers(material)]
+
+
+def _people(material: Material) -> Sequence[str]:
+    return ["--data", str(REAL), "--split", "test", *_rankers(material)]
+
+
+def _rankers(material: Material) -> Sequence[str]:
     by_meaning = ("semantic-never-silent", "semantic") if can_rank_by_meaning() else ()
     others = [] if material.is_quick else [*by_meaning, *installed(PEERS)]
-    rankers = ["fielded-never-silent", "fielded", "simple", *others]
-    return [*_each("--data", [SMALL, *material.data]), "--split", "test", *_each("--ranker", rankers)]
+    return _each("--ranker", ["fielded-never-silent", "fielded", "simple", *others])
 
 
 def _silence(material: Material) -> Sequence[str]:
@@ -214,16 +221,19 @@ def _method(material: Material) -> Sequence[str] | None:
     return [*_each("--data", material.servers), *few] if material.servers else None
 
 
-def _servers(material: Material) -> Sequence[str] | None:
+def _servers(material: Material) -> Sequence[str]:
+    return [*_by_servers(material, material.servers[:1]), *_each("--slice", ["people", "tasks"])]
+
+
+def _steps(material: Material) -> Sequence[str]:
+    stepwise = [one for one in material.servers[:1] if read_catalog(one, "test", by_steps=True)[1]]
+    return [*_by_servers(material, stepwise), "--steps"]
+
+
+def _by_servers(material: Material, others: Sequence[Path]) -> Sequence[str]:
+    few = ["--tasks", "2", "--rounds", "1"] if material.is_quick else []
     sizes = ["3"] if material.is_quick else ["3", "10", "30", "70"]
-    options = _method(replace(material, servers=material.servers[:1]))
-    return None if options is None else [*options, *_each("--servers", sizes)]
-
-
-def _steps(material: Material) -> Sequence[str] | None:
-    options = _servers(material)
-    has_steps = options is not None and read_catalog(material.servers[0], "test", by_steps=True)[1]
-    return [*options, "--steps"] if options is not None and has_steps else None
+    return [*_each("--data", [REAL, *others]), *few, *_each("--servers", sizes)]
 
 
 def _overhead(material: Material) -> Sequence[str]:
@@ -237,6 +247,7 @@ def _each(option: str, values: Sequence[str | Path]) -> list[str]:
 
 STEPS: Final[Mapping[str, Step]] = {
     "retrieval": Step("retrieval", "Retrieval: does a request find the right tool?", retrieval_tables, _retrieval),
+    "people": Step("retrieval", "People: are tools found in people's own words?", retrieval_tables, _people),
     "nothing": Step(
         "retrieval", "Nothing: does a request that no tool serves get no answer?", silence_tables, _silence
     ),

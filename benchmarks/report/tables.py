@@ -54,11 +54,32 @@ def retrieval_tables(reports: Sequence[Row]) -> str:
         (
             f"nDCG@10 on `{reports[0]['split']}`:",
             table(("", *names, "mean"), ndcg),
-            "Means over the sets, and the part of the requests of the small set that no tool serves which is answered "
-            "with nothing:",
+            "Means over the sets, and the part of the requests that no tool serves which is answered with nothing:",
             table(("", "Recall@1", "Recall@5", "Recall@10", "MRR", "silent"), others),
+            *(_slices(place, reports) for place, one in enumerate(reports[0]["datasets"]) if one.get("slices")),
         )
     )
+
+
+def _slices(place: int, reports: Sequence[Row]) -> str:
+    """Return tables of the kinds of requests of one data set: with a right tool, and with none."""
+    figures = {
+        "ndcg": "nDCG@10",
+        "first": "A right tool in the first place",
+        "among_five": "A right tool among the first five",
+        "silent": "Answered with nothing",
+    }
+    slices: Row = reports[0]["datasets"][place]["slices"]
+    parts: list[str] = []
+    for figure, says in figures.items():
+        own = [name for name, one in slices.items() if figure in one]
+        form: Callable[[Row], str] = (lambda one: bounded(one, "{:.3f}".format)) if figure == "ndcg" else percent
+        rows = [
+            (one["ranker"], *(form(one["datasets"][place]["slices"][name][figure]) for name in own)) for one in reports
+        ]
+        headings = ("", *(f"{name} ({slices[name]['queries']})" for name in own))
+        parts += [f"{says}, by the kind of request (their number):", table(headings, rows)]
+    return "\n\n".join(parts)
 
 
 def silence_tables(reports: Sequence[Row]) -> str:

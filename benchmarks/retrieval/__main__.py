@@ -20,6 +20,7 @@ from benchmarks.report.tables import retrieval_tables, silence_tables
 from benchmarks.retrieval.fitting import fitted, generic_stems
 from benchmarks.retrieval.measure import (
     DEPTH,
+    Answer,
     Measurement,
     mean_quality,
     measure,
@@ -109,6 +110,7 @@ def _report(ranker: str, split: str, measurements: Sequence[Measurement]) -> dic
             "p50_ms": one.p50_ms,
             "p95_ms": one.p95_ms,
             **asdict(mean_quality(one.qualities)),
+            "slices": {name: _slice(own) for name, own in one.slices.items()},
         }
         for one in measurements
     ]
@@ -123,6 +125,18 @@ def _report(ranker: str, split: str, measurements: Sequence[Measurement]) -> dic
         "wrongly_silent": asdict(mean(*wrongly)),
     }
     return {"ranker": ranker, "split": split, "datasets": rows, "mean": means}
+
+
+def _slice(answers: Sequence[Answer]) -> dict[str, Any]:
+    """Return the figures of one kind of request; `silent` is the part that is answered with nothing."""
+    qualities = [one.quality for one in answers if one.quality is not None]
+    figures = {
+        "silent": [float(not one.ranked) for one in answers],
+        "ndcg": [one.ndcg_at_10 for one in qualities],
+        "first": [float(one.reciprocal_rank == 1) for one in qualities],
+        "among_five": [float(one.reciprocal_rank >= 1 / 5) for one in qualities],
+    }
+    return {"queries": len(answers), **{name: asdict(mean(values)) for name, values in figures.items() if values}}
 
 
 def _ndcg(measurement: Measurement) -> Sequence[float]:

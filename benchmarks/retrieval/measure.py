@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from math import log2
 from random import Random
@@ -81,6 +81,15 @@ class Measurement:
     def qualities(self) -> Sequence[Quality]:
         """The qualities of the queries that a tool serves."""
         return [answer.quality for answer in self.answers if answer.quality is not None]
+
+    @property
+    def slices(self) -> Mapping[str, Sequence[Answer]]:
+        """The answers by the kind of the query, where the set has several."""
+        slices: dict[str, list[Answer]] = {}
+        for answer in self.answers:
+            if answer.query.slice is not None:
+                slices.setdefault(answer.query.slice, []).append(answer)
+        return slices
 
     def silent(self, *, is_served: bool) -> Sequence[float]:
         """Return for each query that a tool serves, or that none serves, 1 where the answer is empty and else 0."""

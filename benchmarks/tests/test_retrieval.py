@@ -127,6 +127,31 @@ def test_a_ranking_is_measured_by_the_ids_of_the_data(directory: Path, split: st
     assert got.tools == 3
 
 
+def test_the_kinds_of_requests_of_a_set_have_figures_of_their_own(directory: Path, tmp_path: Path):
+    rows: list[Mapping[str, Any]] = [
+        {"id": "1", "query": "send a message", "relevant": ["chat::send"], "slice": "people"},
+        {"id": "2", "query": "forecast", "relevant": ["sky", "mail::send"], "slice": "model", "alternatives": True},
+        {"id": "3", "query": "zebra", "relevant": [], "slice": "nothing"},
+        {"id": "4", "query": "forecast", "relevant": [], "slice": "nothing"},
+    ]
+    _write(directory / "queries.jsonl", rows)
+    file = tmp_path / "figures.json"
+    options = ["--data", str(directory), "--ranker", "fielded-never-silent", "--json", str(file)]
+    outcome = CliRunner().invoke(main, options, catch_exceptions=False)
+    assert outcome.exit_code == 0, outcome.output
+    slices = json.loads(file.read_text())[0]["datasets"][0]["slices"]
+    found = {
+        name: {figure: one["value"] for figure, one in own.items() if figure != "queries"}
+        for name, own in slices.items()
+    }
+    assert found == {
+        "people": {"silent": 0.0, "ndcg": pytest.approx(1 / log2(3)), "first": 0.0, "among_five": 1.0},
+        "model": {"silent": 0.0, "ndcg": pytest.approx(1 / (1 + 1 / log2(3))), "first": 1.0, "among_five": 1.0},
+        "nothing": {"silent": 0.5},
+    }
+    assert "| fielded-never-silent | 0% (0%-0%) | 0% (0%-0%) | 50% (0%-100%) |" in outcome.output
+
+
 def test_the_command_prints_a_table_and_writes_both_files(directory: Path):
     figures, run = directory / "figures.json", directory / "run.jsonl"
     options = ["--data", str(directory), "--data", str(directory), "--split", "test", "--ranker", "fielded"]
