@@ -27,6 +27,7 @@ from tools_search_hosts.messages import MAX_MESSAGE_BYTES
 from tools_search_server.access.configuration import Access
 from tools_search_server.base.paging import ToolPages
 from tools_search_server.gateway.replicas import RedisAddress, Replicas
+from tools_search_server.gateway.search_outcomes import SearchOutcomes
 from tools_search_server.gateway.tool_metadata import ToolMetadata
 from tools_search_server.upstreams.delegated_search import DelegatedSearch
 from tools_search_server.upstreams.lazy import Laziness
@@ -65,6 +66,9 @@ class GatewayOptions:
 
     max_message_bytes: int = MAX_MESSAGE_BYTES
     """Limit on one decoded message of a server, and on all its lists together."""
+
+    keeps_queries: bool = False
+    """Whether the health document holds the latest queries of unsuccessful searches."""
 
     redis: RedisAddress | None = None
     """Where list changes cross to other replicas; `None` if there are none."""
@@ -125,6 +129,7 @@ class Gateway:
         self.access = access or Access()
         self.metadata = metadata or ToolMetadata()
         self.replicas = replicas or Replicas()
+        self.searches = SearchOutcomes(keeps_queries=options.keeps_queries)
         self.upstreams = [
             Upstream(
                 entry,

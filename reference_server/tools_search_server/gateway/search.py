@@ -148,6 +148,12 @@ class GatewaySearch:
         Raises:
             MCPError: -32603, a server that is needed for this page did not answer.
         """
+        answer, not_indexed = await self._answer(ctx, query, note)
+        if note is None:
+            self.gateway.searches.note_search(query, answer.hits)
+        return answer, not_indexed
+
+    async def _answer(self, ctx: Ctx, query: str, note: str | None) -> tuple[Answer, Mapping[str, ExposedTool]]:
         view = self.views.seen_by(ctx)
         tools = view.pages.wire(ctx.protocol_version)
         local = await self._indexes.rank(tools, query, catalog=self.views.catalog(ctx.protocol_version))

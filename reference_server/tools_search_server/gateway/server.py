@@ -19,6 +19,7 @@ from tools_search_server.gateway.changes import ViewNotifier
 from tools_search_server.gateway.gateway import NAME
 from tools_search_server.gateway.relay import relay
 from tools_search_server.gateway.search import GatewaySearch, destination
+from tools_search_server.gateway.search_outcomes import calls_noted
 from tools_search_server.gateway.views import Ctx, View
 
 _GREETING_SECONDS: Final = 4
@@ -98,6 +99,7 @@ def new_endpoint(
     if extension is not None:
         extension.install(server)
     server.middleware.append(startup_wait_middleware(search, guide))
+    server.middleware.append(calls_noted(gateway.searches))
     prompts_and_resources.install_prompts_and_resources(server, search.views, search.limits.page_size)
     notifier = ViewNotifier(gateway, search.views, endpoint, listed)
     notifier.install(server)

@@ -172,6 +172,8 @@ class _InterruptedError(click.ClickException):
 @click.option("--lazy", is_flag=True, help='Start each server when it is first used, except with "lazy": false.')
 @click.option("--idle-stop", type=click.FloatRange(0, min_open=True), default=IDLE_SECONDS, show_default=True,
               metavar="SECONDS", help="Stop a lazy server after this time without use.")  # fmt: skip
+@click.option("--keep-queries", is_flag=True,
+              help="Keep queries that found nothing, or nothing that was called, for `status` to show.")  # fmt: skip
 @click.option("--check", "only_check", is_flag=True, help="Show what each server of --config offers, and exit.")
 @click.option("--json", "as_json", is_flag=True, help="With --check: print one JSON object instead.")
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True,
@@ -205,6 +207,7 @@ def command(
     index_at_most: int,
     lazy: bool,
     idle_stop: float,
+    keep_queries: bool,
     only_check: bool,
     as_json: bool,
     log_format: LogFormat,
@@ -225,6 +228,7 @@ def command(
         (only_check and not config, needs_file.format("--check", "servers")),
         (toolset and not config, needs_file.format("--toolset", "tools")),
         (modes and not config, needs_file.format("--compat", "tools")),
+        (keep_queries and not config, needs_file.format("--keep-queries", "tools")),
         (redis and not config, needs_file.format("--redis", "servers")),
         (as_json and not only_check, "--json is about what --check prints. Add --check."),
         (len(at_most) > 1, f"--compat auto is given with several numbers of tools: {sorted(at_most)}. Give one."),
@@ -259,6 +263,7 @@ def command(
             index_at_most=index_at_most,
             laziness=None if only_check else Laziness(for_all=lazy, idle_seconds=idle_stop),
             max_message_bytes=max_message * _MEBI,
+            keeps_queries=keep_queries,
             redis=redis_address(redis, redis_channel),
         )
         if config is None:

@@ -1,7 +1,7 @@
 """The health document of a gateway, and what hosts lose of its lists.
 
 The document is for operators and their monitors. It holds names, states, reasons and numbers: nothing of the
-configuration but the names, and nothing of any request.
+configuration but the names, and nothing of any request but the queries that an operator has asked for.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ HEALTH_PATH: Final = "/healthz"
 
 Health: TypeAlias = Mapping[str, Any]
 
-_LOCAL_MEMBERS: Final = ("servers", "tasks", "warnings")
-"""Members for callers on this machine only; a principal also gets the first. Others get the counts of servers."""
+_LOCAL_MEMBERS: Final = ("searches", "servers", "tasks", "warnings")
+"""Members for callers on this machine only; a principal also gets the servers. Others get the counts of servers."""
 
 _COMPAT: Final = "--compat auto or --compat meta-tools"
 _HOSTS_REVISION: Final = "2025-11-25"
@@ -56,6 +56,7 @@ def gateway_health(gateway: Gateway) -> Health:
         **_health(seen),
         **({} if replicas is None or replicas.kind == "ready" else {"status": "degraded"}),
         **({} if replicas is None else {"replication": {"state": replicas.kind, "since": _iso(replicas.since)}}),
+        "searches": gateway.searches.document(),
         "warnings": lost_on_hosts(View(seen, gateway.tools, gateway.pages)),
         "tasks": len(asyncio.all_tasks()),  # anyio would describe each, which takes a tenth of a second
     }

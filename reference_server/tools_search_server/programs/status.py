@@ -77,6 +77,8 @@ def status(*, url: str, token_file: Path | None, as_json: bool) -> None:
         if isinstance(replication := health.get("replication"), dict):
             state = cast("dict[str, Any]", replication)
             click.echo(printable(f"list changes to replicas: {state.get('state')} since {state.get('since')}"))
+        if isinstance(searches := health.get("searches"), dict):
+            _print_searches(cast("dict[str, Any]", searches))
         for warning in health.get("warnings") or ():
             click.echo(printable(f"warning: {warning}"))
         counts = [f"{health[name]} {name}" for name in ("ready", "idle", "starting", "down", "tools") if name in health]
@@ -133,6 +135,14 @@ async def check(gateway: Gateway, always: AlwaysAvailable, as_json: bool = False
         _print_servers(health["servers"])
         _print_offers(document)
     return document["ok"]
+
+
+def _print_searches(searches: Mapping[str, Any]) -> None:
+    followed = f"{searches['called']} led to a call, {searches['notCalled']} did not"
+    click.echo(f"searches since {searches['since']}: {searches['nothing']} found nothing, {followed}")
+    for one in searches.get("queries", ()):
+        outcome = "found nothing" if one["outcome"] == "nothing" else "no call"
+        click.echo(printable(f"  {outcome}, {one['count']} times: {one['query']}"))
 
 
 def _print_offers(document: Mapping[str, Any]) -> None:

@@ -9,6 +9,7 @@ from mcp_ext_tools_search.ranking.interface import (
     SlowRanker,
     ToolIndex,
     distinct_hits,
+    first_names,
 )
 from mcp_ext_tools_search.ranking.simple import SimpleRanker
 
@@ -21,5 +22,6 @@ __all__ = [
     "SlowRanker",
     "ToolIndex",
     "distinct_hits",
+    "first_names",
     "floored",
 ]

@@ -39,6 +39,11 @@ class LazyNames(Protocol):
         ...
 
 
+def first_names(hits: Sequence[Hit], count: int) -> Sequence[str]:
+    """Return the names of the first `count` hits, or of all where there are fewer."""
+    return hits.first_names(count) if isinstance(hits, LazyNames) else [hit.name for hit in hits[:count]]
+
+
 class ToolIndex(Protocol):
     """Tools made ready to be searched."""
 

@@ -20,7 +20,7 @@ from mcp.server.context import ServerRequestContext
 from pydantic_core import to_json
 
 from mcp_ext_tools_search.cursor import Continuation, CursorKey, answer_digest
-from mcp_ext_tools_search.ranking import Hit, LazyNames, Ranker, SlowRanker, ToolIndex, distinct_hits, floored
+from mcp_ext_tools_search.ranking import Hit, Ranker, SlowRanker, ToolIndex, distinct_hits, first_names, floored
 from mcp_ext_tools_search.server.listing import caller_listing, read_listing
 from mcp_ext_tools_search.types import EXTENSION_ID, published_metadata, valid_tools
 
@@ -132,20 +132,14 @@ def cut_page(
     hits, start = answer.hits, 0
     if continuation is not None:
         start = continuation.position
-        continuation.require(answer_digest(_first_names(hits, start), len(hits)))
+        continuation.require(answer_digest(first_names(hits, start), len(hits)))
     end = start + size
     found = hits[start:end]
     page: dict[str, Any] = {"tools": [_explained(answer.tools[hit.name], hit) for hit in found]}
     if end < len(hits):
-        shown = _first_names(hits, end) if start else [hit.name for hit in found]
+        shown = first_names(hits, end) if start else [hit.name for hit in found]
         page["nextCursor"] = cursors.issue(query, end, answer_digest(shown, len(hits)), answer.note)
     return page
-
-
-def _first_names(hits: Sequence[Hit], count: int) -> Sequence[str]:
-    if isinstance(hits, LazyNames):
-        return hits.first_names(count)
-    return [hit.name for hit in hits[:count]]
 
 
 def _explained(tool: dict[str, Any], hit: Hit) -> dict[str, Any]:

@@ -1,0 +1,85 @@
+"""Operators learn how many searches led nowhere, and their queries only where they have asked for them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import httpx2
+import pytest
+from click.testing import CliRunner
+from mcp import Client
+from mcp_ext_tools_search.client import TOOLS_SEARCH, search_tools
+from mcp_ext_tools_search.ranking import Hit
+from tools_search_server.access.principals import HTTP_CALLER, Principal, TokenHash
+from tools_search_server.gateway.search_outcomes import SearchOutcomes
+from tools_search_server.programs.cli import command
+
+pytestmark = pytest.mark.anyio
+
+
+def counts(document: Mapping[str, Any]) -> tuple[int, int, int, int]:
+    return document["nothing"], document["called"], document["notCalled"], document["open"]
+
+
+async def use(url: str) -> None:
+    """Search three times, twice with a call of what was found, by its name and within a meta-tool."""
+    async with Client(url, extensions=[TOOLS_SEARCH]) as client:
+        assert not (await search_tools(client, "zebra crossing")).tools
+        [found] = (await search_tools(client, "plain")).tools
+        await client.call_tool(found.name, {})
+    async with Client(f"{url}/meta-tools") as client:
+        await client.call_tool("search_tools", {"query": "plain"})
+        await client.call_tool("call_tool", {"name": "good__plain", "arguments": {}})
+
+
+@pytest.mark.parametrize("keeps_queries", [False, True])
+async def test_status_shows_what_became_of_searches_and_queries_on_request(
+    servers: Any, configuration: Any, raw: Any, tmp_path: Path, keeps_queries: bool
+) -> None:
+    options = ["--config", str(configuration(good=raw("good", tmp_path))), "--compat", "meta-tools"]
+    options += ["--keep-queries"] if keeps_queries else []
+    with anyio.fail_after(60):
+        url = await anyio.to_thread.run_sync(lambda: servers.start_http(*options))
+        await use(url)
+        shown = await anyio.to_thread.run_sync(lambda: CliRunner().invoke(command, ["status", "--url", url]))
+        health = httpx2.get(url.replace("/mcp", "/healthz"), trust_env=False).json()
+    assert counts(health["searches"]) == (1, 2, 0, 0)
+    assert "1 found nothing, 2 led to a call, 0 did not" in shown.stdout
+    assert ("found nothing, 1 times: zebra crossing" in shown.stdout) == keeps_queries
+    assert ("zebra" in json.dumps(health)) == keeps_queries
+
+
+def test_a_call_by_another_caller_or_too_late_is_none_of_the_search() -> None:
+    now = 0.0
+    outcomes = SearchOutcomes(keeps_queries=True, clock=lambda: now)
+    hits = [Hit(f"tool{number:02}", 1.0) for number in range(30)]
+    outcomes.note_search("many", hits)
+    someone = HTTP_CALLER.set(Principal("ada", TokenHash.of("token")))
+    outcomes.note_call("tool00")
+    assert counts(outcomes.document()) == (0, 0, 0, 0)  # what others search for is theirs
+    HTTP_CALLER.reset(someone)
+    outcomes.note_call("tool25")  # far behind what a page shows
+    assert counts(outcomes.document()) == (0, 0, 0, 1)
+    now = 600
+    outcomes.note_call("tool00")
+    document = outcomes.document()
+    assert counts(document) == (0, 0, 1, 0)
+    assert document["queries"] == [{"query": "many", "outcome": "notCalled", "count": 1}]
+
+
+def test_what_is_kept_is_bounded() -> None:
+    outcomes = SearchOutcomes(keeps_queries=True)
+    for number in range(1_200):
+        outcomes.note_search(f"{number} {'long' * 100}", [Hit("tool", 1.0)])
+        outcomes.note_search(f"none {number % 60}", [])
+    document = outcomes.document()
+    assert counts(document) == (1_200, 0, 200, 1_000)
+    assert len(document["queries"]) == 50
+    assert max(len(one["query"]) for one in document["queries"]) == 200
+    outcomes.note_call("tool")
+    assert counts(outcomes.document()) == (1_200, 1_000, 200, 0)

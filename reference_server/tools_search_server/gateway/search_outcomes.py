@@ -1,0 +1,142 @@
+"""What became of the searches of a gateway: operators learn from it which words their tools lack.
+
+A search is successful once its caller calls one of the first tools that it found. Each principal sees the counts of
+its own searches. Queries are kept only where the operator has asked for them, and logged for the operator.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from time import monotonic
+from typing import Any, Final, Literal
+
+from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
+from mcp_ext_tools_search.ranking import Hit, first_names
+
+from tools_search_server.access.principals import HTTP_CALLER
+
+logger = logging.getLogger(__name__)
+
+_COUNTED_HITS: Final = 20
+"""Tools of a search whose call makes it successful: as many as a page holds by default, at most."""
+
+_SECONDS: Final = 600
+"""How long after a search a call still belongs to it."""
+
+_MAX_OPEN: Final = 1_000
+_MAX_QUERIES: Final = 50
+_MAX_QUERY_CHARS: Final = 200
+
+Outcome = Literal["nothing", "called", "notCalled"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    caller: str | None
+    """The principal, if there are any."""
+    query: str
+    names: frozenset[str]
+    until: float
+
+
+class SearchOutcomes:
+    """Counts searches by what became of them.
+
+    Args:
+        keeps_queries: Whether the latest queries of unsuccessful searches are kept as well, and logged.
+        clock: Returns seconds.
+    """
+
+    def __init__(self, *, keeps_queries: bool = False, clock: Callable[[], float] = monotonic) -> None:
+        self._keeps_queries = keeps_queries
+        self._clock = clock
+        self._since = datetime.now(UTC)
+        self._counts = Counter[tuple[str | None, Outcome]]()
+        self._open: deque[_Search] = deque()
+        self._queries: OrderedDict[tuple[str | None, str, Outcome], int] = OrderedDict()
+
+    def note_search(self, query: str, hits: Sequence[Hit]) -> None:
+        """Count a search of the current caller, and what it found, best first."""
+        self._close_old()
+        if not hits:
+            self._count(_caller(), "nothing", query)
+            return
+        names = frozenset(first_names(hits, _COUNTED_HITS))
+        query = query[:_MAX_QUERY_CHARS] if self._keeps_queries else ""
+        self._open.append(_Search(_caller(), query, names, self._clock() + _SECONDS))
+        if len(self._open) > _MAX_OPEN:
+            self._close_oldest()
+
+    def note_call(self, name: str) -> None:
+        """Count the open searches of the current caller that found this tool as successful."""
+        self._close_old()
+        caller = _caller()
+        others = deque(search for search in self._open if search.caller != caller or name not in search.names)
+        self._counts[caller, "called"] += len(self._open) - len(others)
+        self._open = others
+
+    def document(self) -> dict[str, Any]:
+        """Return what became of the searches of the current caller since the start.
+
+        With it come the latest unsuccessful queries, newest first, if they are kept.
+        """
+        self._close_old()
+        caller = _caller()
+        document: dict[str, Any] = {
+            "since": self._since.isoformat(timespec="seconds"),
+            "nothing": self._counts[caller, "nothing"],
+            "called": self._counts[caller, "called"],
+            "notCalled": self._counts[caller, "notCalled"],
+            "open": sum(search.caller == caller for search in self._open),
+        }
+        if self._keeps_queries:
+            document["queries"] = [
+                {"query": query, "outcome": outcome, "count": count}
+                for (owner, query, outcome), count in reversed(self._queries.items())
+                if owner == caller
+            ]
+        return document
+
+    def _close_old(self) -> None:
+        while self._open and self._open[0].until <= self._clock():
+            self._close_oldest()
+
+    def _close_oldest(self) -> None:
+        search = self._open.popleft()
+        self._count(search.caller, "notCalled", search.query)
+
+    def _count(self, caller: str | None, outcome: Outcome, query: str) -> None:
+        self._counts[caller, outcome] += 1
+        if self._keeps_queries:
+            key = caller, query[:_MAX_QUERY_CHARS], outcome
+            logger.info("a search %s: %r", "found nothing" if outcome == "nothing" else "led to no call", key[1])
+            self._queries[key] = self._queries.pop(key, 0) + 1
+            if len(self._queries) > _MAX_QUERIES:
+                self._queries.popitem(last=False)
+
+
+def _caller() -> str | None:
+    principal = HTTP_CALLER.get()
+    return None if principal is None else principal.name
+
+
+def calls_noted(outcomes: SearchOutcomes) -> ServerMiddleware[Any]:
+    """Return a middleware that notes calls of tools, those that a meta-tool is asked to make among them."""
+
+    async def note(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        if ctx.method == "tools/call":
+            match ctx.params:
+                case {"name": str(name), "arguments": {"name": str(inner)}}:
+                    outcomes.note_call(inner)
+                    outcomes.note_call(name)
+                case {"name": str(name)}:
+                    outcomes.note_call(name)
+                case _:
+                    pass
+        return await call_next(ctx)
+
+    return note
