@@ -41,7 +41,7 @@ class Host:
         begun = await self.conversation.begin_turn(text)
         sys.stderr.writelines(f"{server} is missing: {reason}\n" for server, reason in begun.failed.items())
         self.messages.append({"role": "user", "content": text})
-        while True:
+        for _ in range(20):  # a model that never stops calling costs its user no more than this
             offer = self.conversation.offer()
             self.messages += [{"role": "user", "content": notice} for notice in offer.notices]
             said = await self.model(self.messages, [definition.to_json() for definition in offer.tools])
@@ -50,6 +50,7 @@ class Host:
                 return said.text
             for call in said.calls:
                 self.messages.append({"role": "tool", "id": call.id, "content": await self.result_of(call)})
+        return "Stopped after 20 requests to the model."
 
     async def result_of(self, call: client.ToolCall) -> str:
         """Return what the model reads as the result of its call."""
@@ -78,9 +79,8 @@ async def open_host(configuration: client.Configuration, model: Model, ask: Ask)
 
 async def stand_in(messages: list[dict[str, Any]], tools: list[dict[str, Any]], /) -> Said:
     """Search for what the user said and repeat what was found, without any thinking."""
-    if messages[-1]["role"] == "tool":
-        return Said(messages[-1]["content"])
-    return Said(calls=[client.ToolCall("search_tools", {"query": messages[-1]["content"]})])
+    end = messages[-1]["content"]
+    return Said(end) if messages[-1]["role"] == "tool" else Said("", [client.ToolCall("search_tools", {"query": end})])
 
 
 async def ask_in_terminal(question: str, /) -> bool:

@@ -99,6 +99,17 @@ async def test_a_model_that_searches_and_calls_gets_what_the_user_or_the_operato
         assert talk.conversation.statistics.calls_by_tool == {"search_tools": 1, "shop__send_invoice": 1}
 
 
+@pytest.mark.anyio
+async def test_a_model_that_never_stops_calling_is_stopped(host: Any, configuration: Path):
+    async def model(messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> Any:
+        return host.Said(calls=[ToolCall("search_tools", {"query": "bill a customer"}, "again")])
+
+    with anyio.fail_after(30):
+        async with host.open_host(load_configuration(configuration), model, host.ask_in_terminal) as talk:
+            assert await talk.turn("Bill Ada.") == "Stopped after 20 requests to the model."
+    assert sum(message["role"] == "assistant" for message in talk.messages) == 20
+
+
 def test_without_arguments_it_says_how_it_is_used():
     done = subprocess.run([sys.executable, str(EXAMPLE)], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (2, "")

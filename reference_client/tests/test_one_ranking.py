@@ -110,7 +110,7 @@ async def by_a_conversation(configuration: Configuration, asked: list[str]) -> d
 
 async def test_a_gateway_and_a_client_find_the_same_tools_in_the_same_order(tools: Path, configuration: Path):
     asked = queries(tools)
-    gateway = command_server(f"{sys.executable} -m tools_search_server --config {configuration}")
+    gateway = command_server(f"{sys.executable} -m tools_search_server --config {configuration}", name="")
     with anyio.fail_after(300):
         through_gateway = await by_the_client(gateway, asked)
         by_client = await by_the_client(load_configuration(configuration), asked)

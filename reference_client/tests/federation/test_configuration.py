@@ -247,6 +247,20 @@ def test_an_address_has_its_headers():
     assert target == HttpTarget("http://127.0.0.1:1/mcp", {"X-Key": "1"})
 
 
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        ("https://mcp.example.com/v1", "mcp-example-com"),
+        ("http://ann:secret@127.0.0.1:8000/mcp", "at-127-0-0-1-8000"),
+        ("http://[::1]:1/", "at-1-1"),
+    ],
+)
+def test_a_server_without_a_name_is_called_after_its_host_or_its_program(url: str, name: str):
+    assert url_server(url).servers[0].name == name
+    assert url_server(url, name="mine").servers[0].name == "mine"
+    assert command_server("/opt/my_server.py --fast").servers[0].name == "my-server"
+
+
 def test_an_address_that_is_none_is_refused():
     with pytest.raises(ConfigurationError, match="https://host/mcp"):
         url_server("localhost")

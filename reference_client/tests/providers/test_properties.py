@@ -90,6 +90,7 @@ actions = st.one_of(
     st.tuples(st.just("answer"), st.lists(calls, min_size=1, max_size=2)),
     st.tuples(st.just("cancel"), st.lists(calls, min_size=1, max_size=2)),
     st.tuples(st.just("drop"), st.none()),
+    st.tuples(st.just("compact"), st.integers(1, 3)),
     st.tuples(st.just("toolset"), st.sampled_from((EVERYTHING, Toolset("b", {"beta": Rule()})))),
     st.tuples(st.just("servers"), catalogs),
 )
@@ -207,6 +208,10 @@ class Play:
                 del self.earlier[self.before_turn :]
                 self.may_list_more = True
                 await self.turn()
+            case "compact":
+                self.adapter.compact(what)
+                self.earlier.clear()
+                self.before_turn = 0
             case "toolset":
                 self.toolset = what
                 await self.turn()

@@ -185,6 +185,22 @@ async def test_a_transcript_of_another_adapter_or_with_broken_items_is_refused(k
             await Talk(kind).adapter.restore(json.dumps(saved | broken))
 
 
+@pytest.mark.parametrize("other", KINDS)
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_conversation_goes_on_with_a_model_of_another_provider(kind: Any, other: Any):
+    talk, next_talk = Talk(kind), Talk(other)
+    await talk.search("find_order")
+    saved = talk.adapter.save()
+    if kind is not other:
+        with pytest.raises(
+            SavedConversationError, match=f"restore it with {kind.__name__}, or give it to `restore` of"
+        ):
+            await next_talk.adapter.restore(saved)
+    await next_talk.conversation.restore(saved)
+    await next_talk.turn(("shop__find_order", {}))
+    assert next_talk.conversation.statistics.calls_by_tool["shop__find_order"] == 1
+
+
 ACCEPTED = {
     "ChatCompletions": ("image/png", "application/pdf", "audio/wav", "image/png url"),
     "AnthropicMessages": ("image/png", "application/pdf", "text/plain", "image/png url", "application/pdf url"),

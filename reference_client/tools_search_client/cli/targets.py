@@ -291,9 +291,9 @@ def _configuration(chosen: _Chosen, headers: tuple[str, ...]) -> Configuration:
     if headers and chosen.url is None:
         raise click.UsageError("--header goes with --url; a configuration file has `headers` per server")
     if chosen.url is not None:
-        return url_server(chosen.url, dict(map(_header, headers)))
+        return url_server(chosen.url, dict(map(_header, headers)), name="")
     if chosen.command_line is not None:
-        return command_server(chosen.command_line)
+        return command_server(chosen.command_line, name="")
     path = chosen.config or (file_of_host(chosen.host) if chosen.host else None)
     if path is None:
         options = [found.option for found in found_files() if found.servers]

@@ -190,7 +190,7 @@ class Conversation:
         that changed meanwhile is treated as `refresh` does.
 
         Args:
-            saved: What `save` returned.
+            saved: What `save` returned, here or of an adapter, whose transcript is left out.
             toolset: The choice among all tools that holds from now on, as for `begin_turn`: `saved` does not decide it.
 
         Raises:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from typing import Annotated, Any, ClassVar, Final, Self
+from typing import Annotated, Any, ClassVar, Final, Self, cast
 
 from mcp_types import Tool, ToolAnnotations
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
@@ -60,6 +60,11 @@ class SavedText(SavedPart):
         return json.dumps(self.model_dump(by_alias=True, exclude_unset=True), separators=(",", ":"))
 
     @classmethod
+    def own_part(cls, stated: Any) -> Any:
+        """Return the part of a text that has the members of this class."""
+        return stated
+
+    @classmethod
     def read(cls, text: str | bytes) -> Self:
         """Return what `to_text` wrote.
 
@@ -73,7 +78,7 @@ class SavedText(SavedPart):
         except (ValueError, RecursionError) as error:
             raise SavedConversationError(f"the saved text is not JSON: {shorten(str(error), _QUOTED_CHARS)}") from None
         try:
-            return cls.model_validate(stated)
+            return cls.model_validate(cls.own_part(stated))
         except ValidationError as error:
             problems = [f"`{'.'.join(map(str, one['loc']))}`: {one['msg']}" for one in error.errors()]
             quoted = shorten("; ".join(problems[:_MAX_PROBLEMS]), _QUOTED_CHARS)
@@ -207,6 +212,11 @@ class SavedConversation(SavedText):
     changed: list[str]
     servers: dict[str, SavedServer]
     notices: list[str]
+
+    @classmethod
+    def own_part(cls, stated: Any) -> Any:
+        """Return the conversation, also of a text that an adapter saved with its transcript."""
+        return cast("dict[str, Any]", stated).get("conversation", stated) if isinstance(stated, dict) else stated
 
     @classmethod
     def of(cls, state: ConversationState) -> SavedConversation:

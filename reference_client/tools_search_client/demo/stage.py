@@ -112,5 +112,5 @@ async def over_gateway(url: str, negotiation: Negotiation) -> AsyncGenerator[tup
     """Connect to the gateway in one era, with a meter of every message; only the steps' own messages pass."""
     meter = WireMeter()
     connection = ConnectionOptions(negotiation=negotiation, follow_changes=False, observer=meter)
-    async with open_federation(url_server(url), FederationOptions(connection=connection)) as federation:
+    async with open_federation(url_server(url, name=""), FederationOptions(connection=connection)) as federation:
         yield federation, meter

@@ -11,10 +11,12 @@ All members are described at `ToolDiscovery`.
 from __future__ import annotations
 
 import dataclasses
+import re
 import shlex
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias, cast
+from urllib.parse import urlsplit
 
 import tools_search_hosts as hosts
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
@@ -242,20 +244,31 @@ def load_configuration(
     return Configuration(file.servers, discovery, tool_sets)
 
 
-def url_server(url: str, headers: Mapping[str, str] | None = None) -> Configuration:
-    """Return the configuration of the one server at `url`, whose tools need no prefix.
+def url_server(url: str, headers: Mapping[str, str] | None = None, *, name: str | None = None) -> Configuration:
+    """Return the configuration of the one server at `url`.
+
+    Args:
+        url: Its address.
+        headers: Of each request.
+        name: Of the server; its host and port unless given. Where it is empty, its tools keep their own names.
 
     Raises:
         ConfigurationError: It is not an HTTP address.
     """
     try:
-        return Configuration((ServerEntry("", HttpTarget(url, headers or {})),))
+        target = HttpTarget(url, headers or {})
+        place = urlsplit(url).netloc.rpartition("@")[2]  # without a user's name or password
+        return Configuration((ServerEntry(_as_name(place) if name is None else name, target),))
     except ValueError as error:
         raise ConfigurationError("the address", [str(error)]) from error
 
 
-def command_server(command_line: str) -> Configuration:
+def command_server(command_line: str, *, name: str | None = None) -> Configuration:
     """Return the configuration of the one server that `command_line` starts; no shell is involved.
+
+    Args:
+        command_line: The program and its arguments.
+        name: As for `url_server`; that of the program unless given.
 
     Raises:
         ConfigurationError: The line is empty or a quotation mark is not closed.
@@ -266,4 +279,11 @@ def command_server(command_line: str) -> Configuration:
         raise ConfigurationError("the command", [f"{error}: check the quotation marks"]) from error
     if not words:
         raise ConfigurationError("the command", ["it is empty: give a program and its arguments"])
-    return Configuration((ServerEntry("", StdioTarget(words[0], tuple(words[1:]))),))
+    name = _as_name(Path(words[0]).stem) if name is None else name
+    return Configuration((ServerEntry(name, StdioTarget(words[0], tuple(words[1:]))),))
+
+
+def _as_name(text: str) -> str:
+    """Return `text` as names of tools may begin, so that none of them needs a digest."""
+    name = re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-")
+    return name if name[:1].isalpha() else f"at-{name}"

@@ -260,7 +260,10 @@ class Adapter(ABC):
         """
         read = SavedTranscript.read(saved)
         if read.adapter != type(self).__name__:
-            raise SavedConversationError(f"the saved text is of {read.adapter!r}, and this is {type(self).__name__!r}")
+            raise SavedConversationError(
+                f"the saved text is of {read.adapter}, not of {type(self).__name__}: restore it with {read.adapter}, "
+                "or give it to `restore` of the conversation alone, which keeps the tools, and begin a new transcript"
+            )
         calls = {one.id: one.restored() for one in read.calls}
         self._check_items(read.items, calls)
         begun = await self._conversation.restore(read.conversation, toolset=toolset)
