@@ -30,12 +30,9 @@ WHITE_SPACE: Final = (
 
 
 def published_metadata(meta: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """Return the metadata that a definition publishes for the extension; empty where it has none.
+    """Return what a definition with this `_meta` publishes for the extension; empty where it has nothing.
 
     Definitions come from any server, so the members may be of any type.
-
-    Args:
-        meta: The member `_meta` of the definition.
     """
     published = (meta or {}).get(EXTENSION_ID)
     return cast("Mapping[str, Any]", published) if isinstance(published, dict) else {}

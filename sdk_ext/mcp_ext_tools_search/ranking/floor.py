@@ -43,11 +43,7 @@ def trimmed(query: str) -> str:
 
 
 class Floor:
-    """The terms of a catalog, ready for any number of queries.
-
-    Args:
-        tools: The tools of the catalog, with unique names.
-    """
+    """The terms of a catalog, whose tools have unique names, ready for any number of queries."""
 
     def __init__(self, tools: Sequence[Tool]) -> None:
         self._terms = {tool.name: tool_terms(tool) for tool in tools}

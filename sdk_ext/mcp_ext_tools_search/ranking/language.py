@@ -38,6 +38,9 @@ CHINESE_VERB_GROUPS: Final[tuple[str, ...]] = tuple(_LEXICON["chineseVerbGroups"
 """Definitions use two characters where people use one. No verb leads to a single character, which many words have."""
 
 NOUN_GROUPS: Final[tuple[str, ...]] = tuple(_LEXICON["nounGroups"])
+EVERYDAY: Final[Mapping[str, str]] = _LEXICON["everyday"]
+"""Words that people say, with those that definitions have for it. They lead from the first to the others only."""
+
 ABBREVIATIONS: Final[Mapping[str, str]] = _LEXICON["abbreviations"]
 
 SIMPLIFIED: Final[Mapping[str, str]] = {pair[0]: pair[1] for pair in _words(_LEXICON["simplified"])}
@@ -172,7 +175,7 @@ def stem(word: str) -> str:
 
 
 def related_words(stemmed: str) -> tuple[str, ...]:
-    """Return the stems of the words that stand for the same operation or thing; none for most words."""
+    """Return the stems of the words that definitions may have for the same operation or thing; mostly none."""
     return _RELATED.get(stemmed, ())
 
 
@@ -295,6 +298,8 @@ def _related() -> tuple[Mapping[str, tuple[str, ...]], Mapping[str, tuple[str, .
         stems = dict.fromkeys(map(stem, group.split()))
         for word in stems:
             related.setdefault(word, {}).update(other for other in stems.items() if not is_character(other[0]))
+    for said, meant in EVERYDAY.items():
+        related.setdefault(stem(said), {}).update(dict.fromkeys(map(stem, meant.split())))
     spelled: dict[str, tuple[str, ...]] = {}
     for short, long in ABBREVIATIONS.items():
         spelled[stem(short)] = parts = tuple(map(stem, long.split()))

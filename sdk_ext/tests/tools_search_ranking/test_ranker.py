@@ -109,7 +109,7 @@ def test_the_first_hit_scores_one_and_none_scores_more_than_the_one_before(index
     ("query", "matched"),
     [
         ("mailbox", ("inputSchema",)),
-        ("mail", ("name", "title")),
+        ("mail", ("name", "title", "description")),  # where it is called a message
         ("somebody", ("description",)),
         ("mail somebody urgent", ("name", "title", "description", "inputSchema")),
     ],
