@@ -142,7 +142,9 @@ class UnauthorizedError(ServerUnavailableError):
         text = f"it answered HTTP {challenge.status}"
         text += f" and asks for authorization ({', '.join(stated)})" if stated else " and asks for authorization"
         text += f"; {challenge.problem}" if challenge.problem else ""
-        if challenge.resource_metadata:
+        if challenge.status == 403 and challenge.scope:
+            remedy = f"sign in again to allow it that (`tools-search-client login --scope {challenge.scope!r}`)"
+        elif challenge.resource_metadata:
             remedy = "sign in with OAuth (`tools-search-client login`), or configure `headers` with a token"
         else:
             remedy = "configure `headers` with what it wants, such as `Authorization`"

@@ -6,9 +6,11 @@ import json
 import sys
 import webbrowser
 from collections.abc import Generator
+from functools import partial
 from pathlib import Path
 from subprocess import PIPE, Popen
 
+import httpx2
 import pytest
 
 from .conftest import Run
@@ -41,6 +43,33 @@ def test_a_server_that_asks_for_a_sign_in_is_searched_after_login(
     assert "Sign in at http://127.0.0.1:" in done.errors
     assert f"{url}: signed in" in done.errors
     assert run("call", "create_invoice", "{}", "--url", url, "--yes").output == "done\n"
+
+
+def test_more_is_granted_and_a_registered_client_is_used_where_the_options_say_so(
+    run: Run, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(webbrowser, "open", partial(httpx2.get, follow_redirects=True))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setenv("MY_SECRET", "s3cret")
+    mine = ("--client-id", "own", "--client-secret-env", "MY_SECRET")
+    assert run("login", "--url", url, "--wait", "20", *mine).code == 0
+    done = run("login", "--url", url, "--wait", "20", "--scope", "invoices:write", *mine)
+    assert f"{url}: signed in" in done.errors
+    (file,) = (tmp_path / "tools-search-client" / "tokens").iterdir()
+    kept = json.loads(file.read_text())
+    assert (kept["client"]["client_id"], kept["tokens"]["scope"]) == ("own", "tools:search invoices:write")
+
+
+def test_login_with_a_client_says_what_is_missing(run: Run, tmp_path: Path):
+    config = tmp_path / "mcp.json"
+    config.write_text(json.dumps({"mcpServers": {name: {"url": "http://127.0.0.1:9/mcp"} for name in "ab"}}))
+    for options, told in (
+        (("--client-secret-env", "MINE"), "--client-secret-env goes with --client-id"),
+        (("--client-id", "me", "--client-secret-env", "MINE"), "the environment has no variable 'MINE'"),
+        (("--scope", "more"), "say which server"),
+    ):
+        outcome = run("login", "--config", config, *options, *(["a"] if "MINE" in options else []))
+        assert (outcome.code, told in outcome.errors) == (2, True), outcome.errors
 
 
 def test_login_says_where_nobody_comes_back(run: Run, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -14,6 +14,7 @@ import anyio
 import anyio.to_thread
 import httpx2
 import pytest
+from mcp.shared.auth import OAuthClientInformationFull
 from tools_search_client import (
     Configuration,
     ConnectionOptions,
@@ -62,6 +63,7 @@ def process() -> Generator[Guarded]:
 @pytest.fixture
 def guarded(process: Guarded) -> Guarded:
     process(expires_in=3600, uses=1_000_000, refusing=False, failing=False, denying=False, events=[])
+    process(registering=True, demanded="")
     return process
 
 
@@ -228,6 +230,38 @@ async def test_a_search_that_is_given_up_does_not_lose_the_refresh_that_it_began
             guarded(holding=False)
             assert not (await tools.call("create_invoice")).is_error
     assert guarded.events == ["refresh_token"]
+
+
+async def test_a_call_that_takes_more_is_granted_that_besides_what_was_granted(guarded: Guarded, signed_in: OAuth):
+    guarded(demanded="invoices:write")
+    with anyio.fail_after(20):
+        async with open_server(HttpTarget(guarded.url), options(signed_in)) as tools:
+            with pytest.raises(UnauthorizedError, match="login --scope 'invoices:write'") as error:
+                await tools.call("create_invoice")
+            assert (error.value.challenge.status, error.value.challenge.scope) == (403, "invoices:write")
+            async with loopback_redirect(browse, seconds=10) as redirect:
+                assert await signed_in.sign_in(guarded.url, redirect, challenge=error.value.challenge)
+            assert guarded.events == ["registered", "signed in", "authorization_code"]  # for another port
+            assert not (await tools.call("create_invoice")).is_error
+    kept = json.loads(await signed_in.store.load(guarded.url) or "")
+    assert kept["tokens"]["scope"].split() == ["tools:search", "invoices:write"]
+
+
+async def test_a_registered_client_signs_in_and_refreshes_with_its_secret_where_nobody_else_is_registered(
+    guarded: Guarded, store: FileTokenStore
+):
+    guarded(registering=False)
+    own = OAuth(store, client=OAuthClientInformationFull(client_id="own", client_secret="s3cret"))  # noqa: S106
+    with anyio.fail_after(20):
+        async with loopback_redirect(browse, seconds=10) as redirect:
+            with pytest.raises(ServerUnavailableError, match="the sign-in failed"):
+                await OAuth(store).sign_in(guarded.url, redirect)
+            guarded(events=[])
+            assert await own.sign_in(guarded.url, redirect)
+        async with open_server(HttpTarget(guarded.url), options(OAuth(store))) as tools:
+            guarded(expire=True)
+            assert not (await tools.call("create_invoice")).is_error
+    assert guarded.events == ["signed in", "authorization_code", "refresh_token"]
 
 
 class Vault:

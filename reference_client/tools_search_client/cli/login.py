@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import webbrowser
-from dataclasses import replace
 
 import click
+from mcp.shared.auth import OAuthClientInformationFull
 from tools_search_hosts import HttpTarget
 
 from tools_search_client.cli.output import epilog, print_note
 from tools_search_client.cli.running import run_until_signal
 from tools_search_client.cli.targets import Target, server_options
-from tools_search_client.errors import HostError, ServerError
+from tools_search_client.errors import Challenge, HostError, ServerError
 from tools_search_client.servers.oauth import OAuth, loopback_redirect
 
 
@@ -19,6 +20,7 @@ from tools_search_client.servers.oauth import OAuth, loopback_redirect
     epilog=epilog(
         "login --url https://example.com/mcp",
         "login github --config mcp.json",
+        "login --url https://example.com/mcp --client-id my-client --client-secret-env MY_SECRET --port 8765",
         exit_codes="""\b
 Exit codes:
   0  every server knows you now, or does not ask
@@ -36,11 +38,32 @@ Exit codes:
     metavar="SECONDS",
     help="How long to wait for you.",
 )
+@click.option("--scope", metavar="SCOPES", help="Have this granted as well, besides what was granted before.")
+@click.option(
+    "--client-id", metavar="ID", help="The client that you registered, where the authorization server registers none."
+)
+@click.option("--client-secret-env", metavar="NAME", help="The environment variable with its secret, where it has one.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    help="Where the browser comes back: http://127.0.0.1:PORT/callback. Default: any port that is free.",
+)
 @server_options()
-def login(target: Target, *, server: str | None, wait: float) -> None:
+def login(
+    target: Target,
+    *,
+    server: str | None,
+    wait: float,
+    scope: str | None,
+    client_id: str | None,
+    client_secret_env: str | None,
+    port: int,
+) -> None:
     """Sign in to servers, in your browser.
 
-    With SERVER, to that one of the configuration; else to all that ask for it.
+    With SERVER, to that one of the configuration; else to all that ask for it. A client of your own and a scope are for
+    one server.
 
     The tokens stay on this machine, in files that only you can read, and are used and refreshed by the other commands.
     """
@@ -50,7 +73,10 @@ def login(target: Target, *, server: str | None, wait: float) -> None:
     if not entries:
         raise click.UsageError("there is no such server with an address: only those over HTTP ask for a sign-in")
     options = target.options.connection
-    oauth = options.auth if isinstance(options.auth, OAuth) else OAuth()
+    if len(entries) > 1 and (scope or client_id):
+        raise click.UsageError("say which server: --scope and --client-id are for one")
+    oauth = OAuth(client=_client(client_id, client_secret_env))
+    challenge = Challenge(403, "Bearer", scope) if scope else None
 
     async def sign_in() -> int:
         failures = 0
@@ -58,8 +84,8 @@ def login(target: Target, *, server: str | None, wait: float) -> None:
             assert isinstance(entry.target, HttpTarget)  # noqa: S101 - for the type checker
             name = entry.name or entry.target.url
             try:
-                async with loopback_redirect(_show, seconds=wait) as redirect:
-                    asked = await oauth.sign_in(entry.target, redirect, replace(options, follow_changes=False))
+                async with loopback_redirect(_show, seconds=wait, port=port) as redirect:
+                    asked = await oauth.sign_in(entry.target, redirect, options, challenge=challenge)
                 print_note(f"{name}: signed in" if asked else f"{name}: does not ask for a sign-in")
             except (ServerError, HostError) as error:
                 print_note(f"{name}: {error}")
@@ -68,6 +94,19 @@ def login(target: Target, *, server: str | None, wait: float) -> None:
 
     if run_until_signal(sign_in):
         raise SystemExit(1)
+
+
+def _client(client_id: str | None, secret_variable: str | None) -> OAuthClientInformationFull | None:
+    """Return the client that the user registered, if any."""
+    if client_id is None:
+        if secret_variable is not None:
+            raise click.UsageError("--client-secret-env goes with --client-id")
+        return None
+    if secret_variable is not None and secret_variable not in os.environ:
+        raise click.UsageError(f"the environment has no variable {secret_variable!r}")
+    return OAuthClientInformationFull(
+        client_id=client_id, client_secret=secret_variable and os.environ[secret_variable]
+    )
 
 
 def _show(url: str) -> None:

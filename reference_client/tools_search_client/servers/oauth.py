@@ -13,7 +13,7 @@ import os
 import tempfile
 import webbrowser
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
@@ -37,9 +37,9 @@ from pydantic import AnyUrl, BaseModel, ValidationError
 from tools_search_hosts import HttpTarget
 from tools_search_hosts.bounded_http import BoundedHttp
 
-from tools_search_client.errors import HostError
+from tools_search_client.errors import Challenge, HostError
 from tools_search_client.servers.connection import ConnectionOptions, certificates, open_server
-from tools_search_client.servers.faults import AUTHORIZATION_PROBLEM, host_faults
+from tools_search_client.servers.faults import AUTHORIZATION_PROBLEM, as_server_error, host_faults
 from tools_search_client.text import shorten
 
 _REFRESH_SECONDS: Final = 20.0
@@ -158,7 +158,12 @@ class OAuth:
         return self._grants.setdefault(url, _StoredGrant(url, self, None))
 
     async def sign_in(
-        self, server: HttpTarget | str, redirect: Redirect, options: ConnectionOptions | None = None
+        self,
+        server: HttpTarget | str,
+        redirect: Redirect,
+        options: ConnectionOptions | None = None,
+        *,
+        challenge: Challenge | None = None,
     ) -> bool:
         """Let a person sign in at a server, and keep its tokens, also for connections that are open.
 
@@ -166,6 +171,8 @@ class OAuth:
             server: As it is configured, or its address.
             redirect: Leads the person there and back.
             options: How the server is spoken to.
+            challenge: What a request of it was answered with, such as that it takes more than was granted (HTTP 403),
+                which is then granted besides; without it, the server is asked.
 
         Returns:
             Whether the server asked for it at all.
@@ -176,6 +183,9 @@ class OAuth:
         """
         target = HttpTarget(server) if isinstance(server, str) else server
         grant = _Grant(target.url, self, redirect)
+        if challenge is not None:
+            await grant.meet(challenge)
+            return True
         async with open_server(target, replace(options or ConnectionOptions(), auth=grant, follow_changes=False)):
             return grant.context.current_tokens is not None
 
@@ -229,6 +239,66 @@ class _Grant(OAuthClientProvider):
             with host_faults(_STORE):
                 await self.oauth.store.save(context.server_url, kept.model_dump_json(exclude_none=True))
 
+    async def meet(self, challenge: Challenge) -> None:
+        """Run the flow for a request that was answered with `challenge`.
+
+        Raises:
+            ServerError, HostError: As `OAuth.sign_in`.
+        """
+        header = f'Bearer scope="{challenge.scope}"' if challenge.scope else "Bearer"
+        header += f', resource_metadata="{challenge.resource_metadata}"' if challenge.resource_metadata else ""
+        header += ', error="insufficient_scope"' if challenge.status == HTTPStatus.FORBIDDEN else ""
+        request = httpx2.Request("POST", self.context.server_url)
+        answer = httpx2.Response(challenge.status, headers={"WWW-Authenticate": header}, request=request)
+        try:
+            await self.load()
+            client, places = self.context.client_info, self.context.client_metadata.redirect_uris or []
+            if client and client.redirect_uris and not {*places} <= {*client.redirect_uris}:
+                self.context.client_info = self.oauth.client  # one is registered again that may come back to this place
+            async with aclosing(self.async_auth_flow(request)) as flow:
+                sent = await anext(flow)
+                while sent is not request:  # what is stored may have to be refreshed
+                    sent = await flow.asend(await self.send(sent))
+                sent = await flow.asend(answer)
+                while sent is not request:
+                    sent = await flow.asend(await self.send(sent))
+        except Exception as error:
+            raise as_server_error(error) from error
+
+    async def load(self) -> None:
+        """Read what is stored, by whichever process."""
+        with host_faults(_STORE):
+            text = await self.oauth.store.load(self.context.server_url)
+        self._initialized = True
+        context = self.context
+        try:
+            kept = _Kept.model_validate_json(text or "")
+        except ValidationError:
+            context.client_info = self.oauth.client
+            context.clear_tokens()
+            return
+        context.current_tokens, context.token_expiry_time = kept.tokens, kept.expires_at
+        context.client_info = kept.client
+        context.oauth_metadata, context.protected_resource_metadata = kept.authorization_server, kept.resource
+
+    async def send(self, request: httpx2.Request) -> httpx2.Response:
+        """Send a request to the authorization server, or for its metadata."""
+        bounded = BoundedHttp(_MAX_ANSWER_BYTES, on_excess=lambda _: None, on_malformed=lambda _: None)
+        with anyio.fail_after(_REFRESH_SECONDS):
+            async with httpx2.AsyncClient(
+                timeout=_REFRESH_SECONDS, verify=certificates(), event_hooks={"response": [bounded.guard]}
+            ) as http:
+                return await http.send(request)
+
+    async def _perform_authorization(self) -> httpx2.Request:
+        """Choose how a client with a secret proves itself, where its registration does not say (RFC 8414)."""
+        client, server = self.context.client_info, self.context.oauth_metadata
+        if client is not None and client.client_secret and client.token_endpoint_auth_method is None:
+            known = (server and server.token_endpoint_auth_methods_supported) or ["client_secret_basic"]
+            method = "client_secret_basic" if "client_secret_basic" in known else "client_secret_post"
+            self.context.client_info = client.model_copy(update={"token_endpoint_auth_method": method})
+        return await super()._perform_authorization()
+
     async def get_client_info(self) -> OAuthClientInformationFull | None:
         """Return the client that is registered already, if any."""
         return self.oauth.client
@@ -264,29 +334,19 @@ class _StoredGrant(_Grant):
         except HostError as error:
             _logger.warning("refreshed tokens could not be stored, and this process goes on with them: %s", error)
 
-    async def _initialize(self) -> None:
-        """Read what is stored, by whichever process."""
-        with host_faults(_STORE):
-            text = await self.oauth.store.load(self.context.server_url)
-        try:
-            kept = _Kept.model_validate_json(text or "")
-        except ValidationError:
-            kept = None
-        self._initialized = True
-        context = self.context
-        if kept is None or kept.tokens == self._refused:
-            context.clear_tokens()
-            return
-        context.current_tokens, context.token_expiry_time = kept.tokens, kept.expires_at
-        context.client_info = kept.client
-        context.oauth_metadata, context.protected_resource_metadata = kept.authorization_server, kept.resource
+    async def load(self) -> None:
+        """Read what is stored, unless that was refused."""
+        await super().load()
+        if self.context.current_tokens == self._refused:
+            self.context.clear_tokens()
 
     async def _auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         refused: str | None = None
+        lacks = False
         for _ in range(_MOST_ATTEMPTS):
             problem: str | HostError = ""
             try:
-                token = await self._token(refused)
+                token = await self._token(refused, refreshes=not lacks)
                 problem = self._problem
             except HostError as fault:  # the server may answer without an authorization
                 token, problem = "", fault
@@ -297,16 +357,22 @@ class _StoredGrant(_Grant):
             if token:
                 request.headers["Authorization"] = f"Bearer {token}"
             response = yield request
-            if response.status_code != HTTPStatus.UNAUTHORIZED:
+            lacks = response.status_code == HTTPStatus.FORBIDDEN and "www-authenticate" in response.headers
+            if not lacks and response.status_code != HTTPStatus.UNAUTHORIZED:
                 return
             refused = token
 
-    async def _token(self, refused: str | None = None) -> str:
-        """Return the token of the moment, another than `refused` if possible; empty where there is none."""
+    async def _token(self, refused: str | None, *, refreshes: bool) -> str:
+        """Return the token of the moment, another than `refused` if possible; empty where there is none.
+
+        Args:
+            refused: What the server did not accept.
+            refreshes: Whether a refresh could help, as it does not where more has to be granted.
+        """
         async with self.context.lock:
             if not self._initialized or (refused is not None and self._held in ("", refused)):
-                await self._initialize()  # another process may have refreshed it, or somebody signed in
-            if self._held and (self._held == refused or not self.context.is_token_valid()):
+                await self.load()  # another process may have refreshed it, or somebody signed in
+            if self._held and ((self._held == refused and refreshes) or not self.context.is_token_valid()):
                 # What is under way is finished even if nobody waits for it: many refresh tokens are good for once.
                 with anyio.CancelScope(shield=True):
                     await self._refresh()
@@ -322,14 +388,14 @@ class _StoredGrant(_Grant):
             self._give_up(before, "the authorization has expired, and cannot be refreshed")
             return
         try:
-            response = await self._post(await self._refresh_token())
+            response = await self.send(await self._refresh_token())
         except (httpx2.HTTPError, OAuthFlowError, TimeoutError) as error:
             self._problem = f"the authorization could not be refreshed: {shorten(str(error) or 'no answer', 200)}"
             return
         if await self._handle_refresh_response(response):
             self._problem = ""
             return
-        await self._initialize()  # another process may have been faster
+        await self.load()  # another process may have been faster
         if self.context.current_tokens == before:
             if response.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
                 self._problem = f"the authorization could not be refreshed: HTTP {response.status_code}"
@@ -339,14 +405,6 @@ class _StoredGrant(_Grant):
     def _give_up(self, tokens: OAuthToken | None, problem: str) -> None:
         self._refused, self._problem = tokens, problem
         self.context.clear_tokens()
-
-    async def _post(self, request: httpx2.Request) -> httpx2.Response:
-        bounded = BoundedHttp(_MAX_ANSWER_BYTES, on_excess=lambda _: None, on_malformed=lambda _: None)
-        with anyio.fail_after(_REFRESH_SECONDS):
-            async with httpx2.AsyncClient(
-                timeout=_REFRESH_SECONDS, verify=certificates(), event_hooks={"response": [bounded.guard]}
-            ) as http:
-                return await http.send(request)
 
 
 def _reason(response: httpx2.Response) -> str:
