@@ -77,7 +77,7 @@ async def test_a_model_that_searches_and_calls_gets_what_the_user_or_the_operato
         seen.append([tool["name"] for tool in tools])
         script = [
             ToolCall("shop__send_invoice", {"customer": "Ada", "amount": 3}, "too early"),
-            ToolCall("search_tools", {"query": "bill a customer"}, "search"),
+            ToolCall("search_tools", {"query": "send it to a customer"}, "search"),
             ToolCall("shop__send_invoice", {"customer": "Ada", "amount": 3}, "call"),
         ]
         if len(seen) <= len(script):
@@ -102,7 +102,7 @@ async def test_a_model_that_searches_and_calls_gets_what_the_user_or_the_operato
 @pytest.mark.anyio
 async def test_a_model_that_never_stops_calling_is_stopped(host: Any, configuration: Path):
     async def model(messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> Any:
-        return host.Said(calls=[ToolCall("search_tools", {"query": "bill a customer"}, "again")])
+        return host.Said(calls=[ToolCall("search_tools", {"query": "send it to a customer"}, "again")])
 
     with anyio.fail_after(30):
         async with host.open_host(load_configuration(configuration), model, host.ask_in_terminal) as talk:
@@ -117,6 +117,6 @@ def test_without_arguments_it_says_how_it_is_used():
 
 
 def test_it_runs_with_a_stand_in_for_a_model(configuration: Path):
-    command = [sys.executable, str(EXAMPLE), str(configuration), "bill a customer"]
+    command = [sys.executable, str(EXAMPLE), str(configuration), "send it to a customer"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.startswith("Found 1 tool:\n\n- shop:send_invoice\n")

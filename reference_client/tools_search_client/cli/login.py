@@ -20,7 +20,7 @@ from tools_search_client.servers.oauth import OAuth, loopback_redirect
     epilog=epilog(
         "login --url https://example.com/mcp",
         "login github --config mcp.json",
-        "login --url https://example.com/mcp --client-id my-client --client-secret-env MY_SECRET --port 8765",
+        "login github --client-id my-client --client-secret-env MY_SECRET --port 8765",
         exit_codes="""\b
 Exit codes:
   0  every server knows you now, or does not ask
