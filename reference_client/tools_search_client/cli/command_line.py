@@ -16,6 +16,7 @@ from tools_search_client.cli.call import call, describe
 from tools_search_client.cli.chat import chat
 from tools_search_client.cli.demo import demo
 from tools_search_client.cli.login import login
+from tools_search_client.cli.offers import prompts, resources
 from tools_search_client.cli.output import EXIT_FAILED, EXIT_OK, EXIT_SIGNAL, EXIT_USAGE, print_json
 from tools_search_client.cli.running import InterruptionError
 from tools_search_client.cli.show import search, servers, stats, tools
@@ -52,7 +53,7 @@ def commands() -> None:
     """Hold the commands together."""
 
 
-for command in (servers, tools, search, describe, call, chat, stats, login, demo):
+for command in (servers, tools, search, describe, call, prompts, resources, chat, stats, login, demo):
     commands.add_command(command)
 
 

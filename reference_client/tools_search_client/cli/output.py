@@ -9,11 +9,13 @@ import json
 import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from threading import Event, Thread
 from time import monotonic
 from typing import Any, Final
 
 import click
+from pydantic.alias_generators import to_camel
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
@@ -61,6 +63,11 @@ def tool_json(tool: FoundTool) -> dict[str, Any]:
     """Return a tool as `--json` prints it: its definition is complete, and nothing in it shortened or cleaned."""
     definition = tool.tool.model_dump(by_alias=True, mode="json", exclude_none=True)
     return {"name": tool.name, "server": tool.server, "tool": definition}
+
+
+def report_json(report: ServerReport) -> dict[str, Any]:
+    """Return how a server did as `--json` prints it."""
+    return {to_camel(name): value for name, value in asdict(report).items()}
 
 
 def print_note(text: str) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 import click
 from mcp_ext_tools_search.client import is_for_model
-from pydantic.alias_generators import to_camel
 from tools_search_hosts.locations import HOSTS
 
 from tools_search_client.cli.host_files import FoundFile, found_files, shown_path
@@ -21,6 +20,7 @@ from tools_search_client.cli.output import (
     print_json,
     print_note,
     print_table,
+    report_json,
     tool_json,
 )
 from tools_search_client.cli.targets import Target, least_confidence_option, server_options, toolset_option
@@ -29,7 +29,7 @@ from tools_search_client.conversation.messages import TokenCounts, estimate_toke
 from tools_search_client.conversation.sources import FederationSource
 from tools_search_client.federation.configuration import ToolDiscovery
 from tools_search_client.federation.federation import Federation
-from tools_search_client.found import FederatedListing, FoundTool, ServerDescription, ServerReport
+from tools_search_client.found import FederatedListing, FoundTool, ServerDescription
 
 
 @click.command(
@@ -118,7 +118,7 @@ def tools(target: Target, *, as_json: bool) -> int:
     listing, status = target.ask(question)
     if as_json:
         shown = [tool_json(tool) | ({"status": status[tool.name]} if status else {}) for tool in listing.tools]
-        print_json({"tools": shown, "servers": [_report_json(report) for report in listing.servers]})
+        print_json({"tools": shown, "servers": [report_json(report) for report in listing.servers]})
     else:
         rows: list[tuple[str, ...]] = []
         for tool in listing.tools:
@@ -166,7 +166,7 @@ def search(query: str, limit: int, target: Target, *, explain: bool, as_json: bo
     code = exit_code(answer.servers, found=bool(answer.tools))
     if as_json:
         ranked = [_hit_json(rank, tool) for rank, tool in enumerate(answer.tools, start=1)]
-        reports = [_report_json(report) for report in answer.servers]
+        reports = [report_json(report) for report in answer.servers]
         print_json({"query": query, "limit": limit, "tools": ranked, "servers": reports})
         return code
     if answer.tools:
@@ -270,12 +270,8 @@ def _print_costs(by_server: Mapping[str, _Cost], listed: int, on_demand: Mapping
 # What `--json` prints: camelCase, complete definitions, nothing shortened or cleaned.
 
 
-def _report_json(report: ServerReport) -> dict[str, Any]:
-    return {to_camel(name): value for name, value in asdict(report).items()}
-
-
 def _description_json(description: ServerDescription) -> dict[str, Any]:
-    report, info = _report_json(description.report), description.info
+    report, info = report_json(description.report), description.info
     del report["hits"]
     return report | {
         "serverInfo": None if info is None else info.model_dump(by_alias=True, mode="json", exclude_none=True),

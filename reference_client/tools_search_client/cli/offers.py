@@ -1,0 +1,162 @@
+"""The commands `prompts` and `resources`: what servers have besides tools, listed and read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import Any
+
+import click
+from mcp_types import GetPromptResult, Prompt, ReadResourceResult, Resource, TextContent, TextResourceContents
+from pydantic import BaseModel
+
+from tools_search_client.cli.arguments import read_arguments
+from tools_search_client.cli.output import (
+    as_json_option,
+    epilog,
+    exit_code,
+    note_troubles,
+    print_json,
+    print_note,
+    print_table,
+    report_json,
+)
+from tools_search_client.cli.targets import Target, server_options
+from tools_search_client.errors import LocalError
+from tools_search_client.federation.federation import Federation
+from tools_search_client.found import FederatedOffers, Offered
+from tools_search_client.text import printable
+
+
+@click.command(
+    epilog=epilog("prompts --config mcp.json", "prompts notes__summary length=short --config mcp.json"),
+    short_help="List the prompts of the servers, or show one.",
+)
+@click.argument("name", required=False)
+@click.argument("arguments", metavar="[ARGUMENT]…", nargs=-1)
+@server_options()
+@as_json_option
+def prompts(name: str | None, arguments: tuple[str, ...], target: Target, *, as_json: bool) -> int:
+    """List the prompts of every server; with NAME, show that one with its arguments filled in.
+
+    NAME is one that the list shows; `server:prompt`, or the prompt's own name where only one server has it, will do.
+    Each ARGUMENT is written as for `call`; all of them are text.
+    """
+    given = {key: str(value) for one, each in read_arguments(arguments) for key, value in _members(one, each)}
+
+    async def ask(servers: Federation) -> FederatedOffers[Prompt] | GetPromptResult:
+        listing = await servers.prompts(deadline=target.timeout)
+        if name is None:
+            return listing
+        prompt = _meant(name, [(f"{one.server}:{one.item.name}", one.item.name, one) for one in listing.items], listing)
+        return await servers.get_prompt(prompt.server, prompt.item.name, given)
+
+    answer = target.ask(ask)
+    if isinstance(answer, GetPromptResult):
+        if as_json:
+            print_json(_json(answer))
+            return 0
+        for message in answer.messages:
+            print_note(f"{message.role}:")
+            _print_content(message.content)
+        return 0
+    if as_json:
+        print_json(
+            {"prompts": _offers_json("prompt", answer.items), "servers": [report_json(each) for each in answer.servers]}
+        )
+    else:
+        rows = [(one.name, one.server or "-", _stated_arguments(one.item)) for one in answer.items]
+        print_table(("prompt", "server", "arguments"), rows, [_purpose(one.item) for one in answer.items])
+        note_troubles(answer.servers)
+    return exit_code(answer.servers, found=bool(answer.items))
+
+
+@click.command(
+    epilog=epilog("resources --config mcp.json", "resources notes://today --config mcp.json --server notes"),
+    short_help="List the resources of the servers, or read one.",
+)
+@click.argument("uri", required=False)
+@server_options()
+@as_json_option
+def resources(uri: str | None, target: Target, *, as_json: bool) -> int:
+    """List the resources of every server, and the templates of URIs; with URI, read that one.
+
+    A URI that no server lists, such as one made from a template, is read from the server that --server names.
+    """
+
+    async def ask(
+        servers: Federation,
+    ) -> tuple[FederatedOffers[Resource], list[tuple[str, str, str]], list[Any]] | ReadResourceResult:
+        if uri is not None and len(target.configuration.servers) == 1:
+            return await servers.read_resource(target.configuration.servers[0].name, uri)
+        listing = await servers.resources(deadline=target.timeout)
+        if uri is not None:
+            resource = _meant(uri, [(str(one.item.uri), one.name, one) for one in listing.items], listing)
+            return await servers.read_resource(resource.server, str(resource.item.uri))
+        templates = (await servers.resource_templates(deadline=target.timeout)).items
+        rows = [(str(one.item.uri), one.server or "-", one.item.mime_type or "-") for one in listing.items]
+        rows += [(one.item.uri_template, one.server or "-", one.item.mime_type or "-") for one in templates]
+        return listing, rows, [*listing.items, *templates]
+
+    answer = target.ask(ask)
+    if isinstance(answer, ReadResourceResult):
+        if as_json:
+            print_json(_json(answer))
+            return 0
+        for content in answer.contents:
+            _print_content(content)
+        return 0
+    listing, rows, offers = answer
+    if as_json:
+        resources, templates = offers[: len(listing.items)], offers[len(listing.items) :]
+        shown = {"resources": _offers_json("resource", resources), "templates": _offers_json("template", templates)}
+        print_json(shown | {"servers": [report_json(each) for each in listing.servers]})
+    else:
+        print_table(("uri", "server", "type"), rows, [_purpose(one.item) for one in offers])
+        note_troubles(listing.servers)
+    return exit_code(listing.servers, found=bool(offers))
+
+
+def _members(name: str | None, value: Any) -> list[tuple[str, Any]]:
+    return list(value.items()) if name is None else [(name, value)]
+
+
+def _meant(name: str, spelled: Sequence[tuple[str, str, Offered[Any]]], listing: FederatedOffers[Any]) -> Offered[Any]:
+    """Return the one that is called `name`.
+
+    Raises:
+        LocalError: None is, or several are.
+    """
+    meant = [one for *spellings, one in spelled if name in (one.name, *spellings)]
+    if len(meant) == 1:
+        return meant[0]
+    if meant:
+        servers = " or ".join(f"--server {one.server}" for one in meant)
+        raise LocalError(f"several servers have {name!r}: say which with {servers}")
+    near = get_close_matches(name, [spelling for *spellings, _ in spelled for spelling in spellings], n=1)
+    text = f"no server lists {name!r}" + (f"; the closest is {near[0]}" if near else "")
+    failed = [f"{server}: {failure}" for server, failure in listing.failed.items()]
+    raise LocalError(text + (f" (not asked, because they failed: {'; '.join(failed)})" if failed else ""))
+
+
+def _stated_arguments(prompt: Prompt) -> str:
+    return " ".join(one.name if one.required else f"[{one.name}]" for one in prompt.arguments or ()) or "-"
+
+
+def _purpose(item: Any) -> str:
+    return item.description or item.title or ""
+
+
+def _print_content(content: BaseModel) -> None:
+    if isinstance(content, TextContent | TextResourceContents):
+        click.echo(printable(content.text))
+    else:
+        print_json(_json(content))
+
+
+def _json(value: BaseModel) -> dict[str, Any]:
+    return value.model_dump(by_alias=True, mode="json", exclude_none=True)
+
+
+def _offers_json(kind: str, offers: Sequence[Offered[Any]]) -> list[dict[str, Any]]:
+    return [{"name": one.name, "server": one.server, kind: _json(one.item)} for one in offers]
