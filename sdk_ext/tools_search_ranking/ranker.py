@@ -23,8 +23,9 @@ from tools_search_ranking.query import Weigher
 from tools_search_ranking.score import Answer
 from tools_search_ranking.statistics import Statistics
 
-DEFAULT_LEAST_CONFIDENCE: Final = 0.04
-"""Costs requests that a tool serves next to nothing; for other thresholds see `benchmarks/RESULTS.md`."""
+DEFAULT_LEAST_CONFIDENCE: Final = 0.01
+"""Costs requests that a tool serves nothing that was measured, those in people's own words among them; for other
+thresholds see `benchmarks/RESULTS.md`."""
 
 _KEPT_SETS: Final = 16
 """Sets of visible tools that are remembered."""
