@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
 FOLDER = Path(__file__).parents[1] / "vectors"
 PLAY: Any = runpy.run_path(str(FOLDER / "play.py"))["play"]
@@ -27,8 +28,20 @@ async def test_this_client_does_what_the_vectors_say(kind: str, case: dict[str, 
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="there is no Node.js")
-def test_a_manifest_in_javascript_agrees():
+@pytest.mark.parametrize("kind", ["manifest", "search_tools"])
+def test_javascript_agrees(kind: str):
     done = subprocess.run(
-        ["node", str(FOLDER / "manifest.mjs")], capture_output=True, text=True, check=False, timeout=60
+        ["node", str(FOLDER / f"{kind}.mjs")], capture_output=True, text=True, check=False, timeout=60
     )
     assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("kind", ["manifest", "search_tools", "conversation"])
+def test_the_files_have_the_shape_that_their_schema_states(kind: str):
+    schema = json.loads((FOLDER / "schema.json").read_text(encoding="utf-8"))
+    validator: Any = Draft202012Validator(schema | {"oneOf": [{"$ref": f"#/$defs/{kind}"}]})
+    document = json.loads((FOLDER / f"{kind}.json").read_text(encoding="utf-8"))
+    assert validator.is_valid(document), next(validator.iter_errors(document)).message
+    case = document["cases"][0]
+    for broken in (case | {"more": 1}, {name: value for name, value in case.items() if name != "expected"}):
+        assert not validator.is_valid(document | {"cases": [broken]})
