@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from tools_search_client.cli.arguments import read_arguments
 from tools_search_client.cli.output import (
+    EXIT_OK,
     as_json_option,
     epilog,
     exit_code,
@@ -53,13 +54,7 @@ def prompts(name: str | None, arguments: tuple[str, ...], target: Target, *, as_
 
     answer = target.ask(ask)
     if isinstance(answer, GetPromptResult):
-        if as_json:
-            print_json(_json(answer))
-            return 0
-        for message in answer.messages:
-            print_note(f"{message.role}:")
-            _print_content(message.content)
-        return 0
+        return _print_read(answer, [(message.role, message.content) for message in answer.messages], as_json=as_json)
     if as_json:
         print_json(
             {"prompts": _offers_json("prompt", answer.items), "servers": [report_json(each) for each in answer.servers]}
@@ -100,12 +95,7 @@ def resources(uri: str | None, target: Target, *, as_json: bool) -> int:
 
     answer = target.ask(ask)
     if isinstance(answer, ReadResourceResult):
-        if as_json:
-            print_json(_json(answer))
-            return 0
-        for content in answer.contents:
-            _print_content(content)
-        return 0
+        return _print_read(answer, [("", content) for content in answer.contents], as_json=as_json)
     listing, rows, offers = answer
     if as_json:
         resources, templates = offers[: len(listing.items)], offers[len(listing.items) :]
@@ -147,11 +137,19 @@ def _purpose(item: Any) -> str:
     return item.description or item.title or ""
 
 
-def _print_content(content: BaseModel) -> None:
-    if isinstance(content, TextContent | TextResourceContents):
-        click.echo(printable(content.text))
-    else:
-        print_json(_json(content))
+def _print_read(result: BaseModel, contents: Sequence[tuple[str, BaseModel]], *, as_json: bool) -> int:
+    """Print what was read, after the role of each part that has one, and return the exit code."""
+    if as_json:
+        print_json(_json(result))
+        return EXIT_OK
+    for role, content in contents:
+        if role:
+            print_note(f"{role}:")
+        if isinstance(content, TextContent | TextResourceContents):
+            click.echo(printable(content.text))
+        else:
+            print_json(_json(content))
+    return EXIT_OK
 
 
 def _json(value: BaseModel) -> dict[str, Any]:
