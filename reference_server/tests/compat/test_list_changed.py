@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -114,7 +115,7 @@ async def test_the_session_flow_search_list_changed_list_call(
             await find(client, "scrape a webpage", max_results=1)  # which changes nothing
             async with anyio.create_task_group() as together:
                 for query in ("links", "latest items", "copy for later"):
-                    together.start_soon(find, client, query)
+                    together.start_soon(partial(find, client, query, max_results=1))
             await told.once_more()
             assert len(await names(client)) == 6
             assert told.count == count + 1
