@@ -169,7 +169,7 @@ async def test_a_server_that_never_lists_is_waited_for_once_and_costs_only_its_o
     gateway: Any, two: Any, mode: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("tools_search_server.upstreams.listing._LIST_SECONDS", 0.3)
-    # A busy machine takes longer for the second request than a failed list is remembered.
+    # The second request must come while the failed list is remembered, however slow the machine is.
     monkeypatch.setattr("tools_search_server.upstreams.listing._FAILED_SECONDS", 60)
     mute = {"command": sys.executable, "args": [str(LIBRARY), "modern", "mute", "mute"]}
     with anyio.fail_after(60):
