@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 import anyio
 import pytest
@@ -20,6 +21,8 @@ pytestmark = pytest.mark.anyio
 Build = Callable[..., Options]
 Command = Callable[..., tuple[str, ...]]
 
+SOON: Final = {"timeout": 1, "start_timeout": 10}
+
 
 async def judge(options: Options) -> Run:
     with anyio.fail_after(120):
@@ -29,7 +32,7 @@ async def judge(options: Options) -> Run:
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("kind", ["silent", "crashing", "breaking", "list-breaking", "list-empty"])
 async def test_an_era_that_is_broken_leaves_no_verdict(kind: str, era: str, options: Build, target: Command):
-    run = await judge(options("query-type", "limit-invalid", argv=target("dodgers", kind, era), timeout=1))
+    run = await judge(options("query-type", "limit-invalid", argv=target("dodgers", kind, era), **SOON))
     [missing] = run.unavailable
     assert (missing.cell.era, missing.expected) == (era, True)
     assert exit_status(run) == 3

@@ -33,7 +33,17 @@ def judged(request: pytest.FixtureRequest, target: Command, tmp_path_factory: py
     """Give the folder of a run, with what it printed."""
     out = tmp_path_factory.mktemp("judged")
     only = [f"--only={rule}" for rule in CHECKS]
-    given = ["server", "--effort=quick", "--timeout=1", "--out", str(out), *only, "--", *target(*request.param)]
+    given = [
+        "server",
+        "--effort=quick",
+        "--timeout=1",
+        "--start-timeout=10",
+        "--out",
+        str(out),
+        *only,
+        "--",
+        *target(*request.param),
+    ]
     (out / "printed.txt").write_text(click.testing.CliRunner().invoke(cli, given).stdout)
     return out
 

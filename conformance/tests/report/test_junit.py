@@ -42,8 +42,8 @@ REQUIRED = {"testsuite": {"name", "tests"}, "testcase": {"name"}, "property": {"
     ids=" ".join,
 )
 def test_it_has_only_what_the_schemas_allow(server: tuple[str, ...], target: Command, tmp_path: Path):
-    given = ["server", "--effort=quick", "--timeout=1", "--only=limit-*", "--only=*-refused", "--out", str(tmp_path)]
-    click.testing.CliRunner().invoke(cli, [*given, "--", *target(*server)])
+    given = ["--effort=quick", "--timeout=1", "--start-timeout=10", "--only=limit-*", "--only=*-refused"]
+    click.testing.CliRunner().invoke(cli, ["server", *given, "--out", str(tmp_path), "--", *target(*server)])
     root = ElementTree.parse(tmp_path / "junit.xml").getroot()  # noqa: S314 - our own
     assert root.tag == "testsuites"
     for element in root.iter():

@@ -106,11 +106,10 @@ async def test_a_request_that_is_not_whole_in_time_is_closed(start: Any) -> None
     body = head + b"Content-Length: 9\r\n" + b"".join(f"{k}: {v}\r\n".encode() for k, v in SHOWN.items()) + b"\r\n1"
     with anyio.fail_after(SECONDS):
         _, url, log = await anyio.to_thread.run_sync(start, 1024)
-        for said in (b"", head, body):
-            with connections(url, 20, said) as opened:
-                for each in opened:
-                    each.settimeout(SECONDS)
-                    assert await anyio.to_thread.run_sync(closes, each)
+        with connections(url, 20) as mute, connections(url, 20, head) as begun, connections(url, 20, body) as cut_off:
+            for each in (*mute, *begun, *cut_off):
+                each.settimeout(SECONDS)
+                assert await anyio.to_thread.run_sync(closes, each)
     assert "Traceback" not in log.read_text()
 
 
