@@ -6,6 +6,7 @@ from tools_search_ranking.ranker import (
     UpdatableIndex,
     default_ranker,
     never_silent,
+    unknown_words,
 )
 
 __all__ = [
@@ -14,4 +15,5 @@ __all__ = [
     "UpdatableIndex",
     "default_ranker",
     "never_silent",
+    "unknown_words",
 ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 from operator import add
 from typing import Final, cast
 
@@ -97,6 +97,12 @@ class WeighedQuery:
     size: float | None = None
     """Number of words, generic ones for half; `None` where words cannot be separated or all are stop words."""
 
+    unknown: list[str] = field(default_factory=list[str])
+    """Words of the request, case folded, that no visible tool has in any form, nor a word that may be meant by them."""
+
+    unknown_part: float = 0.0
+    """The part of its telling words that is unknown, half of a single one; all words tell that are not generic."""
+
 
 @dataclass(eq=False, slots=True)
 class Word:
@@ -158,6 +164,8 @@ class Weigher:
             weighed = WeighedQuery([number for number, _ in known], [*idf], idf, sum(idf))
         else:
             weighed = self._weigh_words(meant, query)
+        if any(word.number is None for word in meant):
+            self._note_unknown(weighed, [(run, content) for run, _, content in found])
         numbers = self._vocabulary.numbers
         # Neighbors are looked up as one word, too: a request with `log out` may mean a tool with `logout`.
         written = [run for run, _, _ in found[:_MAX_WORDS]]
@@ -201,6 +209,22 @@ class Weigher:
         if query.isascii() or not any(word.is_unspaced for word in meant):
             weighed.size = len(stems) - _GENERIC_SIZE * len([word for word, _ in stems if word.is_generic])
         return weighed
+
+    def _note_unknown(self, weighed: WeighedQuery, runs: Sequence[tuple[str, Sequence[Word]]]) -> None:
+        """Note which of these runs, each with its words, no visible tool knows; numbers and letters are values."""
+        words = {run: content for run, content in runs if content and len(run) > 1 and run.isalpha()}
+        words = {run: content for run, content in words.items() if not any(word.is_unspaced for word in content)}
+        known = {
+            run for run, content in words.items() if any(word.number is not None or word.relatives for word in content)
+        }
+        new = {run: content for run, content in words.items() if run not in known}
+        unknown = [run for run in islice(new, _MAX_CORRECTED) if not any(self._nearest(word.stem) for word in new[run])]
+        written = [run for run, _ in runs]
+        # Definitions may write two words as one: `log out`, `logout`.
+        joined = {part for pair in pairwise(written) if self._term(surface("".join(pair))) for part in pair}
+        weighed.unknown = [run for run in unknown if run not in joined]
+        telling = [run for run, content in words.items() if not all(word.is_generic for word in content)]
+        weighed.unknown_part = len(set(weighed.unknown).intersection(telling)) / max(len(telling), 2)
 
     def _add_corrections(self, weighed: WeighedQuery, unknown: Sequence[tuple[Word, float]]) -> None:
         """Look up the stems that unknown ones may be slips or forms of."""

@@ -6,7 +6,7 @@ from math import log
 import pytest
 from mcp_ext_tools_search.ranking.floor import Floor
 from mcp_types import Tool
-from tools_search_ranking import DEFAULT_LEAST_CONFIDENCE, FieldedRanker
+from tools_search_ranking import DEFAULT_LEAST_CONFIDENCE, FieldedRanker, default_ranker
 from tools_search_ranking.confidence import WEIGHTS, confidence
 
 _SURE = 0.4
@@ -109,3 +109,11 @@ def test_a_catalog_larger_than_any_that_was_judged_counts_as_the_largest_of_thos
     of_many = many.signs("switch the light on")
     assert of_many is not None
     assert of_many.tools == pytest.approx(log(2_500))
+
+
+def test_a_request_most_of_whose_telling_words_no_tool_knows_finds_nothing(tools: list[Tool]):
+    mostly, wholly = "resurrect the mummified pharaoh: customer", "resurrect a mummified pharaoh and show the text"
+    for query in (mostly, wholly):
+        assert FieldedRanker()(tools).search(query)
+        assert not FieldedRanker(least_confidence=DEFAULT_LEAST_CONFIDENCE)(tools).search(query)
+    assert default_ranker()(tools).search("send the pharaoh his invoice")[0].name == "send_invoice"

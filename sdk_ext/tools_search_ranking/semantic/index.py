@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from tools_search_ranking.confidence import COMPARED, confidence
 from tools_search_ranking.hits import LazyHits, names_of
-from tools_search_ranking.ranker import FieldedIndex, FieldedRanker, UpdatableIndex
+from tools_search_ranking.ranker import FieldedIndex, FieldedRanker, UpdatableIndex, unknown_words
 from tools_search_ranking.semantic.embedder import STEPS, Embedder, SemanticSigns, Vectors, group_text, tool_text
 from tools_search_ranking.semantic.vectors import Entry, VectorStore
 
@@ -123,6 +123,10 @@ class SemanticIndex:
             return None
         hits, words = self._lexical.judged(query, visible=visible)
         return words and SemanticSigns(*words, self._fused(hits, shown, vectors)[1], len(vectors))
+
+    def unknown_words(self, query: str, *, visible: Collection[str] | None = None) -> Sequence[str]:
+        """Return the words of `query` that no visible tool mentions (`WordIndex`), whatever they mean."""
+        return unknown_words(self._lexical, query, visible=visible)
 
     def _updated(self, lexical: UpdatableIndex, removed: Collection[str], added: Sequence[Tool]) -> SemanticIndex:
         """Return an index without the tools named in `removed` and with `added`, which alone are embedded."""
