@@ -112,7 +112,10 @@ def test_a_catalog_larger_than_any_that_was_judged_counts_as_the_largest_of_thos
 
 
 def test_a_request_most_of_whose_telling_words_no_tool_knows_finds_nothing(tools: list[Tool]):
-    mostly, wholly = "resurrect the mummified pharaoh: customer", "resurrect a mummified pharaoh and show the text"
+    mostly, wholly = (
+        "resurrect the mummified pharaoh, my favorite appliance",
+        "resurrect a mummified pharaoh and show the text",
+    )
     for query in (mostly, wholly):
         assert FieldedRanker()(tools).search(query)
         assert not FieldedRanker(least_confidence=DEFAULT_LEAST_CONFIDENCE)(tools).search(query)

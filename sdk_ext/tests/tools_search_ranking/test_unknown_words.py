@@ -21,7 +21,6 @@ _WORDS = [
     "user",
     "erase",
     "слово",
-    "café",
     "the",
     "x",
     "天气",
