@@ -67,7 +67,8 @@ class Source:
 
     async def search(self, _query: str, /, *, servers: Collection[str], limit: int) -> SourceAnswer:
         """Return the first of the tools that a search finds, for any query."""
-        return SourceAnswer(tuple(self._searched(servers)[:limit]))
+        unknown = [word for server in self.servers if server["name"] in servers for word in server.get("unknown", ())]
+        return SourceAnswer(tuple(self._searched(servers)[:limit]), unknown=tuple(unknown))
 
     async def browse(self, server: str, /) -> SourceAnswer:
         """Return all of them."""

@@ -56,6 +56,7 @@ const spellings = (tool) => [tool.full, tool.name, `${tool.server}:${tool.name}`
 function find({ query, server, names }, servers, limit) {
   const tools = (of, member) => of.flatMap((one) => (one[member] ?? []).map((tool) => asTool(one, tool)));
   const chosen = servers.filter((one) => !server || one.name === server);
+  const unknown = chosen.flatMap((one) => one.unknown ?? []);
   if (names.length) {
     const finding = { tools: [], missing: [], closest: [] };
     for (const name of names) {
@@ -68,9 +69,9 @@ function find({ query, server, names }, servers, limit) {
       }
     }
     if (finding.tools.length || !query) return finding;
-    return { ...finding, tools: tools(chosen, "searched").slice(0, limit), instead: true };
+    return { ...finding, tools: tools(chosen, "searched").slice(0, limit), unknown, instead: true };
   }
-  if (query) return { tools: tools(chosen, "searched").slice(0, limit) };
+  if (query) return { tools: tools(chosen, "searched").slice(0, limit), unknown };
   const [own] = chosen;
   if (own.failure) return { tools: tools(chosen, "tools"), failed: { [server]: own.failure } };
   const all = [...tools(chosen, "tools"), ...tools(chosen, "searched")];
@@ -152,6 +153,7 @@ function answer(request, finding, texts, admission) {
     said.push(`No tools found${matching}${where}.${advice}`);
     remarks = [[...remarks, `No tools found${where}.${advice}`].join(" ")];
   }
+  if (finding.unknown?.length) said.push(`None of the tools found mentions: ${few(finding.unknown)}.`);
   if (admission.loaded.length) {
     const [are, its] = admission.loaded.length === 1 ? ["This tool is", "Its name"] : ["These tools are", "Their names"];
     said.push(`${are} now loaded and available to call.\n${its} to call: ${few(admission.loaded, admission.loaded.length)}`);

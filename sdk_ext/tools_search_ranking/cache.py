@@ -25,7 +25,7 @@ from mcp_ext_tools_search.types import valid_tools
 from pydantic_core import to_json
 
 from tools_search_ranking.hits import LazyHits
-from tools_search_ranking.ranker import UpdatableIndex
+from tools_search_ranking.ranker import UpdatableIndex, unknown_words
 
 _KEPT_INDEXES: Final = 8
 """Listings whose index is kept: callers that see different tools have different listings."""
@@ -150,6 +150,18 @@ class IndexCache:
         if self._is_quick(tools, catalog):
             return self._rank(tools, query, catalog)
         return await anyio.to_thread.run_sync(self._rank, tools, query, catalog, limiter=self._limiter)
+
+    async def unknown_words(
+        self, tools: Definitions, query: str, *, catalog: CatalogSnapshot | None = None
+    ) -> Sequence[str]:
+        """Return the words of `query` that none of `tools` mentions; none where the ranker does not know its words."""
+        return await anyio.to_thread.run_sync(self._unknown_words, tools, query, catalog, limiter=self._limiter)
+
+    def _unknown_words(self, tools: Definitions, query: str, catalog: CatalogSnapshot | None) -> Sequence[str]:
+        part = None if catalog is None else catalog.part(tools)
+        if catalog is None or part is None:
+            catalog, part = CatalogSnapshot(tools), Part(None)
+        return unknown_words(self._indexed(catalog).index, query, visible=part.names)
 
     def _is_quick(self, tools: Definitions, catalog: CatalogSnapshot | None) -> bool:
         """Return whether there are few tools, or the last search in their index was quick and nothing is to be read."""

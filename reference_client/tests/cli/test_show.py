@@ -103,7 +103,7 @@ def test_nothing_is_found_below_the_confidence_that_the_configuration_or_an_opti
     path = tmp_path / "confident.json"
     plain = {"command": plain_server.command, "args": list(plain_server.args)}
     path.write_text(json.dumps({"mcpServers": {"plain": plain}, "tool_discovery": stated}))
-    outcome = run("search", "what happens in the second season", "--config", str(path), *options)
+    outcome = run("search", "reverse the second season", "--config", str(path), *options)
     assert outcome.code == 0
     assert bool(outcome.output) == finds
 
@@ -222,7 +222,7 @@ def two_servers(liar: Any, plain_server: StdioTarget, write_configuration: Write
 
 def test_explain_says_which_server_found_a_tool_how_and_where_it_stood_there(run: Run, two_servers: Path):
     lines = run("search", "alpha numbers", "--config", two_servers, "--explain").output.splitlines()
-    assert lines[0].split("\t") == ["#", "tool", "server", "by", "rank", "score", "matched", "description"]
+    assert lines[0].split("\t") == ["#", "tool", "server", "by", "rank", "matched", "description"]
     shown = {cells[1]: cells[2:5] for cells in (line.split("\t") for line in lines[1:])}
     assert shown["one__make_alpha"] == ["one", "search", "1"]
     assert shown["plain__add_numbers"] == ["plain", "list", "1"]
@@ -230,9 +230,17 @@ def test_explain_says_which_server_found_a_tool_how_and_where_it_stood_there(run
     assert {tool["name"]: tool["ownRank"] for tool in ranked}["plain__add_numbers"] == 1
 
 
-def test_scores_are_shown_where_they_can_be_compared(run: Run, two_servers: Path):
-    assert "score" not in run("search", "alpha", "--config", two_servers).output.splitlines()[0]
-    assert "score" in run("search", "alpha", "--config", two_servers, "--server", "one").output.splitlines()[0]
+def test_no_score_is_shown_as_the_best_of_a_bad_lot_would_have_the_highest(run: Run, two_servers: Path):
+    for options in ((), ("--server", "one"), ("--explain",)):
+        assert "score" not in run("search", "alpha", "--config", two_servers, *options).output.splitlines()[0]
+
+
+def test_words_that_no_tool_found_mentions_are_named(run: Run, two_servers: Path):
+    said = "None of the tools found mentions: pharaoh."
+    asked = run("search", "add the numbers of the pharaoh", "--config", two_servers)
+    assert (said in asked.output + asked.errors, "plain__add_numbers" in asked.output) == (True, True)
+    asked = run("search", "add numbers", "--config", two_servers)
+    assert "mentions" not in asked.output + asked.errors
 
 
 @pytest.mark.parametrize(

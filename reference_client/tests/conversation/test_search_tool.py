@@ -57,6 +57,18 @@ ROWS = [
         ["notion__create_page"],
         ["Found 3 tools:"],
     ),
+    Row(
+        "words that no tool mentions are named",
+        {"query": "lights of the pharaoh"},
+        LIGHTS,
+        ["Found 2 tools:", "\n\nNo tool mentions: pharaoh.\n\n"],
+    ),
+    Row(
+        "words that no tool of a server mentions are named",
+        {"query": "forecast of the lights", "server_name": "weather"},
+        ["weather__get_forecast"],
+        ["No tool in server 'weather' mentions: lights."],
+    ),
     Row("server_name alone returns all tools of the server", {"server_name": "weather"}, WEATHER),
     Row("tool_names alone loads exactly these", {"tool_names": ["get_alerts"]}, WEATHER[2:]),
     Row(

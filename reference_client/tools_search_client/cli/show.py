@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias
 import click
 from mcp_ext_tools_search.client import is_for_model
 from tools_search_hosts.locations import HOSTS
+from tools_search_ranking import FieldedRanker
 
 from tools_search_client.cli.host_files import FoundFile, found_files, shown_path
 from tools_search_client.cli.output import (
@@ -24,6 +25,7 @@ from tools_search_client.cli.output import (
     tool_json,
 )
 from tools_search_client.cli.targets import Target, least_confidence_option, server_options, toolset_option
+from tools_search_client.conversation.catalog import KnownTools
 from tools_search_client.conversation.conversation import Conversation
 from tools_search_client.conversation.messages import TokenCounts, estimate_tokens
 from tools_search_client.conversation.sources import FederationSource
@@ -152,8 +154,8 @@ def search(query: str, limit: int, target: Target, *, explain: bool, as_json: bo
     Servers that offer tools/search are searched; the others are listed, and this client ranks their tools. The answers
     are merged by rank.
 
-    With --explain, "rank" and "score" are those before that: for a tool that was searched, in the answer of its own
-    server; for one that was listed, among all listed tools. Scores of different answers say nothing of each other.
+    With --explain, "rank" is that before: for a tool that was searched, in the answer of its own server; for one that
+    was listed, among all listed tools. --json has the "score" of that answer, which says nothing of other answers.
     """
     hides = any(not rule.shows_all for rule in (target.toolset.rules or {}).values())
     try:
@@ -170,15 +172,15 @@ def search(query: str, limit: int, target: Target, *, explain: bool, as_json: bo
         print_json({"query": query, "limit": limit, "tools": ranked, "servers": reports})
         return code
     if answer.tools:
-        # Scores of several servers say nothing of each other, so that they would mislead in one column.
-        names = (
-            ("server", "by", "rank", "score") if explain else ("score", "by") if len(answer.servers) == 1 else ("by",)
-        )
+        # No scores: even the best of a bad lot would have 1.
+        names = ("server", "by", "rank") if explain else ("by",)
         rows = [
             (str(rank), tool.name, *map(_reasons(tool).__getitem__, names), " ".join(tool.hit.matched or ()) or "-")
             for rank, tool in enumerate(answer.tools, start=1)
         ]
         print_table(("#", "tool", *names, "matched"), rows, list(map(_description, answer.tools)))
+        if unknown := KnownTools(answer.tools, FieldedRanker()).unknown_words(query):
+            print_note(f"None of the tools found mentions: {', '.join(unknown)}.")
     else:
         print_note("No tool fits. Other words may find one: an empty answer is no proof that there is none.")
     for report in answer.servers:
@@ -189,8 +191,7 @@ def search(query: str, limit: int, target: Target, *, explain: bool, as_json: bo
 
 
 def _reasons(tool: FoundTool) -> dict[str, str]:
-    score = "-" if tool.hit.score is None else f"{tool.hit.score:.2f}"
-    return {"server": tool.server or "-", "by": tool.mode, "rank": str(tool.own_rank or "-"), "score": score}
+    return {"server": tool.server or "-", "by": tool.mode, "rank": str(tool.own_rank or "-")}
 
 
 _SEARCHED: Final = 100

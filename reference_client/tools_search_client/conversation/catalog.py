@@ -15,6 +15,7 @@ from mcp_ext_tools_search.ranking.floor import floored
 from tools_search_hosts import SEPARATOR
 from tools_search_hosts.names import tool_among_servers
 from tools_search_hosts.toolsets import Toolset
+from tools_search_ranking import unknown_words
 from tools_search_ranking.hits import names_of
 
 from tools_search_client.errors import Failure
@@ -109,6 +110,9 @@ class SourceAnswer:
     failed: Mapping[str, Failure] = field(default_factory=dict[str, Failure])
     """Servers that gave no answer, each with the reason."""
 
+    unknown: tuple[str, ...] = ()
+    """Words of the query, case folded, that none of `tools` mentions, where the source can say that."""
+
 
 class ToolSource(Protocol):
     """What a conversation asks for tools: `FederationSource` does it over layer 2, `ListedSource` without any server.
@@ -199,6 +203,11 @@ class KnownTools:
             own = (name for name, tool in self._tools.items() if tool.server in servers)
             visible = {name for name in own if among is None or name in among}
         return [self._tools[name] for name in names_of(self._index.search(query, visible=visible))]
+
+    def unknown_words(self, query: str, servers: Collection[str] | None = None) -> Sequence[str]:
+        """Return the words of `query` that no tool of these servers, or of all, mentions."""
+        own = {name for name, tool in self._tools.items() if servers is None or tool.server in servers}
+        return unknown_words(self._index, query, visible=own)
 
 
 def spellings(tool: FoundTool) -> set[str]:

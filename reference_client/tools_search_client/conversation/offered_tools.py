@@ -81,6 +81,12 @@ class Finding:
     failed: Mapping[str, Failure] = field(default_factory=dict[str, Failure])
     """Servers that gave no answer, each with the reason."""
 
+    unknown: tuple[str, ...] = ()
+    """Words of the query that no tool mentions: none at hand, and none that was found at a server."""
+
+    knows_all: bool = False
+    """Whether all tools were at hand, so that no other can have these words."""
+
     fault: RerankingError | None = None
     """Why the order is not that of the host's re-ranker."""
 
@@ -270,7 +276,12 @@ class OfferedTools:
             found, fault = await self._reranking.order(wanted, found)
         found = _each_once([*named, *called, *found])[: self._limit]
         loaded_anyway = tuple(tool for tool in fits if tool.name not in self._deferred)
-        return Finding(tuple(found), loaded_anyway, failed=answer.failed, fault=fault)
+        unknown, knows_all = self.known.unknown_words(wanted, servers), not self._unlisted(servers)
+        if not knows_all:
+            unknown = [word for word in answer.unknown if word in unknown]
+        return Finding(
+            tuple(found), loaded_anyway, failed=answer.failed, unknown=tuple(unknown), knows_all=knows_all, fault=fault
+        )
 
     async def by_names(self, names: Sequence[str], servers: Collection[str] | None = None) -> Finding:
         """Return the tools that `names` mean, in that order; the bare name of several tools means all of them."""
@@ -378,9 +389,9 @@ class OfferedTools:
 
     def _shown(self, answer: SourceAnswer) -> SourceAnswer:
         """Return the answer without what the toolset hides, and without what no model may see."""
-        return replace(
-            answer, tools=tuple(tool for tool in answer.tools if self.shows(tool) and is_for_model(tool.tool))
-        )
+        tools = tuple(tool for tool in answer.tools if self.shows(tool) and is_for_model(tool.tool))
+        # What hidden tools mention is not known here.
+        return replace(answer, tools=tools, unknown=answer.unknown if len(tools) == len(answer.tools) else ())
 
 
 def _fused(query: str, here: Sequence[FoundTool], there: Sequence[FoundTool], ranker: Ranker) -> Sequence[FoundTool]:

@@ -191,6 +191,9 @@ def _answer(
         )
         text.append(f"No tools found{matching}{where}.{advice}")
         remarks = [" ".join([*remarks, f"No tools found{where}.{advice}"])]
+    if finding.unknown:
+        none = f"No tool{where} mentions" if finding.knows_all else "None of the tools found mentions"
+        text.append(f"{none}: {listing_of(finding.unknown)}.")
     if names := [tool.name for tool in admission.loaded]:
         shown = names_of_tools(names, most=len(names))
         one, its = ("This tool is", "Its name") if len(names) == 1 else ("These tools are", "Their names")

@@ -10,8 +10,9 @@ from typing import Final
 from mcp_types import Tool
 from tools_search_hosts import SEPARATOR, ServerEntry, qualified_name
 from tools_search_hosts.toolsets import Rule, Toolset
+from tools_search_ranking import FieldedRanker
 
-from tools_search_client.conversation.catalog import MOST_BROWSED, Catalog, ServerOffer, SourceAnswer
+from tools_search_client.conversation.catalog import MOST_BROWSED, Catalog, KnownTools, ServerOffer, SourceAnswer
 from tools_search_client.errors import AmbiguousToolError, UnknownToolError
 from tools_search_client.federation.configuration import Configuration
 from tools_search_client.federation.fanout import Answer, Method, Question, in_parallel
@@ -155,7 +156,10 @@ class FederationSource:
         for tool in found.tools:
             if tool.hit.group and len(groups := self._groups.setdefault(tool.server, {})) < _MOST_TOPICS:
                 groups[tool.hit.group] = None
-        return SourceAnswer(found.tools, failed=found.failed)
+        unknown: Sequence[str] = ()
+        if found.tools:  # what no server says: whether other tools of its own mention them
+            unknown = KnownTools(found.tools, FieldedRanker()).unknown_words(query)
+        return SourceAnswer(found.tools, failed=found.failed, unknown=tuple(unknown))
 
     async def browse(self, server: str, /) -> SourceAnswer:
         """List one server."""

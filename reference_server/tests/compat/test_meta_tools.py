@@ -140,7 +140,9 @@ async def flow_search_first(client: Client) -> None:
     found = await ask(client, "search_tools", query="scrape webpage")
     best = found["tools"][0]
     assert best["name"] == "site__scrape_url"
-    assert best["relevance"] == 1
+    assert "relevance" not in best  # the best of a bad lot would have 1
+    assert "no_tool_mentions" not in found
+    assert (await ask(client, "search_tools", query="scrape the pharaoh's webpage"))["no_tool_mentions"] == ["pharaoh"]
     related = (await ask(client, "get_related_tools", tool_name=best["name"]))["related"]
     assert [(one["name"], one["relation"]) for one in related] == [
         ("site__save_page", "explicit"),
@@ -216,11 +218,11 @@ async def test_a_search_is_that_of_the_plain_endpoint_for_each_caller(
                 async with entered(name, url, mode) as plain, entered(name, f"{url}/meta-tools", mode) as meta:
                     for query in ("scrape a webpage", "scribble", "internet", "desk", "save_page", "odd labels"):
                         hits = [tool async for tool in iter_tools(plain, query)]
-                        scores = [(tool.meta or {})["io.github.tools-search/tools-search"]["score"] for tool in hits]
                         found = await ask(meta, "search_tools", query=query, max_results=50)
                         assert [tool["name"] for tool in found["tools"]] == [tool.name for tool in hits]
-                        assert [tool["relevance"] for tool in found["tools"]] == pytest.approx(scores)
                         assert found["metadata"]["filtered_count"] == len(hits)
+                        # The reader does not learn that another caller sees a tool with such a word.
+                        assert ("no_tool_mentions" in found) == (name == "reader" and not hits)
         async with entered("reader", f"{url}/meta-tools", "auto") as meta:
             assert [tool.name for tool in (await meta.list_tools()).tools] == [*OWN, "site__fetch_feed"]
             everything = await ask(meta, "list_tools")

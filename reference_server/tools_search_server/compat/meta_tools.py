@@ -185,7 +185,7 @@ class Browser:
             raise ToolFailureError(f"{failure}.", ["Try again."]) from failure
 
     async def search_tools(self, ctx: Ctx, arguments: Arguments) -> dict[str, Any]:
-        """Return the tools that fit a query, in the order and with the scores of `tools/search`."""
+        """Return the tools that fit a query, in the order of `tools/search`."""
         return (await self.search(ctx, arguments))[0]
 
     async def search(self, ctx: Ctx, arguments: Arguments) -> tuple[dict[str, Any], ModelTools]:
@@ -203,9 +203,11 @@ class Browser:
         hits = [hit for hit in hits if hit.name in allowed]
         limits = self._search.limits
         wanted = int(arguments.get("max_results", limits.default_limit))
-        best = {hit.name: hit for hit in hits[: min(wanted, limits.max_limit)]}
+        best = [hit.name for hit in hits[: min(wanted, limits.max_limit)]]
         level = arguments.get("detail_level", "brief")
-        document = {"tools": tools.shown(best, level, best), "metadata": tools.metadata(len(hits), level)}
+        document = {"tools": tools.shown(best, level), "metadata": tools.metadata(len(hits), level)}
+        if unknown := await self._search.unknown_words(ctx, query):
+            document["no_tool_mentions"] = [*unknown]
         if not best:
             document = self._nothing(tools, f"No tools found for {query[:200]!r}.") | document
         return document, tools

@@ -13,7 +13,6 @@ from typing import Any, Final
 
 from mcp.server.context import HandlerResult
 from mcp_ext_tools_search.client import is_for_model
-from mcp_ext_tools_search.ranking import Hit
 from mcp_types import CallToolRequestParams
 from tools_search_hosts import qualified_name
 
@@ -174,17 +173,17 @@ class ModelTools:
         """Return the names of the categories, within a bound."""
         return sorted(self.categories)[:_MAX_CATEGORIES]
 
-    def shown(self, names: Iterable[str], level: str, hits: Mapping[str, Hit] | None = None) -> list[Any]:
+    def shown(self, names: Iterable[str], level: str) -> list[Any]:
         """Return tools as an answer shows them. When there is no more room, the rest are names alone."""
         room = _MAX_CHARS
         shown: list[Any] = []
         for name in names:
-            tool = self._shown(name, level, (hits or {}).get(name))
+            tool = self._shown(name, level)
             room -= len(str(tool))
             shown.append(tool if room >= 0 else name)
         return shown
 
-    def _shown(self, name: str, level: str, hit: Hit | None) -> Any:
+    def _shown(self, name: str, level: str) -> Any:
         if level == "minimal":
             return name
         definition, tool = self.definitions[name], self.exposed(name).tool
@@ -197,8 +196,6 @@ class ModelTools:
             shown |= {member: definition[member] for member in _DEFINITION if member in definition}
             shown |= {"examples": examples_of(tool), "related": self._explicitly_related(name)}
         shown["tags"] = tags_of(tool)
-        if hit is not None:
-            shown["relevance"] = round(hit.score, 4)
         return {member: value for member, value in shown.items() if value not in ([], None)}
 
 

@@ -108,6 +108,20 @@ class GatewaySearch:
             self._searches -= 1
         return answer.hits, not_indexed, answer.tools
 
+    async def unknown_words(self, ctx: Ctx, query: str) -> Sequence[str]:
+        """Return the words of `query` that no tool mentions which the model of this caller may use.
+
+        None where there are tools that only their server knows: what these mention cannot be said.
+
+        Raises:
+            MCPError: Principals are configured, and an HTTP caller is none of them.
+        """
+        view = self.views.seen_by(ctx)
+        if self.gateway.has_delegated and view.delegated:
+            return ()
+        tools = view.for_model.pages.wire(ctx.protocol_version)
+        return await self._indexes.unknown_words(tools, query, catalog=self.views.catalog(ctx.protocol_version))
+
     async def named(
         self, ctx: Ctx, names: Iterable[str]
     ) -> tuple[Mapping[str, ExposedTool], Mapping[str, dict[str, Any]]]:
