@@ -11,7 +11,7 @@ import anyio
 import pytest
 from tools_search_conformance import catalogs
 from tools_search_conformance.catalogs import document, made_tool
-from tools_search_conformance.report.verdict import exit_status
+from tools_search_conformance.report.verdict import exit_status, target_text
 from tools_search_conformance.run.options import Options
 from tools_search_conformance.target.judge import judge_server
 from tools_search_conformance.wire.eras import MODERN
@@ -93,6 +93,25 @@ async def test_neither_is_one_that_uses_it_on_the_wire(
     assert [(r.check, r.cell.name, r.message) for r in run.of("fail", "warn", "unverified", "error")] == []
     assert len(run.cells) == 4
     assert exit_status(run) == 0
+
+
+@pytest.mark.parametrize("fault", [None, "limit-zero-served"])
+async def test_a_server_behind_a_rate_limit_is_judged_like_one_without(
+    fault: str | None, target: Command, options: Callable[..., Options]
+):
+    chosen = options(http_argv=target("limited", "--every", "7", "--retry-after", "0", "--fault", fault or "none"))
+    with anyio.fail_after(120):
+        run = await judge_server(chosen)
+    assert [(r.check, r.message) for r in run.of("warn", "unverified", "error")] == []
+    assert {r.check.removeprefix("tools-search-server-") for r in run.of("fail")} == (
+        {"limit-invalid"} if fault else set()
+    )
+    assert len(run.cells) == 2
+    refused = run.target["servers"][0]["rateLimit"]["refused"]
+    assert refused > 100
+    assert f"(HTTP status 429 or 503 refused {refused} requests; the run waited 0 s for that)" in target_text(
+        run.target
+    )
 
 
 async def test_a_server_that_is_always_too_busy_is_told_so_and_found_wanting_in_nothing(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
+from unittest.mock import ANY
 
 import anyio
 import pytest
@@ -74,6 +75,20 @@ async def test_a_server_that_shows_little_is_not_called_conformant(
     assert verdict_of(run).word == "INCONCLUSIVE"
     assert "too many MUST checks could not be verified (" in verdict_of(run).sentence
     assert "Give the server tools" in verdict_of(run).next[-1]
+
+
+@pytest.mark.parametrize("profile", ["live", "fixture"])
+async def test_a_server_behind_a_rate_limit_that_lasts_is_judged_by_no_verdict(
+    profile: str, options: Build, target: Command, tmp_path: Path
+):
+    variable = {"TOOLS_SEARCH_CATALOG": str(catalogs.write("core", tmp_path))}
+    limited = target("limited", "--after", "150", "--retry-after", "3600")
+    run = await judge(options(http_argv=limited, profile=profile, env=variable, era=MODERN))
+    assert run.of("fail", "error") == []
+    assert (verdict_of(run).word, exit_status(run)) == ("INCONCLUSIVE", 3)
+    reason = "HTTP 429 instead of a response, which asks to wait for 3600 s; lift the rate limit for this run"
+    assert reason in verdict_of(run).next[0]
+    assert run.target["servers"][0]["rateLimit"] == {"refused": ANY, "secondsWaited": 0, "lasting": True}
 
 
 async def test_a_server_without_tools_is_not_judged(options: Build, target: Command, tmp_path: Path):

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 _STATUS: Final = {-32601: 404, -32602: 400, -32600: 400, -32700: 400, -32020: 400, -32021: 400, -32022: 400}
 
 
-class _Endpoint(BaseHTTPRequestHandler):
+class Endpoint(BaseHTTPRequestHandler):
+    """Answers the requests of one connection."""
+
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
     wbufsize = -1
@@ -92,11 +94,11 @@ class _Endpoint(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
-def serve_http(miniature: Miniature) -> None:
+def serve_http(miniature: Miniature, endpoint: type[Endpoint] = Endpoint) -> None:
     """Serve on a free port, whose address is the first line on stdout."""
-    _Endpoint.miniature, _Endpoint.sessions = miniature, {}
+    endpoint.miniature, endpoint.sessions = miniature, {}
     ThreadingHTTPServer.request_queue_size = 64
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Endpoint)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), endpoint)
     server.daemon_threads = True
     print(json.dumps({"url": f"http://127.0.0.1:{server.server_port}/mcp"}), flush=True)  # noqa: T201
     server.serve_forever()

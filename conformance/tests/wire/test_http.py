@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tools_search_conformance.wire.codec import Limits, MalformedError
-from tools_search_conformance.wire.http import EventReader, HttpTransport, check_address
+from tools_search_conformance.wire.http import EventReader, HttpTransport, RateLimit, check_address
 from tools_search_conformance.wire.process import TargetError
 
 pytestmark = pytest.mark.anyio
@@ -33,6 +33,8 @@ class Endpoint(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.status, self.headers, self.chunks = 200, dict[str, str](), [b""]
+        self.refusals: list[tuple[int, dict[str, str]]] = []
+        """Statuses and headers of the first answers, which have bodies that are no messages."""
         self.seen: list[dict[str, str]] = []
 
     @property
@@ -47,12 +49,15 @@ class _Handler(BaseHTTPRequestHandler):
         came = {"verb": self.command, "port": str(self.client_address[1])}
         self.server.seen.append({name.lower(): value for name, value in self.headers.items()} | came)
         self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        self.send_response(self.server.status)
-        for name, value in self.server.headers.items():
+        status, headers, chunks = self.server.status, self.server.headers, self.server.chunks
+        if self.server.refusals:
+            (status, headers), chunks = self.server.refusals.pop(0), [b'{"error": "Too Many Requests"}']
+        self.send_response(status)
+        for name, value in headers.items():
             self.send_header(name, value)
         self.end_headers()
         try:
-            for chunk in self.server.chunks:
+            for chunk in chunks:
                 self.wfile.write(chunk)
         except OSError:
             return
@@ -85,6 +90,37 @@ async def test_a_body_is_read_at_any_status(endpoint: Endpoint, status: int):
     assert endpoint.seen[0]["mcp-method"] == "ping"
     assert endpoint.seen[0]["accept"] == "application/json, text/event-stream"
     assert endpoint.seen[0]["accept-encoding"] == "identity"
+
+
+@pytest.mark.parametrize("after", ["0", "Tue, 24 Nov 2026 08:00:00 GMT", "soon", "", "\u0660"])
+async def test_a_request_that_a_rate_limit_refuses_is_sent_again(endpoint: Endpoint, after: str):
+    endpoint.refusals = [(429, PLAIN | {"Retry-After": after.encode().decode("latin-1")}), (503, {"Retry-After": "0"})]
+    endpoint.headers, endpoint.chunks = PLAIN, [json.dumps(RESPONSE).encode()]
+    limit = RateLimit()
+    async with aclosing(HttpTransport(endpoint.url, rate_limit=limit)) as transport:
+        answer = await transport.request(REQUEST, {}, 5)
+        assert (answer.status, answer.message, transport.malformed) == (200, RESPONSE, [])
+    assert len(endpoint.seen) == 3
+    assert (limit.refused, limit.is_lasting) == (2, False)
+    assert answer.waited == limit.seconds == (0 if after[-1:] in ("0", "T") else 0.5)
+
+
+async def test_after_a_rate_limit_that_lasts_requests_are_sent_once(endpoint: Endpoint):
+    endpoint.refusals = [(429, {"Retry-After": "3600"}), (503, {})]
+    endpoint.headers, endpoint.chunks = PLAIN, [json.dumps(RESPONSE).encode()]
+    async with aclosing(HttpTransport(endpoint.url)) as transport:
+        answers = [await transport.request(REQUEST, {}, 5) for _ in range(3)]
+    assert [answer.is_rate_limited for answer in answers] == [True, True, False]
+    assert answers[0].fault == "HTTP 429 instead of a response, which asks to wait for 3600 s"
+    assert len(endpoint.seen) == 3
+
+
+async def test_a_response_with_a_status_of_load_is_a_response(endpoint: Endpoint):
+    error = {"jsonrpc": "2.0", "id": 1, "error": {"code": -32603, "message": "Too busy", "data": {"retryAfterMs": 1}}}
+    endpoint.status, endpoint.headers, endpoint.chunks = 503, PLAIN, [json.dumps(error).encode()]
+    async with aclosing(HttpTransport(endpoint.url)) as transport:
+        assert (await transport.request(REQUEST, {}, 5)).message == error
+    assert len(endpoint.seen) == 1
 
 
 async def test_a_body_is_whole_at_its_end(endpoint: Endpoint):

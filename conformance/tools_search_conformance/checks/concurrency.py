@@ -24,7 +24,7 @@ from tools_search_conformance.target.vocabulary import Vocabulary
 from tools_search_conformance.wire.codec import JsonObject, json_text
 from tools_search_conformance.wire.connection import Connection
 from tools_search_conformance.wire.eras import MODERN
-from tools_search_conformance.wire.record import Exchange
+from tools_search_conformance.wire.record import RATE_LIMITED, Exchange
 
 _IN_FLIGHT: Final = 32
 _FEWER: Final = (_IN_FLIGHT, 8, 2)
@@ -34,7 +34,6 @@ _BURST: Final = 64
 _WORDS: Final = 9
 _LIMITS: Final = (None, 1, 3)
 _REPEATS: Final = 3
-_REFUSED_BY_HTTP: Final = frozenset({429, 503})
 _INTERNAL: Final = -32603
 _SERVER_ERRORS: Final = range(-32099, -31999)
 _BAD: Final[tuple[JsonObject, ...]] = (
@@ -123,7 +122,7 @@ def _too_many(alone: Exchange, exchange: Exchange) -> bool:
     With which error that is allowed is for busy-refusal to judge.
     """
     code = exchange.error.code if exchange.error else None
-    refused = exchange.answer.status in _REFUSED_BY_HTTP or code == _INTERNAL or code in _SERVER_ERRORS
+    refused = exchange.answer.status in RATE_LIMITED or code == _INTERNAL or code in _SERVER_ERRORS
     return refused and alone.describe() != exchange.describe()
 
 
@@ -173,7 +172,7 @@ async def busy_refusal(bench: Bench) -> None:
         exchange
         for exchange in await bench.server.at_once(burst, seconds=seconds)
         # A proxy in front of a server may refuse any HTTP request, which it cannot answer.
-        if exchange.replied or exchange.answer.status not in _REFUSED_BY_HTTP
+        if not exchange.answer.is_rate_limited
     ]
     for exchange in (each for each in exchanges if each.replied):
         fitting = exchange.result is not None or busy_seconds(exchange) is not None

@@ -51,10 +51,17 @@ def counts_against(run: Run, result: Result) -> bool:
     if result.expected is not None or (is_base(result.check) and not only_base(run)):
         return False
     if result.status == "unverified":
-        # A fixture serves the catalogs that the checks need, so a rule that it does not exercise is its own doing.
-        counts = run.profile == "fixture" or run.strict
+        # A fixture serves the catalogs that the checks need, so a rule that it does not exercise is its own doing,
+        # unless its requests did not get through.
+        counts = (run.profile == "fixture" and not _is_cut_off(run, result.cell)) or run.strict
         return counts and (result.level == "MUST" or (result.level == "SHOULD" and run.strict))
     return result.status == "fail" or (result.status == "warn" and run.strict)
+
+
+def _is_cut_off(run: Run, cell: Cell) -> bool:
+    """Return whether a rate limit refused requests of the cell for good."""
+    servers = (server for server in run.target.get("servers", ()) if server["transport"] == cell.transport)
+    return any(server.get("rateLimit", {}).get("lasting", False) for server in servers)
 
 
 def exit_status(run: Run) -> int:
@@ -96,9 +103,17 @@ def tally(run: Run, cell: Cell, group: Group) -> Counter[Status]:
 
 
 def target_text(target: Mapping[str, Any]) -> str:
-    """Return the addresses or commands of a run's target."""
+    """Return the addresses or commands of a run's target, and what its rate limit did to the run."""
     targets: list[dict[str, Any]] = target.get("servers") or target["clients"]
-    return "; ".join(str(each.get("url") or " ".join(each["argv"])) for each in targets)
+    return "; ".join(map(_target_text, targets))
+
+
+def _target_text(target: Mapping[str, Any]) -> str:
+    text, limit = str(target.get("url") or " ".join(target["argv"])), target.get("rateLimit")
+    if limit is None:
+        return text
+    refused = number_of(limit["refused"], "request")
+    return f"{text} (HTTP status 429 or 503 refused {refused}; the run waited {limit['secondsWaited']:g} s for that)"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -380,6 +395,8 @@ def _next_of_unverified(run: Run) -> Iterator[str]:
             messages.setdefault(result.message, set()).add(result.check)
     for message, checks in sorted(messages.items(), key=lambda entry: -len(entry[1]))[:_REASONS]:
         yield f"{number_of(len(checks), 'check')}: {message}"
+    if any(_is_cut_off(run, cell) for cell in run.cells):
+        return
     yield (
         "Give the server tools that searches can find and that stay as they are, or have it serve the catalogs of"
         " the suite, without --profile live: tools-search-conformance docs suite."

@@ -72,6 +72,7 @@ async def judge_server(options: Options, progress: Progress = no_progress) -> Ru
                 for each in judges:
                     judging.start_soon(each.run, turns)
         finally:
+            found.target = {"servers": [dict(target.description) for target in targets]}
             for each in judges:  # reported one after the other
                 found.cells += each.found.cells
                 found.unavailable += each.found.unavailable

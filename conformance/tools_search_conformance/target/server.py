@@ -23,6 +23,7 @@ from tools_search_conformance.target.target import Target
 from tools_search_conformance.wire.codec import JsonObject, integer
 from tools_search_conformance.wire.connection import Connection, RefusedError, Transport
 from tools_search_conformance.wire.eras import DECLARED
+from tools_search_conformance.wire.http import retry_after
 from tools_search_conformance.wire.process import TargetError
 from tools_search_conformance.wire.record import Exchange, Recorder
 from tools_search_conformance.wire.stdio import StdioTransport
@@ -36,6 +37,9 @@ _AT_ONCE: Final = 8
 _TRIED_AT_ONCE: Final = 4
 _SIDE_BY_SIDE: Final = 0.6
 """What share of their time one after the other searches at once may take that are served side by side."""
+_TOO_MANY_REQUESTS: Final = 429
+_PAUSE_SECONDS: Final = 0.5
+"""The pause where a refusal because of load does not say how long it should be."""
 _BUSY_REPEATS: Final = 5
 """How often a search is sent again that the server was too busy for."""
 _MAX_STARTS: Final = 60
@@ -74,6 +78,16 @@ def busy_seconds(exchange: Exchange) -> float | None:
     if error is None or error.code != _INTERNAL_ERROR or complaint(error.data, "BusyData"):
         return None
     return float(error.data["retryAfterMs"]) / 1000
+
+
+def _pause(exchange: Exchange) -> float | None:
+    """Return how long to wait before a search is sent again that was refused because of load; `None` if it was not.
+
+    An error that the draft does not have for that is for busy-refusal to judge, and for no other check.
+    """
+    if exchange.error is not None and exchange.answer.status == _TOO_MANY_REQUESTS:
+        return retry_after(exchange.answer.headers, _PAUSE_SECONDS)
+    return busy_seconds(exchange)
 
 
 class Concurrency:
@@ -229,6 +243,9 @@ class Server:
             # The others that are under way may be answered before it.
             usual = self.timeouts.for_request(method) + (self.concurrency.most - 1) * self._recorder.milliseconds / 1000
             exchange = await connection.request(method, params, seconds=seconds or usual, **overrides)
+            if exchange.answer.is_rate_limited:
+                self._keep_last(connection, exchange)
+                raise UnverifiableError(f"{exchange.answer.fault}; lift the rate limit for this run", exchange)
             if exchange.replied:
                 self.timeouts.answered(method)
             elif seconds is None and connection.transport.ended is None:
@@ -281,7 +298,7 @@ class Server:
         """Send `tools/search` with exactly these params, again while the server says that it is too busy."""
         most, waited, repeats = self.concurrency.most, 0.0, 0
         exchange = await self.ask(METHOD, params, **overrides)
-        while (wait := busy_seconds(exchange)) is not None:
+        while (wait := _pause(exchange)) is not None:
             if most > 1:  # with other requests of the judge
                 self.concurrency.most = min(self.concurrency.most, most // 2)
             else:

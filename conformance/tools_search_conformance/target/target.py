@@ -21,7 +21,7 @@ from tools_search_conformance import catalogs
 from tools_search_conformance.wire.codec import JsonObject, MalformedError, as_object, decode
 from tools_search_conformance.wire.connection import Transport
 from tools_search_conformance.wire.eras import TransportName
-from tools_search_conformance.wire.http import HttpTransport, check_address
+from tools_search_conformance.wire.http import HttpTransport, RateLimit, check_address
 from tools_search_conformance.wire.process import GracePeriod, TargetError, TargetProcess, environment
 from tools_search_conformance.wire.stdio import StdioTransport
 
@@ -121,9 +121,15 @@ class HttpCommandTarget(Program):
 
     headers: Mapping[str, str] = field(kw_only=True)
     ca_file: str | None = field(default=None, kw_only=True)
+    rate_limit: RateLimit = field(default_factory=RateLimit, kw_only=True)
     _running: dict[tuple[str | None, ...], tuple[TargetProcess, str]] = field(
         default_factory=dict[tuple[str | None, ...], tuple[TargetProcess, str]], init=False
     )
+
+    @property
+    def description(self) -> Mapping[str, Any]:
+        """The command, for reports."""
+        return {**super().description, **_cost_of(self.rate_limit)}
 
     async def connect(self, note: Note, catalog: str | None, env: Mapping[str, str] = _NO_VARIABLES) -> Transport:
         """Open another connection, to a process started for this catalog in this environment."""
@@ -147,6 +153,7 @@ class HttpCommandTarget(Program):
             ca_file=self.ca_file,
             gone=lambda: None if running.returncode is None else running.how_it_ended(),
             settle=running.settle,
+            rate_limit=self.rate_limit,
         )
 
     async def aclose(self) -> None:
@@ -183,6 +190,11 @@ class HttpCommandTarget(Program):
         return url
 
 
+def _cost_of(limit: RateLimit) -> Mapping[str, Any]:
+    cost = {"refused": limit.refused, "secondsWaited": round(limit.seconds, 1), "lasting": limit.is_lasting}
+    return {"rateLimit": cost} if limit.refused else {}
+
+
 async def _drain(process: TargetProcess) -> None:
     """Read on, so that a program that prints more never blocks."""
     try:
@@ -209,10 +221,15 @@ class UrlTarget:
         """Take the address, as `check_address` allows it."""
         check_address(url, allow_remote=allow_remote)
         self.start_seconds = start_seconds
-        self.description: Mapping[str, Any] = {"transport": "http", "url": url}
+        self.rate_limit = RateLimit()
         self._url = url
         self._headers = dict(headers)
         self._ca_file = ca_file
+
+    @property
+    def description(self) -> Mapping[str, Any]:
+        """The address, for reports."""
+        return {"transport": self.transport, "url": self._url, **_cost_of(self.rate_limit)}
 
     def place(self, catalog: str, document: JsonObject) -> None:
         """Raise a `TargetError`: the operator of this server has settled its catalog."""
@@ -220,7 +237,7 @@ class UrlTarget:
 
     async def connect(self, note: Note, catalog: str | None, env: Mapping[str, str] = _NO_VARIABLES) -> Transport:
         """Open another connection."""
-        return HttpTransport(self._url, headers=self._headers, ca_file=self._ca_file)
+        return HttpTransport(self._url, headers=self._headers, ca_file=self._ca_file, rate_limit=self.rate_limit)
 
     async def aclose(self) -> None:
         """Do nothing: a server that was not started is not ended."""

@@ -213,7 +213,7 @@ class Connection:
         if session is not None and self.era == LEGACY and _VISIBLE.fullmatch(session):
             self._session = {"Mcp-Session-Id": session}
         shown = headers if self.transport.name == "http" else dict[str, str]()
-        return self._recorder.add(message, shown, answer, (perf_counter() - began) * 1000)
+        return self._recorder.add(message, shown, answer, (perf_counter() - began - answer.waited) * 1000)
 
     def _headers(self, method: str, params: JsonObject) -> dict[str, str]:
         if self.era == MODERN:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import re
 import ssl
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, replace
+from email.utils import parsedate_to_datetime
 from functools import cache
 from http.cookiejar import DefaultCookiePolicy
 from typing import Final
@@ -27,7 +31,7 @@ from tools_search_conformance.wire.codec import (
 from tools_search_conformance.wire.display import abridged
 from tools_search_conformance.wire.eras import TransportName
 from tools_search_conformance.wire.process import TargetError
-from tools_search_conformance.wire.record import Answer, others
+from tools_search_conformance.wire.record import RATE_LIMITED, Answer, others
 
 _BASE_HEADERS: Final = {
     "Content-Type": "application/json",
@@ -41,6 +45,11 @@ _MAX_COOKIES: Final = 50
 _LARGE_BYTES: Final = 64 * 1024
 """Of bodies beyond this size, one is read after the other, however many requests are under way."""
 _READ_OUT_SECONDS: Final = 0.05
+_PATIENCE_SECONDS: Final = 65.0
+"""How long a request is sent again that a rate limit refuses each time: most limits are counted by the minute."""
+_FIRST_PAUSE_SECONDS: Final = 0.5
+"""The pause before a request is sent again where no header asks for one; the next is twice as long."""
+_DELAY_SECONDS: Final = re.compile("[0-9]{1,9}")
 
 
 def check_address(url: str, *, allow_remote: bool) -> None:
@@ -125,6 +134,27 @@ def authorities(ca_file: str | None = None) -> ssl.SSLContext:
     return context
 
 
+@dataclass(eq=False)
+class RateLimit:
+    """How often requests to one target were refused by a rate limit, and how long they waited because of it."""
+
+    refused: int = 0
+    seconds: float = 0.0
+    is_lasting: bool = False
+    """Whether waiting did not help once; every later request is sent once."""
+
+
+def retry_after(headers: Mapping[str, str], default: float) -> float:
+    """Return how many seconds the header `Retry-After` asks to wait, `default` where there is none that can be read."""
+    value = headers.get("retry-after", "").strip()
+    if _DELAY_SECONDS.fullmatch(value):
+        return float(value)
+    try:
+        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
+    except (ValueError, OverflowError):
+        return default
+
+
 def _counted(number: int, most: int, what: str) -> int:
     if number > most:
         raise MalformedError(f"more than {most} {what}")
@@ -145,11 +175,14 @@ class HttpTransport:
         limits: Limits = DEFAULT_LIMITS,
         gone: Callable[[], str | None] = lambda: None,
         settle: Callable[[], Awaitable[None]] = anyio.lowlevel.checkpoint,
+        rate_limit: RateLimit | None = None,
     ) -> None:
         """Take the address; `gone` returns how the process behind it ended, where that can be known.
 
-        `settle` gives that process a moment to be gone for good when a connection to it has failed.
+        `settle` gives that process a moment to be gone for good when a connection to it has failed. Connections to one
+        target share its `rate_limit`.
         """
+        self._rate_limit = rate_limit or RateLimit()
         self.malformed: list[str] = []
         self.noise: list[str] = []
         self.strays: list[JsonObject] = []
@@ -173,7 +206,23 @@ class HttpTransport:
         return self._closed or self._gone()
 
     async def request(self, message: JsonObject, headers: Mapping[str, str], seconds: float) -> Answer:
-        """POST a message and take the first response with its id from the body, for any HTTP status."""
+        """POST a message and take the first response with its id from the body, for any HTTP status.
+
+        It may take `seconds` each time that it is sent: it is sent again where a rate limit refuses it.
+        """
+        limit, pause, waited = self._rate_limit, _FIRST_PAUSE_SECONDS, 0.0
+        while (answer := await self._post(message, headers, seconds)).is_rate_limited:
+            limit.refused += 1
+            wait = retry_after(answer.headers, pause)
+            if limit.is_lasting or waited + wait > _PATIENCE_SECONDS:
+                limit.is_lasting = True
+                how = f"again and again for {waited:g} s" if waited else f"which asks to wait for {wait:g} s"
+                return replace(answer, fault=f"HTTP {answer.status} instead of a response, {how}", waited=waited)
+            await anyio.sleep(wait)
+            pause, waited, limit.seconds = 2 * pause, waited + wait, limit.seconds + wait
+        return replace(answer, waited=waited)
+
+    async def _post(self, message: JsonObject, headers: Mapping[str, str], seconds: float) -> Answer:
         try:
             with anyio.move_on_after(seconds):
                 async with self._client.stream(
@@ -217,7 +266,8 @@ class HttpTransport:
         except MalformedError as error:
             fault = str(error)
             promised = headers.get("content-type", "").startswith(("application/json", "text/event-stream"))
-            if promised and len(self.malformed) < _MAX_COMPLAINTS:
+            # What limits rates may stand in front of the target, and need not speak JSON-RPC.
+            if promised and response.status_code not in RATE_LIMITED and len(self.malformed) < _MAX_COMPLAINTS:
                 self.malformed.append(f"a body that is no message ({fault})")
         if len(self._client.cookies.jar) > _MAX_COOKIES:
             self._client.cookies.clear()

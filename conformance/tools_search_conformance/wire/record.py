@@ -16,6 +16,8 @@ from tools_search_conformance.wire.codec import JsonObject, as_array, as_object,
 from tools_search_conformance.wire.display import abridged, memory
 from tools_search_conformance.wire.sharing import SharedDefinitions
 
+RATE_LIMITED: Final = frozenset({429, 503})
+"""HTTP statuses by which a proxy, or a server before it reads a message, refuses a request because of load."""
 REDACTED: Final = "[redacted]"
 """Shown in the log in place of a secret."""
 
@@ -49,6 +51,13 @@ class Answer:
     """HTTP headers of the answer, names in lower case."""
     fault: str | None = None
     """Why there is no response, or the fault of the bytes around it."""
+    waited: float = 0.0
+    """Seconds between the times that the message was sent, as a rate limit refused it."""
+
+    @property
+    def is_rate_limited(self) -> bool:
+        """Whether HTTP status 429 or 503 stands for a response, as of a proxy that does not know JSON-RPC."""
+        return self.message is None and self.status in RATE_LIMITED
 
 
 @dataclass(frozen=True, kw_only=True)
