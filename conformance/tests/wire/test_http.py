@@ -10,6 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
 from typing import Any, Final
 
+import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -112,6 +113,17 @@ async def test_after_a_rate_limit_that_lasts_requests_are_sent_once(endpoint: En
         answers = [await transport.request(REQUEST, {}, 5) for _ in range(3)]
     assert [answer.is_rate_limited for answer in answers] == [True, True, False]
     assert answers[0].fault == "HTTP 429 instead of a response, which asks to wait for 3600 s"
+    assert len(endpoint.seen) == 3
+
+
+async def test_a_rate_limit_that_asks_each_time_to_come_again_at_once_is_one_that_lasts(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("tools_search_conformance.wire.http._PATIENCE_SECONDS", 1.0)
+    endpoint.refusals = [(429, {"Retry-After": "0"})] * 100
+    async with aclosing(HttpTransport(endpoint.url)) as transport:
+        with anyio.fail_after(20):
+            assert (await transport.request(REQUEST, {}, 5)).is_rate_limited
     assert len(endpoint.seen) == 3
 
 

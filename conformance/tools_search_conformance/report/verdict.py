@@ -59,9 +59,10 @@ def counts_against(run: Run, result: Result) -> bool:
 
 
 def _is_cut_off(run: Run, cell: Cell) -> bool:
-    """Return whether a rate limit refused requests of the cell for good."""
+    """Return whether a rate limit refused requests of the cell for good, or took the time of checks."""
     servers = (server for server in run.target.get("servers", ()) if server["transport"] == cell.transport)
-    return any(server.get("rateLimit", {}).get("lasting", False) for server in servers)
+    limits = (server["rateLimit"] for server in servers if "rateLimit" in server)
+    return any(limit["lasting"] or limit["secondsWaited"] for limit in limits)
 
 
 def exit_status(run: Run) -> int:

@@ -49,6 +49,8 @@ _PATIENCE_SECONDS: Final = 65.0
 """How long a request is sent again that a rate limit refuses each time: most limits are counted by the minute."""
 _FIRST_PAUSE_SECONDS: Final = 0.5
 """The pause before a request is sent again where no header asks for one; the next is twice as long."""
+_LONGEST_TRUSTED_SECONDS: Final = 1.0
+"""From the first longer pause on, a header that asks for less is not followed: it may ask for nothing each time."""
 _DELAY_SECONDS: Final = re.compile("[0-9]{1,9}")
 
 
@@ -214,6 +216,8 @@ class HttpTransport:
         while (answer := await self._post(message, headers, seconds)).is_rate_limited:
             limit.refused += 1
             wait = retry_after(answer.headers, pause)
+            if pause > _LONGEST_TRUSTED_SECONDS:
+                wait = max(wait, pause)
             if limit.is_lasting or waited + wait > _PATIENCE_SECONDS:
                 limit.is_lasting = True
                 how = f"again and again for {waited:g} s" if waited else f"which asks to wait for {wait:g} s"
