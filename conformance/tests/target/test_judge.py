@@ -59,7 +59,8 @@ async def test_a_server_that_ends_at_its_first_search_of_all_is_told_so_and_judg
 ):
     script = CRASHING_ONCE.replace("{crashing}", shlex.join(target("nulls", "crash_on_search")))
     argv = through_shell(script, target("miniature"), file=tmp_path / "crashed")
-    run = await judge(options("served-where-advertised", "query-blank", argv=argv, era="2026-07-28"))
+    # Brief, so that no other process is started ahead, which might be the one that crashes.
+    run = await judge(options("served-where-advertised", "query-blank", argv=argv, era="2026-07-28", brief=None))
     assert [(result.check.removeprefix("tools-search-server-"), result.status) for result in run.results] == [
         ("served-where-advertised", "fail"),
         ("query-blank", "pass"),
