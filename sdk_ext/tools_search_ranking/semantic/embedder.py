@@ -31,6 +31,7 @@ _SAMPLED_CHARS: Final = 1000
 _MAX_CHARS: Final = 2_000
 """Characters of a description or a query that are read; small models read about a thousand."""
 
+_MAX_SUMMARY_CHARS: Final = 400
 _MAX_NAME_CHARS: Final = 200
 _MAX_SENTENCES: Final = 6
 _MIN_WORDS: Final = 4
@@ -138,6 +139,12 @@ def tool_text(tool: Tool) -> str:
     title = tool.title or (tool.annotations.title if tool.annotations else None) or ""
     parts = (_words(tool.name), _words(title), (tool.description or "")[:_MAX_CHARS].strip())
     return _encodable(". ".join(part for part in parts if part)) or "tool"
+
+
+def summary_text(tool: Tool) -> str | None:
+    """Return the first sentence of the description, if there is one."""
+    first = _SENTENCE_END.split((tool.description or "")[:_MAX_CHARS].strip(), maxsplit=1)[0]
+    return _encodable(first[:_MAX_SUMMARY_CHARS]) or None
 
 
 def group_text(tool: Tool) -> str | None:

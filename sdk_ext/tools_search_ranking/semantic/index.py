@@ -22,23 +22,31 @@ from numpy.typing import NDArray
 from tools_search_ranking.confidence import COMPARED, confidence
 from tools_search_ranking.hits import LazyHits, names_of
 from tools_search_ranking.ranker import FieldedIndex, FieldedRanker, UpdatableIndex, unknown_words
-from tools_search_ranking.semantic.embedder import STEPS, Embedder, SemanticSigns, Vectors, group_text, tool_text
+from tools_search_ranking.semantic.embedder import (
+    STEPS,
+    Embedder,
+    SemanticSigns,
+    Vectors,
+    group_text,
+    summary_text,
+    tool_text,
+)
 from tools_search_ranking.semantic.vectors import Entry, VectorStore
 
 UNIT: Final = 1 << 20
 """Steps from 0 to 1 in scores that are whole numbers."""
 
-_WEIGHT: Final = 1.5
+_WEIGHT: Final = 1.75
 """Weight of meaning, where words count 1."""
 
-_GROUP_PART: Final = 2
+_GROUP_PART: Final = 4
 """The meaning of a tool's group counts one part in so many of its own; where all have one group it changes nothing."""
 
 _NEAR: Final = 1.0
 """Standard deviations above the mean from which on a tool is found that shares no word with the query."""
 
-_Entries: TypeAlias = tuple[Entry, Entry]
-"""Of a tool's own text, and of its group or else of its own text again."""
+_Entries: TypeAlias = tuple[Entry, Entry, Entry]
+"""Of a tool's own text, of its summary, and of its group or else of its own text again."""
 
 
 class SemanticRanker:
@@ -92,7 +100,8 @@ class SemanticIndex:
         self._names = sorted(entries)
         self._slots = {name: slot for slot, name in enumerate(self._names)}
         self._own = _TextVectors([entries[name][0] for name in self._names])
-        self._groups = _TextVectors([entries[name][1] for name in self._names])
+        self._summaries = _TextVectors([entries[name][1] for name in self._names])
+        self._groups = _TextVectors([entries[name][2] for name in self._names])
         if isinstance(lexical, UpdatableIndex):  # an index that cannot be updated must not say that it can
             self.updated = partial(self._updated, lexical)
 
@@ -130,8 +139,8 @@ class SemanticIndex:
 
     def _updated(self, lexical: UpdatableIndex, removed: Collection[str], added: Sequence[Tool]) -> SemanticIndex:
         """Return an index without the tools named in `removed` and with `added`, which alone are embedded."""
-        all_entries = zip(self._names, self._own.entries, self._groups.entries, strict=True)
-        kept = {name: (own, group) for name, own, group in all_entries if name not in removed}
+        all_entries = zip(self._own.entries, self._summaries.entries, self._groups.entries, strict=True)
+        kept = {name: own for name, own in zip(self._names, all_entries, strict=True) if name not in removed}
         entries = kept | _entries(self._store, added)
         return SemanticIndex(self._store, lexical.updated(removed, added), entries)
 
@@ -141,7 +150,7 @@ class SemanticIndex:
         if visible is not None:
             shown = shown[np.fromiter(map(visible.__contains__, self._names), np.bool_, len(self._names))]
         # Only of the visible tools: whether others have vectors makes no difference to a caller.
-        is_ready = len(shown) and self._own.are_ready(shown) and self._groups.are_ready(shown)
+        is_ready = len(shown) and all(one.are_ready(shown) for one in (self._own, self._summaries, self._groups))
         return shown, self._store.query_vectors(query) if is_ready and self._embedder.knows(query) else None
 
     def _fused(self, hits: Sequence[Hit], shown: NDArray[np.intp], vectors: Vectors) -> tuple[Sequence[Hit], float]:
@@ -152,7 +161,8 @@ class SemanticIndex:
         places[found] = np.arange(len(found))
         said = np.zeros(len(self._names), dtype=np.int64)
         said[found] = np.rint(np.array(scores, dtype=np.float64) * UNIT)
-        own = self._own.cosines(vectors, shown)
+        # A long description blurs what the tool is for, which its summary says.
+        own = np.maximum(self._own.cosines(vectors, shown), self._summaries.cosines(vectors, shown))
         # Of the sentences of a query, each of which may ask for another tool, the nearest counts.
         meant = standard_scores((own + self._groups.cosines(vectors, shown) // _GROUP_PART).max(axis=1))
         nearest = own.max(axis=1)
@@ -180,8 +190,9 @@ class SemanticIndex:
 def _entries(store: VectorStore, tools: Sequence[Tool]) -> dict[str, _Entries]:
     texts = [tool_text(tool) for tool in tools]
     own = store.entries(texts)
+    summaries = store.entries([summary_text(tool) or text for tool, text in zip(tools, texts, strict=True)])
     groups = store.entries([group_text(tool) or text for tool, text in zip(tools, texts, strict=True)])
-    return {tool.name: (text, group) for tool, text, group in zip(tools, own, groups, strict=True)}
+    return dict(zip((tool.name for tool in tools), zip(own, summaries, groups, strict=True), strict=True))
 
 
 class _TextVectors:

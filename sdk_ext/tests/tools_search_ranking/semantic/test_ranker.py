@@ -44,6 +44,16 @@ def test_a_tool_is_found_that_means_the_same_in_other_words(embedder: Embedder, 
     assert (hit.name, hit.score, hit.matched) == ("rent_car", 1.0, ())
 
 
+def test_a_tool_is_found_by_the_first_sentence_of_a_long_description(
+    embedder: Embedder, tools: list[Tool], make_tool: MakeTool
+) -> None:
+    rest = "Returns an object with what was agreed, and fails where nothing is free on that day. " * 3
+    ranker = SemanticRanker(embedder)
+    index = ranker([*tools[1:], make_tool("rent", f"A car for a day. {rest}")])
+    assert ranker.settle(SECONDS)
+    assert names(index.search("automobile")) == ["rent"]
+
+
 def test_words_decide_until_every_visible_tool_has_its_vector(meanings: Meanings, tools: list[Tool]) -> None:
     may_go_on = threading.Event()
 
@@ -171,10 +181,10 @@ def test_only_what_is_new_is_embedded_and_a_query_once(
     new = Tool(name="buy_car", description="Buys an automobile.", input_schema={"type": "object"})
     changed = index.updated(["send_mail"], [new])
     assert ranker.settle(SECONDS)
-    assert meanings.texts == ["buy car. Buys an automobile."]
+    assert meanings.texts == ["buy car. Buys an automobile.", "Buys an automobile."]
     for _ in range(2):
         assert set(names(changed.search("automobile"))) == {"buy_car", "rent_car"}
-    assert len(meanings.texts) == 2
+    assert len(meanings.texts) == 3
     assert names(index.search("letter")) == ["send_mail"]
     assert names(changed.search("letter")) == []
 
