@@ -49,7 +49,7 @@ def test_a_tool_is_found_by_the_first_sentence_of_a_long_description(
 ) -> None:
     rest = "Returns an object with what was agreed, and fails where nothing is free on that day. " * 3
     ranker = SemanticRanker(embedder)
-    index = ranker([*tools[1:], make_tool("rent", f"A car for a day. {rest}")])
+    index = ranker([*tools[1:], make_tool("rent", f"Car rental. {rest}")])
     assert ranker.settle(SECONDS)
     assert names(index.search("automobile")) == ["rent"]
 
