@@ -17,9 +17,10 @@ from mcp_ext_tools_search.ranking.floor import floored
 from mcp_types import Tool
 from numpy.typing import NDArray
 from tools_search_ranking import DEFAULT_LEAST_CONFIDENCE, FieldedRanker
+from tools_search_ranking.extras import MissingExtraError
 from tools_search_ranking.semantic import Embedder, SemanticRanker
 from tools_search_ranking.semantic.index import SemanticIndex
-from tools_search_ranking.semantic.minilm import MissingExtraError, minilm
+from tools_search_ranking.semantic.minilm import minilm
 
 from benchmarks.retrieval.federation import ORDERS, federated
 from benchmarks.retrieval.fitting import Judging

@@ -5,6 +5,10 @@ from __future__ import annotations
 import sys
 
 
+class MissingExtraError(ImportError):
+    """An extra is not installed."""
+
+
 def install_command(extra: str) -> str:
     """Return a sentence with the command that adds `extra` to the environment of this very program.
 

@@ -6,6 +6,7 @@ import json
 import re
 from dataclasses import fields, replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from mcp_ext_tools_search.ranking import SimpleRanker
 from tools_search_client.errors import ConfigurationError, LocalError
 from tools_search_client.federation.configuration import (
     Configuration,
+    RankerName,
     ToolDiscovery,
     command_server,
     load_configuration,
@@ -24,7 +26,7 @@ from tools_search_client.servers.discovery import DiscoveryOptions
 from tools_search_client.servers.supervision import Backoff
 from tools_search_hosts import HttpTarget, ServerEntry, StdioTarget
 from tools_search_hosts.locations import HOSTS, project_paths
-from tools_search_ranking.semantic import minilm
+from tools_search_ranking.semantic import e5, minilm
 
 
 def load(tmp_path: Path, document: object, **environment: str) -> Configuration:
@@ -151,10 +153,13 @@ def test_the_page_on_the_configuration_has_every_known_host_and_file_of_a_projec
     assert all(f"`{place.path}`" in page for place in project_paths(Path()))
 
 
-def test_a_ranking_whose_extra_is_missing_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(minilm, "_PACKAGE", "not_installed")
-    with pytest.raises(ConfigurationError, match="semantic"):
-        FederationOptions.stated_in(ToolDiscovery(ranker="semantic"))
+@pytest.mark.parametrize(("model", "ranker"), [(minilm, "semantic"), (e5, "multilingual")])
+def test_a_ranking_whose_extra_is_missing_says_what_to_install(
+    model: ModuleType, ranker: RankerName, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(model, "_PACKAGE", "not_installed")
+    with pytest.raises(ConfigurationError, match=ranker):
+        FederationOptions.stated_in(ToolDiscovery(ranker=ranker))
 
 
 def test_tool_discovery_is_off_where_nothing_is_said(tmp_path: Path):

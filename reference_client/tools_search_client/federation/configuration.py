@@ -29,7 +29,7 @@ from tools_search_ranking import DEFAULT_LEAST_CONFIDENCE
 from tools_search_client.errors import ConfigurationError
 from tools_search_client.found import FoundTool
 
-RankerName: TypeAlias = Literal["fielded", "plain", "semantic"]
+RankerName: TypeAlias = Literal["fielded", "plain", "semantic", "multilingual"]
 
 KNOWN_TOOL_LIMITS: Final[Mapping[str, int]] = {"openai": 128, "vscode": 128, "cursor": 40}
 """How many definitions some providers and hosts accept at most: values for `ToolDiscovery.max_tools`."""
@@ -88,8 +88,9 @@ class ToolDiscovery:
     search_tool: _Switch = True
     """Whether the model is given `search_tools`; without it, tools are found only before the model is called."""
 
-    ranker: Annotated[RankerName, Field(description='"fielded", "plain" or "semantic"')] = "fielded"
-    """What ranks on this side: `fielded`, the engine; `plain`, the readable ranker; `semantic`, by meaning too."""
+    ranker: Annotated[RankerName, Field(description='"fielded", "plain", "semantic" or "multilingual"')] = "fielded"
+    """What ranks on this side: `fielded`, the engine; `plain`, the readable ranker; `semantic` and
+    `multilingual`, by meaning too, in English or in a hundred languages."""
 
     deadline: Annotated[float | None, _SECONDS] = None
     """Seconds that a question to all servers waits for the slowest; if not stated 10, and 30 in the command."""

@@ -145,11 +145,14 @@ def _ranker(stated: ToolDiscovery) -> Ranker:
     fielded = default_ranker(stated.least_confidence)
     if stated.ranker == "fielded":
         return fielded
+    from tools_search_ranking.extras import MissingExtraError
     from tools_search_ranking.semantic import SemanticRanker
-    from tools_search_ranking.semantic.minilm import MissingExtraError, minilm
+    from tools_search_ranking.semantic.e5 import e5
+    from tools_search_ranking.semantic.minilm import minilm
 
     try:
-        return SemanticRanker(minilm(), lexical=fielded, folder=cache_folder("tools-search-client"))
+        model = e5() if stated.ranker == "multilingual" else minilm()
+        return SemanticRanker(model, lexical=fielded, folder=cache_folder("tools-search-client"))
     except MissingExtraError as error:
         raise ConfigurationError("`ranker` of `tool_discovery`", [str(error)]) from None
 

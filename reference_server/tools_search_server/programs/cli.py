@@ -22,8 +22,10 @@ from tools_search_hosts import ConfigurationError, load_host_file
 from tools_search_hosts.locations import cache_folder
 from tools_search_hosts.messages import MAX_MESSAGE_BYTES
 from tools_search_ranking import DEFAULT_LEAST_CONFIDENCE, default_ranker
+from tools_search_ranking.extras import MissingExtraError
 from tools_search_ranking.semantic import SemanticRanker
-from tools_search_ranking.semantic.minilm import MissingExtraError, minilm
+from tools_search_ranking.semantic.e5 import e5
+from tools_search_ranking.semantic.minilm import minilm
 
 from tools_search_server.access.principals import TokenHash, new_token
 from tools_search_server.base.limits import CURSOR_KEY_VARIABLE, MOST_PAGE_SIZE, Limits, read_cursor_key
@@ -156,6 +158,8 @@ class _InterruptedError(click.ClickException):
               help="Return nothing if the chance that any tool fits is smaller; "
                    f"default {DEFAULT_LEAST_CONFIDENCE}.")  # fmt: skip
 @click.option("--semantic", is_flag=True, help="Rank by meaning too, in English; needs the extra [semantic].")
+@click.option("--multilingual", is_flag=True,
+              help="Rank by meaning too, in a hundred languages; needs the extra [multilingual].")  # fmt: skip
 @click.option("--cursor-key-file", type=_FILE, metavar="FILE", help="File with the key of cursors; same on replicas.")
 @click.option("--redis", metavar="URL", help="Exchange list changes with replicas through this Redis server.")
 @click.option("--redis-channel", metavar="NAME", default=DEFAULT_CHANNEL, show_default=True,
@@ -197,6 +201,7 @@ def command(
     searches_at_once: int,
     least_confidence: float | None,
     semantic: bool,
+    multilingual: bool,
     cursor_key_file: Path | None,
     redis: str | None,
     redis_channel: str,
@@ -231,6 +236,7 @@ def command(
         (keep_queries and not config, needs_file.format("--keep-queries", "tools")),
         (redis and not config, needs_file.format("--redis", "servers")),
         (as_json and not only_check, "--json is about what --check prints. Add --check."),
+        (semantic and multilingual, "--semantic and --multilingual are two models. Give one of them."),
         (len(at_most) > 1, f"--compat auto is given with several numbers of tools: {sorted(at_most)}. Give one."),
         (stateless and not http, "--stateless is about HTTP: stdio is one session. Add --http."),
         (
@@ -254,7 +260,7 @@ def command(
     log_to_stderr(log_format)
     try:
         cursor_key = read_cursor_key(cursor_key_file)
-        ranker = _ranker(semantic=semantic, least_confidence=least_confidence)
+        ranker = _ranker(semantic=semantic, multilingual=multilingual, least_confidence=least_confidence)
         limits = Limits(page_size, min(default_limit, max_limit), max_limit, cursor_key, ranker, searches_at_once)
         options = GatewayOptions(
             start_deadline=start_deadline,
@@ -304,15 +310,16 @@ def token(*, name: str, toolset: str | None) -> None:
 command.add_command(status)
 
 
-def _ranker(*, semantic: bool, least_confidence: float | None) -> Ranker:
+def _ranker(*, semantic: bool, multilingual: bool, least_confidence: float | None) -> Ranker:
     """Return the default ranker, or the one by meaning, which keeps its vectors among this user's caches."""
     lexical = default_ranker(least_confidence)
-    if not semantic:
+    if not semantic and not multilingual:
         return lexical
     try:
-        return SemanticRanker(minilm(), lexical=lexical, folder=cache_folder("tools-search-server"))
+        model = e5() if multilingual else minilm()
     except MissingExtraError as error:
-        raise ConfigurationError("--semantic", [str(error)]) from None
+        raise ConfigurationError("--multilingual" if multilingual else "--semantic", [str(error)]) from None
+    return SemanticRanker(model, lexical=lexical, folder=cache_folder("tools-search-server"))
 
 
 def _run(program: Program, http: Address | None) -> None:

@@ -99,6 +99,9 @@ class Embedder:
     least_cosine: float = 0.0
     """Cosine from which on a tool may be found that shares no word with the query."""
 
+    weight: float = 1.75
+    """Weight of meaning, where words count 1."""
+
     weights: Weights | None = None
     """Weights for confidence, fitted to its cosines; without them the confidence comes from words alone."""
 

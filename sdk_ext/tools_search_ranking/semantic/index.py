@@ -36,9 +36,6 @@ from tools_search_ranking.semantic.vectors import Entry, VectorStore
 UNIT: Final = 1 << 20
 """Steps from 0 to 1 in scores that are whole numbers."""
 
-_WEIGHT: Final = 1.75
-"""Weight of meaning, where words count 1."""
-
 _GROUP_PART: Final = 4
 """The meaning of a tool's group counts one part in so many of its own; where all have one group it changes nothing."""
 
@@ -166,7 +163,7 @@ class SemanticIndex:
         # Of the sentences of a query, each of which may ask for another tool, the nearest counts.
         meant = standard_scores((own + self._groups.cosines(vectors, shown) // _GROUP_PART).max(axis=1))
         nearest = own.max(axis=1)
-        total = standard_scores(said[shown]) + _WEIGHT * meant
+        total = standard_scores(said[shown]) + self._embedder.weight * meant
         fits = (places[shown] >= 0) | ((meant >= _NEAR) & (nearest >= self._embedder.least_cosine * UNIT))
         order = np.flatnonzero(fits)
         order = order[np.argsort(-total[order], kind="stable")]  # slots are in the order of names, which break ties

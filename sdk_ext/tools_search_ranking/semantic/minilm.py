@@ -19,7 +19,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from tools_search_ranking.extras import install_command
+from tools_search_ranking.extras import MissingExtraError, install_command
 from tools_search_ranking.semantic.embedder import Embedder, SemanticSigns, Weights
 
 EXTRA: Final = "semantic"
@@ -47,10 +47,6 @@ WEIGHTS: Final[Weights] = (
     ),
 )
 """Fitted to the requests of `dev` (`python -m benchmarks.retrieval --fit --foreign 100`)."""
-
-
-class MissingExtraError(ImportError):
-    """The extra is not installed."""
 
 
 def minilm() -> Embedder:

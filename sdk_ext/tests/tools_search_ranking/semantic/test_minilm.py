@@ -9,6 +9,7 @@ import pytest
 from mcp_types import Tool
 from tools_search_ranking import DEFAULT_LEAST_CONFIDENCE, FieldedRanker
 from tools_search_ranking.confidence import confidence
+from tools_search_ranking.extras import MissingExtraError
 from tools_search_ranking.semantic import SemanticRanker, minilm
 
 from .conftest import SECONDS
@@ -65,5 +66,5 @@ def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -
         return None
 
     monkeypatch.setattr(minilm, "find_spec", missing)
-    with pytest.raises(minilm.MissingExtraError, match=r"'\.\[semantic\]'"):
+    with pytest.raises(MissingExtraError, match=r"'\.\[semantic\]'"):
         minilm.minilm()
