@@ -345,7 +345,8 @@ def log_to_stderr(form: LogFormat) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_JsonLines() if form == "json" else _Lines("%(levelname)s %(origin)s%(message)s"))
     logging.basicConfig(handlers=[handler], level=logging.WARNING)
-    logging.getLogger("tools_search_server").setLevel(logging.INFO)
+    for name in ("tools_search_server", "tools_search_ranking"):
+        logging.getLogger(name).setLevel(logging.INFO)
     # This program reports upstreams once and in one line; the SDK adds a traceback for each stray line.
     for name in ("client", "mcp.client"):
         logging.getLogger(name).setLevel(logging.CRITICAL)

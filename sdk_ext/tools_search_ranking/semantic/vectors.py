@@ -15,6 +15,7 @@ import logging
 import os
 import stat
 import threading
+import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,6 +40,9 @@ _YIELD_SECONDS: Final = 1.0
 _SAVED_EVERY: Final = 1_000
 """Vectors after which they are written to disk, so that little is lost when the process ends before all are made."""
 
+_PROGRESS_SECONDS: Final = 10.0
+"""How often the log says how far the work is."""
+
 _CLOSING_SECONDS: Final = 2.0
 """How long the end of the process waits for what is being embedded."""
 
@@ -50,7 +54,7 @@ _SAME: Final = 0.99
 
 _DIGEST_BYTES: Final = 16
 _VERSION: Final = 1
-_MAX_VECTORS: Final = 50_000
+_MAX_VECTORS: Final = 100_000
 _MAX_FILE_BYTES: Final = 128 * 1024 * 1024
 _MAX_HEADER_BYTES: Final = 4096
 _UNEVEN: Final = 0.05
@@ -144,6 +148,7 @@ class VectorStore:
 
     def _work(self) -> None:
         """Give each queued text its vector, until none is left or the embedder fails."""
+        progress = _Progress()
         try:
             while not self._closing.is_set():
                 with self._changed:
@@ -153,6 +158,7 @@ class VectorStore:
                 if not self._queue or self._unsaved >= _SAVED_EVERY:
                     self._save()
                 with self._changed:
+                    progress.note(len(wanted), len(self._queue))
                     if not self._queue:
                         self._is_working = False
                         self._changed.notify_all()
@@ -227,6 +233,26 @@ class VectorStore:
             is_first, self._has_reported = not self._has_reported, True
         if is_first:
             logger.error("tools are ranked by their words alone: %s", error)
+
+
+class _Progress:
+    """Logs how far the work is, if it takes long."""
+
+    def __init__(self) -> None:
+        self._started = self._said = time.monotonic()
+        self._done = 0
+
+    def note(self, done: int, left: int) -> None:
+        """Take note of texts that have got their vectors, and of how many have none yet."""
+        self._done += done
+        now = time.monotonic()
+        seconds = now - self._started
+        if left and now - self._said >= _PROGRESS_SECONDS:
+            self._said = now
+            rest = seconds * left / self._done
+            logger.info("the model has read %d of %d texts; about %.0f s more", self._done, self._done + left, rest)
+        elif not left and seconds >= _PROGRESS_SECONDS:
+            logger.info("the model has read %d texts in %.0f s: tools are ranked by meaning now", self._done, seconds)
 
 
 def _end(farewell: threading.Event, model: threading.Lock) -> None:

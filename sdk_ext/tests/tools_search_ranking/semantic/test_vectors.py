@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 from mcp_types import Tool
-from tools_search_ranking.semantic import Embedder, SemanticRanker
-from tools_search_ranking.semantic.vectors import VectorFile
+from tools_search_ranking.semantic import Embedder, SemanticRanker, vectors
+from tools_search_ranking.semantic.vectors import VectorFile, VectorStore
 
 from .conftest import SECONDS, Meanings
 
@@ -136,3 +137,28 @@ def test_a_folder_that_cannot_be_written_is_done_without(
     (tmp_path / "taken").write_text("a file")
     assert embedded(embedder, tools, tmp_path / "taken") == ["rent_car"]
     assert "vectors are not kept" in caplog.text
+
+
+def test_work_that_takes_long_is_logged_with_what_is_left(
+    embedder: Embedder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(vectors, "_PROGRESS_SECONDS", 0.0)
+    store = VectorStore(embedder, None)
+    with caplog.at_level(logging.INFO):
+        kept = store.entries([f"text {number}" for number in range(20)])
+        assert store.settle(SECONDS)
+    assert all(entry.row is not None for entry in kept)
+    said = [re.sub(r"\d+ s\b", "N s", message) for message in caplog.messages]
+    assert said == [
+        "the model has read 8 of 20 texts; about N s more",
+        "the model has read 16 of 20 texts; about N s more",
+        "the model has read 20 texts in N s: tools are ranked by meaning now",
+    ]
+
+
+def test_work_that_takes_a_moment_is_not_logged(embedder: Embedder, caplog: pytest.LogCaptureFixture) -> None:
+    store = VectorStore(embedder, None)
+    with caplog.at_level(logging.INFO):
+        kept = store.entries(["one", "two"])
+        assert store.settle(SECONDS)
+    assert (len(kept), caplog.messages) == (2, [])
