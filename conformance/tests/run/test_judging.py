@@ -12,6 +12,7 @@ import anyio
 import pytest
 from tools_search_conformance.checks import SERVER_CHECKS
 from tools_search_conformance.model import SERVER_PREFIX, Cell, Check, Result, UnverifiableError, ViolationError
+from tools_search_conformance.run import judging
 from tools_search_conformance.run.judging import Timeouts, check_seconds, run_check
 from tools_search_conformance.run.options import Options
 from tools_search_conformance.target.bench import Bench
@@ -19,6 +20,7 @@ from tools_search_conformance.target.properties import explore, limits
 from tools_search_conformance.target.server import Opening
 from tools_search_conformance.target.target import StdioTarget
 from tools_search_conformance.wire.eras import LEGACY, MODERN
+from tools_search_conformance.wire.http import WAITING
 from tools_search_conformance.wire.process import TargetError
 from tools_search_conformance.wire.record import Recorder
 
@@ -68,6 +70,23 @@ async def test_a_check_that_tests_an_expectation_passes(judge: Judge):
     assert (result.status, result.evidence.observations) == ("pass", 1)
     assert result.evidence.exchanges
     assert result.evidence.decisive is None
+
+
+async def test_what_a_rate_limit_takes_is_no_part_of_the_time_of_a_check(judge: Judge, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(judging._CHECK_SECONDS, "default", 0.2)  # pyright: ignore[reportPrivateUsage]
+
+    def waits(seconds: float) -> Body:
+        async def body(bench: Bench) -> None:
+            WAITING.get()(seconds)
+            await anyio.sleep(0.4)
+            exchange = await bench.server.search({"query": "lumenfield"})
+            bench.expect(exchange.result is not None, exchange, "refused")
+
+        return body
+
+    assert (await judge(waits(5))).status == "pass"
+    assert (await judge(waits(0))).message == "not finished within 0 s"
+    assert (await judge(waits(5), left=0.1)).status == "unverified"
 
 
 async def test_a_check_that_tests_nothing_leaves_its_rule_unverified(judge: Judge):

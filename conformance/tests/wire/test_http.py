@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tools_search_conformance.wire.codec import Limits, MalformedError
-from tools_search_conformance.wire.http import EventReader, HttpTransport, RateLimit, check_address
+from tools_search_conformance.wire.http import EventReader, HttpTransport, RateLimit, check_address, retry_after
 from tools_search_conformance.wire.process import TargetError
 
 pytestmark = pytest.mark.anyio
@@ -93,7 +93,7 @@ async def test_a_body_is_read_at_any_status(endpoint: Endpoint, status: int):
     assert endpoint.seen[0]["accept-encoding"] == "identity"
 
 
-@pytest.mark.parametrize("after", ["0", "Tue, 24 Nov 2026 08:00:00 GMT", "soon", "", "\u0660"])
+@pytest.mark.parametrize("after", ["0", "Wed, 21 Oct 2015 07:28:00 GMT", "soon", "", "\u0660"])
 async def test_a_request_that_a_rate_limit_refuses_is_sent_again(endpoint: Endpoint, after: str):
     endpoint.refusals = [(429, PLAIN | {"Retry-After": after.encode().decode("latin-1")}), (503, {"Retry-After": "0"})]
     endpoint.headers, endpoint.chunks = PLAIN, [json.dumps(RESPONSE).encode()]
@@ -125,6 +125,14 @@ async def test_a_rate_limit_that_asks_each_time_to_come_again_at_once_is_one_tha
         with anyio.fail_after(20):
             assert (await transport.request(REQUEST, {}, 5)).is_rate_limited
     assert len(endpoint.seen) == 3
+
+
+async def test_what_a_proxy_says_in_place_of_a_response_is_no_message_of_the_server(endpoint: Endpoint):
+    endpoint.status, endpoint.headers = 429, {**PLAIN, "Retry-After": "3600"}
+    endpoint.chunks = [b'{"jsonrpc":"2.0","id":"proxy","error":{"code":-32000,"message":"Too many requests"}}']
+    async with aclosing(HttpTransport(endpoint.url)) as transport:
+        assert (await transport.request(REQUEST, {}, 5)).is_rate_limited
+    assert (transport.strays, transport.malformed) == ([], [])
 
 
 async def test_a_response_with_a_status_of_load_is_a_response(endpoint: Endpoint):
@@ -274,7 +282,7 @@ def test_what_is_no_address_is_refused(url: str):
 
 
 STREAM = (
-    b": hello\r\n\r\nevent: message\nid: 1\ndata: one\ndata:  two\n\nevent: ping\ndata: no JSON\n\n"
+    b"\xef\xbb\xbf: hello\r\n\r\nevent: message\nid: 1\ndata: one\ndata:  two\n\nevent: ping\ndata: no JSON\n\n"
     b"retry: 5\rdata:three\r\rdata\n\ndata: lost"
 )
 COMPLETED = [b"one\n two", b"three"]
@@ -285,6 +293,33 @@ def test_events_are_the_same_however_the_stream_is_cut(cuts: list[int]):
     reader, places = EventReader(), [0, *sorted(cuts), len(STREAM)]
     chunks = [STREAM[a:b] for a, b in pairwise(places)]
     assert [event for chunk in chunks for event in reader.feed(chunk)] == COMPLETED
+
+
+@pytest.mark.parametrize("start", [b"", b"\xef\xbb\xbf"])
+def test_a_byte_order_mark_before_the_first_line_is_no_part_of_it(start: bytes):
+    reader = EventReader()
+    assert reader.feed(start + b"data: one\n\n\xef\xbb\xbfdata: two\n\ndata: three\n\n") == [b"one", b"three"]
+
+
+@pytest.mark.parametrize("char", ["\u0085", "\u2028", "\u2029", "\x0b", "\x0c", "\x1c"])
+def test_only_cr_and_lf_end_a_line_of_events(char: str):
+    data = f'{{"jsonrpc":"2.0","text":"a{char}b"}}'.encode()
+    assert EventReader().feed(b"data: " + data + b"\n\n") == [data]
+
+
+@pytest.mark.parametrize(
+    ("value", "date", "seconds"),
+    [
+        ("Wed, 21 Oct 2015 07:28:05 GMT", "Wed, 21 Oct 2015 07:28:00 GMT", 5),
+        ("Wed, 21 Oct 2015 07:28:00 GMT", "Wed, 21 Oct 2015 07:28:05 GMT", 0),
+        ("Wed, 21 Oct 2015 07:28:05 GMT", "soon", 0),
+        ("Wed, 21 Oct 2015 07:28:05 GMT", "", 0),
+        ("7", "Wed, 21 Oct 2015 07:28:05 GMT", 7),
+        ("soon", "Wed, 21 Oct 2015 07:28:05 GMT", 3),
+    ],
+)
+def test_a_date_to_come_again_is_compared_with_that_of_the_answer(value: str, date: str, seconds: float):
+    assert retry_after({"retry-after": value, "date": date}, 3) == seconds
 
 
 @pytest.mark.parametrize("data", [b"x" * 20, b"data: " + b"x" * 20, b"data: xxxx\n" * 5])

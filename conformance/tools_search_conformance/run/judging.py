@@ -29,6 +29,7 @@ from tools_search_conformance.run.causes import ENDED, GONE, named
 from tools_search_conformance.run.options import Options
 from tools_search_conformance.wire.connection import RefusedError
 from tools_search_conformance.wire.display import cut_within, memory
+from tools_search_conformance.wire.http import WAITING
 from tools_search_conformance.wire.process import TargetError
 from tools_search_conformance.wire.record import Exchange, Recorder
 
@@ -218,8 +219,17 @@ async def _verdict(check: Check, bench: Workbench, left: float) -> VerdictError 
     usual = check_seconds(bench.options.effort, bench.recorder.milliseconds, bench.listing_seconds)
     seconds = min(usual, max(0, left))
     try:
-        with anyio.fail_after(seconds):
-            await bench.perform(lambda: check.run(bench))
+        with anyio.fail_after(seconds) as time_limit:
+            latest = anyio.current_time() + left
+
+            def wait_longer(waited: float) -> None:
+                time_limit.deadline = min(time_limit.deadline + waited, latest)
+
+            token = WAITING.set(wait_longer)  # what a rate limit takes is no part of the time of a check
+            try:
+                await bench.perform(lambda: check.run(bench))
+            finally:
+                WAITING.reset(token)
     except Exception as raised:  # a fault of the suite is a result of one check, and not the end of the run
         error = raised
         while isinstance(error, ExceptionGroup):  # it left a task group

@@ -9,6 +9,7 @@ import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
 from functools import cache
@@ -51,6 +52,10 @@ _FIRST_PAUSE_SECONDS: Final = 0.5
 """The pause before a request is sent again where no header asks for one; the next is twice as long."""
 _LONGEST_TRUSTED_SECONDS: Final = 1.0
 """From the first longer pause on, a header that asks for less is not followed: it may ask for nothing each time."""
+WAITING: Final = ContextVar[Callable[[float], None]]("WAITING", default=lambda _: None)
+"""Called with how many seconds are waited for a rate limit, each time before."""
+
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _DELAY_SECONDS: Final = re.compile("[0-9]{1,9}")
 
 
@@ -77,14 +82,15 @@ def check_address(url: str, *, allow_remote: bool) -> None:
 class EventReader:
     """Reads one event stream. Comments, ids and retry times carry no message, nor do events with a name of their own.
 
-    An event that no empty line ends is no event. The reader of httpx2 replaces bytes that are no UTF-8; here they are
-    kept, for the codec to refuse.
+    A byte order mark before the first line is no part of it, and an event that no empty line ends is no event. The
+    reader of httpx2 replaces bytes that are no UTF-8; here they are kept, for the codec to refuse.
     """
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
         self._most = limits.message_bytes
         self._rest = bytearray()
         self._after_cr = False
+        self._at_start = True
         self._data: list[bytes] = []
         self._held = 0
         self._name = b""
@@ -104,6 +110,8 @@ class EventReader:
         for end in ends:
             line = bytes(self._rest + end)
             self._rest.clear()
+            if self._at_start:
+                line, self._at_start = line.removeprefix(_BYTE_ORDER_MARK), False
             if not line:
                 if self._name in (b"", b"message"):
                     events += filter(None, [b"\n".join(self._data)])
@@ -147,14 +155,21 @@ class RateLimit:
 
 
 def retry_after(headers: Mapping[str, str], default: float) -> float:
-    """Return how many seconds the header `Retry-After` asks to wait, `default` where there is none that can be read."""
+    """Return how many seconds the header `Retry-After` asks to wait, `default` where there is none that can be read.
+
+    A date is compared with that of the answer, whose clock made both.
+    """
     value = headers.get("retry-after", "").strip()
     if _DELAY_SECONDS.fullmatch(value):
         return float(value)
     try:
-        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
+        until = parsedate_to_datetime(value).timestamp()
     except (ValueError, OverflowError):
         return default
+    now = time.time()
+    with suppress(ValueError, OverflowError):
+        now = parsedate_to_datetime(headers.get("date", "")).timestamp()
+    return max(0.0, until - now)
 
 
 def _counted(number: int, most: int, what: str) -> int:
@@ -222,6 +237,7 @@ class HttpTransport:
                 limit.is_lasting = True
                 how = f"again and again for {waited:g} s" if waited else f"which asks to wait for {wait:g} s"
                 return replace(answer, fault=f"HTTP {answer.status} instead of a response, {how}", waited=waited)
+            WAITING.get()(wait)
             await anyio.sleep(wait)
             pause, waited, limit.seconds = 2 * pause, waited + wait, limit.seconds + wait
         return replace(answer, waited=waited)
@@ -273,6 +289,8 @@ class HttpTransport:
             # What limits rates may stand in front of the target, and need not speak JSON-RPC.
             if promised and response.status_code not in RATE_LIMITED and len(self.malformed) < _MAX_COMPLAINTS:
                 self.malformed.append(f"a body that is no message ({fault})")
+        if message is None and response.status_code in RATE_LIMITED:
+            del self.strays[before:]
         if len(self._client.cookies.jar) > _MAX_COOKIES:
             self._client.cookies.clear()
         return Answer(message=message, status=response.status_code, headers=headers, fault=fault)
