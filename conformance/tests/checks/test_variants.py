@@ -107,10 +107,11 @@ async def test_a_server_behind_a_rate_limit_is_judged_like_one_without(
         {"limit-invalid"} if fault else set()
     )
     assert len(run.cells) == 2
-    refused = run.target["servers"][0]["rateLimit"]["refused"]
-    assert refused > 100
-    assert f"(HTTP status 429 or 503 refused {refused} requests; the run waited 0 s for that)" in target_text(
-        run.target
+    limit = run.target["servers"][0]["rateLimit"]
+    assert limit["refused"] > 100
+    waited = limit["secondsWaited"]  # requests side by side can make one of them be refused several times in turn
+    assert f"(HTTP status 429 or 503 refused {limit['refused']} requests; the run waited {waited:g} s for that)" in (
+        target_text(run.target)
     )
 
 
