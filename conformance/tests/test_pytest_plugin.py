@@ -18,7 +18,16 @@ def run_project(folder: Path, call: str, fixture: str = "judge_tools_search") ->
     (folder / "conftest.py").write_text('pytest_plugins = ["tools_search_conformance.pytest_plugin"]\n')
     (folder / "test_it.py").write_text(f"def test_it({fixture}):\n    {call}\n")
     # A folder of its own: pytest's shared one makes whoever ends delete what earlier runs left there.
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--basetemp={folder / 'base'}", str(folder)]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        f"--basetemp={folder / 'base'}",
+        str(folder),
+    ]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False, env=os.environ)
 
 
