@@ -2,11 +2,12 @@
 
 Reimers and Gurevych, "Sentence-BERT" (2019); Wang and others, "MiniLM" (2020). Its weights are whole numbers of 8 bits,
 and onnxruntime computes with them. `wordpieces.txt` is the vocabulary of BERT, uncased (Google, Apache-2.0), which the
-model was trained with. Nothing is fetched at run time.
+model was trained with. Nothing is fetched or sent at run time.
 """
 
 from __future__ import annotations
 
+import os
 import unicodedata
 from collections.abc import Sequence
 from functools import cache
@@ -137,6 +138,8 @@ def _vocabulary() -> dict[str, int]:
 
 @cache
 def _model() -> Any:
+    # Its builds report their use to Microsoft, unless this is set before it is imported.
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     onnxruntime: Any = import_module("onnxruntime")  # takes a part of a second, so not before it is needed
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1  # the other cores belong to the server

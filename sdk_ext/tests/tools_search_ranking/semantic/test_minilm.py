@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from mcp_types import Tool
@@ -34,6 +38,16 @@ def test_the_model_finds_what_is_said_in_other_words(make_tool: Callable[..., To
     assert list(index.search("天气")) == []
     assert confidence(index.signs("is it going to rain in Oslo?"), minilm.WEIGHTS) > 0.5
     assert confidence(index.signs("Who wrote the opera about a flying Dutchman?"), minilm.WEIGHTS) < 0.5
+
+
+@_needs_model
+def test_the_model_reports_nothing_to_anyone(tmp_path: Path):
+    """What runs it keeps a session and a queue of reports in the folder for temporary files, unless that is off."""
+    program = "from tools_search_ranking.semantic.minilm import minilm; minilm().vectors(['list the open issues'])"
+    kept = {name: value for name, value in os.environ.items() if name != "ORT_DISABLE_TELEMETRY"}
+    environment = kept | {"TMPDIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", program], env=environment, check=True, timeout=SECONDS)
+    assert list(tmp_path.iterdir()) == []
 
 
 @_needs_model
