@@ -9,12 +9,7 @@ import anyio
 
 
 async def changes_of(file: Path, seconds: float) -> AsyncIterator[None]:
-    """Yield each time the file has been replaced, changed or removed; never ends.
-
-    Args:
-        file: The file.
-        seconds: Time between two looks.
-    """
+    """Yield each time the file, looked at every few seconds, has been replaced, changed or removed; never ends."""
     seen = await _state_of(file)
     while True:
         await anyio.sleep(seconds)

@@ -15,8 +15,6 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from mcp import MCPError
-from mcp.server import Server
-from mcp.server.context import HandlerResult
 from mcp_ext_tools_search.client import is_for_model
 from mcp_ext_tools_search.types import SearchToolsRequestParams
 from mcp_types import CallToolRequestParams, PaginatedRequestParams
@@ -33,13 +31,12 @@ from tools_search_server.compat.model_tools import (
     ModelTools,
     ToolFailureError,
     answer,
-    failures_as_results,
     not_for_models,
 )
 from tools_search_server.gateway.gateway import ExposedTool
 from tools_search_server.gateway.relay import relay
 from tools_search_server.gateway.search import GatewaySearch
-from tools_search_server.gateway.server import call_by_name, new_endpoint
+from tools_search_server.gateway.server import Endpoint
 from tools_search_server.gateway.views import Ctx, View
 from tools_search_server.upstreams.delegated_search import NoAnswerError
 
@@ -55,83 +52,87 @@ _MAX_ERROR_CHARS: Final = 4_000
 Arguments = Mapping[str, Any]
 
 
-def meta_tools_server(
-    search: GatewaySearch, options: CompatOptions, always: AlwaysAvailable, *, is_auto: bool = False
-) -> Server[Any]:
-    """Build the endpoint of the mode `meta-tools`, or of the mode `auto`."""
-    mode = "auto" if is_auto else "meta-tools"
-    tools = _MetaTools(search, options, always, is_auto=is_auto)
-    call_tool = failures_as_results(tools.call_tool)
-    return new_endpoint(
-        search,
-        mode,
-        f"tools-search-{mode}",
-        tools.list_tools,
-        call_tool,
-        tools.input_schema,
-        guide=tools.guide,
-        listed=tools.listed,
-    )
+class CompatEndpoint(Endpoint):
+    """An endpoint for hosts without search."""
+
+    def __init__(self, search: GatewaySearch, options: CompatOptions, always: AlwaysAvailable) -> None:
+        super().__init__(search)
+        self.always = always
+        self.names = MetaNames(options.prefix)
+        self.browser = Browser(search, self.names)
+
+    async def call_tool(self, ctx: Ctx, params: CallToolRequestParams) -> dict[str, Any]:
+        """Answer `tools/call`, and a `ToolFailureError` with a result that a model can read."""
+        try:
+            return await self.answer_call(ctx, params.name, params.arguments or {})
+        except ToolFailureError as failure:
+            return answer(failure.document, is_error=True)
+
+    async def answer_call(self, ctx: Ctx, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Answer a call of one of the endpoint's own tools, or of another tool."""
+        raise NotImplementedError
 
 
-class _MetaTools:
+class MetaTools(CompatEndpoint):
+    """The endpoint of the mode `meta-tools`, or of the mode `auto`."""
+
     def __init__(
-        self, search: GatewaySearch, options: CompatOptions, always: AlwaysAvailable, *, is_auto: bool
+        self, search: GatewaySearch, options: CompatOptions, always: AlwaysAvailable, mode: str = "meta-tools"
     ) -> None:
-        self._search = search
-        self._views = search.views
-        self._always = always
-        self._is_auto = is_auto
+        super().__init__(search, options, always)
+        self.mode = mode
         self._list_at_most = options.list_at_most
-        self._names = MetaNames(options.prefix)
-        self._browser = Browser(search, self._names)
-        self._own = {tool.name: tool for tool in meta_tools(self._names)}
+        self._own = {tool.name: tool for tool in meta_tools(self.names)}
 
-    async def list_tools(self, ctx: Ctx, params: PaginatedRequestParams) -> HandlerResult:
-        seen = self._views.seen_by(ctx)
-        if self._lists_all(seen):
-            return await self._search.listing.page(seen, params.cursor, ctx.protocol_version)
-        self._always.report(self._views.of(EVERYTHING))
-        more = [exposed.tool for exposed in self._always.of(seen).values()]
-        pages = ToolPages([*self._own.values(), *more], len(self._own) + len(more))
-        return pages.page(params.cursor, ctx.protocol_version)
+    async def list_tools(self, ctx: Ctx, params: PaginatedRequestParams) -> dict[str, Any]:
+        """Return the meta-tools and the always-available tools, or all tools where `auto` finds them few."""
+        view = self.views.current()
+        if self._lists_all(view):
+            return await self.search.listing.page(view, params.cursor, ctx.protocol_version)
+        self.always.report(self.views.of(EVERYTHING))
+        tools = [*self._own.values(), *(exposed.tool for exposed in self.always.of(view).values())]
+        return ToolPages(tools, len(tools)).page(params.cursor, ctx.protocol_version)
 
-    async def call_tool(self, ctx: Ctx, params: CallToolRequestParams) -> HandlerResult:
-        if (plain := self._names.plain(params.name)) is None:
-            return await self._call_by_name(ctx, params.name)
-        arguments = checked_arguments(self._own[self._names(plain)], plain, params.arguments or {})
+    async def answer_call(self, ctx: Ctx, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Answer a call of a meta-tool, or of another tool by its name."""
+        if (plain := self.names.plain(name)) is None:
+            if self.mode == "auto":  # even if all tools are not listed now: the client's copy of the list may be older
+                return await self.call_by_name(ctx, name, self._own)
+            return await self._call_listed(ctx, name)
+        arguments = checked_arguments(self._own[self.names(plain)], plain, arguments)
         if plain == "call_tool":
-            return await self._browser.call_tool(ctx, arguments)
-        return answer(await self._browser.answers[plain](ctx, arguments))
+            return await self.browser.call_tool(ctx, arguments)
+        return answer(await self.browser.answers[plain](ctx, arguments))
 
-    async def _call_by_name(self, ctx: Ctx, name: str) -> HandlerResult:
-        seen = self._views.seen_by(ctx)
-        if self._is_auto:  # even if all tools are not listed now: the client's copy of the list may be older
-            return await call_by_name(seen, name, ctx, self._own)
-        if (exposed := self._always.of(seen).get(name)) is not None:
+    async def _call_listed(self, ctx: Ctx, name: str) -> dict[str, Any]:
+        view = self.views.current()
+        if (exposed := self.always.of(view).get(name)) is not None:
             return await relay(exposed.upstream, ctx, {"name": exposed.original_name})
-        if name in seen.for_model.tools:
-            advice = f'Call {self._names("call_tool")} with {{"name": "{name}", "arguments": {{…}}}}.'
+        if name in view.for_model.tools:
+            advice = f'Call {self.names("call_tool")} with {{"name": "{name}", "arguments": {{…}}}}.'
             raise ToolFailureError(f"{name} is not in the list of this server.", [advice])
-        if name in seen.tools:
+        if name in view.tools:
             raise not_for_models(name)
-        raise unknown_tool(name, [*self._own, *seen.for_model.tools])
+        raise unknown_tool(name, [*self._own, *view.for_model.tools])
 
     def input_schema(self, name: str) -> dict[str, Any] | None:
+        """Return the input schema of a tool, or `None` if the current caller is not offered one of that name."""
         if name in self._own:
             return self._own[name].input_schema
-        if self._is_auto:
-            return self._views.input_schema(name)
-        exposed = self._always.of(self._views.current()).get(name)
+        if self.mode == "auto":
+            return super().input_schema(name)
+        exposed = self.always.of(self.views.current()).get(name)
         return None if exposed is None else exposed.tool.input_schema
 
     def listed(self, view: View) -> object:
-        return view.contents if self._lists_all(view) else self._always.of(view)
+        """Return what `tools/list` holds for the callers with a view, for comparison."""
+        return view.contents if self._lists_all(view) else self.always.of(view)
 
     def guide(self, view: View) -> str:
+        """Return a text for models on how tools are found."""
         if self._lists_all(view):
             return "All of them are in its list."
-        names = self._names
+        names = self.names
         return (
             f"They are not in its list: find them with {names('search_tools')}, look at {names('describe_tools')} for "
             f"what they take, and call them with {names('call_tool')}."
@@ -139,17 +140,13 @@ class _MetaTools:
 
     def _lists_all(self, view: View) -> bool:
         # An unknown number counts as too many.
-        return self._is_auto and view.tool_count is not None and view.tool_count <= self._list_at_most
+        return self.mode == "auto" and view.tool_count is not None and view.tool_count <= self._list_at_most
 
 
 class Browser:
     """Finds, shows and calls the tools that a model may use.
 
     The arguments of every method fit the schema of its tool. All raise `ToolFailureError` for what cannot be answered.
-
-    Args:
-        search: The gateway's tools.
-        names: Of the meta-tools.
     """
 
     def __init__(self, search: GatewaySearch, names: MetaNames) -> None:
@@ -172,7 +169,7 @@ class Browser:
         definitions: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
     ) -> ModelTools:
         """Return what a model may use now, with some tools that are not indexed."""
-        view = self._search.views.seen_by(ctx)
+        view = self._search.views.current()
         shown = view.for_model.pages.wire(ctx.protocol_version)
         more = [name for name, exposed in not_indexed.items() if name in definitions and is_for_model(exposed.tool)]
         return ModelTools(view, {**shown, **{name: definitions[name] for name in more}} if more else shown, not_indexed)
@@ -279,9 +276,7 @@ class Browser:
             raise ToolFailureError(f"{self._names(plain)} is a tool of this server.", ["Call it directly."])
         inner = replace(ctx, params={**(ctx.params or {}), "name": name, "arguments": given})
         if name not in tools.definitions and (upstream := tools.view.unavailable(name)) is not None:
-            return await relay(
-                upstream, inner, {"name": name}
-            )  # its result says since when the server is down, and why
+            return await relay(upstream, inner, {"name": name})  # its result says why and since when it is down
         exposed = tools.known(name)
         schema = exposed.tool.input_schema
         if wrong := complaints(schema, given):

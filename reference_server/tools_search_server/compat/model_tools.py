@@ -11,16 +11,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
-from mcp.server.context import HandlerResult
 from mcp_ext_tools_search.client import is_for_model
-from mcp_types import CallToolRequestParams
 from tools_search_hosts import qualified_name
 
 from tools_search_server.base.errors import closest_names
-from tools_search_server.base.labels import category_of, examples_of, related_of, tags_of
 from tools_search_server.gateway.gateway import ExposedTool
-from tools_search_server.gateway.server import CallTool
-from tools_search_server.gateway.views import Ctx, View
+from tools_search_server.gateway.tool_metadata import category_of, examples_of, related_of, tags_of
+from tools_search_server.gateway.views import View
 
 _BRIEF_CHARS: Final = 300
 _MAX_CATEGORIES: Final = 64
@@ -31,13 +28,7 @@ _DEFINITION: Final = ("title", "inputSchema", "outputSchema", "annotations")
 
 
 class ToolFailureError(Exception):
-    """A call that cannot be answered as it stands.
-
-    Args:
-        error: What is wrong, for a model to read.
-        suggestions: What to do about it.
-        more: Further members of the answer.
-    """
+    """A call that cannot be answered as it stands: says what is wrong, and what to do about it, for a model to read."""
 
     def __init__(self, error: str, suggestions: Sequence[str] = (), **more: Any) -> None:
         super().__init__(error)
@@ -51,18 +42,6 @@ def answer(document: dict[str, Any], *, is_error: bool = False) -> dict[str, Any
     text = json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace").decode()
     result = {"resultType": "complete", "content": [{"type": "text", "text": text}]}
     return result | {"structuredContent": json.loads(text), "isError": is_error}
-
-
-def failures_as_results(call_tool: CallTool) -> CallTool:
-    """Return a handler of `tools/call` that answers a `ToolFailureError` with a result that a model can read."""
-
-    async def call(ctx: Ctx, params: CallToolRequestParams) -> HandlerResult:
-        try:
-            return await call_tool(ctx, params)
-        except ToolFailureError as failure:
-            return answer(failure.document, is_error=True)
-
-    return call
 
 
 @dataclass(frozen=True)

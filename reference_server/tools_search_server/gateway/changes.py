@@ -10,8 +10,8 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter, deque
-from collections.abc import AsyncGenerator, Callable
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -21,7 +21,6 @@ from mcp import MCPError
 from mcp.server import Server
 from mcp.server.connection import Connection
 from mcp.server.context import CallNext, HandlerResult
-from mcp.server.session import ServerSession
 from mcp.server.subscriptions import (
     ListenHandler,
     PromptsListChanged,
@@ -43,7 +42,7 @@ from mcp_types import (
 )
 from tools_search_hosts.toolsets import Toolset
 
-from tools_search_server.access.principals import name_of_caller
+from tools_search_server.access.principals import caller_name
 from tools_search_server.gateway.caller_questions import connection_of
 from tools_search_server.gateway.gateway import Gateway
 from tools_search_server.gateway.prompts_and_resources import owner_of
@@ -53,9 +52,6 @@ from tools_search_server.upstreams.state import UnavailableError
 from tools_search_server.upstreams.upstream import Upstream
 
 logger = logging.getLogger(__name__)
-
-_MAX_SESSIONS: Final = 1024
-"""Legacy sessions of one owner that are remembered; the oldest go first, since no session says goodbye."""
 
 _SEND_SECONDS: Final = 5
 """How long one client that does not read may hold up a notification."""
@@ -67,36 +63,43 @@ _DROP_SECONDS: Final = 5
 
 
 class LegacySessions:
-    """The sessions of legacy clients that are notified of changes."""
+    """The sessions of legacy clients that are notified of changes, each until it ends."""
 
     def __init__(self) -> None:
-        self._of_owner: dict[str | None, deque[ServerSession]] = {}
+        self.owners: dict[Connection, str | None] = {}
+        """The principals that have opened them, if there are principals."""
 
-    def add(self, session: ServerSession, owner: str | None = None) -> None:
-        """Remember a session, and the principal that has opened it if there are principals."""
-        self._of_owner.setdefault(owner, deque(maxlen=_MAX_SESSIONS)).append(session)
+    def add(self, connection: Connection) -> None:
+        """Remember the session of the current caller."""
+        self.owners[connection] = caller_name()
+        connection.exit_stack.callback(self.owners.pop, connection, None)
 
     async def notify(self, event: ServerEvent, is_meant: Callable[[str | None], bool] = lambda _: True) -> None:
         """Notify the sessions whose owner `is_meant`; returns when each was notified or given up."""
-        async with anyio.create_task_group() as tasks:
-            for owner, sessions in self._of_owner.items():
-                if is_meant(owner):
-                    for session in sessions:
-                        tasks.start_soon(notify_session, session, event)
+        await notify_all([one for one, owner in self.owners.items() if is_meant(owner)], event)
+
+    async def announce(self) -> None:
+        """Notify the sessions that have a list of tools of their own, which has changed: none here."""
 
 
-async def notify_session(session: ServerSession, event: ServerEvent) -> None:
-    """Notify one legacy session of a change of a list."""
-    with anyio.move_on_after(_SEND_SECONDS):
-        match event:
-            case ToolsListChanged():
-                await session.send_tool_list_changed()
-            case PromptsListChanged():
-                await session.send_prompt_list_changed()
-            case ResourcesListChanged():
-                await session.send_resource_list_changed()
-            case ResourceUpdated():
-                pass  # only for sessions that have subscribed to the resource
+async def notify_all(connections: Iterable[Connection], event: ServerEvent) -> None:
+    """Notify some legacy sessions of a change; returns when each was notified or given up."""
+
+    async def notify(connection: Connection) -> None:
+        with anyio.move_on_after(_SEND_SECONDS):
+            match event:
+                case ToolsListChanged():
+                    await connection.send_tool_list_changed()
+                case PromptsListChanged():
+                    await connection.send_prompt_list_changed()
+                case ResourcesListChanged():
+                    await connection.send_resource_list_changed()
+                case ResourceUpdated(uri):
+                    await connection.send_resource_updated(uri)
+
+    async with anyio.create_task_group() as tasks:
+        for connection in connections:
+            tasks.start_soon(notify, connection)
 
 
 async def declare_list_changes(ctx: Ctx, call_next: CallNext) -> HandlerResult:
@@ -125,16 +128,24 @@ class ViewNotifier:
         views: What callers see of them.
         endpoint: Name of the endpoint, the same at all replicas.
         listed: Returns what the list of callers with a view holds.
+        sessions: Its legacy clients.
     """
 
-    def __init__(self, gateway: Gateway, views: Views, endpoint: str, listed: Callable[[View], object]) -> None:
+    def __init__(
+        self,
+        gateway: Gateway,
+        views: Views,
+        endpoint: str,
+        listed: Callable[[View], object],
+        sessions: LegacySessions,
+    ) -> None:
         self._access = gateway.access
         self._replicas = gateway.replicas
         self._views = views
         self._endpoint = endpoint
         self._listed = listed
         self._subscriptions = _Subscriptions(views)
-        self._sessions = LegacySessions()
+        self._sessions = sessions
         self._audiences: dict[str, _Audience] = {}
         for toolset in self._access.toolsets:
             self._audience(toolset)
@@ -157,6 +168,7 @@ class ViewNotifier:
                 if listed != audience.announced:
                     audience.announced = listed
                     tasks.start_soon(self._notify, toolset, ToolsListChanged())
+            tasks.start_soon(self._sessions.announce)
 
     async def publish(self, upstream: Upstream, event: ServerEvent) -> None:
         """Notify the clients that see more of the upstream than single tools."""
@@ -170,7 +182,7 @@ class ViewNotifier:
                     if rule is not None and rule.shows_more:
                         tasks.start_soon(self._notify, toolset, published)
             if isinstance(published, ResourceUpdated):
-                await self._subscriptions.notify_sessions(published.uri)
+                await notify_all(self._subscriptions.sessions_that_follow(published.uri), published)
 
     async def missed(self) -> None:
         """Notify the legacy clients that any list may have changed; the bus notifies the modern ones."""
@@ -189,7 +201,8 @@ class ViewNotifier:
             return now is not None and now.name == toolset.name
 
         await self._audience(toolset).bus.publish(event)
-        await self._sessions.notify(event, has_toolset)
+        if not isinstance(event, ResourceUpdated):
+            await self._sessions.notify(event, has_toolset)
 
     def _audience(self, toolset: Toolset) -> _Audience:
         if toolset.name not in self._audiences:
@@ -200,10 +213,10 @@ class ViewNotifier:
 
     async def _listen(self, ctx: Ctx, params: SubscriptionsListenRequestParams) -> HandlerResult:
         async with self._subscriptions.followed(ctx, params) as followed:
-            return await self._audience(self._views.toolset_of(ctx)).listen(ctx, followed)
+            return await self._audience(self._views.toolset()).listen(ctx, followed)
 
     async def _remember(self, ctx: Ctx, _: NotificationParams) -> None:
-        self._sessions.add(ctx.session, name_of_caller(ctx, self._access.principals))
+        self._sessions.add(connection_of(ctx))
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,16 +239,9 @@ class _Subscriptions:
         """Return the URIs under which callers have asked for the resource that an upstream knows as `uri`."""
         return {one.asked_uri for one in self._counts if one.upstream is upstream and one.own_uri == uri}
 
-    async def notify_sessions(self, uri: str) -> None:
-        """Notify the legacy clients that have asked for `uri` that it has changed."""
-
-        async def notify(connection: Connection) -> None:
-            with anyio.move_on_after(_SEND_SECONDS):
-                await connection.send_resource_updated(uri)
-
-        async with anyio.create_task_group() as tasks:
-            for connection in [one for one, subscriptions in self._sessions.items() if uri in subscriptions]:
-                tasks.start_soon(notify, connection)
+    def sessions_that_follow(self, uri: str) -> list[Connection]:
+        """Return the sessions of the legacy clients that have asked for `uri`."""
+        return [connection for connection, subscriptions in self._sessions.items() if uri in subscriptions]
 
     @asynccontextmanager
     async def followed(
@@ -296,7 +302,7 @@ class _Subscriptions:
         return EmptyResult()
 
     async def _follow(self, ctx: Ctx, uri: str) -> _Subscription:
-        seen, own = await owner_of(self._views.seen_by(ctx), uri, ctx.protocol_version)
+        seen, own = await owner_of(self._views.current(), uri, ctx.protocol_version)
         subscription = _Subscription(seen.upstream, own, uri)
         self._counts[subscription] += 1
         try:

@@ -169,10 +169,7 @@ def redis_address(url: str | None, channel: str) -> RedisAddress | None:
 
 
 class Replicas:
-    """The other replicas of this gateway.
-
-    Args:
-        address: Where list changes cross to them; `None` if this gateway is the only one.
+    """The other replicas of this gateway; there are none without an `address` where list changes cross to them.
 
     Raises:
         ConfigurationError: Redis cannot be used with this installation or at this address.

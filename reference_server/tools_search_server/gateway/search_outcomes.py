@@ -17,7 +17,7 @@ from typing import Any, Final, Literal
 from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
 from mcp_ext_tools_search.ranking import Hit, first_names
 
-from tools_search_server.access.principals import HTTP_CALLER
+from tools_search_server.access.principals import caller_name
 
 logger = logging.getLogger(__name__)
 
@@ -63,18 +63,18 @@ class SearchOutcomes:
         """Count a search of the current caller, and what it found, best first."""
         self._close_old()
         if not hits:
-            self._count(_caller(), "nothing", query)
+            self._count(caller_name(), "nothing", query)
             return
         names = frozenset(first_names(hits, _COUNTED_HITS))
         query = query[:_MAX_QUERY_CHARS] if self._keeps_queries else ""
-        self._open.append(_Search(_caller(), query, names, self._clock() + _SECONDS))
+        self._open.append(_Search(caller_name(), query, names, self._clock() + _SECONDS))
         if len(self._open) > _MAX_OPEN:
             self._close_oldest()
 
     def note_call(self, name: str) -> None:
         """Count the open searches of the current caller that found this tool as successful."""
         self._close_old()
-        caller = _caller()
+        caller = caller_name()
         others = deque(search for search in self._open if search.caller != caller or name not in search.names)
         self._counts[caller, "called"] += len(self._open) - len(others)
         self._open = others
@@ -85,7 +85,7 @@ class SearchOutcomes:
         With it come the latest unsuccessful queries, newest first, if they are kept.
         """
         self._close_old()
-        caller = _caller()
+        caller = caller_name()
         document: dict[str, Any] = {
             "since": self._since.isoformat(timespec="seconds"),
             "nothing": self._counts[caller, "nothing"],
@@ -117,11 +117,6 @@ class SearchOutcomes:
             self._queries[key] = self._queries.pop(key, 0) + 1
             if len(self._queries) > _MAX_QUERIES:
                 self._queries.popitem(last=False)
-
-
-def _caller() -> str | None:
-    principal = HTTP_CALLER.get()
-    return None if principal is None else principal.name
 
 
 def calls_noted(outcomes: SearchOutcomes) -> ServerMiddleware[Any]:

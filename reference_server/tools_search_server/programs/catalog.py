@@ -26,6 +26,7 @@ from tools_search_server.base.limits import Limits
 from tools_search_server.catalog.answers import canned_answer, echo_answer
 from tools_search_server.catalog.catalog_file import bundled_catalog, read_catalog
 from tools_search_server.catalog.catalog_server import Catalog, catalog_server
+from tools_search_server.gateway.caller_questions import connection_of
 from tools_search_server.gateway.changes import LegacySessions, declare_list_changes
 from tools_search_server.programs.serving import Program
 
@@ -63,7 +64,7 @@ def catalog_program(file: Path | None, limits: Limits) -> Program:
     sessions = LegacySessions()
 
     async def remember(ctx: ServerRequestContext[Any, Any], _: NotificationParams) -> None:
-        sessions.add(ctx.session)
+        sessions.add(connection_of(ctx))
 
     server.add_request_handler("subscriptions/listen", SubscriptionsListenRequestParams, listen)
     server.add_notification_handler("notifications/initialized", NotificationParams, remember)

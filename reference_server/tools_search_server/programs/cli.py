@@ -18,7 +18,7 @@ from typing import Any, Final, Literal, NoReturn, TypeAlias
 import anyio
 import click
 from mcp_ext_tools_search.ranking import Ranker
-from tools_search_hosts import ConfigurationError, load_host_file
+from tools_search_hosts import ConfigurationError
 from tools_search_hosts.locations import cache_folder
 from tools_search_hosts.messages import MAX_MESSAGE_BYTES
 from tools_search_ranking import DEFAULT_LEAST_CONFIDENCE, default_ranker
@@ -30,7 +30,6 @@ from tools_search_ranking.semantic.minilm import minilm
 from tools_search_server.access.principals import TokenHash, new_token
 from tools_search_server.base.limits import CURSOR_KEY_VARIABLE, MOST_PAGE_SIZE, Limits, read_cursor_key
 from tools_search_server.base.paging import MOST_PAGE_BYTES
-from tools_search_server.compat.always_available import read_always_available
 from tools_search_server.compat.definitions import LIST_AT_MOST, PREFIX_RULE, CompatOptions, is_prefix
 from tools_search_server.gateway.gateway import CALL_SECONDS, INDEX_AT_MOST, START_SECONDS, GatewayOptions
 from tools_search_server.gateway.replicas import DEFAULT_CHANNEL, REDIS_VARIABLE, redis_address
@@ -275,8 +274,7 @@ def command(
         if config is None:
             program = catalog_program(catalog, limits)
         elif only_check:
-            always = read_always_available(load_host_file(config), str(config))
-            sys.exit(0 if anyio.run(check, configured_gateway(config, limits, options), always, as_json) else 1)
+            sys.exit(0 if anyio.run(check, *configured_gateway(config, limits, options), as_json) else 1)
         else:
             program = gateway_program(config, limits, options, compat, over_http=http is not None)
             if remote and program.guard is None:

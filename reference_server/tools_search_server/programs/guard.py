@@ -37,12 +37,8 @@ _TOO_MANY_SESSIONS: Final = (
 class Guard:
     """Passes the requests of principals on to an ASGI application, and refuses all others.
 
-    The health document stays open, since monitors have no tokens; with a token it says more.
-
-    Args:
-        app: The application.
-        access: The principals. The open requests of a principal end when it is revoked.
-        sessions: Counts the open sessions of a principal; `None` where there are no sessions.
+    The health document stays open, since monitors have no tokens; with a token it says more. The open requests of a
+    principal end when it is revoked. `sessions` counts its open sessions; `None` where there are no sessions.
     """
 
     def __init__(self, app: ASGIApp, sessions: Callable[[str], int] | None, *, access: Access) -> None:

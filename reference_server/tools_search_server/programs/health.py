@@ -95,7 +95,7 @@ def _health(seen: Sequence[VisibleServer]) -> Health:
                 "since": _iso(server.state.since),
                 # A ready server's reason is about its other lists, which callers who are shown single tools do not see.
                 "reason": server.state.reason if server.rule.shows_more or not server.state.is_usable else "",
-                "protocol": server.upstream.protocol,
+                "protocol": server.upstream.greeting.protocol,
                 "tools": server.tool_count,
                 "indexed": server.upstream.delegated is None,
             }
@@ -128,11 +128,11 @@ def lost_on_hosts(view: View) -> list[str]:
     """Return a sentence for each known limit of a host that the plain list of a view exceeds, with a remedy."""
     pages, tools = view.pages, view.tool_count or len(view.tools)
     warnings: list[str] = []
-    page_count = pages.page_count(_HOSTS_REVISION)
+    counts = pages.counts(_HOSTS_REVISION)
+    page_count = len(counts)
     if page_count > 1 or view.delegated:
-        first = pages.first_page(_HOSTS_REVISION)
         warnings.append(
-            f"tools/list has several pages, and hosts that read only the first one see {first} of "
+            f"tools/list has several pages, and hosts that read only the first one see {sum(counts[:1])} of "
             f"{tools} tools: claude.ai (2026-03), Codex (2026-07), Factory Droid (2026-08). For them use {_COMPAT}."
         )
     if page_count > _MAX_PAGES:

@@ -54,10 +54,8 @@ _AUTHORITY: Final = re.compile(r"(localhost|[0-9.]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]
 class HttpServer:
     """Serves an ASGI application.
 
-    Args:
-        app: Answers the requests.
-        descriptors: How many files this process may open; half of them are kept for everything else.
-        is_local: Whether `Host` and `Origin` must name this machine.
+    `descriptors` is how many files this process may open: half of them are kept for everything else. With `is_local`,
+    `Host` and `Origin` must name this machine.
     """
 
     def __init__(self, app: ASGIApp, *, descriptors: int, is_local: bool) -> None:

@@ -17,15 +17,17 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Final
 
-from mcp_types import Prompt, Resource, ResourceTemplate, ServerCapabilities, Tool
+from mcp_types import Prompt, Resource, ResourceTemplate, Tool
 from pydantic import BaseModel, ConfigDict, ValidationError
 from tools_search_hosts import Target
 from tools_search_hosts.locations import cache_folder
 
+from tools_search_server.upstreams.state import Greeting
+
 logger = logging.getLogger(__name__)
 
 IDLE_SECONDS: Final = 300
-_FORMAT_VERSION: Final = 1
+_FORMAT_VERSION: Final = 2
 _MAX_FILE_BYTES: Final = 64 * 1024 * 1024
 
 
@@ -45,11 +47,7 @@ class SavedListing(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     version: int = _FORMAT_VERSION
-    about: str
-    says: str = ""
-    protocol: str | None
-    features: list[str]
-    capabilities: ServerCapabilities
+    greeting: Greeting
     tools: list[Tool]
     prompts: list[Prompt]
     resources: list[Resource]
@@ -57,11 +55,7 @@ class SavedListing(BaseModel):
 
 
 class ListingFile:
-    """The listing file of one server.
-
-    Args:
-        target: How the server is reached.
-    """
+    """The listing file of one server."""
 
     def __init__(self, target: Target) -> None:
         entry = json.dumps([type(target).__name__, asdict(target)], sort_keys=True)
