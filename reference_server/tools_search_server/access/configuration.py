@@ -14,12 +14,12 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, cast
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from tools_search_hosts import ConfigurationError, HostFile
 from tools_search_hosts.configuration import problem_in
 from tools_search_hosts.toolsets import EVERYTHING, Toolset, closest, read_rules
 
-from tools_search_server.access.principals import MIN_OPEN_REQUESTS, Principal, TokenHash
+from tools_search_server.access.principals import MIN_OPEN_REQUESTS, Principal, is_token_hash
 
 
 @dataclass(frozen=True)
@@ -61,12 +61,18 @@ class Access:
             notify(revoked)
 
 
+def _token_hash(text: str) -> str:
+    if not is_token_hash(text):  # which is not repeated, since it may be a token
+        raise ValueError("this is no hash of a token: `tools-search-server token NAME` makes one")
+    return text
+
+
 class _PrincipalEntry(BaseModel):
     """A principal as it is stated: a member is left out, and never null."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
-    token: Annotated[TokenHash, BeforeValidator(TokenHash.read)]
+    token: Annotated[str, AfterValidator(_token_hash)]
     toolset: str = ""
     requests_per_minute: Annotated[int, Field(alias="requestsPerMinute", ge=1)] = 0
     open_requests: Annotated[int, Field(alias="openRequests", ge=MIN_OPEN_REQUESTS)] = 0
@@ -107,7 +113,7 @@ def read_toolsets(stated: Any, servers: Collection[str], problems: list[str]) ->
 
 def _read_principals(stated: Any, toolsets: Mapping[str, Toolset], problems: list[str]) -> dict[str, Principal]:
     principals: dict[str, Principal] = {}
-    owners: dict[TokenHash, str] = {}
+    owners: dict[str, str] = {}
     entries = _by_name("principals", stated, problems)
     if not entries:
         problems.append("`principals` must name at least one principal")

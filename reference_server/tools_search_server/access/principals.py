@@ -28,7 +28,7 @@ _PREFIX: Final = "tsk_"
 """Lets people and scanners for leaked secrets recognize a token."""
 
 _SALT_BYTES: Final = 16
-_HASH_FORM: Final = re.compile(rf"sha256:([0-9a-f]{{{2 * _SALT_BYTES}}}):([0-9a-f]{{64}})")
+_HASH_FORM: Final = re.compile(rf"sha256:[0-9a-f]{{{2 * _SALT_BYTES}}}:[0-9a-f]{{64}}")
 
 MIN_OPEN_REQUESTS: Final = 2
 """A client may hold one request open for notifications while it makes another."""
@@ -43,45 +43,20 @@ def new_token() -> str:
     return _PREFIX + secrets.token_urlsafe(32)
 
 
-@dataclass(frozen=True, slots=True)
-class TokenHash:
-    """The salted hash by which a configuration knows a token.
+def token_hash(token: str, salt: bytes | None = None) -> str:
+    """Return the hash by which a configuration knows a token, with a new salt unless one is given.
 
     A single round of SHA-256 is enough, since a token is as hard to guess as the hash: slow hashes are for passwords,
     and would be paid for with every request.
     """
-
-    salt: bytes
-    digest: bytes
-
-    @classmethod
-    def of(cls, token: str) -> TokenHash:
-        """Hash a token with a new salt."""
-        salt = secrets.token_bytes(_SALT_BYTES)
-        return cls(salt, _digest(salt, token))
-
-    @classmethod
-    def read(cls, text: object) -> TokenHash:
-        """Read the form that `str` gives.
-
-        Raises:
-            ValueError: It is something else; the message does not repeat it, since it may be a token.
-        """
-        form = _HASH_FORM.fullmatch(str(text))
-        if form is None:
-            raise ValueError("this is no hash of a token: `tools-search-server token NAME` makes one")
-        return cls(bytes.fromhex(form[1]), bytes.fromhex(form[2]))
-
-    def __str__(self) -> str:
-        return f"sha256:{self.salt.hex()}:{self.digest.hex()}"
-
-    def fits(self, token: str) -> bool:
-        """Return whether `token` was hashed, in a time that does not depend on where they differ."""
-        return hmac.compare_digest(self.digest, _digest(self.salt, token))
+    salt = salt or secrets.token_bytes(_SALT_BYTES)
+    digest = hashlib.sha256(salt + token.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"sha256:{salt.hex()}:{digest}"
 
 
-def _digest(salt: bytes, token: str) -> bytes:
-    return hashlib.sha256(salt + token.encode("utf-8", "surrogatepass")).digest()
+def is_token_hash(text: str) -> bool:
+    """Return whether a text has the form of a `token_hash`."""
+    return _HASH_FORM.fullmatch(text) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +64,10 @@ class Principal:
     """A user of the gateway."""
 
     name: str
-    token: TokenHash
+
+    token: str
+    """The `token_hash` of its token."""
+
     toolset: Toolset = EVERYTHING
 
     requests_per_minute: int | None = None
@@ -100,8 +78,13 @@ class Principal:
 
 
 def principal_of(token: str, principals: Collection[Principal]) -> Principal | None:
-    """Return the owner of a token. Every principal is compared, so that the time taken does not reveal the owner."""
-    fitting = [principal for principal in principals if principal.token.fits(token)]
+    """Return the owner of a token, in a time that reveals neither the owner nor how much of a hash is right."""
+
+    def fits(hashed: str) -> bool:
+        salt = bytes.fromhex(hashed.split(":")[1])
+        return hmac.compare_digest(hashed, token_hash(token, salt))
+
+    fitting = [principal for principal in principals if fits(principal.token)]  # every principal is compared
     return fitting[0] if fitting else None
 
 

@@ -18,6 +18,7 @@ from mcp_types import PaginatedRequestParams
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from tools_search_hosts.toolsets import EVERYTHING
 
+from tools_search_server.access.configuration import Access
 from tools_search_server.base.paging import ToolPages
 from tools_search_server.compat.always_available import AlwaysAvailable
 from tools_search_server.compat.definitions import CompatOptions, checked_arguments, search_tool
@@ -43,7 +44,7 @@ class ListChanged(CompatEndpoint):
         super().__init__(search, options, always)
         self._own = search_tool(self.names)
         self._most_tools = options.most_tools
-        self.sessions = _SessionLists(self.views, always)
+        self.sessions = _SessionLists(self.views, search.gateway.access, always)
 
     async def list_tools(self, ctx: Ctx, params: PaginatedRequestParams) -> dict[str, Any]:
         """Return the found tools of a session behind the always-available ones; every tool without a session."""
@@ -141,9 +142,10 @@ def _list_of(connection: Connection) -> SessionList:
 class _SessionLists(LegacySessions):
     """The sessions of the endpoint, each with a list of tools of its own."""
 
-    def __init__(self, views: Views, always: AlwaysAvailable) -> None:
+    def __init__(self, views: Views, access: Access, always: AlwaysAvailable) -> None:
         super().__init__()
         self._views = views
+        self._access = access
         self._always = always
 
     def add(self, connection: Connection) -> None:
@@ -158,7 +160,7 @@ class _SessionLists(LegacySessions):
         always: dict[str, Mapping[str, ExposedTool]] = {}  # made once for each toolset, as there may be many tools
         changed: list[Connection] = []
         for connection, owner in self.owners.items():
-            if (toolset := self._views.toolset_of(owner)) is not None:
+            if (toolset := self._access.toolset_of(owner)) is not None:
                 view, session = self._views.of(toolset), _list_of(connection)
                 if toolset.name not in always:
                     always[toolset.name] = self._always.of(view)

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final
@@ -48,6 +48,8 @@ _MAX_CATEGORIES: Final = 500
 _MAX_SCHEMA_CHARS: Final = 8_000
 _MAX_ERROR_CHARS: Final = 4_000
 """Characters of a server's error."""
+
+_NONE: Final[Mapping[str, Any]] = MappingProxyType({})
 
 Arguments = Mapping[str, Any]
 
@@ -102,7 +104,7 @@ class MetaTools(CompatEndpoint):
         arguments = checked_arguments(self._own[self.names(plain)], plain, arguments)
         if plain == "call_tool":
             return await self.browser.call_tool(ctx, arguments)
-        return answer(await self.browser.answers[plain](ctx, arguments))
+        return answer(await getattr(self.browser, plain)(ctx, arguments))  # named as the meta-tool is
 
     async def _call_listed(self, ctx: Ctx, name: str) -> dict[str, Any]:
         view = self.views.current()
@@ -146,27 +148,16 @@ class MetaTools(CompatEndpoint):
 class Browser:
     """Finds, shows and calls the tools that a model may use.
 
-    The arguments of every method fit the schema of its tool. All raise `ToolFailureError` for what cannot be answered.
+    Each meta-tool has a method of its name. The arguments fit the schema of the tool. All raise `ToolFailureError` for
+    what cannot be answered.
     """
 
     def __init__(self, search: GatewaySearch, names: MetaNames) -> None:
         self._search = search
         self._names = names
-        self.answers: Mapping[str, Callable[[Ctx, Arguments], Awaitable[dict[str, Any]]]] = {
-            "search_tools": self.search_tools,
-            "list_tool_categories": self.list_tool_categories,
-            "list_tools": self.list_tools,
-            "find_by_tags": self.find_by_tags,
-            "get_related_tools": self.get_related_tools,
-            "describe_tools": self.describe_tools,
-        }
-        """The meta-tools that only read, by name without prefix."""
 
     def _tools(
-        self,
-        ctx: Ctx,
-        not_indexed: Mapping[str, ExposedTool] = MappingProxyType({}),
-        definitions: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
+        self, ctx: Ctx, not_indexed: Mapping[str, ExposedTool] = _NONE, definitions: Mapping[str, Any] = _NONE
     ) -> ModelTools:
         """Return what a model may use now, with some tools that are not indexed."""
         view = self._search.views.current()

@@ -120,32 +120,21 @@ class _Audience:
     """The contents of their list when they were last notified."""
 
 
+@dataclass
 class ViewNotifier:
-    """Notifies the clients of one endpoint, each of changes in its own view.
+    """Notifies the clients of one endpoint, each of changes in its own view."""
 
-    Args:
-        gateway: The upstreams.
-        views: What callers see of them.
-        endpoint: Name of the endpoint, the same at all replicas.
-        listed: Returns what the list of callers with a view holds.
-        sessions: Its legacy clients.
-    """
+    gateway: Gateway
+    views: Views
+    endpoint: str
+    """Its name, the same at all replicas."""
+    listed: Callable[[View], object]
+    """Returns what the list of callers with a view holds."""
+    sessions: LegacySessions
 
-    def __init__(
-        self,
-        gateway: Gateway,
-        views: Views,
-        endpoint: str,
-        listed: Callable[[View], object],
-        sessions: LegacySessions,
-    ) -> None:
-        self._access = gateway.access
-        self._replicas = gateway.replicas
-        self._views = views
-        self._endpoint = endpoint
-        self._listed = listed
-        self._subscriptions = _Subscriptions(views)
-        self._sessions = sessions
+    def __post_init__(self) -> None:
+        self._access = self.gateway.access
+        self._subscriptions = _Subscriptions(self.views)
         self._audiences: dict[str, _Audience] = {}
         for toolset in self._access.toolsets:
             self._audience(toolset)
@@ -164,11 +153,11 @@ class ViewNotifier:
         async with anyio.create_task_group() as tasks:
             for toolset in self._access.toolsets:
                 audience = self._audience(toolset)
-                listed = self._listed(self._views.of(toolset))
+                listed = self.listed(self.views.of(toolset))
                 if listed != audience.announced:
                     audience.announced = listed
                     tasks.start_soon(self._notify, toolset, ToolsListChanged())
-            tasks.start_soon(self._sessions.announce)
+            tasks.start_soon(self.sessions.announce)
 
     async def publish(self, upstream: Upstream, event: ServerEvent) -> None:
         """Notify the clients that see more of the upstream than single tools."""
@@ -188,7 +177,7 @@ class ViewNotifier:
         """Notify the legacy clients that any list may have changed; the bus notifies the modern ones."""
         async with anyio.create_task_group() as tasks:
             for event in LIST_EVENTS.values():
-                tasks.start_soon(self._sessions.notify, event)
+                tasks.start_soon(self.sessions.notify, event)
 
     def close(self) -> None:
         """End the open subscriptions of modern clients in good order."""
@@ -202,21 +191,21 @@ class ViewNotifier:
 
         await self._audience(toolset).bus.publish(event)
         if not isinstance(event, ResourceUpdated):
-            await self._sessions.notify(event, has_toolset)
+            await self.sessions.notify(event, has_toolset)
 
     def _audience(self, toolset: Toolset) -> _Audience:
         if toolset.name not in self._audiences:
-            bus = self._replicas.bus(self._endpoint, toolset.name)
-            listed = self._listed(self._views.of(toolset))
+            bus = self.gateway.replicas.bus(self.endpoint, toolset.name)
+            listed = self.listed(self.views.of(toolset))
             self._audiences[toolset.name] = _Audience(bus, ListenHandler(bus), listed)
         return self._audiences[toolset.name]
 
     async def _listen(self, ctx: Ctx, params: SubscriptionsListenRequestParams) -> HandlerResult:
         async with self._subscriptions.followed(ctx, params) as followed:
-            return await self._audience(self._views.toolset()).listen(ctx, followed)
+            return await self._audience(self.views.toolset()).listen(ctx, followed)
 
     async def _remember(self, ctx: Ctx, _: NotificationParams) -> None:
-        self._sessions.add(connection_of(ctx))
+        self.sessions.add(connection_of(ctx))
 
 
 @dataclass(frozen=True, slots=True)

@@ -145,11 +145,6 @@ class Gateway:
         _ = self.tools
         return self._pages
 
-    @property
-    def has_delegated(self) -> bool:
-        """Whether any upstream is searched there instead of indexed here: a cheap check before a look at each."""
-        return bool(self._delegated)
-
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
         """Keep the upstreams connected until the context ends; then no child process is left."""

@@ -61,7 +61,7 @@ class GatewayListing:
         """
         if cursor is not None and cursor.startswith(_PREFIX):
             return await self._page_at(view, self._opened(view, cursor), protocol_version)
-        beyond = self._after(view, None) if self._gateway.has_delegated else None
+        beyond = self._after(view, None)
         if cursor is None and not view.tools and beyond is not None:
             return await self._page_at(view, beyond, protocol_version)
         page = view.pages.page(cursor, protocol_version)

@@ -51,7 +51,7 @@ GREETINGS: Final = frozenset({"initialize", "server/discover"})
 _LEGACY_NOT_FOUND: Final = -32002
 
 
-def install_prompts_and_resources(server: Server[Any], views: Views, page_size: int) -> None:
+def install(server: Server[Any], views: Views, page_size: int) -> None:
     """Serve the prompts, resources and completions that each caller sees."""
 
     async def list_entries(kind: Kind, ctx: Ctx, params: PaginatedRequestParams) -> HandlerResult:
@@ -161,10 +161,8 @@ def _page(entries: Mapping[str, _Entry], kind: Kind, cursor: str | None, size: i
     start = 0 if cursor is None else {cursor_after(name): place for place, name in enumerate(names, 1)}.get(cursor)
     if start is None:
         raise invalid_cursor()
-    shown: list[dict[str, Any]] = []
-    for name in names[start : start + size]:
-        entry = entries[name].listed.model_copy(update={kind.key: name})
-        shown.append(entry.model_dump(by_alias=True, mode="json", exclude_none=True))
+    named = [entries[name].listed.model_copy(update={kind.key: name}) for name in names[start : start + size]]
+    shown = [entry.model_dump(by_alias=True, mode="json", exclude_none=True) for entry in named]
     shown = shown[: room_for([size_of(entry) for entry in shown])]
     end = start + len(shown)
 

@@ -109,7 +109,7 @@ class GatewaySearch:
         None where there are tools that only their server knows: what these mention cannot be said.
         """
         view = self.views.current()
-        if self.gateway.has_delegated and view.delegated:
+        if view.delegated:
             return ()
         tools = view.for_model.pages.wire(ctx.protocol_version)
         return await self._indexes.unknown_words(tools, query, catalog=self.views.catalog(ctx.protocol_version))
@@ -159,8 +159,7 @@ class GatewaySearch:
         view = self.views.current()
         tools = view.pages.wire(ctx.protocol_version)
         local = await self._indexes.rank(tools, query, catalog=self.views.catalog(ctx.protocol_version))
-        delegated = view.delegated if self.gateway.has_delegated else ()
-        if not delegated:
+        if not (delegated := view.delegated):
             return Answer(local, tools, self.caching.ttl_ms, self.caching.scope), {}
         marks = note or ""
         absent = [marks[start : start + _MARK_CHARS] for start in range(0, len(marks), _MARK_CHARS)]

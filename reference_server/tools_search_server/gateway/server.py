@@ -17,7 +17,6 @@ from tools_search_server.gateway import orientation, prompts_and_resources
 from tools_search_server.gateway.changes import LegacySessions, ViewNotifier
 from tools_search_server.gateway.relay import relay
 from tools_search_server.gateway.search import GatewaySearch, destination
-from tools_search_server.gateway.search_outcomes import calls_noted
 from tools_search_server.gateway.views import Ctx, View
 from tools_search_server.upstreams.upstream import NAME
 
@@ -91,8 +90,8 @@ class Endpoint:
         if is_plain:
             self.search.extension.install(server)
         server.middleware.append(self._wait_for_upstreams)
-        server.middleware.append(calls_noted(gateway.searches))
-        prompts_and_resources.install_prompts_and_resources(server, self.views, self.search.limits.page_size)
+        server.middleware.append(gateway.searches.note_calls)
+        prompts_and_resources.install(server, self.views, self.search.limits.page_size)
         notifier = ViewNotifier(gateway, self.views, self.mode, self.listed, self.sessions)
         notifier.install(server)
         gateway.notifiers.append(notifier)

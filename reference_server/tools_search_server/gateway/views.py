@@ -138,6 +138,11 @@ class View:
         return down[readings[0][0]] if readings else None
 
 
+def visible_servers(gateway: Gateway, toolset: Toolset) -> list[VisibleServer]:
+    """Return the upstreams that the callers with a toolset see, in the order of the configuration."""
+    return [VisibleServer(one, rule) for one in gateway.upstreams if (rule := toolset.rule(one.name)) is not None]
+
+
 class Views:
     """The views of a gateway, by toolset."""
 
@@ -151,10 +156,6 @@ class Views:
         """Return the toolset of the caller whose request this task is answering."""
         principal = HTTP_CALLER.get()
         return self._gateway.access.toolset if principal is None else principal.toolset
-
-    def toolset_of(self, owner: str | None) -> Toolset | None:
-        """Return the present toolset of the owner of a session; `None` if the owner may see nothing any more."""
-        return self._gateway.access.toolset_of(owner)
 
     def current(self) -> View:
         """Return the view of the caller whose request this task is answering."""
@@ -189,7 +190,7 @@ class Views:
 
     def _view(self, toolset: Toolset, before: View | None) -> View:
         gateway = self._gateway
-        seen = [VisibleServer(up, rule) for up in gateway.upstreams if (rule := toolset.rule(up.name)) is not None]
+        seen = visible_servers(gateway, toolset)
         rules = {server.name: server.rule for server in seen}
         tools = {
             name: exposed

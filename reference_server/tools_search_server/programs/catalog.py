@@ -21,14 +21,13 @@ from mcp_ext_tools_search.types import METHOD
 from mcp_types import NotificationParams, SubscriptionsListenRequestParams
 from tools_search_hosts import ConfigurationError
 
-from tools_search_server.base.file_changes import changes_of
 from tools_search_server.base.limits import Limits
 from tools_search_server.catalog.answers import canned_answer, echo_answer
 from tools_search_server.catalog.catalog_file import bundled_catalog, read_catalog
 from tools_search_server.catalog.catalog_server import Catalog, catalog_server
 from tools_search_server.gateway.caller_questions import connection_of
 from tools_search_server.gateway.changes import LegacySessions, declare_list_changes
-from tools_search_server.programs.serving import Program
+from tools_search_server.programs.serving import Program, changes_of
 
 logger = logging.getLogger(__name__)
 

@@ -27,7 +27,7 @@ from tools_search_ranking.semantic import SemanticRanker
 from tools_search_ranking.semantic.e5 import e5
 from tools_search_ranking.semantic.minilm import minilm
 
-from tools_search_server.access.principals import TokenHash, new_token
+from tools_search_server.access.principals import new_token, token_hash
 from tools_search_server.base.limits import CURSOR_KEY_VARIABLE, MOST_PAGE_SIZE, Limits, read_cursor_key
 from tools_search_server.base.paging import MOST_PAGE_BYTES
 from tools_search_server.compat.definitions import LIST_AT_MOST, PREFIX_RULE, CompatOptions, is_prefix
@@ -299,7 +299,7 @@ def token(*, name: str, toolset: str | None) -> None:
     file of --config and applies the entry at once; only the first principal needs a restart.
     """
     made = new_token()
-    entry = {"token": str(TokenHash.of(made))} | ({} if toolset is None else {"toolset": toolset})
+    entry = {"token": token_hash(made)} | ({} if toolset is None else {"toolset": toolset})
     click.echo(f"The token of {name}, shown only now. Clients send it as `Authorization: Bearer …`:\n\n  {made}\n")
     click.echo("Its entry, for `principals` in the file of --config:\n")
     click.echo(f"  {json.dumps(name, ensure_ascii=False)}: {json.dumps(entry, ensure_ascii=False)}")

@@ -15,7 +15,6 @@ from mcp.server import Server
 from tools_search_hosts import ConfigurationError, ServerEntry, StdioTarget, load_host_file, writers_warning
 
 from tools_search_server.access.configuration import Access, read_access
-from tools_search_server.base.file_changes import changes_of
 from tools_search_server.base.limits import Limits
 from tools_search_server.compat.always_available import AlwaysAvailable, read_always_available
 from tools_search_server.compat.definitions import CompatOptions
@@ -28,7 +27,7 @@ from tools_search_server.gateway.server import Endpoint
 from tools_search_server.gateway.tool_metadata import read_metadata
 from tools_search_server.programs.guard import Guard
 from tools_search_server.programs.health import gateway_health, health_for_principals, lost_by_toolsets
-from tools_search_server.programs.serving import Program
+from tools_search_server.programs.serving import Program, changes_of
 
 logger = logging.getLogger(__name__)
 

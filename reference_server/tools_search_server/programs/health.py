@@ -18,11 +18,11 @@ from typing import Any, Final, TypeAlias
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-from tools_search_hosts.toolsets import Rule, Toolset
+from tools_search_hosts.toolsets import EVERYTHING, Toolset
 
 from tools_search_server.access.principals import HTTP_CALLER
 from tools_search_server.gateway.gateway import Gateway
-from tools_search_server.gateway.views import View, Views, VisibleServer
+from tools_search_server.gateway.views import View, Views, VisibleServer, visible_servers
 
 HEALTH_PATH: Final = "/healthz"
 
@@ -51,7 +51,7 @@ _TOOL_LIMITS: Final = (
 def gateway_health(gateway: Gateway) -> Health:
     """Describe a gateway: `ok` when every server is ready or idle and changes reach replicas, else `degraded`."""
     replicas = gateway.replicas.state
-    seen = [VisibleServer(upstream, Rule()) for upstream in gateway.upstreams]
+    seen = visible_servers(gateway, EVERYTHING)
     return {
         **_health(seen),
         **({} if replicas is None or replicas.kind == "ready" else {"status": "degraded"}),
@@ -73,8 +73,7 @@ def health_for_principals(gateway: Gateway) -> Health:
         return {"status": "ok"}
     if principal.toolset.rules is None:
         return {name: value for name, value in gateway_health(gateway).items() if name != "tasks"}
-    rules = [(upstream, principal.toolset.rule(upstream.name)) for upstream in gateway.upstreams]
-    return _health([VisibleServer(upstream, rule) for upstream, rule in rules if rule is not None])
+    return _health(visible_servers(gateway, principal.toolset))
 
 
 def _health(seen: Sequence[VisibleServer]) -> Health:
@@ -83,10 +82,7 @@ def _health(seen: Sequence[VisibleServer]) -> Health:
         "status": "ok" if counts["ready"] + counts["idle"] == len(seen) else "degraded",
         "version": version("mcp-ext-tools-search"),
         "tools": sum(server.tool_count or 0 for server in seen),
-        "ready": counts["ready"],
-        "idle": counts["idle"],
-        "starting": counts["starting"],
-        "down": counts["down"],
+        **{kind: counts[kind] for kind in ("ready", "idle", "starting", "down")},
         "servers": [
             {
                 "name": server.name,

@@ -14,9 +14,10 @@ import logging
 import resource
 import signal
 import socket
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final, cast
 
 import anyio
@@ -236,6 +237,25 @@ async def _collect_seldom(loaded: Callable[[], Awaitable[None]]) -> None:
         gc.collect()
         gc.freeze()
         await anyio.sleep(_GC_SECONDS)
+
+
+async def changes_of(file: Path, seconds: float) -> AsyncIterator[None]:
+    """Yield each time the file, looked at every few seconds, has been replaced, changed or removed; never ends."""
+    seen = await _state_of(file)
+    while True:
+        await anyio.sleep(seconds)
+        if (state := await _state_of(file)) != seen:
+            seen = state
+            yield
+
+
+async def _state_of(file: Path) -> tuple[int, int, int] | None:
+    """Return a value that changes when the file does, or `None` if there is no file."""
+    try:
+        status = await anyio.Path(file).stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def _raise_descriptor_limit() -> int:

@@ -84,12 +84,12 @@ class Notifications:
             return
         self._has_streams = True
         offered = client.server_capabilities
-        kinds = {
-            "tools_list_changed": (offered.tools, ToolsListChanged()),
-            "prompts_list_changed": (offered.prompts, PromptsListChanged()),
-            "resources_list_changed": (offered.resources, ResourcesListChanged()),
-        }
-        followed = {name: event for name, (kind, event) in kinds.items() if kind is not None and kind.list_changed}
+        kinds = (
+            ("tools_list_changed", offered.tools, ToolsListChanged()),
+            ("prompts_list_changed", offered.prompts, PromptsListChanged()),
+            ("resources_list_changed", offered.resources, ResourcesListChanged()),
+        )
+        followed = {name: event for name, kind, event in kinds if kind is not None and kind.list_changed}
         if not followed:
             return
         filters: Any = dict.fromkeys(followed, True)

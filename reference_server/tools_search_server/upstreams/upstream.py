@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -348,13 +348,11 @@ class Upstream:
         self._connection.ended.set()
         self._wanted = anyio.Event()
         self._is_pausing = kind == "down"
-        tools: Mapping[str, Tool] = {}
         self.lists = None
         if self._saved is not None:
-            tools = self.tools
             saved = {kind: getattr(self._saved, name) for name, kind in _SAVED.items()}
             self.lists = Lists(self.name, None, saved=saved)
-        self._move(kind, tools, reason)
+        self._move(kind, {} if self._saved is None else None, reason)
 
     # What is known of a lazy server while it does not run.
 
@@ -404,7 +402,6 @@ class Upstream:
         method: str,
         params: Mapping[str, Any],
         caller: Caller,
-        *,
         on_progress: ProgressFnT | None = None,
         capabilities: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
@@ -416,29 +413,8 @@ class Upstream:
             MCPError: It answered with an error, or took too long.
             UnavailableError: It is not connected, or the connection was lost before it answered.
         """
-        await self.ensure_running()
-        try:
-            return await self._send(method, params, caller, on_progress, capabilities)
-        except SessionLostError:
-            with anyio.move_on_after(_RETURN_SECONDS):
-                while self._client is None:
-                    await self._moved.wait()
-            return await self._send(method, params, caller, on_progress, capabilities)
-        finally:
-            self._last_used = anyio.current_time()
 
-    async def _send(
-        self,
-        method: str,
-        params: Mapping[str, Any],
-        caller: Caller,
-        on_progress: ProgressFnT | None,
-        capabilities: Mapping[str, Any] | None,
-    ) -> dict[str, Any]:
-        client, ended = self._client, self._connection.ended
-        if client is None:
-            raise UnavailableError(f"The MCP server {self.name!r} is {self.state}. It is tried again by itself.")
-        try:
+        async def ask(client: Client) -> dict[str, Any]:
             with self._questions.request(caller, self._call_seconds) as extend:
 
                 async def progressed(progress: float, total: float | None, message: str | None) -> None:
@@ -449,22 +425,37 @@ class Upstream:
                 return await raw_request(
                     client, method, params, seconds=None, on_progress=progressed, capabilities=capabilities
                 )
+
+        await self.ensure_running()
+        try:
+            return await self._send(method, ask)
+        except SessionLostError:
+            with anyio.move_on_after(_RETURN_SECONDS):
+                while self._client is None:
+                    await self._moved.wait()
+            return await self._send(method, ask)
+        finally:
+            self._last_used = anyio.current_time()
+
+    async def _send(self, method: str, ask: Callable[[Client], Awaitable[dict[str, Any]]]) -> dict[str, Any]:
+        client, ended = self._client, self._connection.ended
+        if client is None:
+            raise UnavailableError(f"The MCP server {self.name!r} is {self.state}. It is tried again by itself.")
+        try:
+            return await ask(client)
         except TimeoutError:
             raise MCPError(REQUEST_TIMEOUT, f"Request {method!r} timed out") from None
         except MCPError as error:
             # A program has no session to lose: when it is started again, the connection ends as well.
-            if self._connection.is_http and is_session_lost(client, error):
-                lost: UnavailableError = SessionLostError(
-                    f"The MCP server {self.name!r} has restarted and is not back yet."
-                )
-            elif connection_ended(error):
-                why = f": {ended.reason}" if ended.reason else ""
-                text = f"The MCP server {self.name!r} went away during this request{why}."
-                lost = UnavailableError(f"{text} It may or may not have taken effect.")
-            else:
+            is_lost = self._connection.is_http and is_session_lost(client, error)
+            if not is_lost and not connection_ended(error):
                 raise
             self._lose(client)
-            raise lost from error
+            if is_lost:
+                raise SessionLostError(f"The MCP server {self.name!r} has restarted and is not back yet.") from error
+            why = f": {ended.reason}" if ended.reason else ""
+            text = f"The MCP server {self.name!r} went away during this request{why}."
+            raise UnavailableError(f"{text} It may or may not have taken effect.") from error
 
     # Changes.
 
@@ -484,7 +475,6 @@ class Upstream:
 
     def _announce_lists(self) -> None:
         """Report that its prompts and resources have come or gone."""
-        if "prompts" in self.greeting.features:
-            self._on_event(self, PromptsListChanged())
-        if "resources" in self.greeting.features:
-            self._on_event(self, ResourcesListChanged())
+        for feature, event in (("prompts", PromptsListChanged()), ("resources", ResourcesListChanged())):
+            if feature in self.greeting.features:
+                self._on_event(self, event)
