@@ -109,12 +109,8 @@ def failed_answer(answers: RequestId, reason: str) -> JSONRPCError:
 def _parsed(data: bytes | bytearray) -> Any:
     try:
         return from_json(data, allow_inf_nan=False)
-    except ValueError:
-        try:
-            data.decode()
-        except UnicodeDecodeError:
-            return from_json(data.decode("utf-8", "replace"), allow_inf_nan=False)
-        raise
+    except ValueError:  # perhaps since it is no UTF-8 everywhere
+        return from_json(data.decode("utf-8", "replace"), allow_inf_nan=False)
 
 
 def _flaw(data: bytes | bytearray, error: str) -> str:

@@ -137,7 +137,7 @@ async def test_an_answer_that_is_odd_but_can_be_read_is_read(called: Any, way: s
 @pytest.mark.parametrize(
     ("answer", "flaw"),
     [
-        ('{"jsonrpc": "2.0", "id": ID, "result": null}', "its `result` is null"),
+        ('{"jsonrpc": "2.0", "id": ID, "result": null}', "its `result` must be an object"),
         ('{"jsonrpc": "2.0", "id": ID, "result": {"serverInfo": "\\udc00"}}', SURROGATE),
     ],
 )

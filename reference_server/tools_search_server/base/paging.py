@@ -57,6 +57,11 @@ class ToolPages:
         part._written = cache(write)
         return part
 
+    @cached_property
+    def by_name(self) -> Mapping[str, Tool]:
+        """The tools by name."""
+        return {tool.name: tool for tool in self.tools}
+
     def wire(self, protocol_version: str) -> dict[str, dict[str, Any]]:
         """Return the definitions by name as a listing in a protocol version carries them: one object a version."""
         return self._written(protocol_version).by_name

@@ -21,9 +21,9 @@ from tools_search_hosts.toolsets import EVERYTHING
 from tools_search_server.access.configuration import Access
 from tools_search_server.base.paging import ToolPages
 from tools_search_server.compat.always_available import AlwaysAvailable
-from tools_search_server.compat.definitions import CompatOptions, checked_arguments, search_tool
-from tools_search_server.compat.meta_tools import CompatEndpoint
-from tools_search_server.compat.model_tools import ToolFailureError, answer
+from tools_search_server.compat.definitions import CompatOptions, ToolFailureError, checked_arguments, search_tool
+from tools_search_server.compat.meta_tools import CompatEndpoint, result_of
+from tools_search_server.compat.model_tools import ModelTools
 from tools_search_server.gateway.caller_questions import connection_of
 from tools_search_server.gateway.changes import LegacySessions, notify_all
 from tools_search_server.gateway.gateway import ExposedTool
@@ -59,7 +59,7 @@ class ListChanged(CompatEndpoint):
     async def answer_call(self, ctx: Ctx, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """Search, or call a tool by its name."""
         if self.names.plain(name) == "search_tools":
-            return answer(await self._find(ctx, checked_arguments(self._own, "search_tools", arguments)))
+            return result_of(await self._find(ctx, checked_arguments(self._own, "search_tools", arguments)))
         if _has_session(ctx):
             _list_of(connection_of(ctx)).note_use(name)
         # A tool that has left the list, or is not yet in it, is called as well: the client's copy may be older.
@@ -84,7 +84,8 @@ class ListChanged(CompatEndpoint):
             )
             raise ToolFailureError(why, ["All tools are in the list already: call them directly."])
         most = min(int(arguments.get("max_results", _FOUND)), self._most_tools)
-        document, tools = await self.browser.search(ctx, arguments | {"detail_level": "brief", "max_results": most})
+        tools = ModelTools(self.search, self.names, ctx)
+        document = await tools.search_tools(arguments | {"detail_level": "brief", "max_results": most})
         names = [tool if isinstance(tool, str) else tool["name"] for tool in document["tools"]]
         found = {name: tools.not_indexed.get(name) for name in names}
         if _list_of(connection_of(ctx)).add(found, self._most_tools):

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -71,8 +71,9 @@ class LegacySessions:
 
     def add(self, connection: Connection) -> None:
         """Remember the session of the current caller."""
+        if connection not in self.owners:
+            connection.exit_stack.callback(self.owners.pop, connection, None)
         self.owners[connection] = caller_name()
-        connection.exit_stack.callback(self.owners.pop, connection, None)
 
     async def notify(self, event: ServerEvent, is_meant: Callable[[str | None], bool] = lambda _: True) -> None:
         """Notify the sessions whose owner `is_meant`; returns when each was notified or given up."""
@@ -208,25 +209,19 @@ class ViewNotifier:
         self.sessions.add(connection_of(ctx))
 
 
-@dataclass(frozen=True, slots=True)
-class _Subscription:
-    upstream: Upstream
-    own_uri: str
-    asked_uri: str
-    """The URI in the caller's request."""
-
-
 class _Subscriptions:
     """The subscriptions to resources at one endpoint."""
 
     def __init__(self, views: Views) -> None:
         self._views = views
-        self._counts: Counter[_Subscription] = Counter()
-        self._sessions: dict[Connection, dict[str, _Subscription]] = {}
+        self._counts: Counter[tuple[Upstream, str, str]] = Counter()
+        """By upstream, the URI by which it knows the resource, and the URI in the caller's request."""
+        self._sessions: dict[Connection, dict[str, AsyncExitStack]] = {}
+        """What ends each subscription of a legacy client, by URI."""
 
     def asked_uris(self, upstream: Upstream, uri: str) -> set[str]:
         """Return the URIs under which callers have asked for the resource that an upstream knows as `uri`."""
-        return {one.asked_uri for one in self._counts if one.upstream is upstream and one.own_uri == uri}
+        return {asked for one, own, asked in self._counts if one is upstream and own == uri}
 
     def sessions_that_follow(self, uri: str) -> list[Connection]:
         """Return the sessions of the legacy clients that have asked for `uri`."""
@@ -244,22 +239,20 @@ class _Subscriptions:
             MCPError: Nothing else was asked for, and none of the resources can be followed.
         """
         wanted = params.notifications
-        held: dict[str, _Subscription] = {}
+        held: list[str] = []
         refusals: list[MCPError] = []
-        try:
+        async with AsyncExitStack() as subscriptions:
             for uri in list(dict.fromkeys(wanted.resource_subscriptions or ()))[:_MAX_RESOURCES]:
                 try:
-                    held[uri] = await self._follow(ctx, uri)
+                    await subscriptions.enter_async_context(self._subscription(ctx, uri))
+                    held.append(uri)
                 except MCPError as error:
                     logger.info("a subscription is refused: %s", error)
                     refusals.append(error)
-            honored = wanted.model_copy(update={"resource_subscriptions": list(held) or None})
+            honored = wanted.model_copy(update={"resource_subscriptions": held or None})
             if refusals and honored == SubscriptionFilter():
                 raise refusals[0]
             yield params.model_copy(update={"notifications": honored})
-        finally:
-            for subscription in held.values():
-                await self._unfollow(subscription)
 
     async def subscribe(self, ctx: Ctx, params: SubscribeRequestParams) -> EmptyResult:
         """Notify the legacy client of `ctx` of changes, until it unsubscribes or its session ends.
@@ -276,9 +269,10 @@ class _Subscriptions:
             return EmptyResult()
         if len(session) >= _MAX_RESOURCES:
             raise MCPError(INVALID_REQUEST, f"More than {_MAX_RESOURCES} subscriptions of one client are not carried")
-        subscription = await self._follow(ctx, uri)
+        subscription = AsyncExitStack()
+        await subscription.enter_async_context(self._subscription(ctx, uri))
         if uri in session or connection not in self._sessions:  # a concurrent request, or the end of the session
-            await self._unfollow(subscription)
+            await subscription.aclose()
         else:
             session[uri] = subscription
         return EmptyResult()
@@ -287,33 +281,29 @@ class _Subscriptions:
         """End a subscription of the legacy client of `ctx`, if there is one."""
         subscription = self._sessions.get(connection_of(ctx), {}).pop(params.uri, None)
         if subscription is not None:
-            await self._unfollow(subscription)
+            await subscription.aclose()
         return EmptyResult()
-
-    async def _follow(self, ctx: Ctx, uri: str) -> _Subscription:
-        seen, own = await owner_of(self._views.current(), uri, ctx.protocol_version)
-        subscription = _Subscription(seen.upstream, own, uri)
-        self._counts[subscription] += 1
-        try:
-            await seen.upstream.ensure_running()
-            await seen.upstream.subscriptions.add(own)
-        except BaseException as error:
-            self._forget(subscription)
-            if isinstance(error, UnavailableError):
-                raise MCPError(INTERNAL_ERROR, str(error)) from error
-            raise
-        return subscription
-
-    async def _unfollow(self, subscription: _Subscription) -> None:
-        self._forget(subscription)
-        with anyio.move_on_after(_DROP_SECONDS, shield=True):
-            await subscription.upstream.subscriptions.drop(subscription.own_uri)
-
-    def _forget(self, subscription: _Subscription) -> None:
-        self._counts[subscription] -= 1
-        if not self._counts[subscription]:
-            del self._counts[subscription]
 
     async def _end_session(self, connection: Connection) -> None:
         for subscription in self._sessions.pop(connection, {}).values():
-            await self._unfollow(subscription)
+            await subscription.aclose()
+
+    @asynccontextmanager
+    async def _subscription(self, ctx: Ctx, uri: str) -> AsyncGenerator[None]:
+        seen, own = await owner_of(self._views.current(), uri, ctx.protocol_version)
+        upstream, key = seen.upstream, (seen.upstream, own, uri)
+        self._counts[key] += 1
+        try:
+            await upstream.ensure_running()
+            await upstream.subscriptions.add(own)
+            try:
+                yield
+            finally:
+                with anyio.move_on_after(_DROP_SECONDS, shield=True):
+                    await upstream.subscriptions.drop(own)
+        except UnavailableError as error:
+            raise MCPError(INTERNAL_ERROR, str(error)) from error
+        finally:
+            self._counts[key] -= 1
+            if not self._counts[key]:
+                del self._counts[key]
