@@ -44,6 +44,11 @@ def test_what_a_server_publishes_stays_and_its_group_becomes_the_category() -> N
     assert category_of(as_offered({}, tool())) == "git"
 
 
+def test_what_the_search_of_a_server_says_of_a_hit_is_no_part_of_its_definition() -> None:
+    offered = as_offered({}, tool(**{EXTENSION_ID: {"group": "history", "score": 0.5, "matched": ["name"]}}))
+    assert (offered.meta or {})[EXTENSION_ID] == {"group": "git", "category": "history"}
+
+
 def test_the_configuration_goes_before_the_server_and_a_tool_before_its_server() -> None:
     of_tool: dict[str, Any] = {"aliases": ["commits"], "related": ["diff"], "examples": [{"arguments": {}}]}
     stated: dict[str, Any] = {

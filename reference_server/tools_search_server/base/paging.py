@@ -103,7 +103,7 @@ class ToolPages:
             entry = known.get(tool.name)
             if entry is None or entry.tool is not tool:
                 wire = wire_form(tool, protocol_version)
-                entry = _Entry(tool, wire or {}, size_of(wire))
+                entry = _Entry(tool, wire or {}, 0 if wire is None else size_of(wire))
                 left_out += [tool.name] if wire is None else []
             made[tool.name] = entry
         if left_out:
@@ -164,10 +164,8 @@ def room_for(sizes: Sequence[int]) -> int:
     return len(sizes)
 
 
-def size_of(wire: Mapping[str, Any] | None) -> int:
-    """Return the bytes of an entry of a list on the wire, 0 if it is not sent."""
-    if wire is None:
-        return 0
+def size_of(wire: Mapping[str, Any]) -> int:
+    """Return the bytes of an entry of a list on the wire."""
     text = json.dumps(wire, ensure_ascii=False, separators=(",", ":"))
     return len(text.encode("utf-8", "surrogatepass")) + 1  # with the comma behind it
 

@@ -69,6 +69,15 @@ class LegacySessions:
         self.owners: dict[Connection, str | None] = {}
         """The principals that have opened them, if there are principals."""
 
+    def install(self, server: Server[Any]) -> None:
+        """Remember the sessions of `server`, to which their greeting promises notifications."""
+
+        async def remember(ctx: Ctx, _: NotificationParams) -> None:
+            self.add(connection_of(ctx))
+
+        server.add_notification_handler("notifications/initialized", NotificationParams, remember)
+        server.middleware.append(_declare_list_changes)
+
     def add(self, connection: Connection) -> None:
         """Remember the session of the current caller."""
         if connection not in self.owners:
@@ -103,7 +112,7 @@ async def notify_all(connections: Iterable[Connection], event: ServerEvent) -> N
             tasks.start_soon(notify, connection)
 
 
-async def declare_list_changes(ctx: Ctx, call_next: CallNext) -> HandlerResult:
+async def _declare_list_changes(ctx: Ctx, call_next: CallNext) -> HandlerResult:
     """Declare `tools.listChanged` in `initialize`, as a middleware: the SDK's HTTP entry has no option for it."""
     result = await call_next(ctx)
     if ctx.method == "initialize" and isinstance(result, dict):
@@ -146,8 +155,7 @@ class ViewNotifier:
         subscriptions = self._subscriptions
         server.add_request_handler("resources/subscribe", SubscribeRequestParams, subscriptions.subscribe)
         server.add_request_handler("resources/unsubscribe", UnsubscribeRequestParams, subscriptions.unsubscribe)
-        server.add_notification_handler("notifications/initialized", NotificationParams, self._remember)
-        server.middleware.append(declare_list_changes)
+        self.sessions.install(server)
 
     async def announce(self) -> None:
         """Notify the clients whose list has changed since they were notified last."""
@@ -204,9 +212,6 @@ class ViewNotifier:
     async def _listen(self, ctx: Ctx, params: SubscriptionsListenRequestParams) -> HandlerResult:
         async with self._subscriptions.followed(ctx, params) as followed:
             return await self._audience(self.views.toolset()).listen(ctx, followed)
-
-    async def _remember(self, ctx: Ctx, _: NotificationParams) -> None:
-        self.sessions.add(connection_of(ctx))
 
 
 class _Subscriptions:

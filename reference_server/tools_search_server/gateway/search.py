@@ -13,8 +13,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import anyio
 import anyio.to_thread
@@ -55,6 +54,9 @@ _HEAD: Final = 100
 """Indexed hits that take part in the fusion; those behind them stay behind."""
 
 _RANKED_TOGETHER: Final = 50
+
+_Finds: TypeAlias = dict[str, tuple[ExposedTool, tuple[str, ...]]]
+"""The tools that one upstream has found, by public name and best first, each with the members that match."""
 
 _MARK_CHARS: Final = 8
 _MAX_MARKS: Final = 100
@@ -183,9 +185,10 @@ class GatewaySearch:
                 raise MCPError(INTERNAL_ERROR, text)
             absent = [*absent, *map(_mark, failed)][:_MAX_MARKS]
         ordered = [finds[seen.name] for seen, _ in asked if seen.name in finds]
-        not_indexed = {name: exposed for one in ordered for name, exposed in one.tools.items()}
+        not_indexed = {name: exposed for one in ordered for name, (exposed, _) in one.items()}
         definitions = ToolPages([one.tool for one in not_indexed.values()], len(not_indexed)).wire(ctx.protocol_version)
-        found_there = [hits for one in ordered if (hits := [hit for hit in one.hits if hit.name in definitions])]
+        there = [[Hit(name, 0.0, its[1]) for name, its in one.items() if name in definitions] for one in ordered]
+        found_there = [hits for hits in there if hits]
         hits = local
         if found_there:
             known = {name: view.tools[name].tool for name in names_of(local[:_HEAD])}
@@ -197,35 +200,25 @@ class GatewaySearch:
 
     async def _search_delegated(self, seen: VisibleServer, delegate: DelegatedSearch, query: str) -> _Finds:
         """Search one upstream, and ask it for tools that match only by their public name, which it does not know."""
-        found = _Finds()
+        found: _Finds = {}
+
+        def add(exposed: ExposedTool, matched: tuple[str, ...]) -> None:
+            found.setdefault(exposed.tool.name, (exposed, matched))
+
         for tool in await delegate.search(query):
-            found.add(self.gateway.expose(seen.upstream, tool), matched_members(tool))
+            add(self.gateway.expose(seen.upstream, tool), matched_members(tool))
         if split_candidates(trimmed(query), [seen.name]):
             exact = await delegate.find(trimmed(query))
             if exact is not None:
-                found.add(self.gateway.expose(seen.upstream, exact), ("name",))
+                add(self.gateway.expose(seen.upstream, exact), ("name",))
         wanted = dict.fromkeys(terms(query))
         others = [term for term in wanted if term not in set(terms(seen.name))]
         if others and len(others) < len(wanted):  # the query has words of the server's name
             for tool in await delegate.search(" ".join(others)):
                 exposed = self.gateway.expose(seen.upstream, tool)
                 if wanted.keys() <= frozenset[str]().union(*tool_terms(exposed.tool).values()):
-                    found.add(exposed, matched_members(tool))
+                    add(exposed, matched_members(tool))
         return found
-
-
-@dataclass
-class _Finds:
-    """The tools that one upstream has found, by public name, best first."""
-
-    tools: dict[str, ExposedTool] = field(default_factory=dict[str, ExposedTool])
-    hits: list[Hit] = field(default_factory=list[Hit])
-
-    def add(self, exposed: ExposedTool, matched: tuple[str, ...] = ()) -> None:
-        name = exposed.tool.name
-        if name not in self.tools:
-            self.tools[name] = exposed
-            self.hits.append(Hit(name, 0.0, matched))
 
 
 def _mark(server: str) -> str:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
-import anyio
 from mcp.server import Server
 from tools_search_hosts import ConfigurationError, ServerEntry, StdioTarget, load_host_file, writers_warning
 
@@ -95,23 +93,16 @@ def gateway_program(
         for warning in lost_by_toolsets(search.views, gateway.access.toolsets) if is_plain else []:
             logger.warning("%s", warning)
 
-    @asynccontextmanager
-    async def running() -> AsyncGenerator[None]:
-        async with gateway.running(), anyio.create_task_group() as tasks:
-            if gateway.access.principals:
-                tasks.start_soon(_follow_principals, file, gateway.access)
-            yield
-            tasks.cancel_scope.cancel()
-
     has_principals = bool(gateway.access.principals)
     return Program(
         server,
-        running,
+        gateway.running,
         gateway.close_subscriptions,
         health=partial(health_for_principals if has_principals else gateway_health, gateway),
         guard=partial(Guard, access=gateway.access) if has_principals else None,
         endpoints=endpoints,
         loaded=loaded,
+        background=(partial(_follow_principals, file, gateway.access),) if has_principals else (),
     )
 
 

@@ -7,10 +7,8 @@ configuration but the names, and nothing of any request but the queries that an 
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from datetime import datetime
 from importlib.metadata import version
 from typing import Any, Final, TypeAlias
@@ -23,6 +21,7 @@ from tools_search_hosts.toolsets import EVERYTHING, Toolset
 from tools_search_server.access.principals import HTTP_CALLER
 from tools_search_server.gateway.gateway import Gateway
 from tools_search_server.gateway.views import View, Views, VisibleServer, visible_servers
+from tools_search_server.programs.http_server import is_loopback
 
 HEALTH_PATH: Final = "/healthz"
 
@@ -109,10 +108,7 @@ def health_route(health: Callable[[], Health]) -> Route:
 
     async def answer(request: Request) -> Response:
         document = health()
-        is_local = False
-        if request.client is not None:
-            with suppress(ValueError):
-                is_local = ipaddress.ip_address(request.client.host).is_loopback
+        is_local = request.client is not None and is_loopback(request.client.host)
         if HTTP_CALLER.get() is None and not is_local:
             document = {name: value for name, value in document.items() if name not in _LOCAL_MEMBERS}
         return JSONResponse(dict(document), headers={"Cache-Control": "no-store"})
