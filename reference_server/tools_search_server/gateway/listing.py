@@ -75,7 +75,7 @@ class GatewayListing:
         for _ in range(_MAX_EMPTY):
             if place is None or kept:
                 break
-            page, listed = DelegatedPage((), None), list[Tool]()
+            page, listed = DelegatedPage(), list[Tool]()
             for seen, delegate in view.delegated:
                 if seen.name == place.server:
                     page = await _read(delegate, place)
@@ -115,9 +115,9 @@ async def _read(delegate: DelegatedSearch, place: _Place) -> DelegatedPage:
         return await delegate.page(place.cursor)
     except NoAnswerError as failure:
         logger.warning("left out of a listing: %s", failure, extra={"server": place.server})
-        return DelegatedPage((), None)
+        return DelegatedPage()
     except MCPError as error:
         if place.cursor is not None and error.code == INVALID_PARAMS:
             raise invalid_cursor() from error
         logger.warning("%s refuses to list: %s", place.server, quoted(error.message), extra={"server": place.server})
-        return DelegatedPage((), None)
+        return DelegatedPage()

@@ -9,9 +9,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, cast
+from typing import Any, Final, TypeAlias, cast
 
 import anyio
 from mcp import MCPError
@@ -49,6 +48,9 @@ METHODS: Final = frozenset({*LISTINGS, "completion/complete", "prompts/get", "re
 
 GREETINGS: Final = frozenset({"initialize", "server/discover"})
 _LEGACY_NOT_FOUND: Final = -32002
+
+_Entries: TypeAlias = dict[str, tuple[Upstream, BaseModel]]
+"""The entries of a list, each with its upstream, by public name or URI."""
 
 
 def install(server: Server[Any], views: Views, page_size: int) -> None:
@@ -119,14 +121,6 @@ def _declare(declared: dict[str, Any], view: View) -> None:
         declared["resources"]["subscribe"] = None in offered or any(one.subscribe for one in resources)
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    seen: VisibleServer
-    own_name: str
-    """The name or URI that the upstream knows it by."""
-    listed: BaseModel
-
-
 async def _entries_by_server(view: View, kind: Kind) -> list[tuple[VisibleServer, Mapping[str, BaseModel]]]:
     """Return what each upstream lists, in the order of the configuration.
 
@@ -145,23 +139,23 @@ async def _entries_by_server(view: View, kind: Kind) -> list[tuple[VisibleServer
     return [(seen, found[seen.name]) for seen in asked if seen.name in found]
 
 
-async def _merged(view: View, kind: Kind) -> dict[str, _Entry]:
-    """Return the entries of all upstreams by their public names or URIs."""
+async def _merged(view: View, kind: Kind) -> _Entries:
+    """Return what all upstreams list."""
     public = qualified_name if kind is PROMPTS else public_uri
-    entries: dict[str, _Entry] = {}
+    entries: _Entries = {}
     for seen, listed in await _entries_by_server(view, kind):
         for own, entry in listed.items():
-            entries.setdefault(public(seen.name, own), _Entry(seen, own, entry))
+            entries.setdefault(public(seen.name, own), (seen.upstream, entry))
     return entries
 
 
-def _page(entries: Mapping[str, _Entry], kind: Kind, cursor: str | None, size: int, version: str) -> PaginatedResult:
+def _page(entries: _Entries, kind: Kind, cursor: str | None, size: int, version: str) -> PaginatedResult:
     """Return the page after `cursor`, without entries that are invalid in that protocol version."""
     names = list(entries)
     start = 0 if cursor is None else {cursor_after(name): place for place, name in enumerate(names, 1)}.get(cursor)
     if start is None:
         raise invalid_cursor()
-    named = [entries[name].listed.model_copy(update={kind.key: name}) for name in names[start : start + size]]
+    named = [entries[name][1].model_copy(update={kind.key: name}) for name in names[start : start + size]]
     shown = [entry.model_dump(by_alias=True, mode="json", exclude_none=True) for entry in named]
     shown = shown[: room_for([size_of(entry) for entry in shown])]
     end = start + len(shown)
@@ -182,7 +176,8 @@ async def _named_prompt(view: View, name: str) -> tuple[Upstream, str]:
     """Return the upstream of a prompt and its own name for it."""
     prompts = await _merged(view, PROMPTS)
     if name in prompts:
-        return prompts[name].seen.upstream, prompts[name].own_name
+        upstream, prompt = prompts[name]
+        return upstream, PROMPTS.key_of(prompt)
     if (down := view.unavailable(name)) is not None:
         raise MCPError(INTERNAL_ERROR, f"The MCP server {down.name!r} is {down.state}. It is tried again by itself.")
     raise unknown_name("prompt", name, prompts)

@@ -10,8 +10,7 @@ import logging
 import math
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 import anyio
 from mcp import Client, MCPError
@@ -54,12 +53,11 @@ class NoAnswerError(Exception):
     """The server did not answer in time, or not to the request; the message says which server, and why."""
 
 
-@dataclass(frozen=True, slots=True)
-class DelegatedPage:
+class DelegatedPage(NamedTuple):
     """One page of a server's list."""
 
-    tools: Sequence[Tool]
-    next_cursor: str | None
+    tools: Sequence[Tool] = ()
+    next_cursor: str | None = None
 
 
 class Bounds:

@@ -15,7 +15,7 @@ import stat
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import Final
+from typing import Final, Literal
 
 from mcp_types import Prompt, Resource, ResourceTemplate, Tool
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -27,7 +27,6 @@ from tools_search_server.upstreams.state import Greeting
 logger = logging.getLogger(__name__)
 
 IDLE_SECONDS: Final = 300
-_FORMAT_VERSION: Final = 2
 _MAX_FILE_BYTES: Final = 64 * 1024 * 1024
 
 
@@ -46,7 +45,7 @@ class SavedListing(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    version: int = _FORMAT_VERSION
+    version: Literal[2] = 2
     greeting: Greeting
     tools: list[Tool]
     prompts: list[Prompt]
@@ -79,7 +78,7 @@ class ListingFile:
             logger.warning("%s is ignored: %s", self.path, type(error).__name__)
             return None
         has_duplicates = len({tool.name for tool in saved.tools}) < len(saved.tools)
-        return None if saved.version != _FORMAT_VERSION or has_duplicates else saved
+        return None if has_duplicates else saved
 
     def save(self, listing: SavedListing) -> None:
         """Replace the file, atomically and readable for this user alone; failure is logged and costs nothing else."""
