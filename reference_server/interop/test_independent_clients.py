@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 HERE = Path(__file__).parent
+SERVER = [sys.executable, "-m", "tools_search_server"]
 QUERY = "refund a payment"
 INSTALL_SECONDS = 300
 RUN_SECONDS = 60
@@ -47,13 +48,8 @@ def clients(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
 
 
 @pytest.fixture(scope="session")
-def server_command() -> list[str]:
-    return [sys.executable, "-m", "tools_search_server"]
-
-
-@pytest.fixture(scope="session")
-def url(server_command: list[str]) -> Iterator[str]:
-    with subprocess.Popen([*server_command, "--http", "127.0.0.1:0"], stdout=subprocess.PIPE, text=True) as server:
+def url() -> Iterator[str]:
+    with subprocess.Popen([*SERVER, "--http", "127.0.0.1:0"], stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         yield json.loads(server.stdout.readline())["url"]
         server.terminate()
@@ -70,15 +66,9 @@ def url(server_command: list[str]) -> Iterator[str]:
     ],
 )
 def test_an_independent_client_negotiates_searches_every_page_is_refused_and_calls(
-    clients: dict[str, list[str]],
-    server_command: list[str],
-    url: str,
-    client: str,
-    mode: str,
-    era: str,
-    transport: str,
+    clients: dict[str, list[str]], url: str, client: str, mode: str, era: str, transport: str
 ) -> None:
-    command, *args = server_command
+    command, *args = SERVER
     target = {"url": url} if transport == "http" else {"command": command, "args": args}
     printed = run([*clients[client], json.dumps(target), mode, QUERY], HERE, RUN_SECONDS)
     report: dict[str, Any] = json.loads(printed.splitlines()[-1])

@@ -13,6 +13,7 @@ import zlib
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
+from dataclasses import dataclass
 from itertools import count
 from typing import Any, Final, cast
 
@@ -30,7 +31,7 @@ from mcp_types import (
     JSONRPCResponse,
     RequestId,
 )
-from pydantic_core import from_json, to_json
+from pydantic_core import from_json
 
 from tools_search_hosts.messages import (
     MAX_MESSAGE_BYTES,
@@ -58,32 +59,26 @@ _BLANK_LINE: Final = re.compile(rb"(?>\r\n|\r|\n){2}")
 _KEY: Final = "stand-in:"
 
 
+@dataclass(kw_only=True)
 class BoundedHttp:
-    """The messages of an HTTP server on one connection.
+    """The messages of an HTTP server on one connection."""
 
-    Args:
-        max_bytes: Decoded bytes of a body or an event; a server that sends more is not read any further.
-        on_excess: Called with a description of an answer or event that is more than that.
-        on_malformed: Called with the flaw of each message that cannot be read.
-        answers_in_body: Whether the response to a POST holds the answer, as it does but for the old HTTP+SSE transport.
-        explain: Returns the error that the status and the headers of a response stand for, without its body; `None`
-            where the body counts.
-    """
+    max_bytes: int = MAX_MESSAGE_BYTES
+    """Decoded bytes of a body or an event; a server that sends more is not read any further."""
 
-    def __init__(
-        self,
-        max_bytes: int = MAX_MESSAGE_BYTES,
-        *,
-        on_excess: Callable[[str], None],
-        on_malformed: Callable[[str], None],
-        answers_in_body: bool = True,
-        explain: Callable[[httpx2.Response], ErrorData | None] = lambda _: None,
-    ) -> None:
-        self._explain = explain
-        self._max_bytes = max_bytes
-        self._on_excess = on_excess
-        self._on_malformed = on_malformed
-        self._answers_in_body = answers_in_body
+    on_excess: Callable[[str], None]
+    """Called with a description of an answer or event that is more than that."""
+
+    on_malformed: Callable[[str], None]
+    """Called with the flaw of each message that cannot be read."""
+
+    answers_in_body: bool = True
+    """Whether the response to a POST holds the answer, as it does but for the old HTTP+SSE transport."""
+
+    explain: Callable[[httpx2.Response], ErrorData | None] = lambda _: None
+    """Returns the error that the status and the headers of a response stand for; `None` where its body counts."""
+
+    def __post_init__(self) -> None:
         self._held: OrderedDict[str, tuple[JSONRPCMessage, int]] = OrderedDict()
         self._held_bytes = 0
         self._numbers = count(1)
@@ -99,9 +94,9 @@ class BoundedHttp:
             raise httpx2.DecodingError(f"it is in the encoding {encoding[:50]!r}, which was not asked for")
         response.headers.pop("content-encoding", None)
         content_type = response.headers.get("content-type", "").lower()
-        asked = _request_id(response.request) if self._answers_in_body else None
+        asked = _request_id(response.request) if self.answers_in_body else None
         body = _decoded(response.stream, is_compressed=encoding == ACCEPTED_ENCODING)
-        error = None if asked is None else self._explain(response)
+        error = None if asked is None else self.explain(response)
         if error is not None:
             response.headers["content-type"] = "application/json"  # so that the transport reads it
             pieces = self._failure(response, cast("RequestId", asked))
@@ -133,17 +128,16 @@ class BoundedHttp:
 
     async def _failure(self, response: httpx2.Response, asked: RequestId) -> AsyncGenerator[bytes]:
         # Explained only now: an authorization that failed may have learned why.
-        error = self._explain(response) or ErrorData(code=INTERNAL_ERROR, message="it refuses the request")
+        error = self.explain(response) or ErrorData(code=INTERNAL_ERROR, message="it refuses the request")
         yield self._stand_in(JSONRPCError(jsonrpc="2.0", id=asked, error=error), _SMALL_BYTES)
 
     async def _whole(
         self, body: AsyncGenerator[bytes], asked: RequestId | None, *, is_error: bool
     ) -> AsyncGenerator[bytes]:
         """Yield the body of a response, or the stand-in for the answer that it is."""
-        data = bytearray()
+        data, number = bytearray(), 0
         try:
             async with aclosing(body):
-                number = 0
                 async for piece in body:
                     data += piece
                     number += 1
@@ -160,8 +154,7 @@ class BoundedHttp:
 
     async def _events(self, body: AsyncGenerator[bytes], asked: RequestId | None) -> AsyncGenerator[bytes]:
         """Yield the events of a stream one by one, with the stand-ins for the messages that they hold."""
-        buffer = bytearray()
-        number = 0
+        buffer, number = bytearray(), 0
         try:
             async with aclosing(body):
                 async for piece in body:
@@ -179,8 +172,8 @@ class BoundedHttp:
 
     def _check(self, data: bytes | bytearray, pieces: int, kind: str) -> None:
         """Raise a `MessageTooLargeError` where a body or event is too large, or comes in too many small pieces."""
-        if len(data) > self._max_bytes:
-            raise MessageTooLargeError(f"{kind} of more than {mebibytes(self._max_bytes)}")
+        if len(data) > self.max_bytes:
+            raise MessageTooLargeError(f"{kind} of more than {mebibytes(self.max_bytes)}")
         if pieces > _MAX_SMALL_PIECES and len(data) < pieces * _SMALL_BYTES:
             raise MessageTooLargeError(f"{kind} in {pieces:,} pieces of a few bytes")
 
@@ -218,9 +211,9 @@ class BoundedHttp:
             is_all: Whether nothing else comes there.
         """
         try:
-            message = read_message(data, self._max_bytes)
+            message = read_message(data, self.max_bytes)
         except MalformedMessageError as error:
-            self._on_malformed(str(error))
+            self.on_malformed(str(error))
             concerned = asked if asked is not None and (is_all or error.is_answer) else error.answers
             return None if concerned is None else failed_answer(concerned, str(error))
         if asked is None:
@@ -235,7 +228,7 @@ class BoundedHttp:
             return message
         else:
             reason = f"its `id` is {str(message.id)[:50]!r}, that of the request is {str(asked)!r}"
-        self._on_malformed(reason)
+        self.on_malformed(reason)
         return failed_answer(asked, reason)
 
     def _stand_in(self, message: JSONRPCMessage | None, size: int) -> bytes:
@@ -246,20 +239,17 @@ class BoundedHttp:
         self._held[key] = message, size
         self._held_bytes += size
         # A message whose request was given up meanwhile never comes out of the transport.
-        while self._held_bytes > 2 * self._max_bytes and len(self._held) > 1:
+        while self._held_bytes > 2 * self.max_bytes and len(self._held) > 1:
             _, (_, dropped) = self._held.popitem(last=False)
             self._held_bytes -= dropped
-        members: dict[str, Any] = {"jsonrpc": "2.0"}
         match message:
-            case JSONRPCRequest():
-                members |= {"id": message.id, "method": key}
-            case JSONRPCNotification():
-                members |= {"method": key}
+            case JSONRPCRequest() | JSONRPCNotification():
+                small: dict[str, Any] = {"method": key, "params": None}
             case JSONRPCResponse():
-                members |= {"id": message.id, "result": {"key": key}}
+                small = {"result": {"key": key}}
             case JSONRPCError():
-                members |= {"id": message.id, "error": {"code": 0, "message": key}}
-        return to_json(members)
+                small = {"error": ErrorData(code=0, message=key)}
+        return message.model_copy(update=small).model_dump_json(by_alias=True, exclude_unset=True).encode()
 
     def _exceeded(self, excess: str, asked: RequestId | None) -> bytes:
         """Report that the server sends too much, and return the failure of the request that is concerned.
@@ -267,7 +257,7 @@ class BoundedHttp:
         Raises:
             StreamError: There is no such request.
         """
-        self._on_excess(f"it sent {excess}")
+        self.on_excess(f"it sent {excess}")
         if asked is None:
             raise httpx2.StreamError(f"it sent {excess}")
         error = ErrorData(code=INTERNAL_ERROR, message=f"it sent {excess}")

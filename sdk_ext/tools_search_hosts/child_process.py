@@ -211,15 +211,10 @@ async def _stop(process: Process, family: Descendants) -> None:
     with suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
         await cast("ByteSendStream", process.stdin).aclose()
     if not await _exits_within(process, _GRACE_SECONDS):
-        _signal_group(process, signal.SIGTERM)
+        _send(signal.SIGTERM, [-process.pid])
     await family.end(_GRACE_SECONDS)
     await _exits_within(process, _GRACE_SECONDS)  # where its descendants cannot be found
-    _signal_group(process, signal.SIGKILL)
-
-
-def _signal_group(process: Process, number: signal.Signals) -> None:
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, number)
+    _send(signal.SIGKILL, [-process.pid])
 
 
 async def _exits_within(process: Process, seconds: float) -> bool:
@@ -291,6 +286,7 @@ def _proc_file(path: str) -> bytes:
 
 
 def _send(number: signal.Signals, pids: Collection[int]) -> None:
+    """Send a signal to processes; a negative id stands for a whole group."""
     for pid in pids:
         with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)

@@ -16,17 +16,27 @@ import os
 import re
 import stat
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias, cast
 
 from dotenv import dotenv_values
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+)
 from pydantic_core import ErrorDetails
 
 from tools_search_hosts.formats import in_common_form, projects_with_servers, read_document
 from tools_search_hosts.targets import HttpTarget, ServerEntry, StdioTarget, UnusableTarget
+from tools_search_hosts.toolsets import closest
 from tools_search_hosts.variables import AskForInput, Variables, read_inputs
 
 _SERVER_MEMBERS: Final = ("mcpServers", "servers")
@@ -86,6 +96,12 @@ class HostFile:
     """The whole file, for members that only one program knows; those in camelCase under their own names."""
 
     @property
+    def names(self) -> Collection[str]:
+        """The names of all servers in the file, including those that are switched off."""
+        stated = self.members.get("mcpServers") or self.members.get("servers")
+        return cast("dict[str, Any]", stated) if isinstance(stated, dict) else ()
+
+    @property
     def problems(self) -> tuple[str, ...]:
         """The problems of single servers, each line with the name of its server."""
         return tuple(
@@ -128,16 +144,8 @@ def load_host_file(
         raise ConfigurationError(str(path), [f"it is not UTF-8 text: {error}"]) from error
     except ValueError as error:
         raise ConfigurationError(str(path), [str(error)]) from error
-    folder = path.resolve().parent
-    return parse_host_file(
-        document,
-        source=str(path),
-        folder=folder,
-        environment=environment,
-        ask=ask,
-        problems=problems,
-        workspace=workspace,
-    )
+    options: Any = {"environment": environment, "ask": ask, "problems": problems, "workspace": workspace}
+    return parse_host_file(document, source=str(path), folder=path.resolve().parent, **options)
 
 
 def writers_warning(path: Path) -> str | None:
@@ -165,31 +173,21 @@ def parse_host_file(
     problems: list[str] | None = None,
     workspace: Path | None = None,
 ) -> HostFile:
-    """Turn a parsed file into a configuration.
+    """Turn the JSON value of a file into a configuration, as `load_host_file` does.
 
-    Args:
-        document: The JSON value.
-        source: Names the file in errors.
-        folder: Of the file; `${workspaceFolder}` is derived from it unless that is given.
-        environment: As for `load_host_file`.
-        ask: As for `load_host_file`.
-        problems: As for `load_host_file`.
-        workspace: As for `load_host_file`.
-
-    Raises:
-        ConfigurationError: It cannot be used; the message lists every problem.
+    `source` names the file in errors. `${workspaceFolder}` is derived from its `folder`, unless it is given.
     """
     faults: list[str] = []
     members: dict[str, Any] = {}
     servers: list[ServerEntry] = []
     if isinstance(document, dict):
-        variables = os.environ if environment is None else environment
+        environment = os.environ if environment is None else environment
         workspace = workspace or (folder.parent if folder.name in _EDITOR_FOLDERS else folder)
         members = understood(cast("dict[str, Any]", document), _OUR_MEMBERS, faults)
-        members = in_common_form(members, kept=_OUR_MEMBERS, environment=variables, workspace=workspace)
+        members = in_common_form(members, kept=_OUR_MEMBERS, environment=environment, workspace=workspace)
         faults += misspelled([name for name in members if name not in _SERVER_MEMBERS], _OUR_MEMBERS)
-        values = Variables(variables, workspace, read_inputs(members.get("inputs")), ask)
-        servers = _servers(members, values, faults)
+        variables = Variables(environment, workspace, read_inputs(members.get("inputs")), ask)
+        servers = _servers(members, variables, faults)
     else:
         faults.append("it must be an object with `mcpServers` (or `servers`)")
     file = HostFile(tuple(servers), members)
@@ -230,17 +228,49 @@ def misspelled(members: Collection[str], known: Collection[str]) -> list[str]:
     return lines
 
 
-@dataclass
-class _Expansion:
-    """The variables of a file, and the values of those that one entry has referred to."""
+def problem_in(error: ErrorDetails, *place: str, known: Collection[str] = ()) -> str:
+    """Return in one line what pydantic has found wrong; never the value, which may be a misplaced key.
 
-    variables: Variables
-    expanded: dict[str, str] = field(default_factory=dict[str, str])
+    Args:
+        error: The mistake.
+        place: Where the value stands that was validated.
+        known: Names of members, for a suggestion in place of one that is not among them.
+    """
+    path, context = ".".join(map(str, (*place, *error["loc"]))), error.get("ctx", {})
+    where = f"`{path}`" if path else "it"
+    match error["type"]:
+        case "value_error":
+            return f"{where}: {context['error']}"
+        case "extra_forbidden":
+            return f"{where} means nothing here; {closest(str(error['loc'][-1]), known)}"
+        case "literal_error":
+            expected = str(context["expected"]).replace("'", '"')
+        case "greater_than" | "greater_than_equal" as kind:
+            expected = f"a number above {context['gt']}" if kind == "greater_than" else f"at least {context['ge']}"
+        case kind if kind in _EXPECTED:
+            expected = _EXPECTED[kind]
+        case _:
+            return f"{where}: {error['msg']}"
+    return f"{where} must be {expected}"
+
+
+_EXPECTED: Final[Mapping[str, str]] = {
+    "missing": "given",
+    "bool_type": "true or false",
+    "string_type": "a text, in quotes",
+    "string_pattern_mismatch": "a text that is not empty",
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "int_parsing": "a whole number",
+    "list_type": "a list",
+    "dict_type": "an object",
+    "model_type": "an object",
+}
+"""What has to stand at a place, by the type of the mistake."""
 
 
 def _expand(text: str, info: ValidationInfo) -> str:
-    expansion = cast("_Expansion", info.context)
-    return expansion.variables.expand(text, expansion.expanded)
+    return cast("Variables", info.context).expand(text)
 
 
 def _number_as_text(value: object) -> object:
@@ -280,31 +310,27 @@ class _StartedEntry(_Entry):
     env: _TextMap = {}
     cwd: _Text = ""
 
-    def target(self, expansion: _Expansion) -> StdioTarget:
+    def target(self, variables: Variables) -> StdioTarget:
         env = self.env
         if self.env_file:  # from the workspace where its path is relative
             try:
-                text = Path(expansion.variables.workspace, self.env_file).read_text(encoding="utf-8-sig")
+                text = Path(variables.workspace, self.env_file).read_text(encoding="utf-8-sig")
             except (OSError, ValueError) as error:
                 reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
                 problem = f"`envFile` cannot be read ({reason}): name a file of lines like NAME=value"
                 raise ValueError(problem) from error
             read = dotenv_values(stream=io.StringIO(text), interpolate=False)
             env = {name: value for name, value in read.items() if value is not None} | env
-        return StdioTarget(self.command, tuple(self.args), env, self.cwd or None, expansion.expanded)
+        return StdioTarget(self.command, tuple(self.args), env, self.cwd or None, variables.expanded)
 
 
 class _RemoteEntry(_Entry):
-    url: _Text
+    url: _Text = Field(validation_alias=AliasChoices(*_ADDRESSES))
     headers: _TextMap = {}
 
 
-_KNOWN: Final = frozenset(
-    (
-        *(own.alias or name for model in (_StartedEntry, _RemoteEntry) for name, own in model.model_fields.items()),
-        *("type", "transport", *_ADDRESSES),
-    )
-)
+_FIELDS: Final = _StartedEntry.model_fields | _RemoteEntry.model_fields
+_KNOWN: Final = frozenset((*(own.alias or name for name, own in _FIELDS.items()), "type", "transport", *_ADDRESSES))
 
 
 def _servers(members: Mapping[str, Any], variables: Variables, problems: list[str]) -> list[ServerEntry]:
@@ -329,27 +355,26 @@ def _servers(members: Mapping[str, Any], variables: Variables, problems: list[st
             own = understood(cast("dict[str, Any]", entry), _KNOWN, faults)
             if own.get("disabled") is True or own.get("enabled") is False:
                 continue
-            server = _server(name, own, _Expansion(variables), faults)
+            server = _server(name, own, replace(variables, expanded={}), faults)
             faults += misspelled(own, _KNOWN.difference(_TIMES))
             unusable = ServerEntry(name, UnusableTarget(tuple(faults)))
             servers.append(unusable if faults or server is None else server)
     return servers
 
 
-def _server(name: str, members: Mapping[str, Any], expansion: _Expansion, problems: list[str]) -> ServerEntry | None:
+def _server(name: str, members: Mapping[str, Any], variables: Variables, problems: list[str]) -> ServerEntry | None:
     """Return the server that `members` describe, or nothing where one of the problems makes that impossible."""
     address = next((member for member in _ADDRESSES if member in members), None)
     try:
         transport = _transport(members, address)
         if address is None:
-            entry = _StartedEntry.model_validate(members, context=expansion)
-            target = entry.target(expansion)
+            entry = _StartedEntry.model_validate(members, context=variables)
+            target = entry.target(variables)
         else:
-            entry = _RemoteEntry.model_validate({**members, "url": members[address]}, context=expansion)
-            target = HttpTarget(entry.url, entry.headers, transport or "streamable-http", expansion.expanded)
+            entry = _RemoteEntry.model_validate(members, context=variables)
+            target = HttpTarget(entry.url, entry.headers, transport or "streamable-http", variables.expanded)
     except ValidationError as error:
-        found = error.errors(include_url=False)
-        problems += dict.fromkeys(_problem(detail, address or "url") for detail in found)
+        problems += map(problem_in, error.errors(include_url=False))
         return None
     except ValueError as error:
         problems.append(str(error))
@@ -379,48 +404,14 @@ def _transport(members: Mapping[str, Any], address: str | None) -> Literal["stre
     if named is not None and (not isinstance(named, str) or named not in _TRANSPORTS):
         raise ValueError(f"has the unknown transport {named!r}: use stdio, http, streamable-http or sse")
     transport = None if named is None else _TRANSPORTS[named]
-    if address is not None and "command" in members:
-        raise ValueError(f"has both `command` and `{address}`: keep the one that is meant")
-    if address is None and "command" not in members:
-        raise ValueError("needs `command` (to start it) or `url` (to reach it)")
-    if address is None and transport not in (None, "stdio"):
-        raise ValueError(f"is of type {transport!r}, which needs `url` rather than `command`")
-    if transport != "stdio":
-        return transport
-    if address is not None:
-        raise ValueError("is of type 'stdio', which needs `command` rather than `url`")
-    return None
-
-
-def _problem(error: ErrorDetails, address: str) -> str:
-    """Return a problem in one line. It names the JSON type of a value, not the value, which may be a misplaced key."""
-    member, *inner = error["loc"]
-    member = address if member == "url" else member
-    kind = next((kind for types, kind in _KINDS if isinstance(error["input"], types)), "an object")
-    match error["type"], inner:
-        case "value_error", _:
-            steps = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in inner)
-            return f"`{member}{steps}`: {error.get('ctx', {}).get('error')}"
-        case "bool_type", _:
-            return f"`{member}` must be true or false, not {kind}"
-        case "dict_type", _:
-            return f"`{member}` must be an object of texts, not {kind}"
-        case ("list_type", _) | ("string_type", [int()]):
-            return f"`{member}` must be a list of texts, each in quotes"
-        case "string_type", [str(name)]:
-            return f"`{member}.{name}` must be a text: write it in quotes"
-        case "string_type", _:
-            return f"`{member}` must be a text, not {kind}"
-        case "literal_error", _:
-            return f'`{member}` must be "turn" (search with the user\'s own text), or be left out'
+    match address, "command" in members, transport:
+        case str(), True, _:
+            raise ValueError(f"has both `command` and `{address}`: keep the one that is meant")
+        case None, False, _:
+            raise ValueError("needs `command` (to start it) or `url` (to reach it)")
+        case None, _, "streamable-http" | "sse":
+            raise ValueError(f"is of type {transport!r}, which needs `url` rather than `command`")
+        case str(), _, "stdio":
+            raise ValueError("is of type 'stdio', which needs `command` rather than `url`")
         case _:
-            return f"`{member}` must be a number above 0, without quotes"
-
-
-_KINDS: Final = (
-    (type(None), "null"),
-    (bool, "true or false"),
-    (int | float, "a number"),
-    (str, "a text"),
-    (list, "a list"),
-)
+            return None if transport == "stdio" else transport

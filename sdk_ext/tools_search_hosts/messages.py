@@ -18,11 +18,14 @@ from mcp_types import (
     ErrorData,
     JSONRPCError,
     JSONRPCMessage,
+    JSONRPCResponse,
     RequestId,
     jsonrpc_message_adapter,
 )
 from pydantic import ValidationError
 from pydantic_core import from_json
+
+from tools_search_hosts.configuration import problem_in
 
 MAX_MESSAGE_BYTES: Final = 16 * 1024 * 1024
 """Decoded bytes of one message unless said otherwise: a listing of 10,000 tools is about 8 MB."""
@@ -37,9 +40,7 @@ _TOKENS_OF_A_VALUE: Final = 4
 _MAX_SKIMMED: Final = 2_000_000
 """Tokens of a text that is no JSON which are looked at for the request that it was to answer."""
 
-_SEPARATING: Final = frozenset({b",", b"{", b"["})
-_OPENING: Final = frozenset({b"{", b"["})
-_CLOSING: Final = frozenset({b"}", b"]"})
+_SEPARATING: Final = (b",", b"{", b"[")
 
 
 class MessageTooLargeError(Exception):
@@ -108,12 +109,8 @@ def failed_answer(answers: RequestId, reason: str) -> JSONRPCError:
 def _parsed(data: bytes | bytearray) -> Any:
     try:
         return from_json(data, allow_inf_nan=False)
-    except ValueError:
-        try:
-            data.decode()
-        except UnicodeDecodeError:
-            return from_json(data.decode("utf-8", "replace"), allow_inf_nan=False)
-        raise
+    except ValueError:  # perhaps since it is no UTF-8 everywhere
+        return from_json(data.decode("utf-8", "replace"), allow_inf_nan=False)
 
 
 def _flaw(data: bytes | bytearray, error: str) -> str:
@@ -145,36 +142,15 @@ def _without_empty_half(message: dict[str, Any]) -> dict[str, Any]:
 
 def _problem(message: dict[str, Any]) -> str:
     """Return what is wrong with an answer."""
-    if message.get("jsonrpc") != "2.0":
-        return "its `jsonrpc` is not '2.0'"
-    if not isinstance(message.get("id"), int | str) or isinstance(message["id"], bool):
-        return f"its `id` is {_kind(message, 'id')}"
-    if "result" in message:
-        return f"its `result` is {_kind(message, 'result')}, not an object"
-    if "error" not in message:
+    if isinstance(message.get("id"), bool) or not isinstance(message.get("id"), int | str):
+        return "its `id` is neither an integer nor a string"
+    if not {"result", "error"} & message.keys():
         return "it has neither a `result` nor an `error`"
-    if not isinstance(message["error"], dict):
-        return f"its `error` is {_kind(message, 'error')}, not an object"
-    error = cast("dict[str, Any]", message["error"])
-    if not isinstance(error.get("message"), str):
-        return f"its `error.message` is {_kind(error, 'message')}, not a string"
-    return f"its `error.code` is {_kind(error, 'code')}, not an integer"
-
-
-def _kind(members: dict[str, Any], name: str) -> str:
-    match members.get(name):
-        case None:
-            return "null" if name in members else "missing"
-        case bool():
-            return "a boolean"
-        case int() | float():
-            return "a number"
-        case str():
-            return "a string"
-        case list():
-            return "an array"
-        case _:
-            return "an object"
+    try:
+        (JSONRPCResponse if "result" in message else JSONRPCError).model_validate(message, by_name=False)
+    except ValidationError as error:
+        return f"its {problem_in(error.errors(include_url=False, include_input=False)[0])}"
+    return "it is no answer"
 
 
 def _as_id(value: object) -> RequestId | None:
@@ -197,7 +173,7 @@ def _skimmed(data: bytes | bytearray) -> tuple[RequestId | None, bool]:
             answers = None
             with suppress(ValueError):
                 answers = _as_id(json.loads(token))
-        depth += (token in _OPENING) - (token in _CLOSING)
+        depth += (token in (b"{", b"[")) - (token in (b"}", b"]"))
         previous = token
     is_answer = b'"method"' not in names
     is_complete = depth == 0 and previous == b"}"

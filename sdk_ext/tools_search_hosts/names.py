@@ -1,4 +1,4 @@
-"""Names and labels of tools among several servers.
+"""Names and labels of tools among several servers, and which of them a model always has.
 
 Names are unambiguous over all servers and valid for every model provider.
 
@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from mcp_ext_tools_search.types import EXTENSION_ID, published_metadata
 from mcp_types import Tool
@@ -26,6 +27,18 @@ SEPARATOR: Final = "__"
 MAX_NAME_LENGTH: Final = 64
 """The shortest limit among the model providers."""
 
+ALWAYS_LOAD: Final = "anthropic/alwaysLoad"
+"""Member of a tool's `_meta` by which its server asks that the definition is never deferred: Claude Code's name."""
+
+MOST_PINNED_PER_SERVER: Final = 5
+"""Pinned tools of one server that are honored: what every definition costs is paid by all the others."""
+
+MOST_PINNED: Final = 20
+"""Pinned tools of all servers that are honored."""
+
+_Server = TypeVar("_Server")
+_Pinned = TypeVar("_Pinned")
+
 _DIGEST_LENGTH: Final = 12
 _MAX_STEM: Final = MAX_NAME_LENGTH - _DIGEST_LENGTH - 1
 _MAX_SERVER: Final = 24
@@ -34,8 +47,8 @@ _MAX_SERVER: Final = 24
 _VALID: Final = re.compile(rf"[A-Za-z_][A-Za-z0-9_-]{{0,{MAX_NAME_LENGTH - 1}}}")
 _NOT_ALLOWED: Final = re.compile(r"[^A-Za-z0-9_-]")
 _DIGEST_SUFFIX: Final = re.compile(rf"_[0-9a-f]{{{_DIGEST_LENGTH}}}\Z")
-_OF_A_SEARCH: Final = ("score", "matched")
-"""Labels that a search result has, and a listing has not."""
+_NOT_AMONG: Final = frozenset({"category", "categoryDescription", "score", "matched"})
+"""Labels that a gateway states itself, and those that only the result of a search has."""
 
 
 def qualified_name(server: str, tool: str) -> str:
@@ -76,9 +89,7 @@ def labels_among_servers(server: str, labels: Mapping[str, Any], category: objec
         labels: What is published of the tool.
         category: The part of its server that the tool belongs to; passed over where it is no text.
     """
-    among = {member: label for member, label in labels.items() if label is not None}
-    among.pop("category", None)
-    among.pop("categoryDescription", None)
+    among = {name: label for name, label in labels.items() if label is not None and name not in _NOT_AMONG}
     return {**among, "group": server, **({"category": category} if isinstance(category, str) and category else {})}
 
 
@@ -92,9 +103,30 @@ def tool_among_servers(server: str, tool: Tool) -> Tool:
     name, own = qualified_name(server, tool.name), published_metadata(tool.meta)
     if not server:
         return tool.model_copy(update={"name": name})
-    lasting = {member: label for member, label in own.items() if member not in _OF_A_SEARCH}
-    labels = labels_among_servers(server, lasting, own.get("group"))
+    labels = labels_among_servers(server, own, own.get("group"))
     return tool.model_copy(update={"name": name, "meta": {**(tool.meta or {}), EXTENSION_ID: labels}})
+
+
+def is_pinned(tool: Tool) -> bool:
+    """Whether the server of a tool asks that its definition is always loaded: `true`, and nothing else."""
+    return (tool.meta or {}).get(ALWAYS_LOAD) is True
+
+
+def pinned_within_bounds(pinned: Iterable[tuple[_Server, _Pinned]]) -> list[_Pinned]:
+    """Return the pinned tools that are honored: the first ones of each server, and of those the first ones.
+
+    This is no part of `tools/search`: a server lists and finds such tools as any others.
+
+    Args:
+        pinned: Each pinned tool with its server, in the order of the listing.
+    """
+    counts: Counter[_Server] = Counter()
+    kept: list[_Pinned] = []
+    for server, tool in pinned:
+        counts[server] += 1
+        if counts[server] <= MOST_PINNED_PER_SERVER:
+            kept.append(tool)
+    return kept[:MOST_PINNED]
 
 
 def _stem(server: str, tool: str) -> str:

@@ -19,10 +19,6 @@ _VARIABLE: Final = re.compile(r"(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?
 _NOT_IN_VARIABLES: Final = re.compile(r"[^A-Z0-9]+")
 
 
-class UnresolvedVariableError(ValueError):
-    """A reference without a value; the message says what to set."""
-
-
 @dataclass(frozen=True, slots=True)
 class Input:
     """One value that editors ask their user for."""
@@ -56,22 +52,22 @@ class Variables:
     """The inputs that the file describes, by key."""
 
     ask: AskForInput | None = None
-    _given: dict[str, str] = field(default_factory=dict[str, str])
+    expanded: dict[str, str] = field(default_factory=dict[str, str])
+    """Values of the variables and inputs that were referred to, by name."""
+
+    given: dict[str, str] = field(default_factory=dict[str, str])
     """Values of inputs, each of which is asked for at most once."""
 
-    def expand(self, text: str, expanded: dict[str, str]) -> str:
+    def expand(self, text: str) -> str:
         """Return `text` with every reference replaced.
 
-        Args:
-            text: A value of the configuration.
-            expanded: Takes the value of each variable and input, by name.
-
         Raises:
-            UnresolvedVariableError: A variable is not set and has no default, or there is no value for an input.
+            ValueError: A variable is not set and has no default, or there is no value for an input;
+                the message says what to set.
         """
-        return _REFERENCE.sub(lambda match: self._value(match[1], expanded), text)
+        return _REFERENCE.sub(lambda match: self._value(match[1]), text)
 
-    def _value(self, reference: str, expanded: dict[str, str]) -> str:
+    def _value(self, reference: str) -> str:
         predefined = {
             "userHome": str(Path.home()),
             "workspaceFolder": str(self.workspace),
@@ -83,32 +79,30 @@ class Variables:
             return predefined[reference]
         kind, _, key = reference.partition(":")
         if kind == "input" and key:
-            return expanded.setdefault(reference, self._input(key))
+            return self.expanded.setdefault(reference, self._input(key))
         match = _VARIABLE.fullmatch(reference)
         if match is None:
-            raise UnresolvedVariableError(f"${{{reference}}} is not understood: use ${{NAME}} or ${{NAME:-default}}")
+            raise ValueError(f"${{{reference}}} is not understood: use ${{NAME}} or ${{NAME:-default}}")
         name: str = match["name"]
         default: str | None = match["default"]
         value = self.environment.get(name, default)
         if value is None:
             fault = f"the environment variable {name} is not set"
-            raise UnresolvedVariableError(f"{fault}: set it, or give a default as in ${{{name}:-value}}")
-        expanded[name] = value
+            raise ValueError(f"{fault}: set it, or give a default as in ${{{name}:-value}}")
+        self.expanded[name] = value
         return value
 
     def _input(self, key: str) -> str:
-        if key not in self._given:
+        if key not in self.given:
             wanted = self.inputs.get(key, Input(key))
             value = self.environment.get(wanted.variable)
             if value is None and self.ask is not None:
                 value = self.ask(wanted)
-            if value is None:
-                value = wanted.default
-            if value is None:
+            if (value := wanted.default if value is None else value) is None:
                 fault = f"the input {key!r} is not given"
-                raise UnresolvedVariableError(f"{fault}: set the environment variable {wanted.variable}")
-            self._given[key] = value
-        return self._given[key]
+                raise ValueError(f"{fault}: set the environment variable {wanted.variable}")
+            self.given[key] = value
+        return self.given[key]
 
 
 def read_inputs(stated: Any) -> dict[str, Input]:

@@ -24,7 +24,7 @@ from tools_search_client import (
     open_federation,
 )
 from tools_search_hosts import ServerEntry, StdioTarget
-from tools_search_hosts.pinning import MOST_PINNED, MOST_PINNED_PER_SERVER
+from tools_search_hosts.names import MOST_PINNED, MOST_PINNED_PER_SERVER
 
 pytestmark = pytest.mark.anyio
 

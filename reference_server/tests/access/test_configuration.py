@@ -22,7 +22,7 @@ from tools_search_server.access.configuration import Access, read_access, read_t
 from tools_search_server.base.limits import Limits
 from tools_search_server.gateway.gateway import Gateway, GatewayOptions
 from tools_search_server.gateway.search import GatewaySearch
-from tools_search_server.gateway.server import gateway_server
+from tools_search_server.gateway.server import Endpoint
 from tools_search_server.gateway.views import Views
 from tools_search_server.upstreams.state import State
 
@@ -33,6 +33,7 @@ WORDS = ("list", "delete", "send", "mail", "mails", "file", "log", "weather", "i
 SINCE = datetime(2026, 1, 1, tzinfo=UTC)
 LIMITS = Limits(page_size=3, default_limit=2, max_limit=50, cursor_key=b"k" * 32)
 EVERY_ERA = ("auto", "legacy")
+HASH = f"sha256:{'0' * 32}:{'0' * 64}"
 
 Catalog = Mapping[str, Mapping[str, Tool]]
 
@@ -84,7 +85,7 @@ async def refusal(request: Callable[[], Any]) -> Any:
 async def answers_of(gateway: Gateway, mode: str, queries: list[str], names: list[str]) -> dict[str, Any]:
     """Everything that a caller can learn of a gateway."""
     learnt: dict[str, Any] = {}
-    server = gateway_server(GatewaySearch(gateway, LIMITS))
+    server = Endpoint(GatewaySearch(gateway, LIMITS)).server()
     async with Client(server, mode=mode, extensions=[TOOLS_SEARCH], cache=None) as client:
         learnt["told"] = client.instructions, server_settings(client)
         cursor = None
@@ -162,7 +163,7 @@ async def test_a_page_cursor_of_who_sees_more_leads_nowhere(two_servers: Catalog
 
 async def test_a_change_is_announced_to_those_who_see_it_alone(two_servers: Catalog) -> None:
     gateway = offering(two_servers, set(), Access(READING))
-    server = gateway_server(GatewaySearch(gateway, LIMITS))
+    server = Endpoint(GatewaySearch(gateway, LIMITS)).server()
     git, mail = gateway.upstreams
     more = Tool(name="log", description="changed", input_schema={"type": "object"})
     with anyio.fail_after(10):
@@ -207,18 +208,20 @@ async def test_tools_that_a_toolset_names_in_vain_are_reported_once(
         ({"toolsets": {" ": {"git": True}}}, None, "empty name"),
         ({"toolsets": {"read": {"git": True}}}, "raed", "--toolset names; the closest is 'read'"),
         ({}, "read", "`toolsets` has no 'read'"),
-        ({"principals": {}}, None, "`principals` must be an object that names at least one"),
+        ({"principals": {}}, None, "`principals` must name at least one"),
         ({"principals": {"a": "tsk_x"}}, None, "`principals.a` must be an object"),
         ({"principals": {"": {}}}, None, "empty name"),
-        ({"principals": {"a": {"token": "tsk_x"}}}, None, "`principals.a.token` is no hash of a token: `tools-search"),
-        ({"principals": {"a": {"tolset": "r"}}}, None, "`principals.a.tolset` is no member of a principal; the"),
-        ({"principals": {"a": {"toolset": "r"}}}, None, "`principals.a.toolset`: there is no toolset of that name"),
-        ({"principals": {"a": {"toolset": 7}}}, None, "`principals.a.toolset`: there is no toolset of that name"),
-        ({"principals": {"a": {"requestsPerMinute": 0}}}, None, "`principals.a.requestsPerMinute` must be a whole"),
-        ({"principals": {"a": {"openRequests": 1}}}, None, "`principals.a.openRequests` must be a whole number of at"),
+        ({"principals": {"a": {"token": "tsk_x"}}}, None, "`principals.a.token`: this is no hash of a token: `tools"),
+        ({"principals": {"a": {"tolset": "r"}}}, None, "`principals.a.tolset` means nothing here; the closest is"),
+        ({"principals": {"a": {"token": HASH, "toolset": "r"}}}, None, "`principals.a.toolset`: there is no toolset"),
+        ({"principals": {"a": {"token": HASH, "toolset": ""}}}, None, "`principals.a.toolset`: there is no toolset of"),
+        ({"principals": {"a": {"toolset": None}}}, None, "`principals.a.toolset` must be a text"),
+        ({"principals": {"a": {"openRequests": None}}}, None, "`principals.a.openRequests` must be a whole number"),
+        ({"principals": {"a": {"requestsPerMinute": 0}}}, None, "`principals.a.requestsPerMinute` must be at least 1"),
+        ({"principals": {"a": {"openRequests": 1}}}, None, "`principals.a.openRequests` must be at least 2"),
         ({"principals": {"a": {"openRequests": True}}}, None, "`principals.a.openRequests` must be a whole number"),
         (
-            {"principals": {name: {"token": f"sha256:{'0' * 32}:{'0' * 64}"} for name in "ab"}},
+            {"principals": {name: {"token": HASH} for name in "ab"}},
             None,
             "`principals.b.token` is the token of 'a'",
         ),

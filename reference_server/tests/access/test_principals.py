@@ -20,7 +20,14 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import SubscriptionLost
 from mcp_ext_tools_search.client import TOOLS_SEARCH, iter_tools, search_tools, server_settings
 from mcp_types import ToolListChangedNotification
-from tools_search_server.access.principals import Throttle, TokenHash, new_token
+from tools_search_server.access.principals import (
+    Principal,
+    Throttle,
+    is_token_hash,
+    new_token,
+    principal_of,
+    token_hash,
+)
 from tools_search_server.programs.cli import command
 from tools_search_server.programs.status import TOKEN_VARIABLE
 
@@ -72,7 +79,7 @@ def file(tmp_path: Path, raw: Any, tokens: dict[str, str]) -> Path:
     document = {
         "mcpServers": {"git": GIT, "other": raw("good")},
         "toolsets": TOOLSETS,
-        "principals": {name: {"token": str(TokenHash.of(token)), **limits[name]} for name, token in tokens.items()},
+        "principals": {name: {"token": token_hash(token), **limits[name]} for name, token in tokens.items()},
     }
     written = tmp_path / "who.json"
     written.write_text(json.dumps(document))
@@ -225,17 +232,19 @@ def test_the_token_command_prints_a_token_and_the_entry_that_knows_it(tmp_path: 
     [entry] = [line for line in lines if line.startswith('"alice": ')]
     stated = json.loads("{" + entry + "}")["alice"]
     assert stated["toolset"] == "reading"
-    assert TokenHash.read(stated["token"]).fits(token)
+    assert principal_of(token, [Principal("alice", stated["token"])]) is not None
     assert token not in entry
 
 
 def test_a_token_fits_no_hash_but_its_own() -> None:
     one, other = new_token(), new_token()
-    hashed = TokenHash.of(one)
-    assert hashed.fits(one)
-    assert not hashed.fits(other)
-    assert TokenHash.of(one) != hashed
-    assert TokenHash.read(str(hashed)) == hashed
+    hashed = token_hash(one)
+    assert is_token_hash(hashed)
+    assert not is_token_hash(one)
+    assert token_hash(one) != hashed
+    alice = Principal("alice", hashed)
+    assert principal_of(one, [Principal("bob", token_hash(other)), alice]) is alice
+    assert principal_of(other, [alice]) is None
 
 
 @pytest.mark.parametrize(
@@ -244,7 +253,7 @@ def test_a_token_fits_no_hash_but_its_own() -> None:
         ({}, ["--http", "0.0.0.0:0"], "tools-search-server token NAME"),
         ({}, ["--http", "0.0.0.0:0", "--allow-remote"], "names no `principals`"),
         ({}, ["--toolset", "reading"], "`toolsets` has no 'reading'"),
-        ({"toolsets": {"r": {"git": True}}, "principals": {"a": {"token": str(TokenHash.of("t"))}}},
+        ({"toolsets": {"r": {"git": True}}, "principals": {"a": {"token": token_hash("t")}}},
          ["--http", "127.0.0.1:0", "--toolset", "r"], "give each its `toolset`"),
     ],
 )  # fmt: skip
@@ -324,7 +333,7 @@ async def test_a_token_that_is_taken_away_stops_working_and_one_that_is_added_wo
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(listen)
             await listening.wait()
-            replace(lambda principals: principals.update(new={"token": str(TokenHash.of(tokens["new"]))}))
+            replace(lambda principals: principals.update(new={"token": token_hash(tokens["new"])}))
             await until(lambda: status_of("new") == 200)
             assert not cut.is_set()
             replace(lambda principals: principals.pop("reader"))
@@ -406,7 +415,7 @@ async def test_an_open_session_hears_of_the_lists_of_the_toolset_that_its_princi
             yield client
 
     mover, owner = new_token(), new_token()
-    hashes = {token: str(TokenHash.of(token)) for token in (mover, owner)}
+    hashes = {token: token_hash(token) for token in (mover, owner)}
     entries = {server: catalog_server(server) for server in ("before", "after")}
     let_see("before")
     by_mover, by_owner = list[str](), list[str]()
@@ -443,9 +452,9 @@ async def test_the_health_of_a_principal_moves_with_nothing_that_it_does_not_see
 
     def write(name: str, hidden: dict[str, Any]) -> str:
         entries = {"git": GIT, **hidden}
-        principals: dict[str, Any] = {"part": {"token": str(TokenHash.of(tokens["part"])), "toolset": "reading"}}
+        principals: dict[str, Any] = {"part": {"token": token_hash(tokens["part"]), "toolset": "reading"}}
         if hidden:
-            principals |= {name: {"token": str(TokenHash.of(tokens[name]))} for name in ("whole", "other")}
+            principals |= {name: {"token": token_hash(tokens[name])} for name in ("whole", "other")}
         document = {"mcpServers": entries, "toolsets": {"reading": {"git": ["log"]}}, "principals": principals}
         (tmp_path / name).write_text(json.dumps(document))
         return servers.start_http("--config", str(tmp_path / name), stderr=subprocess.DEVNULL)

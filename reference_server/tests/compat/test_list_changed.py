@@ -7,21 +7,16 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import anyio
 import anyio.to_thread
 import pytest
 from mcp import Client, MCPError
-from mcp.server import ServerRequestContext
 from mcp_ext_tools_search.client import TOOLS_SEARCH, iter_tools, server_settings
 from mcp_types import CallToolResult, TextContent, ToolListChangedNotification
-from starlette.requests import Request
-from tools_search_hosts import ServerEntry, StdioTarget
-from tools_search_server.compat.always_available import ALWAYS_VARIABLE, AlwaysAvailable
-from tools_search_server.compat.list_changed import SessionLists
-from tools_search_server.gateway.gateway import Gateway, GatewayOptions
-from tools_search_server.gateway.views import Views
+from tools_search_server.compat.always_available import ALWAYS_VARIABLE
+from tools_search_server.compat.list_changed import SessionList
 
 pytestmark = pytest.mark.anyio
 
@@ -185,22 +180,10 @@ async def test_a_session_is_told_when_a_found_tool_goes_and_comes_back(
             assert not (await client.call_tool("only__plain")).is_error
 
 
-def request_of(session: str) -> ServerRequestContext[Any, Any]:
-    """A request of one HTTP session, as far as the lists look at it."""
-    headers = [(b"mcp-session-id", session.encode())]
-    request = Request({"type": "http", "headers": headers})
-    speaker = cast("Any", session)
-    return ServerRequestContext(
-        session=speaker, lifespan_context={}, protocol_version="2025-11-25", method="tools/list", request=request
-    )
-
-
-def test_the_session_that_was_silent_longest_is_forgotten_first() -> None:
-    gateway = Gateway([ServerEntry("s", StdioTarget("true"))], GatewayOptions(), page_size=9)
-    lists = SessionLists(Views(gateway), AlwaysAvailable(), most_tools=5, most_sessions=2)
-    for session in ("one", "two"):
-        assert lists.add(request_of(session), ["s__a"])
-    assert not lists.add(request_of("one"), ["s__a"])
-    lists.session(request_of("three"))
-    assert not lists.add(request_of("one"), ["s__a"])
-    assert lists.add(request_of("two"), ["s__a"])
+def test_a_list_has_changed_when_other_tools_are_in_it_and_gives_up_what_was_used_least_lately() -> None:
+    listed = SessionList()
+    assert listed.add({"a": None, "b": None}, most=2)
+    assert not listed.add({"a": None}, most=2)
+    listed.note_use("b")
+    assert listed.add({"c": None}, most=2)
+    assert [*listed.found] == ["b", "c"]

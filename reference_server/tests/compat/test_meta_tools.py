@@ -19,7 +19,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_ext_tools_search.client import TOOLS_SEARCH, iter_tools, raw_request, server_settings
 from mcp_ext_tools_search.ranking import Hit
 from mcp_types import METHOD_NOT_FOUND, CallToolResult, TextContent, Tool
-from tools_search_server.access.principals import TokenHash, new_token
+from tools_search_server.access.principals import new_token, token_hash
 from tools_search_server.base.limits import Limits
 from tools_search_server.compat.definitions import CompatOptions
 from tools_search_server.gateway.gateway import GatewayOptions
@@ -195,8 +195,8 @@ async def test_a_search_is_that_of_the_plain_endpoint_for_each_caller(
     tokens = {name: new_token() for name in ("owner", "reader")}
     document["toolsets"] = {"some": {"site": {"exclude": ["scrape_url", "save_page"]}}}
     document["principals"] = {
-        "owner": {"token": str(TokenHash.of(tokens["owner"]))},
-        "reader": {"token": str(TokenHash.of(tokens["reader"])), "toolset": "some"},
+        "owner": {"token": token_hash(tokens["owner"])},
+        "reader": {"token": token_hash(tokens["reader"]), "toolset": "some"},
     }
     document["always_available"] = ["scrape_url", "site__fetch_feed"]
     file = written(tmp_path, document)

@@ -12,9 +12,11 @@ from typing import Any
 import anyio
 import pytest
 from mcp import Client, MCPError
+from mcp.server import Server
 from mcp_types import (
     CallToolResult,
     EmptyResult,
+    InitializedNotification,
     PromptListChangedNotification,
     ResourceListChangedNotification,
     ResourceUpdatedNotification,
@@ -24,6 +26,7 @@ from mcp_types import (
     UnsubscribeRequest,
     UnsubscribeRequestParams,
 )
+from tools_search_server.gateway.changes import LegacySessions
 
 LIBRARY = Path(__file__).parents[1] / "servers" / "library.py"
 
@@ -208,3 +211,13 @@ async def test_sessions_whose_list_grows_by_what_they_find_are_told_of_all_that_
                 await call(client, "one__change", what=["prompts", "resources", "memo:one:1"])
                 words = await told.until("memo:one:1")
     assert words[-3:] == ["prompts", "resources", "memo:one:1"]
+
+
+async def test_a_session_is_remembered_until_it_ends_however_often_it_begins() -> None:
+    server, sessions = Server[Any]("s"), LegacySessions()
+    sessions.install(server)
+    async with Client(server, mode="legacy") as client:
+        await client.session.send_notification(InitializedNotification())
+        await client.session.send_ping()
+        [connection] = sessions.owners
+    assert connection not in sessions.owners

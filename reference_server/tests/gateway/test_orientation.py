@@ -9,10 +9,11 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp_types import Implementation, Tool
+from mcp_types import Tool
 from tools_search_hosts import Rule, ServerEntry, StdioTarget
 from tools_search_server.gateway.orientation import instructions, settings
 from tools_search_server.gateway.views import VisibleServer
+from tools_search_server.upstreams.state import Greeting
 from tools_search_server.upstreams.upstream import Upstream
 
 FIRECRAWL = (
@@ -23,11 +24,8 @@ FIRECRAWL = (
 
 def upstream(name: str, says: str = "", *tools: str) -> VisibleServer:
     entry = ServerEntry(name, StdioTarget("true"))
-    client_info = Implementation(name="t", version="0")
-    one = Upstream(
-        entry, lambda _: None, lambda _, __: None, call_seconds=1, max_message_bytes=1 << 20, client_info=client_info
-    )
-    one.instructions = one.summary = says
+    one = Upstream(entry, lambda _: None, lambda _, __: None, call_seconds=1, max_message_bytes=1 << 20)
+    one.greeting = Greeting(summary=says, instructions=says)
     if says:
         one._move(  # pyright: ignore[reportPrivateUsage] - as a connection does
             "ready", {tool: Tool(name=tool, input_schema={}) for tool in tools}

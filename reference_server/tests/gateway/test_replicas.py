@@ -23,7 +23,7 @@ from tools_search_server.base.limits import Limits
 from tools_search_server.gateway.gateway import GatewayOptions
 from tools_search_server.gateway.replicas import RedisAddress, ReplicaMessage
 from tools_search_server.gateway.search import GatewaySearch
-from tools_search_server.gateway.server import gateway_server
+from tools_search_server.gateway.server import Endpoint
 from tools_search_server.programs.cli import command
 from tools_search_server.programs.gateway import configured_gateway
 from tools_search_server.programs.health import gateway_health
@@ -111,8 +111,8 @@ def replica(configuration: Any, raw: Any, redis: RedisServer, tmp_path: Path) ->
     @asynccontextmanager
     async def running() -> AsyncGenerator[Replica]:
         options = GatewayOptions(20, 20, redis=redis.address)
-        gateway = configured_gateway(file, Limits(), options)
-        server = gateway_server(GatewaySearch(gateway, Limits()))
+        gateway, _ = configured_gateway(file, Limits(), options)
+        server = Endpoint(GatewaySearch(gateway, Limits())).server()
 
         async def on_message(message: object) -> None:
             if isinstance(message, ToolListChangedNotification):

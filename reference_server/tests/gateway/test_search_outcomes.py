@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from mcp import Client
 from mcp_ext_tools_search.client import TOOLS_SEARCH, search_tools
 from mcp_ext_tools_search.ranking import Hit
-from tools_search_server.access.principals import HTTP_CALLER, Principal, TokenHash
+from tools_search_server.access.principals import HTTP_CALLER, Principal, token_hash
 from tools_search_server.gateway.search_outcomes import SearchOutcomes
 from tools_search_server.programs.cli import command
 
@@ -59,7 +59,7 @@ def test_a_call_by_another_caller_or_too_late_is_none_of_the_search() -> None:
     outcomes = SearchOutcomes(keeps_queries=True, clock=lambda: now)
     hits = [Hit(f"tool{number:02}", 1.0) for number in range(30)]
     outcomes.note_search("many", hits)
-    someone = HTTP_CALLER.set(Principal("ada", TokenHash.of("token")))
+    someone = HTTP_CALLER.set(Principal("ada", token_hash("token")))
     outcomes.note_call("tool00")
     assert counts(outcomes.document()) == (0, 0, 0, 0)  # what others search for is theirs
     HTTP_CALLER.reset(someone)

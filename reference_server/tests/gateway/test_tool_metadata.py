@@ -11,21 +11,27 @@ from typing import Any
 import pytest
 from mcp_ext_tools_search.types import EXTENSION_ID
 from mcp_types import Tool
-from tools_search_server.base.labels import category_of, examples_of, related_of, tags_of
-from tools_search_server.gateway.tool_metadata import read_metadata
-
-SERVERS = ("git", "mail")
+from tools_search_hosts import ConfigurationError, HostFile
+from tools_search_server.gateway.tool_metadata import (
+    ToolMetadata,
+    category_of,
+    examples_of,
+    read_metadata,
+    related_of,
+    tags_of,
+)
 
 
 def tool(**labels: Any) -> Tool:
     return Tool(name="log", input_schema={"type": "object"}, _meta={"com.example/x": 1, **labels})
 
 
+def metadata(stated: Any) -> ToolMetadata:
+    return read_metadata(HostFile((), {"mcpServers": {"git": {}, "mail": {}}, "metadata": stated}), "mcp.json")
+
+
 def as_offered(stated: Any, published: Tool) -> Tool:
-    problems: list[str] = []
-    meta = read_metadata(stated, SERVERS, problems).meta("git", published)
-    assert problems == []
-    return published.model_copy(update={"meta": meta})
+    return published.model_copy(update={"meta": metadata(stated).meta("git", published)})
 
 
 def test_what_a_server_publishes_stays_and_its_group_becomes_the_category() -> None:
@@ -36,6 +42,11 @@ def test_what_a_server_publishes_stays_and_its_group_becomes_the_category() -> N
     }
     assert category_of(offered) == "history"
     assert category_of(as_offered({}, tool())) == "git"
+
+
+def test_what_the_search_of_a_server_says_of_a_hit_is_no_part_of_its_definition() -> None:
+    offered = as_offered({}, tool(**{EXTENSION_ID: {"group": "history", "score": 0.5, "matched": ["name"]}}))
+    assert (offered.meta or {})[EXTENSION_ID] == {"group": "git", "category": "history"}
 
 
 def test_the_configuration_goes_before_the_server_and_a_tool_before_its_server() -> None:
@@ -60,20 +71,22 @@ def test_the_configuration_goes_before_the_server_and_a_tool_before_its_server()
     [
         (7, "`metadata` must be an object"),
         ({"category": {}}, "`metadata.category` means nothing here; the closest is 'categories'"),
-        ({"categories": {"a": 1}}, "`metadata.categories.a` must be a text"),
+        ({"categories": {"a": 1}}, "`metadata.categories.a` must be a text, in quotes"),
         ({"servers": {"gti": {}}}, "`metadata.servers.gti`: there is no server of that name; the closest is 'git'"),
         ({"servers": {"git": {"tag": []}}}, "`metadata.servers.git.tag` means nothing here; the closest is 'tags'"),
-        ({"servers": {"git": {"tags": "a"}}}, "`metadata.servers.git.tags` must be a list of texts"),
+        ({"servers": {"git": {"tags": "a"}}}, "`metadata.servers.git.tags` must be a list"),
+        ({"servers": {"git": {"tags": [1]}}}, "`metadata.servers.git.tags.0` must be a text"),
+        ({"servers": {"git": {"group": None}}}, "`metadata.servers.git.group` must be a text"),
         ({"servers": {"git": {"tools": {"log": 1}}}}, "`metadata.servers.git.tools.log` must be an object"),
         ({"servers": {"git": {"tools": {"log": {"group": ""}}}}}, "`metadata.servers.git.tools.log.group` must be"),
         ({"servers": {"git": {"tools": {"log": {"examples": {}}}}}}, "`metadata.servers.git.tools.log.examples` must"),
     ],
 )
 def test_a_mistake_is_told_with_its_place(stated: Any, says: str) -> None:
-    problems: list[str] = []
-    read_metadata(stated, SERVERS, problems)
-    assert len(problems) == 1
-    assert problems[0].startswith(says)
+    with pytest.raises(ConfigurationError) as refused:
+        metadata(stated)
+    [problem] = refused.value.problems
+    assert problem.startswith(says)
 
 
 def test_nothing_starts_with_a_mistake(tmp_path: Path) -> None:

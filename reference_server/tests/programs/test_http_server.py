@@ -17,7 +17,7 @@ import anyio
 import anyio.to_thread
 import httpx2
 import pytest
-from tools_search_server.access.principals import TokenHash, new_token
+from tools_search_server.access.principals import new_token, token_hash
 
 pytestmark = pytest.mark.anyio
 
@@ -38,7 +38,7 @@ def start(servers: Any, raw: Any, tmp_path: Path) -> Callable[..., tuple[subproc
             folder.mkdir()
         file = tmp_path / "mcp.json"
         entries = {folder.name: raw("good", folder) for folder in folders}
-        principals = {name: {"token": str(TokenHash.of(token))} for name, token in TOKENS.items()}
+        principals = {name: {"token": token_hash(token)} for name, token in TOKENS.items()}
         file.write_text(json.dumps({"mcpServers": entries, "principals": principals}))
         log = tmp_path / "log"
         with log.open("w") as errors:

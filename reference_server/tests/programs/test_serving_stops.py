@@ -20,12 +20,12 @@ import httpx2
 import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
-from tools_search_server.access.principals import TokenHash, new_token
+from tools_search_server.access.principals import new_token, token_hash
 
 pytestmark = pytest.mark.anyio
 
 TOKEN = new_token()
-PRINCIPALS = {"alice": {"token": str(TokenHash.of(TOKEN))}}
+PRINCIPALS = {"alice": {"token": token_hash(TOKEN)}}
 
 SECONDS = 90
 """Bounds each test; all of them are done in a fraction of it."""

@@ -29,28 +29,28 @@ each_way = pytest.mark.parametrize(
 
 SURROGATE = "a string in it holds half of a surrogate pair"
 UNREADABLE = {
-    '{"jsonrpc": "2.0", "id": ID, "result": null}': "its `result` is null, not an object",
-    '{"jsonrpc": "2.0", "id": ID, "result": [1]}': "its `result` is an array, not an object",
+    '{"jsonrpc": "2.0", "id": ID, "result": null}': "its `result` must be an object",
+    '{"jsonrpc": "2.0", "id": ID, "result": [1]}': "its `result` must be an object",
     '{"jsonrpc": "2.0", "id": ID, "result": {"text": "\\ud83d"}}': SURROGATE,
     '{"jsonrpc": "2.0", "result": {"a": %s}, "id": ID}' % ("[" * 500 + "]" * 500): "it is nested too deeply",
     '{"jsonrpc": "2.0", "id": ID, "result": {"number": NaN}}': "it holds NaN or an infinite number",
     '{"jsonrpc": "2.0", "id": ID, "result": {"number": %s}}'
     % ("9" * 5000): "it is not valid JSON: number out of range",
     '{"jsonrpc": "2.0", "id": ID, "result": {"cut": "off': "it is not valid JSON: EOF",
-    '{"jsonrpc": "2.0", "id": ID, "error": {"code": "EIO", "message": "x"}}': "its `error.code` is a string",
-    '{"jsonrpc": "2.0", "id": ID, "error": {"code": -32000}}': "its `error.message` is missing, not a string",
-    '{"jsonrpc": "2.0", "id": ID, "error": "broken"}': "its `error` is a string, not an object",
+    '{"jsonrpc": "2.0", "id": ID, "error": {"code": "EIO", "message": "x"}}': "its `error.code` must be a whole number",
+    '{"jsonrpc": "2.0", "id": ID, "error": {"code": -32000}}': "its `error.message` must be given",
+    '{"jsonrpc": "2.0", "id": ID, "error": "broken"}': "its `error` must be an object",
     '{"jsonrpc": "2.0", "id": ID}': "it has neither a `result` nor an `error`",
     '{"jsonrpc": "2.0", "id": ID, "result": {}, "error": {"code": 1, "message": "x"}}': "it has both",
-    '{"jsonrpc": "2.0", "id": ID.0, "result": {}}': "its `id` is a number",
-    '{"id": ID, "result": {}}': "its `jsonrpc` is not '2.0'",
+    '{"jsonrpc": "2.0", "id": ID.0, "result": {}}': "its `id` is neither an integer nor a string",
+    '{"id": ID, "result": {}}': "its `jsonrpc` must be given",
 }
 """Texts of an answer that says which request it is for, and what is wrong with each."""
 
 NAMELESS = {
     '{"jsonrpc": "2.0", "id": 12345, "result": {}}': "its `id` is '12345', that of the request is",
-    '{"jsonrpc": "2.0", "result": {}}': "its `id` is missing",
-    '{"jsonrpc": "2.0", "id": null, "result": {}}': "its `id` is null",
+    '{"jsonrpc": "2.0", "result": {}}': "its `id` is neither an integer nor a string",
+    '{"jsonrpc": "2.0", "id": null, "result": {}}': "its `id` is neither an integer nor a string",
     '[{"jsonrpc": "2.0", "id": ID, "result": {}}]': "it is no JSON object",
     "Oops": "it is not valid JSON: expected value",
 }
@@ -99,7 +99,7 @@ async def test_a_call_whose_answer_cannot_be_read_fails_at_once_with_what_is_wro
                 assert flaw in message, answer
     told = [message for message in caplog.messages if "a message is malformed" in message]
     assert len(told) == 2
-    assert "hostile: a message is malformed: its `result` is null" in told[0]
+    assert "hostile: a message is malformed: its `result` must be an object" in told[0]
     assert "(number 10 on this connection)" in told[1]
 
 
@@ -137,7 +137,7 @@ async def test_an_answer_that_is_odd_but_can_be_read_is_read(called: Any, way: s
 @pytest.mark.parametrize(
     ("answer", "flaw"),
     [
-        ('{"jsonrpc": "2.0", "id": ID, "result": null}', "its `result` is null"),
+        ('{"jsonrpc": "2.0", "id": ID, "result": null}', "its `result` must be an object"),
         ('{"jsonrpc": "2.0", "id": ID, "result": {"serverInfo": "\\udc00"}}', SURROGATE),
     ],
 )

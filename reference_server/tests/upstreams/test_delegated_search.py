@@ -20,7 +20,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_ext_tools_search.client import TOOLS_SEARCH, iter_tools, search_tools, server_settings
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, CallToolResult, TextContent, Tool, ToolListChangedNotification
 from tools_search_hosts import qualified_name
-from tools_search_server.access.principals import TokenHash, new_token
+from tools_search_server.access.principals import new_token, token_hash
 from tools_search_server.base.limits import Limits
 from tools_search_server.compat.definitions import CompatOptions
 from tools_search_server.gateway.gateway import GatewayOptions
@@ -199,7 +199,7 @@ async def test_one_of_which_somebody_new_sees_a_part_is_indexed_without_a_restar
             yield client
 
     tokens = {name: new_token() for name in ("whole", "part")}
-    hashes = {name: str(TokenHash.of(token)) for name, token in tokens.items()}
+    hashes = {name: token_hash(token) for name, token in tokens.items()}
     write("whole")
     options = ["--config", str(tmp_path / "who.json"), "--index-at-most", "10"]
     url = await anyio.to_thread.run_sync(lambda: servers.start_http(*options, stderr=subprocess.DEVNULL))

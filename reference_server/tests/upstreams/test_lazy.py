@@ -18,7 +18,7 @@ from mcp_types import CallToolResult, TextContent, ToolListChangedNotification
 from tools_search_server.base.limits import Limits
 from tools_search_server.gateway.gateway import GatewayOptions
 from tools_search_server.gateway.search import GatewaySearch
-from tools_search_server.gateway.server import gateway_server
+from tools_search_server.gateway.server import Endpoint
 from tools_search_server.programs.gateway import configured_gateway
 from tools_search_server.programs.health import gateway_health
 from tools_search_server.upstreams.lazy import Laziness
@@ -70,8 +70,8 @@ class Lazy:
         file = self.folder / "mcp.json"
         file.write_text(json.dumps({"mcpServers": {"old": entry}}))
         options = GatewayOptions(20, 20, laziness=Laziness(idle_seconds=idle_seconds))
-        gateway = configured_gateway(file, Limits(), options)
-        server = gateway_server(GatewaySearch(gateway, Limits()))
+        gateway, _ = configured_gateway(file, Limits(), options)
+        server = Endpoint(GatewaySearch(gateway, Limits())).server()
         async with gateway.running(), Client(server, **client) as connected:
             yield connected, lambda: gateway_health(gateway)
 

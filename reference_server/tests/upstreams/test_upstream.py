@@ -10,7 +10,7 @@ import anyio
 import pytest
 from anyio.abc import SocketAttribute, SocketStream
 from mcp import Client
-from mcp_types import CallToolResult, Implementation, TextContent
+from mcp_types import CallToolResult, TextContent
 from tools_search_hosts import ServerEntry, StdioTarget, qualified_name
 from tools_search_server.upstreams.questions import Caller
 from tools_search_server.upstreams.state import UnavailableError
@@ -126,10 +126,7 @@ async def test_tools_that_are_read_as_the_connection_is_lost_do_not_make_the_ser
     async def never(*_: object) -> Any: ...
 
     entry = ServerEntry("leaving", StdioTarget(sys.executable, (str(UPSTREAMS / "raw.py"), "leaving")))
-    info = Implementation(name="t", version="0")
-    upstream = Upstream(
-        entry, on_change, lambda _, __: None, call_seconds=20, max_message_bytes=1 << 20, client_info=info
-    )
+    upstream = Upstream(entry, on_change, lambda _, __: None, call_seconds=20, max_message_bytes=1 << 20)
     with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(upstream.run)

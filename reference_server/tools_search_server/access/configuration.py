@@ -1,20 +1,25 @@
 """Access to a gateway: the toolsets and principals of its configuration, which only this program reads.
 
-    "toolsets": {"reading": {"git": ["log", "diff"], "files": {"exclude": ["delete"]}, "time": true}}
+    "toolsets": {"reading": {"git": ["log", "diff"], "files": {"exclude": ["delete"]}, "time": true}},
+    "principals": {"alice": {"token": "sha256:…", "toolset": "reading", "requestsPerMinute": 600, "openRequests": 8}}
 
-A server that a toolset does not name is hidden as a whole. Tools have the names that their own server gives them.
+A server that a toolset does not name is hidden as a whole. Tools have the names that their own server gives them. Of a
+principal only `token` is required: without a toolset it sees everything, without limits it has none. Members of any
+other name are refused: a toolset that is overlooked would show what it hides.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from tools_search_hosts import ConfigurationError, HostFile
+from tools_search_hosts.configuration import problem_in
 from tools_search_hosts.toolsets import EVERYTHING, Toolset, closest, read_rules
 
-from tools_search_server.access.principals import Principal, read_principals
+from tools_search_server.access.principals import MIN_OPEN_REQUESTS, Principal, is_token_hash
 
 
 @dataclass(frozen=True)
@@ -37,11 +42,7 @@ class Access:
         return tuple({toolset.name: toolset for toolset in (self.toolset, *used)}.values())
 
     def toolset_of(self, principal: str | None) -> Toolset | None:
-        """Return the present toolset of a principal; `None` if there is no such principal any more.
-
-        Args:
-            principal: Its name, or `None` for callers who need none.
-        """
+        """Return the present toolset of a principal, or of callers who need none; `None` for one who is gone."""
         if principal is None:
             return self.toolset
         known = self.principals.get(principal)
@@ -60,49 +61,86 @@ class Access:
             notify(revoked)
 
 
-def read_access(file: HostFile, source: str, chosen: str | None) -> Access:
-    """Read `toolsets` and `principals`.
+def _token_hash(text: str) -> str:
+    if not is_token_hash(text):  # which is not repeated, since it may be a token
+        raise ValueError("this is no hash of a token: `tools-search-server token NAME` makes one")
+    return text
 
-    Args:
-        file: The configuration.
-        source: Its name in errors.
-        chosen: Name of the toolset of this process; `None` for everything.
+
+class _PrincipalEntry(BaseModel):
+    """A principal as it is stated: a member is left out, and never null."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    token: Annotated[str, AfterValidator(_token_hash)]
+    toolset: str = ""
+    requests_per_minute: Annotated[int, Field(alias="requestsPerMinute", ge=1)] = 0
+    open_requests: Annotated[int, Field(alias="openRequests", ge=MIN_OPEN_REQUESTS)] = 0
+
+
+_MEMBERS = [own.alias or name for name, own in _PrincipalEntry.model_fields.items()]
+
+
+def read_access(file: HostFile, source: str, chosen: str | None) -> Access:
+    """Read `toolsets` and `principals`; `chosen` is the toolset of this process, or `None` for everything.
 
     Raises:
         ConfigurationError: They cannot be used, or there is no such toolset; the message lists every problem.
     """
     problems: list[str] = []
-    servers = cast("dict[str, Any]", file.members.get("mcpServers") or file.members.get("servers") or {})
-    toolsets = read_toolsets(file.members.get("toolsets", {}), servers, problems)
-    principals: tuple[Principal, ...] = ()
+    toolsets = read_toolsets(file.members.get("toolsets", {}), file.names, problems)
+    principals: dict[str, Principal] = {}
     if "principals" in file.members:
-        principals = read_principals(file.members["principals"], toolsets, problems)
+        principals = _read_principals(file.members["principals"], toolsets, problems)
     if chosen is not None and chosen not in toolsets:
         problems.append(f"`toolsets` has no {chosen!r}, which --toolset names; {closest(chosen, toolsets)}")
     if problems:
         raise ConfigurationError(source, problems)
-    toolset = EVERYTHING if chosen is None else toolsets[chosen]
-    return Access(toolset, {principal.name: principal for principal in principals})
+    return Access(EVERYTHING if chosen is None else toolsets[chosen], principals)
 
 
 def read_toolsets(stated: Any, servers: Collection[str], problems: list[str]) -> dict[str, Toolset]:
-    """Return the toolsets by name.
-
-    Args:
-        stated: The member `toolsets` of the configuration.
-        servers: Names of its servers, including those that are switched off.
-        problems: Takes a line for every problem, with its place.
-    """
-    if not isinstance(stated, dict):
-        problems.append("`toolsets` must be an object from names to toolsets")
-        return {}
+    """Return the toolsets by name; each problem becomes a line of `problems`, with its place."""
     toolsets: dict[str, Toolset] = {}
-    for name, chosen in cast("dict[str, Any]", stated).items():
+    for name, chosen in _by_name("toolsets", stated, problems).items():
         place = f"toolsets.{name}"
-        if not name.strip():
-            problems.append("`toolsets` has one with an empty name")
-        elif not isinstance(chosen, dict) or not chosen:
+        if not isinstance(chosen, dict) or not chosen:
             problems.append(f"`{place}` must be an object that names at least one server")
         else:
             toolsets[name] = Toolset(name, read_rules(place, cast("dict[str, Any]", chosen), servers, problems))
     return toolsets
+
+
+def _read_principals(stated: Any, toolsets: Mapping[str, Toolset], problems: list[str]) -> dict[str, Principal]:
+    principals: dict[str, Principal] = {}
+    owners: dict[str, str] = {}
+    entries = _by_name("principals", stated, problems)
+    if not entries:
+        problems.append("`principals` must name at least one principal")
+    for name, members in entries.items():
+        place = f"principals.{name}"
+        try:
+            entry = _PrincipalEntry.model_validate(members)
+        except ValidationError as error:
+            problems += [problem_in(one, place, known=_MEMBERS) for one in error.errors(include_url=False)]
+            continue
+        toolset = toolsets.get(entry.toolset) if "toolset" in entry.model_fields_set else EVERYTHING
+        if toolset is None:
+            problems.append(f"`{place}.toolset`: there is no toolset of that name; {closest(entry.toolset, toolsets)}")
+            continue
+        if (owner := owners.setdefault(entry.token, name)) != name:
+            problems.append(f"`{place}.token` is the token of {owner!r}: each principal needs its own")
+        limits = entry.requests_per_minute or None, entry.open_requests or None
+        principals[name] = Principal(name, entry.token, toolset, *limits)
+    return principals
+
+
+def _by_name(member: str, stated: Any, problems: list[str]) -> dict[str, Any]:
+    """Return a member of the configuration that is an object from names to something."""
+    if not isinstance(stated, dict):
+        problems.append(f"`{member}` must be an object from names to {member}")
+        return {}
+    entries = cast("dict[str, Any]", stated)
+    if not all(map(str.strip, entries)):
+        problems.append(f"`{member}` has one with an empty name")
+    return entries

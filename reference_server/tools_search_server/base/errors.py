@@ -58,14 +58,7 @@ def unknown_tool(name: str, known: Iterable[str]) -> MCPError:
 def unknown_name(
     kind: str, name: str, known: Iterable[str], *, advice: str = "list them to see their names"
 ) -> MCPError:
-    """Return the -32602 error for the name of nothing of a kind, with the closest names.
-
-    Args:
-        kind: The kind of thing that was requested.
-        name: Its name.
-        known: The existing names.
-        advice: Shown if no name is close.
-    """
+    """Return the -32602 error for the name of nothing of a kind, with the closest names, or with `advice`."""
     name = name[:_MAX_CHARS]
     closest = closest_names(name, known)
     said = f"the closest are {', '.join(closest)}" if closest else advice

@@ -35,12 +35,8 @@ class ToolPages:
     """One state of a listing, cut into pages of at most `size` tools.
 
     The object never changes: a changed listing is a new `ToolPages`. A cursor names the last tool of a page by digest,
-    so that it holds on every replica, and over changes elsewhere in the listing.
-
-    Args:
-        tools: The listing.
-        size: Tools on one page.
-        after: The state that this one follows: the wire forms of tools that both hold as the same object are reused.
+    so that it holds on every replica, and over changes elsewhere in the listing. The wire forms of tools that the state
+    before (`after`) holds as the same object are reused.
     """
 
     def __init__(self, tools: Sequence[Tool], size: int, *, after: ToolPages | None = None) -> None:
@@ -61,6 +57,11 @@ class ToolPages:
         part._written = cache(write)
         return part
 
+    @cached_property
+    def by_name(self) -> Mapping[str, Tool]:
+        """The tools by name."""
+        return {tool.name: tool for tool in self.tools}
+
     def wire(self, protocol_version: str) -> dict[str, dict[str, Any]]:
         """Return the definitions by name as a listing in a protocol version carries them: one object a version."""
         return self._written(protocol_version).by_name
@@ -78,19 +79,16 @@ class ToolPages:
         shown = listing.entries[start : start + self._size]
         shown = shown[: room_for([entry.size for entry in shown])]
         is_last = start + len(shown) == len(listing.entries)
-        return page_of([entry.wire for entry in shown], None if is_last else _cursor(shown[-1].tool.name))
+        return page_of([entry.wire for entry in shown], None if is_last else cursor_after(shown[-1].tool.name))
 
-    def first_page(self, protocol_version: str) -> int:
-        """Return how many tools stand on the first page."""
-        return room_for(self._written(protocol_version).sizes[: self._size])
-
-    def page_count(self, protocol_version: str) -> int:
-        """Return how many pages the listing has."""
-        sizes, pages, start = self._written(protocol_version).sizes, 0, 0
+    def counts(self, protocol_version: str) -> list[int]:
+        """Return how many tools stand on each page."""
+        sizes, start = [entry.size for entry in self._written(protocol_version).entries], 0
+        counts: list[int] = []
         while start < len(sizes):
-            start += room_for(sizes[start : start + self._size])
-            pages += 1
-        return pages
+            counts.append(room_for(sizes[start : start + self._size]))
+            start += counts[-1]
+        return counts
 
     def with_large_schemas(self, protocol_version: str, most_bytes: int) -> list[str]:
         """Return the names of the tools whose input schema is larger than that."""
@@ -105,7 +103,7 @@ class ToolPages:
             entry = known.get(tool.name)
             if entry is None or entry.tool is not tool:
                 wire = wire_form(tool, protocol_version)
-                entry = _Entry(tool, wire or {}, size_of(wire))
+                entry = _Entry(tool, wire or {}, 0 if wire is None else size_of(wire))
                 left_out += [tool.name] if wire is None else []
             made[tool.name] = entry
         if left_out:
@@ -137,16 +135,13 @@ class _WireListing:
         return {entry.tool.name: entry.wire for entry in self.entries}
 
     @cached_property
-    def sizes(self) -> Sequence[int]:
-        return [entry.size for entry in self.entries]
-
-    @cached_property
     def positions(self) -> Mapping[str, int]:
         """Where the page after each cursor begins."""
-        return {_cursor(entry.tool.name): position for position, entry in enumerate(self.entries, start=1)}
+        return {cursor_after(entry.tool.name): position for position, entry in enumerate(self.entries, start=1)}
 
 
-def _cursor(last: str) -> str:
+def cursor_after(last: str) -> str:
+    """Return the cursor of the page behind an entry: its digest, so that every replica understands it."""
     return "after-" + hashlib.sha256(last.encode("utf-8", "surrogatepass")).hexdigest()[:24]
 
 
@@ -169,10 +164,8 @@ def room_for(sizes: Sequence[int]) -> int:
     return len(sizes)
 
 
-def size_of(wire: Mapping[str, Any] | None) -> int:
-    """Return the bytes of an entry of a list on the wire, 0 if it is not sent."""
-    if wire is None:
-        return 0
+def size_of(wire: Mapping[str, Any]) -> int:
+    """Return the bytes of an entry of a list on the wire."""
     text = json.dumps(wire, ensure_ascii=False, separators=(",", ":"))
     return len(text.encode("utf-8", "surrogatepass")) + 1  # with the comma behind it
 
@@ -186,12 +179,11 @@ def invalid_cursor() -> MCPError:
 class CursorSigner:
     """Cursors that hold a list of JSON values, which everyone can read and nobody else can make.
 
-    Args:
-        key: Secret that replicas share; without one, a random one of this process.
+    Replicas share the secret key; without one, it is a random one of this process.
     """
 
     def __init__(self, key: bytes | None) -> None:
-        self._key = key or secrets.token_bytes(hashlib.sha256().digest_size)
+        self._key = key or secrets.token_bytes()
 
     def sign(self, values: list[Any]) -> str:
         """Return the cursor that holds `values`."""

@@ -57,11 +57,7 @@ _VALIDATION_REPORT: Final = re.compile(r"(?:Failed to parse [^:]*: )?\d+ validat
 
 
 class Secrets:
-    """The secrets in the configuration of one server.
-
-    Args:
-        target: The server, with every value that is handed to it.
-    """
+    """The secrets in the configuration of one server: values that are handed to it."""
 
     def __init__(self, target: Target) -> None:
         values = {value for value in _values(target) if value.strip()}

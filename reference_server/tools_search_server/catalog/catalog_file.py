@@ -10,30 +10,37 @@ Two more members are optional:
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
-from typing import Any, TypeVar, cast
 
 from mcp_types import CallToolResult, Tool
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, ValidationError, field_validator
 from tools_search_hosts import ConfigurationError
+from tools_search_hosts.configuration import problem_in
 
-_Model = TypeVar("_Model", bound=BaseModel)
 
-
-@dataclass(frozen=True)
-class CatalogFile:
+class CatalogFile(BaseModel):
     """The contents of a catalog file."""
 
-    tools: Sequence[Tool]
+    tools: list[Tool]
 
-    answers: Mapping[str, CallToolResult] = field(default_factory=dict[str, CallToolResult])
+    answers: dict[str, CallToolResult] = {}
     """Fixed answers of some tools, by name."""
 
-    hidden: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    hidden: dict[str, list[str]] = {}
     """Names of the tools that are hidden from some callers, by bearer token."""
+
+    @field_validator("tools")
+    @classmethod
+    def _can_be_listed(cls, tools: list[Tool]) -> list[Tool]:
+        places: dict[str, int] = {}
+        for place, tool in enumerate(tools):
+            if tool.input_schema.get("type") != "object":
+                advice = 'every MCP tool takes an object: write "type": "object"'
+                raise ValueError(f"tools.{place}.inputSchema.type is not `object`: {advice}")
+            if (first := places.setdefault(tool.name, place)) != place:
+                raise ValueError(f"tools.{place} repeats the name {tool.name!r} of tools.{first}")
+        return tools
 
 
 def read_catalog(file: Path) -> CatalogFile:
@@ -43,35 +50,21 @@ def read_catalog(file: Path) -> CatalogFile:
         ConfigurationError: The file cannot be read, a definition is not an MCP tool, two have the same name, an
             answer is not a result of a call, or `hidden` does not hold lists of names.
     """
-    document = _read_json(file)
-    members = cast("dict[str, Any]", document) if isinstance(document, dict) else {}
-    definitions = members.get("tools")
-    if not isinstance(definitions, list):
-        raise _unusable(file, 'has no array `tools`. Write {"tools": [{"name": ..., "inputSchema": ...}]}.')
-    tools: dict[str, Tool] = {}
-    for index, definition in enumerate(cast("list[Any]", definitions)):
-        place = f"tools[{index}]"
-        tool = _validated(file, Tool, definition, place, "MCP tool")
-        if tool.input_schema.get("type") != "object":
-            advice = 'Every MCP tool takes an object: write "type": "object".'
-            raise _unusable(file, f"`{place}.inputSchema.type` is not `object`. {advice}")
-        if tool.name in tools:
-            wrong = f"repeats the name {tool.name!r} of tools[{[*tools].index(tool.name)}]"
-            raise _unusable(file, f"`{place}.name` {wrong}. Names are unique within a catalog.")
-        tools[tool.name] = tool
-    answers = members.get("answers", {})
-    if not isinstance(answers, dict):
-        raise _unusable(file, '`answers` is not an object. Write {"tool name": {"content": [...]}}.')
-    read_answers = {
-        name: _validated(file, CallToolResult, answer, f"answers.{name}", "result of a call")
-        for name, answer in cast("dict[str, Any]", answers).items()
-    }
     try:
-        hidden = TypeAdapter(dict[str, frozenset[str]]).validate_python(members.get("hidden", {}))
+        return CatalogFile.model_validate(json.loads(file.read_text(encoding="utf-8-sig")), by_name=False)
+    except OSError as error:
+        problem = f"cannot be read ({error.strerror}). Name a catalog file that exists."
+    except UnicodeDecodeError:
+        problem = "is not UTF-8 text. Save it as UTF-8."
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno} column {error.colno}"
+        problem = f"is not JSON, at {place} ({error.msg}). Comments and trailing commas are no JSON."
+    except RecursionError:
+        problem = "is nested too deeply. Name a catalog file."
     except ValidationError as error:
-        place = ".".join(["hidden", *map(str, error.errors()[0]["loc"])])
-        raise _unusable(file, f'`{place}` is invalid. Write {{"token": ["tool name", ...]}}.') from None
-    return CatalogFile([*tools.values()], read_answers, hidden)
+        advice = 'Write {"tools": [Tool, ...]}, each as in the MCP schema.'
+        problem = f"{problem_in(error.errors(include_url=False)[0])}. {advice}"
+    raise ConfigurationError(str(file), [problem])
 
 
 def bundled_catalog() -> CatalogFile:
@@ -82,35 +75,4 @@ def bundled_catalog() -> CatalogFile:
     """
     with resources.as_file(resources.files("tools_search_server.catalog") / "data") as folder:
         files = sorted(folder.glob("*.json"))
-        return CatalogFile([tool for file in files for tool in read_catalog(file).tools])
-
-
-def _read_json(file: Path) -> Any:
-    try:
-        return json.loads(file.read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise _unusable(file, f"cannot be read ({error.strerror}). Name a catalog file that exists.") from None
-    except UnicodeDecodeError:
-        raise _unusable(file, "is not UTF-8 text. Save it as UTF-8.") from None
-    except json.JSONDecodeError as error:
-        if not error.doc.strip():
-            raise _unusable(file, "is empty. Name a catalog file.") from None
-        place = f"line {error.lineno} column {error.colno}"
-        problem = f"is not JSON, at {place} ({error.msg}). Comments and trailing commas are no JSON."
-        raise _unusable(file, problem) from None
-    except RecursionError:
-        raise _unusable(file, "is nested too deeply. Name a catalog file.") from None
-
-
-def _validated(file: Path, model: type[_Model], value: Any, place: str, kind: str) -> _Model:
-    try:
-        return model.model_validate(value, by_name=False)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join([place, *map(str, first["loc"])])
-        problem = f"`{place}` is no {kind} ({first['msg']}). See `{model.__name__}` in the MCP schema."
-        raise _unusable(file, problem) from None
-
-
-def _unusable(file: Path, problem: str) -> ConfigurationError:
-    return ConfigurationError(str(file), [problem])
+        return CatalogFile(tools=[tool for file in files for tool in read_catalog(file).tools])

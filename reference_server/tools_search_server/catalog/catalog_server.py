@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from importlib.metadata import version
 from typing import Any, Final, Literal, TypeAlias
 
@@ -37,19 +36,6 @@ _TTL_MS: Final = 60_000
 """How long clients may keep a listing; subscribers are notified of changes."""
 
 
-class _VisibleTools:
-    """The tools that one caller can list, find and call."""
-
-    def __init__(self, pages: ToolPages) -> None:
-        self.pages = pages
-        self.by_name = {tool.name: tool for tool in pages.tools}
-        self.catalog = cache(self._catalog)
-        """Returns the definitions as a listing in a protocol version carries them, the same object each time."""
-
-    def _catalog(self, protocol_version: str) -> CatalogSnapshot:
-        return CatalogSnapshot(self.pages.wire(protocol_version))
-
-
 @dataclass
 class Catalog:
     """The tools that a server offers, replaced as a whole when they change."""
@@ -64,11 +50,11 @@ class Catalog:
         """Offer these tools from now on."""
         self.contents = contents
         tools, page_size = contents.tools, self.limits.page_size
-        self._all = everything = _VisibleTools(ToolPages(tools, page_size))
+        self._all = everything = ToolPages(tools, page_size)
         self._of_callers = {
-            token: _VisibleTools(everything.pages.part(everything.by_name.keys() - hidden))
-            for token, hidden in contents.hidden.items()
+            token: everything.part(everything.by_name.keys() - hidden) for token, hidden in contents.hidden.items()
         }
+        self._snapshots: dict[str, CatalogSnapshot] = {}
         secret = frozenset[str]().union(*contents.hidden.values())
         stated = [published_metadata(tool.meta).get("group") for tool in tools if tool.name not in secret]
         groups = dict.fromkeys(group for group in stated if isinstance(group, str) and group)
@@ -82,16 +68,18 @@ class Catalog:
         """Whether a listing for one caller may be shown to another."""
         return "private" if self.contents.hidden else "public"
 
-    def seen_by(self, ctx: ServerRequestContext[Any, Any]) -> _VisibleTools:
-        """Return the tools that the caller of `ctx` sees."""
+    def seen_by(self, ctx: ServerRequestContext[Any, Any]) -> ToolPages:
+        """Return the tools that the caller of `ctx` can list, find and call."""
         if not self._of_callers or ctx.request is None:
             return self._all
         scheme, _, token = ctx.request.headers.get("authorization", "").partition(" ")
         return self._of_callers.get(token.strip(), self._all) if scheme.lower() == "bearer" else self._all
 
     def catalog(self, protocol_version: str) -> CatalogSnapshot:
-        """Return all tools as a listing in that version carries them."""
-        return self._all.catalog(protocol_version)
+        """Return all tools as a listing in that version carries them: the same object until they change."""
+        if protocol_version not in self._snapshots:
+            self._snapshots[protocol_version] = CatalogSnapshot(self._all.wire(protocol_version))
+        return self._snapshots[protocol_version]
 
     def input_schema(self, name: str) -> dict[str, Any] | None:
         """Return the input schema of a tool, or `None` for a name that is not in the catalog."""
@@ -103,7 +91,7 @@ def catalog_server(catalog: Catalog, answer: _CallTool = canned_answer) -> Serve
     """Build a server that lists, searches and answers for `catalog`, in both protocol eras."""
 
     async def list_tools(ctx: ServerRequestContext[Any, Any], params: PaginatedRequestParams) -> dict[str, Any]:
-        page = catalog.seen_by(ctx).pages.page(params.cursor, ctx.protocol_version)
+        page = catalog.seen_by(ctx).page(params.cursor, ctx.protocol_version)
         return page | {"ttlMs": _TTL_MS, "cacheScope": catalog.cache_scope}
 
     async def call_tool(ctx: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
@@ -114,7 +102,7 @@ def catalog_server(catalog: Catalog, answer: _CallTool = canned_answer) -> Serve
         return catalog.contents.answers.get(tool.name) or answer(tool, params.arguments or {})
 
     async def search(ctx: ServerRequestContext[Any, Any], query: str, _note: str | None) -> Answer:
-        tools = catalog.seen_by(ctx).pages.wire(ctx.protocol_version)
+        tools = catalog.seen_by(ctx).wire(ctx.protocol_version)
         hits = await indexes.rank(tools, query, catalog=catalog.catalog(ctx.protocol_version))
         return Answer(hits, tools, _TTL_MS, catalog.cache_scope)
 

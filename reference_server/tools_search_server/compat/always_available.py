@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 
 from mcp_ext_tools_search.client import is_for_model
 from tools_search_hosts import ConfigurationError, HostFile
-from tools_search_hosts.pinning import ALWAYS_LOAD, MOST_PINNED, MOST_PINNED_PER_SERVER, is_pinned
+from tools_search_hosts.names import ALWAYS_LOAD, MOST_PINNED, MOST_PINNED_PER_SERVER, is_pinned
 
 from tools_search_server.gateway.gateway import ExposedTool
 from tools_search_server.gateway.views import View
@@ -26,8 +26,7 @@ _MAX_TOOLS: Final = 50
 class AlwaysAvailable:
     """Chooses the always-available tools of a view: those that the operator names, then those that servers pin.
 
-    Args:
-        names: Public names (`server__tool`), or names that servers give their tools.
+    The operator gives public names (`server__tool`), or names that servers give their tools.
     """
 
     def __init__(self, names: Iterable[str] = ()) -> None:

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from mcp_types import Tool
 from tools_search_hosts.arguments import complaints
-
-from tools_search_server.compat.model_tools import ToolFailureError
 
 LIST_AT_MOST: Final = 64
 """Below the lowest number of tools at which a host is known to complain, with room for the host's own."""
@@ -89,6 +87,15 @@ _ADDING: Final = (
     "Find tools by what they do, best first, and add them to the list of tools, from which they can then be called. "
     "Most tools are not listed: search before saying that there is none."
 )
+
+
+class ToolFailureError(Exception):
+    """A call that cannot be answered as it stands: says what is wrong, and what to do about it, for a model to read."""
+
+    def __init__(self, error: str, suggestions: Sequence[str] = (), **more: Any) -> None:
+        super().__init__(error)
+        self.document: dict[str, Any] = {"error": error, **({"suggestions": [*suggestions]} if suggestions else {})}
+        self.document |= more
 
 
 @dataclass(frozen=True)

@@ -7,93 +7,74 @@ found tools in the list of a session are bounded, least recently used first out.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import anyio
-from mcp.server import Server
-from mcp.server.context import HandlerResult
-from mcp.server.session import ServerSession
-from mcp.server.subscriptions import PromptsListChanged, ResourcesListChanged, ServerEvent, ToolsListChanged
+from mcp.server.connection import Connection
+from mcp.server.subscriptions import ServerEvent, ToolsListChanged
 from mcp_ext_tools_search.client import is_for_model
-from mcp_types import CallToolRequestParams, NotificationParams, PaginatedRequestParams
+from mcp_types import PaginatedRequestParams
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from tools_search_hosts.toolsets import EVERYTHING, Toolset
+from tools_search_hosts.toolsets import EVERYTHING
 
+from tools_search_server.access.configuration import Access
 from tools_search_server.base.paging import ToolPages
 from tools_search_server.compat.always_available import AlwaysAvailable
-from tools_search_server.compat.definitions import CompatOptions, MetaNames, checked_arguments, search_tool
-from tools_search_server.compat.meta_tools import Browser
-from tools_search_server.compat.model_tools import ToolFailureError, answer, failures_as_results
-from tools_search_server.gateway.changes import notify_session
+from tools_search_server.compat.definitions import CompatOptions, ToolFailureError, checked_arguments, search_tool
+from tools_search_server.compat.meta_tools import CompatEndpoint, result_of
+from tools_search_server.compat.model_tools import ModelTools
+from tools_search_server.gateway.caller_questions import connection_of
+from tools_search_server.gateway.changes import LegacySessions, notify_all
 from tools_search_server.gateway.gateway import ExposedTool
 from tools_search_server.gateway.search import GatewaySearch
-from tools_search_server.gateway.server import call_by_name, new_endpoint
 from tools_search_server.gateway.views import Ctx, View, Views
-from tools_search_server.upstreams.upstream import Upstream
 
 _FOUND: Final = 20
-
-_MAX_SESSIONS: Final = 1024
-"""Sessions that are remembered; the one that has been silent for longest goes first, since none says goodbye."""
-
-_SESSION_HEADER: Final = "mcp-session-id"
+_LIST: Final = "tools-search list"
+"""Key of the list of a session in the state that the SDK keeps for its connection."""
 
 
-def list_changed_server(search: GatewaySearch, options: CompatOptions, always: AlwaysAvailable) -> Server[Any]:
-    """Build the endpoint of the mode `list-changed`."""
-    mode = _ListChanged(search, options, always)
-    guide = (
-        f"Few of them are in its list: {mode.own.name} finds more and adds them. Clients of a protocol revision "
-        "without sessions see all of them."
-    )
-    server = new_endpoint(
-        search,
-        "list-changed",
-        "tools-search-list-changed",
-        mode.list_tools,
-        failures_as_results(mode.call_tool),
-        mode.input_schema,
-        guide=lambda _: guide,
-    )
-    search.gateway.notifiers.append(mode.lists)
-    # In place of the endpoint's own: a session's list changes when its found tools do.
-    server.add_notification_handler("notifications/initialized", NotificationParams, mode.remember)
-    return server
+class ListChanged(CompatEndpoint):
+    """The endpoint of the mode `list-changed`."""
 
+    mode = "list-changed"
 
-class _ListChanged:
     def __init__(self, search: GatewaySearch, options: CompatOptions, always: AlwaysAvailable) -> None:
-        self._names = MetaNames(options.prefix)
-        self.own = search_tool(self._names)
-        self._search = search
+        super().__init__(search, options, always)
+        self._own = search_tool(self.names)
         self._most_tools = options.most_tools
-        self._always = always
-        self._views = search.views
-        self._browser = Browser(search, self._names)
-        self.lists = SessionLists(self._views, always, most_tools=options.most_tools)
+        self.sessions = _SessionLists(self.views, search.gateway.access, always)
 
-    async def list_tools(self, ctx: Ctx, params: PaginatedRequestParams) -> HandlerResult:
-        self._always.report(self._views.of(EVERYTHING))
+    async def list_tools(self, ctx: Ctx, params: PaginatedRequestParams) -> dict[str, Any]:
+        """Return the found tools of a session behind the always-available ones; every tool without a session."""
+        self.always.report(self.views.of(EVERYTHING))
+        view = self.views.current()
         if not _has_session(ctx):
-            return await self._search.listing.page(self._views.seen_by(ctx), params.cursor, ctx.protocol_version)
-        tools = [self.own, *(exposed.tool for exposed in self.lists.listed(ctx).values())]
+            return await self.search.listing.page(view, params.cursor, ctx.protocol_version)
+        listed = _list_of(connection_of(ctx)).tools(view, self.always.of(view))
+        tools = [self._own, *(exposed.tool for exposed in listed.values())]
         return ToolPages(tools, len(tools)).page(params.cursor, ctx.protocol_version)
 
-    async def call_tool(self, ctx: Ctx, params: CallToolRequestParams) -> HandlerResult:
-        if self._names.plain(params.name) == "search_tools":
-            return answer(await self._find(ctx, checked_arguments(self.own, "search_tools", params.arguments or {})))
+    async def answer_call(self, ctx: Ctx, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Search, or call a tool by its name."""
+        if self.names.plain(name) == "search_tools":
+            return result_of(await self._find(ctx, checked_arguments(self._own, "search_tools", arguments)))
         if _has_session(ctx):
-            self.lists.note_use(ctx, params.name)
+            _list_of(connection_of(ctx)).note_use(name)
         # A tool that has left the list, or is not yet in it, is called as well: the client's copy may be older.
-        return await call_by_name(self._views.seen_by(ctx), params.name, ctx, [self.own.name])
+        return await self.call_by_name(ctx, name, [self._own.name])
 
     def input_schema(self, name: str) -> dict[str, Any] | None:
-        return self.own.input_schema if name == self.own.name else self._views.input_schema(name)
+        """Return the input schema of a tool, or `None` if the current caller is not offered one of that name."""
+        return self._own.input_schema if name == self._own.name else super().input_schema(name)
 
-    async def remember(self, ctx: Ctx, _: NotificationParams) -> None:
-        self.lists.session(ctx)
+    def guide(self, view: View) -> str:
+        """Return a text for models on how tools are found."""
+        return (
+            f"Few of them are in its list: {self._own.name} finds more and adds them. Clients of a protocol revision "
+            "without sessions see all of them."
+        )
 
     async def _find(self, ctx: Ctx, arguments: dict[str, Any]) -> dict[str, Any]:
         if not _has_session(ctx):
@@ -103,10 +84,12 @@ class _ListChanged:
             )
             raise ToolFailureError(why, ["All tools are in the list already: call them directly."])
         most = min(int(arguments.get("max_results", _FOUND)), self._most_tools)
-        document, tools = await self._browser.search(ctx, arguments | {"detail_level": "brief", "max_results": most})
-        found = [tool if isinstance(tool, str) else tool["name"] for tool in document["tools"]]
-        if self.lists.add(ctx, found, tools.not_indexed):
-            self._search.gateway.announce_soon()
+        tools = ModelTools(self.search, self.names, ctx)
+        document = await tools.search_tools(arguments | {"detail_level": "brief", "max_results": most})
+        names = [tool if isinstance(tool, str) else tool["name"] for tool in document["tools"]]
+        found = {name: tools.not_indexed.get(name) for name in names}
+        if _list_of(connection_of(ctx)).add(found, self._most_tools):
+            self.search.gateway.announce_soon()
         note = "The tools found are now in the list of tools: call them by their names."
         return document | ({"note": note} if found else {})
 
@@ -116,116 +99,74 @@ def _has_session(ctx: Ctx) -> bool:
 
 
 @dataclass
-class _Session:
-    session: ServerSession
-    owner: str | None
-    """The principal that has opened it, if there are any."""
+class SessionList:
+    """What a session has found."""
+
     found: OrderedDict[str, ExposedTool | None] = field(default_factory=OrderedDict[str, ExposedTool | None])
-    """By public name; with the tool itself where it is not indexed."""
+    """By public name, the latest used last; with the tool itself where it is not indexed."""
+
     announced: Mapping[str, ExposedTool] = field(default_factory=dict[str, ExposedTool])
+    """The list when its client was last notified."""
 
+    def add(self, found: Mapping[str, ExposedTool | None], most: int) -> bool:
+        """Add tools, the best first, within a bound; return whether that has changed the list."""
+        before = set(self.found)
+        for name in reversed([*found]):
+            self.found[name] = found[name]
+            self.found.move_to_end(name)
+        while len(self.found) > most:
+            self.found.popitem(last=False)
+        return before != set(self.found)
 
-class SessionLists:
-    """The lists of the legacy sessions of one endpoint, which are notified of changes.
-
-    Args:
-        views: What the callers see.
-        always: The tools in every list.
-        most_tools: Found tools in one list.
-        most_sessions: Sessions that are remembered.
-    """
-
-    def __init__(
-        self, views: Views, always: AlwaysAvailable, *, most_tools: int, most_sessions: int = _MAX_SESSIONS
-    ) -> None:
-        self._views = views
-        self._always = always
-        self._most_tools = most_tools
-        self._most_sessions = most_sessions
-        self._sessions: OrderedDict[str, _Session] = OrderedDict()
-
-    def listed(self, ctx: Ctx) -> Mapping[str, ExposedTool]:
-        """Return the list of the session of `ctx`, by public name: always-available tools come first."""
-        session, view = self.session(ctx), self._views.seen_by(ctx)
-        return _listed(session, view, self._always.of(view))
-
-    def add(self, ctx: Ctx, names: Sequence[str], not_indexed: Mapping[str, ExposedTool] | None = None) -> bool:
-        """Add found tools to the list of a session, and return whether that has changed it.
-
-        Args:
-            ctx: A request of the session.
-            names: Public names of the tools, the best first.
-            not_indexed: Those of the tools that are not indexed.
-        """
-        session = self.session(ctx)
-        before = set(session.found)
-        for name in reversed(names):
-            session.found[name] = (not_indexed or {}).get(name)
-            session.found.move_to_end(name)
-        while len(session.found) > self._most_tools:
-            session.found.popitem(last=False)
-        return before != set(session.found)
-
-    def note_use(self, ctx: Ctx, name: str) -> None:
+    def note_use(self, name: str) -> None:
         """Note that a tool is used, so that it stays longer."""
-        found = self.session(ctx).found
-        if name in found:
-            found.move_to_end(name)
+        if name in self.found:
+            self.found.move_to_end(name)
 
-    def session(self, ctx: Ctx) -> _Session:
-        """Return the session of `ctx`, which is remembered from now on if it is new."""
-        # On stdio there is one session, without an id.
-        key = "" if ctx.request is None else str(ctx.request.headers.get(_SESSION_HEADER, ""))
-        session = self._sessions.get(key)
-        if session is None:
-            session = self._sessions[key] = _Session(ctx.session, self._views.owner_of(ctx))
-            session.announced = self._always.of(self._views.seen_by(ctx))
-            if len(self._sessions) > self._most_sessions:
-                self._sessions.popitem(last=False)
-        self._sessions.move_to_end(key)
-        return session
+    def tools(self, view: View, always: Mapping[str, ExposedTool]) -> Mapping[str, ExposedTool]:
+        """Return what is listed to a session with a view, by public name: always-available tools come first."""
+        elsewhere = {seen.upstream for seen, _ in view.delegated}
+        found = {name: view.tools.get(name) or self.found[name] for name in sorted(self.found)}
+        return {**always} | {
+            name: exposed
+            for name, exposed in found.items()
+            if exposed is not None
+            and is_for_model(exposed.tool)
+            and (name in view.tools or exposed.upstream in elsewhere)
+        }
+
+
+def _list_of(connection: Connection) -> SessionList:
+    return connection.state.setdefault(_LIST, SessionList())
+
+
+class _SessionLists(LegacySessions):
+    """The sessions of the endpoint, each with a list of tools of its own."""
+
+    def __init__(self, views: Views, access: Access, always: AlwaysAvailable) -> None:
+        super().__init__()
+        self._views = views
+        self._access = access
+        self._always = always
+
+    def add(self, connection: Connection) -> None:
+        super().add(connection)
+        _list_of(connection).announced = self._always.of(self._views.current())
+
+    async def notify(self, event: ServerEvent, is_meant: Callable[[str | None], bool] = lambda _: True) -> None:
+        if not isinstance(event, ToolsListChanged):
+            await super().notify(event, is_meant)
 
     async def announce(self) -> None:
-        """Notify the sessions whose list has changed since they were notified last."""
         always: dict[str, Mapping[str, ExposedTool]] = {}  # made once for each toolset, as there may be many tools
-        async with anyio.create_task_group() as tasks:
-            for session, toolset, view in self._seen():
+        changed: list[Connection] = []
+        for connection, owner in self.owners.items():
+            if (toolset := self._access.toolset_of(owner)) is not None:
+                view, session = self._views.of(toolset), _list_of(connection)
                 if toolset.name not in always:
                     always[toolset.name] = self._always.of(view)
-                listed = _listed(session, view, always[toolset.name])
+                listed = session.tools(view, always[toolset.name])
                 if listed != session.announced:
                     session.announced = listed
-                    tasks.start_soon(notify_session, session.session, ToolsListChanged())
-
-    async def publish(self, upstream: Upstream, event: ServerEvent) -> None:
-        """Notify the sessions that see more of an upstream than single tools."""
-        async with anyio.create_task_group() as tasks:
-            for session, toolset, _ in self._seen():
-                rule = toolset.rule(upstream.name)
-                if rule is not None and rule.shows_more:
-                    tasks.start_soon(notify_session, session.session, event)
-
-    async def missed(self) -> None:
-        """Notify the sessions that prompts and resources may have changed; `announce` covers their tools."""
-        async with anyio.create_task_group() as tasks:
-            for session in list(self._sessions.values()):
-                for event in (PromptsListChanged(), ResourcesListChanged()):
-                    tasks.start_soon(notify_session, session.session, event)
-
-    def close(self) -> None:
-        """Do nothing: sessions have no subscriptions to end."""
-
-    def _seen(self) -> list[tuple[_Session, Toolset, View]]:
-        """Return the sessions whose owners may see anything, with what each sees now."""
-        seen = [(session, self._views.of_owner(session.owner)) for session in self._sessions.values()]
-        return [(session, *now) for session, now in seen if now is not None]
-
-
-def _listed(session: _Session, view: View, always: Mapping[str, ExposedTool]) -> Mapping[str, ExposedTool]:
-    elsewhere = {seen.upstream for seen, _ in view.delegated}
-    found = {name: view.tools.get(name) or session.found[name] for name in sorted(session.found)}
-    return {**always} | {
-        name: exposed
-        for name, exposed in found.items()
-        if exposed is not None and is_for_model(exposed.tool) and (name in view.tools or exposed.upstream in elsewhere)
-    }
+                    changed.append(connection)
+        await notify_all(changed, ToolsListChanged())

@@ -1,4 +1,4 @@
-"""The tools that the model of one caller may use, and the answers of meta-tools about them.
+"""The tools that the model of one caller may use, and the answers of the meta-tools about them.
 
 A tool that its server keeps for its own user interface is visible to the host, but not to the model.
 """
@@ -7,76 +7,210 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Final
 
-from mcp.server.context import HandlerResult
+from mcp import MCPError
 from mcp_ext_tools_search.client import is_for_model
-from mcp_types import CallToolRequestParams
+from mcp_ext_tools_search.types import SearchToolsRequestParams
+from pydantic import ValidationError
 from tools_search_hosts import qualified_name
+from tools_search_hosts.arguments import complaints
 
 from tools_search_server.base.errors import closest_names
-from tools_search_server.base.labels import category_of, examples_of, related_of, tags_of
+from tools_search_server.base.redaction import quoted
+from tools_search_server.compat.definitions import MetaNames, ToolFailureError
 from tools_search_server.gateway.gateway import ExposedTool
-from tools_search_server.gateway.server import CallTool
-from tools_search_server.gateway.views import Ctx, View
+from tools_search_server.gateway.relay import relay
+from tools_search_server.gateway.search import GatewaySearch
+from tools_search_server.gateway.tool_metadata import category_of, examples_of, related_of, tags_of
+from tools_search_server.gateway.views import Ctx
+from tools_search_server.upstreams.delegated_search import NoAnswerError
 
 _BRIEF_CHARS: Final = 300
-_MAX_CATEGORIES: Final = 64
+_SOME_CATEGORIES: Final = 64
+_MAX_CATEGORIES: Final = 500
 _MAX_CHARS: Final = 150_000
 """Length of all definitions in one answer; official clients refuse events of more than 1 MiB."""
 
+_PAGE_SIZE: Final = 50
+_MAX_PAGE_SIZE: Final = 100
+_MAX_QUERY_CHARS: Final = 4096
+_RELATED: Final = 5
+_MAX_SCHEMA_CHARS: Final = 8_000
+_MAX_ERROR_CHARS: Final = 4_000
+"""Characters of a server's error."""
+
 _DEFINITION: Final = ("title", "inputSchema", "outputSchema", "annotations")
 
+Arguments = Mapping[str, Any]
 
-class ToolFailureError(Exception):
-    """A call that cannot be answered as it stands.
 
-    Args:
-        error: What is wrong, for a model to read.
-        suggestions: What to do about it.
-        more: Further members of the answer.
+class ModelTools:
+    """The tools that a model can find and call for the caller of one request.
+
+    Each meta-tool has a method of its name. The arguments fit the schema of the tool. All raise `ToolFailureError` for
+    what cannot be answered.
     """
 
-    def __init__(self, error: str, suggestions: Sequence[str] = (), **more: Any) -> None:
-        super().__init__(error)
-        self.document: dict[str, Any] = {"error": error, **({"suggestions": [*suggestions]} if suggestions else {})}
-        self.document |= more
+    def __init__(self, search: GatewaySearch, names: MetaNames, ctx: Ctx) -> None:
+        self._search = search
+        self._names = names
+        self._ctx = ctx
+        self._see({}, {})
 
+    def _see(self, not_indexed: Mapping[str, ExposedTool], definitions: Mapping[str, Mapping[str, Any]]) -> None:
+        """Note what the caller sees now, with some tools of upstreams that search themselves."""
+        self.view = self._search.views.current()
+        """What the caller sees, including tools that are not for models."""
+        shown = self.view.for_model.pages.wire(self._ctx.protocol_version)
+        more = [name for name, exposed in not_indexed.items() if name in definitions and is_for_model(exposed.tool)]
+        self.definitions = {**shown, **{name: definitions[name] for name in more}} if more else shown
+        """The tools that are for models, by name, as the caller's listing carries them and in its order."""
+        self.not_indexed = not_indexed
 
-def answer(document: dict[str, Any], *, is_error: bool = False) -> dict[str, Any]:
-    """Return the result of a call: a JSON object, as text and as structured content."""
-    # The answer may repeat what the caller has sent, even if that cannot be encoded.
-    text = json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace").decode()
-    result = {"resultType": "complete", "content": [{"type": "text", "text": text}]}
-    return result | {"structuredContent": json.loads(text), "isError": is_error}
-
-
-def failures_as_results(call_tool: CallTool) -> CallTool:
-    """Return a handler of `tools/call` that answers a `ToolFailureError` with a result that a model can read."""
-
-    async def call(ctx: Ctx, params: CallToolRequestParams) -> HandlerResult:
+    async def _look_up(self, names: Iterable[str]) -> None:
+        """Note what the caller sees now, with those of some tools that only their server can look up."""
         try:
-            return await call_tool(ctx, params)
-        except ToolFailureError as failure:
-            return answer(failure.document, is_error=True)
+            self._see(*await self._search.named(self._ctx, names))
+        except NoAnswerError as failure:
+            raise ToolFailureError(f"{failure}.", ["Try again."]) from failure
 
-    return call
+    async def search_tools(self, arguments: Arguments) -> dict[str, Any]:
+        """Return the tools that fit a query, in the order of `tools/search`."""
+        suggestions = ["Say in a few words what the tool should do, for example 'read a file'."]
+        if len(arguments["query"]) > _MAX_QUERY_CHARS:
+            raise ToolFailureError(f"The query is longer than {_MAX_QUERY_CHARS} characters.", suggestions)
+        try:
+            query = SearchToolsRequestParams(query=arguments["query"]).query
+        except ValidationError:
+            raise ToolFailureError("The query is empty or is no text.", suggestions) from None
+        hits, not_indexed, definitions = await self._search.found(self._ctx, query)
+        self._see(not_indexed, definitions)
+        allowed = self.select(arguments)
+        hits = [hit for hit in hits if hit.name in allowed]
+        limits = self._search.limits
+        wanted = int(arguments.get("max_results", limits.default_limit))
+        best = [hit.name for hit in hits[: min(wanted, limits.max_limit)]]
+        level = arguments.get("detail_level", "brief")
+        document = {"tools": self.shown(best, level), "metadata": self.metadata(len(hits), level)}
+        if unknown := await self._search.unknown_words(self._ctx, query):
+            document["no_tool_mentions"] = [*unknown]
+        return document if best else self._nothing(f"No tools found for {query[:200]!r}.") | document
 
+    async def list_tool_categories(self, _: Arguments) -> dict[str, Any]:
+        """Return the categories with their counts and descriptions, as far as those are known."""
+        described = {
+            seen.name: f"{seen.name} says: {quoted(seen.summary)}" for seen in self.view.upstreams if seen.summary
+        }
+        own = {**described, **self._search.gateway.metadata.categories}
+        categories: list[dict[str, Any]] = [
+            {"name": name, "count": len(members), **({"description": own[name]} if own.get(name) else {})}
+            for name, members in sorted(self.categories.items())
+        ]
+        for seen, delegate in self.view.delegated:  # categories whose tools are found by searching only
+            count = {} if delegate.size is None else {"count": delegate.size}
+            about = {"description": described[seen.name]} if seen.name in described else {}
+            categories.append({"name": seen.name, **count, **about, "listed": False})
+        down = [seen.name for seen in self.view.upstreams if not seen.state.is_usable]
+        more = {"unavailable_servers": down} if down else {}
+        metadata = {"total_count": self.total, "category_count": len(categories)}
+        return {"categories": categories[:_MAX_CATEGORIES], "metadata": metadata, **more}
 
-@dataclass(frozen=True)
-class ModelTools:
-    """The tools that a model can find and call for one caller."""
+    async def list_tools(self, arguments: Arguments) -> dict[str, Any]:
+        """Return one page of the tools that pass the filters."""
+        return self._page(arguments, "minimal")
 
-    view: View
-    """What the caller sees, including tools that are not for models."""
+    async def find_by_tags(self, arguments: Arguments) -> dict[str, Any]:
+        """Return one page of the tools with any or all of some tags."""
+        return self._page(arguments, "brief")
 
-    definitions: Mapping[str, Mapping[str, Any]]
-    """The tools that are for models, by name, as the caller's listing carries them and in its order."""
+    async def get_related_tools(self, arguments: Arguments) -> dict[str, Any]:
+        """Return the tools that go together with one, the closest first."""
+        name = arguments["name"]
+        await self._look_up([name])
+        self.known(name)
+        found = self.related(name)
+        kept = found[: int(arguments.get("max_results", _RELATED))]
+        described = self.shown([one["name"] for one in kept], "brief")
+        # Without room for its description, a tool is shown as its name.
+        related = [why if isinstance(one, str) else one | why for one, why in zip(described, kept, strict=True)]
+        return {"name": name, "related": related, "metadata": {"filtered_count": len(found)}}
 
-    not_indexed: Mapping[str, ExposedTool] = field(default_factory=dict[str, ExposedTool])
-    """Tools of upstreams that search themselves, as far as they are known."""
+    async def describe_tools(self, arguments: Arguments) -> dict[str, Any]:
+        """Return complete definitions, and a failure for each unknown name."""
+        await self._look_up(arguments["names"])
+        known: list[str] = []
+        failures: list[ToolFailureError] = []
+        for name in dict.fromkeys(arguments["names"]):
+            try:
+                self.known(name)
+                known.append(name)
+            except ToolFailureError as failure:
+                failures.append(failure)
+        if not known:
+            raise failures[0]
+        not_found = {"not_found": [failure.document for failure in failures]} if failures else {}
+        return {"tools": self.shown(known, "full"), **not_found}
+
+    async def call_tool(self, arguments: Arguments) -> dict[str, Any]:
+        """Call a tool, after a check of the arguments against its own schema, and return its unchanged result.
+
+        Progress, cancellation and questions of the inner call are those of the outer call.
+        """
+        name, given = arguments["name"], arguments.get("arguments", {})
+        await self._look_up([name])
+        if (plain := self._names.plain(name)) is not None:
+            raise ToolFailureError(f"{self._names(plain)} is a tool of this server.", ["Call it directly."])
+        inner = replace(self._ctx, params={**(self._ctx.params or {}), "name": name, "arguments": given})
+        if name not in self.definitions and (upstream := self.view.unavailable(name)) is not None:
+            return await relay(upstream, inner, {"name": name})  # its result says why and since when it is down
+        exposed = self.known(name)
+        schema = exposed.tool.input_schema
+        if wrong := complaints(schema, given):
+            shown = schema if len(json.dumps(schema)) <= _MAX_SCHEMA_CHARS else None
+            advice = [f"Correct `arguments` and call {self._names('call_tool')} again."]
+            see = {"see": f"{self._names('describe_tools')} shows the input schema."}
+            more = {"input_schema": shown} if shown else see
+            raise ToolFailureError(f"These arguments do not fit {name}.", advice, problems=wrong, **more)
+        try:
+            return await relay(exposed.upstream, inner, {"name": exposed.original_name})
+        except MCPError as error:
+            # As a protocol error, a host would take it for an error of `call_tool` itself.
+            reason = quoted(error.message, _MAX_ERROR_CHARS)
+            raise ToolFailureError(f"{name} failed with error {error.code}: {reason}") from error
+
+    def _page(self, arguments: Arguments, default_level: str) -> dict[str, Any]:
+        names = [*self.select(arguments)]
+        size = min(int(arguments.get("page_size", _PAGE_SIZE)), _MAX_PAGE_SIZE)
+        pages = -(-len(names) // size)
+        page = int(arguments.get("page", 1))
+        if page > max(pages, 1):
+            raise ToolFailureError(f"There is no page {page}.", [f"Ask for a page from 1 to {max(pages, 1)}."])
+        level = arguments.get("detail_level", default_level)
+        document = {
+            "tools": self.shown(names[(page - 1) * size : page * size], level),
+            "metadata": self.metadata(len(names), level),
+            "pagination": {
+                "page": page,
+                "page_size": size,
+                "total_tools": len(names),
+                "total_pages": pages,
+                "has_next": page < pages,
+                "has_prev": page > 1,
+            },
+        }
+        return document if names else self._nothing("No tools pass these filters.") | document
+
+    def _nothing(self, error: str) -> dict[str, Any]:
+        down = [f"{seen.name} ({seen.state.kind})" for seen in self.view.upstreams if not seen.state.is_usable]
+        suggestions = [
+            "Try a more general term, or fewer filters.",
+            f"{self._names('list_tool_categories')} shows what there is.",
+            *([f"Tools of these servers are not available at the moment: {', '.join(down)}."] if down else []),
+        ]
+        return {"error": error, "suggestions": suggestions, "available_categories": self.some_categories()}
 
     @property
     def total(self) -> int:
@@ -171,7 +305,7 @@ class ModelTools:
 
     def some_categories(self) -> list[str]:
         """Return the names of the categories, within a bound."""
-        return sorted(self.categories)[:_MAX_CATEGORIES]
+        return sorted(self.categories)[:_SOME_CATEGORIES]
 
     def shown(self, names: Iterable[str], level: str) -> list[Any]:
         """Return tools as an answer shows them. When there is no more room, the rest are names alone."""
@@ -211,7 +345,7 @@ def _existing(what: str, given: str, known: Iterable[str]) -> str:
     if (name := folded.get(given.casefold())) is not None:
         return name
     closest = [folded[name] for name in closest_names(given.casefold(), folded)]
-    some = sorted(folded.values())[:_MAX_CATEGORIES]
+    some = sorted(folded.values())[:_SOME_CATEGORIES]
     available = {"available_categories" if what == "category" else "available_servers": some}
     raise ToolFailureError(f"There is no {what} named {given[:128]!r}.", _did_you_mean(closest), **available)
 

@@ -97,7 +97,6 @@ async def completed(
 
     Raises:
         UnansweredError: The caller cannot be asked, refuses, or the server does not stop asking.
-        MCPError: The server answered with an error.
     """
     wait = _FIRST_WAIT
     for _ in range(_MAX_ROUNDS + 1):

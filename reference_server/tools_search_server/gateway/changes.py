@@ -10,9 +10,9 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter, deque
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -21,7 +21,6 @@ from mcp import MCPError
 from mcp.server import Server
 from mcp.server.connection import Connection
 from mcp.server.context import CallNext, HandlerResult
-from mcp.server.session import ServerSession
 from mcp.server.subscriptions import (
     ListenHandler,
     PromptsListChanged,
@@ -43,7 +42,7 @@ from mcp_types import (
 )
 from tools_search_hosts.toolsets import Toolset
 
-from tools_search_server.access.principals import name_of_caller
+from tools_search_server.access.principals import caller_name
 from tools_search_server.gateway.caller_questions import connection_of
 from tools_search_server.gateway.gateway import Gateway
 from tools_search_server.gateway.prompts_and_resources import owner_of
@@ -53,9 +52,6 @@ from tools_search_server.upstreams.state import UnavailableError
 from tools_search_server.upstreams.upstream import Upstream
 
 logger = logging.getLogger(__name__)
-
-_MAX_SESSIONS: Final = 1024
-"""Legacy sessions of one owner that are remembered; the oldest go first, since no session says goodbye."""
 
 _SEND_SECONDS: Final = 5
 """How long one client that does not read may hold up a notification."""
@@ -67,39 +63,56 @@ _DROP_SECONDS: Final = 5
 
 
 class LegacySessions:
-    """The sessions of legacy clients that are notified of changes."""
+    """The sessions of legacy clients that are notified of changes, each until it ends."""
 
     def __init__(self) -> None:
-        self._of_owner: dict[str | None, deque[ServerSession]] = {}
+        self.owners: dict[Connection, str | None] = {}
+        """The principals that have opened them, if there are principals."""
 
-    def add(self, session: ServerSession, owner: str | None = None) -> None:
-        """Remember a session, and the principal that has opened it if there are principals."""
-        self._of_owner.setdefault(owner, deque(maxlen=_MAX_SESSIONS)).append(session)
+    def install(self, server: Server[Any]) -> None:
+        """Remember the sessions of `server`, to which their greeting promises notifications."""
+
+        async def remember(ctx: Ctx, _: NotificationParams) -> None:
+            self.add(connection_of(ctx))
+
+        server.add_notification_handler("notifications/initialized", NotificationParams, remember)
+        server.middleware.append(_declare_list_changes)
+
+    def add(self, connection: Connection) -> None:
+        """Remember the session of the current caller."""
+        if connection not in self.owners:
+            connection.exit_stack.callback(self.owners.pop, connection, None)
+        self.owners[connection] = caller_name()
 
     async def notify(self, event: ServerEvent, is_meant: Callable[[str | None], bool] = lambda _: True) -> None:
         """Notify the sessions whose owner `is_meant`; returns when each was notified or given up."""
-        async with anyio.create_task_group() as tasks:
-            for owner, sessions in self._of_owner.items():
-                if is_meant(owner):
-                    for session in sessions:
-                        tasks.start_soon(notify_session, session, event)
+        await notify_all([one for one, owner in self.owners.items() if is_meant(owner)], event)
+
+    async def announce(self) -> None:
+        """Notify the sessions that have a list of tools of their own, which has changed: none here."""
 
 
-async def notify_session(session: ServerSession, event: ServerEvent) -> None:
-    """Notify one legacy session of a change of a list."""
-    with anyio.move_on_after(_SEND_SECONDS):
-        match event:
-            case ToolsListChanged():
-                await session.send_tool_list_changed()
-            case PromptsListChanged():
-                await session.send_prompt_list_changed()
-            case ResourcesListChanged():
-                await session.send_resource_list_changed()
-            case ResourceUpdated():
-                pass  # only for sessions that have subscribed to the resource
+async def notify_all(connections: Iterable[Connection], event: ServerEvent) -> None:
+    """Notify some legacy sessions of a change; returns when each was notified or given up."""
+
+    async def notify(connection: Connection) -> None:
+        with anyio.move_on_after(_SEND_SECONDS):
+            match event:
+                case ToolsListChanged():
+                    await connection.send_tool_list_changed()
+                case PromptsListChanged():
+                    await connection.send_prompt_list_changed()
+                case ResourcesListChanged():
+                    await connection.send_resource_list_changed()
+                case ResourceUpdated(uri):
+                    await connection.send_resource_updated(uri)
+
+    async with anyio.create_task_group() as tasks:
+        for connection in connections:
+            tasks.start_soon(notify, connection)
 
 
-async def declare_list_changes(ctx: Ctx, call_next: CallNext) -> HandlerResult:
+async def _declare_list_changes(ctx: Ctx, call_next: CallNext) -> HandlerResult:
     """Declare `tools.listChanged` in `initialize`, as a middleware: the SDK's HTTP entry has no option for it."""
     result = await call_next(ctx)
     if ctx.method == "initialize" and isinstance(result, dict):
@@ -117,24 +130,21 @@ class _Audience:
     """The contents of their list when they were last notified."""
 
 
+@dataclass
 class ViewNotifier:
-    """Notifies the clients of one endpoint, each of changes in its own view.
+    """Notifies the clients of one endpoint, each of changes in its own view."""
 
-    Args:
-        gateway: The upstreams.
-        views: What callers see of them.
-        endpoint: Name of the endpoint, the same at all replicas.
-        listed: Returns what the list of callers with a view holds.
-    """
+    gateway: Gateway
+    views: Views
+    endpoint: str
+    """Its name, the same at all replicas."""
+    listed: Callable[[View], object]
+    """Returns what the list of callers with a view holds."""
+    sessions: LegacySessions
 
-    def __init__(self, gateway: Gateway, views: Views, endpoint: str, listed: Callable[[View], object]) -> None:
-        self._access = gateway.access
-        self._replicas = gateway.replicas
-        self._views = views
-        self._endpoint = endpoint
-        self._listed = listed
-        self._subscriptions = _Subscriptions(views)
-        self._sessions = LegacySessions()
+    def __post_init__(self) -> None:
+        self._access = self.gateway.access
+        self._subscriptions = _Subscriptions(self.views)
         self._audiences: dict[str, _Audience] = {}
         for toolset in self._access.toolsets:
             self._audience(toolset)
@@ -145,18 +155,18 @@ class ViewNotifier:
         subscriptions = self._subscriptions
         server.add_request_handler("resources/subscribe", SubscribeRequestParams, subscriptions.subscribe)
         server.add_request_handler("resources/unsubscribe", UnsubscribeRequestParams, subscriptions.unsubscribe)
-        server.add_notification_handler("notifications/initialized", NotificationParams, self._remember)
-        server.middleware.append(declare_list_changes)
+        self.sessions.install(server)
 
     async def announce(self) -> None:
         """Notify the clients whose list has changed since they were notified last."""
         async with anyio.create_task_group() as tasks:
             for toolset in self._access.toolsets:
                 audience = self._audience(toolset)
-                listed = self._listed(self._views.of(toolset))
+                listed = self.listed(self.views.of(toolset))
                 if listed != audience.announced:
                     audience.announced = listed
                     tasks.start_soon(self._notify, toolset, ToolsListChanged())
+            tasks.start_soon(self.sessions.announce)
 
     async def publish(self, upstream: Upstream, event: ServerEvent) -> None:
         """Notify the clients that see more of the upstream than single tools."""
@@ -170,13 +180,13 @@ class ViewNotifier:
                     if rule is not None and rule.shows_more:
                         tasks.start_soon(self._notify, toolset, published)
             if isinstance(published, ResourceUpdated):
-                await self._subscriptions.notify_sessions(published.uri)
+                await notify_all(self._subscriptions.sessions_that_follow(published.uri), published)
 
     async def missed(self) -> None:
         """Notify the legacy clients that any list may have changed; the bus notifies the modern ones."""
         async with anyio.create_task_group() as tasks:
             for event in LIST_EVENTS.values():
-                tasks.start_soon(self._sessions.notify, event)
+                tasks.start_soon(self.sessions.notify, event)
 
     def close(self) -> None:
         """End the open subscriptions of modern clients in good order."""
@@ -189,29 +199,19 @@ class ViewNotifier:
             return now is not None and now.name == toolset.name
 
         await self._audience(toolset).bus.publish(event)
-        await self._sessions.notify(event, has_toolset)
+        if not isinstance(event, ResourceUpdated):
+            await self.sessions.notify(event, has_toolset)
 
     def _audience(self, toolset: Toolset) -> _Audience:
         if toolset.name not in self._audiences:
-            bus = self._replicas.bus(self._endpoint, toolset.name)
-            listed = self._listed(self._views.of(toolset))
+            bus = self.gateway.replicas.bus(self.endpoint, toolset.name)
+            listed = self.listed(self.views.of(toolset))
             self._audiences[toolset.name] = _Audience(bus, ListenHandler(bus), listed)
         return self._audiences[toolset.name]
 
     async def _listen(self, ctx: Ctx, params: SubscriptionsListenRequestParams) -> HandlerResult:
         async with self._subscriptions.followed(ctx, params) as followed:
-            return await self._audience(self._views.toolset_of(ctx)).listen(ctx, followed)
-
-    async def _remember(self, ctx: Ctx, _: NotificationParams) -> None:
-        self._sessions.add(ctx.session, name_of_caller(ctx, self._access.principals))
-
-
-@dataclass(frozen=True, slots=True)
-class _Subscription:
-    upstream: Upstream
-    own_uri: str
-    asked_uri: str
-    """The URI in the caller's request."""
+            return await self._audience(self.views.toolset()).listen(ctx, followed)
 
 
 class _Subscriptions:
@@ -219,23 +219,18 @@ class _Subscriptions:
 
     def __init__(self, views: Views) -> None:
         self._views = views
-        self._counts: Counter[_Subscription] = Counter()
-        self._sessions: dict[Connection, dict[str, _Subscription]] = {}
+        self._counts: Counter[tuple[Upstream, str, str]] = Counter()
+        """By upstream, the URI by which it knows the resource, and the URI in the caller's request."""
+        self._sessions: dict[Connection, dict[str, AsyncExitStack]] = {}
+        """What ends each subscription of a legacy client, by URI."""
 
     def asked_uris(self, upstream: Upstream, uri: str) -> set[str]:
         """Return the URIs under which callers have asked for the resource that an upstream knows as `uri`."""
-        return {one.asked_uri for one in self._counts if one.upstream is upstream and one.own_uri == uri}
+        return {asked for one, own, asked in self._counts if one is upstream and own == uri}
 
-    async def notify_sessions(self, uri: str) -> None:
-        """Notify the legacy clients that have asked for `uri` that it has changed."""
-
-        async def notify(connection: Connection) -> None:
-            with anyio.move_on_after(_SEND_SECONDS):
-                await connection.send_resource_updated(uri)
-
-        async with anyio.create_task_group() as tasks:
-            for connection in [one for one, subscriptions in self._sessions.items() if uri in subscriptions]:
-                tasks.start_soon(notify, connection)
+    def sessions_that_follow(self, uri: str) -> list[Connection]:
+        """Return the sessions of the legacy clients that have asked for `uri`."""
+        return [connection for connection, subscriptions in self._sessions.items() if uri in subscriptions]
 
     @asynccontextmanager
     async def followed(
@@ -249,22 +244,20 @@ class _Subscriptions:
             MCPError: Nothing else was asked for, and none of the resources can be followed.
         """
         wanted = params.notifications
-        held: dict[str, _Subscription] = {}
+        held: list[str] = []
         refusals: list[MCPError] = []
-        try:
+        async with AsyncExitStack() as subscriptions:
             for uri in list(dict.fromkeys(wanted.resource_subscriptions or ()))[:_MAX_RESOURCES]:
                 try:
-                    held[uri] = await self._follow(ctx, uri)
+                    await subscriptions.enter_async_context(self._subscription(ctx, uri))
+                    held.append(uri)
                 except MCPError as error:
                     logger.info("a subscription is refused: %s", error)
                     refusals.append(error)
-            honored = wanted.model_copy(update={"resource_subscriptions": list(held) or None})
+            honored = wanted.model_copy(update={"resource_subscriptions": held or None})
             if refusals and honored == SubscriptionFilter():
                 raise refusals[0]
             yield params.model_copy(update={"notifications": honored})
-        finally:
-            for subscription in held.values():
-                await self._unfollow(subscription)
 
     async def subscribe(self, ctx: Ctx, params: SubscribeRequestParams) -> EmptyResult:
         """Notify the legacy client of `ctx` of changes, until it unsubscribes or its session ends.
@@ -281,9 +274,10 @@ class _Subscriptions:
             return EmptyResult()
         if len(session) >= _MAX_RESOURCES:
             raise MCPError(INVALID_REQUEST, f"More than {_MAX_RESOURCES} subscriptions of one client are not carried")
-        subscription = await self._follow(ctx, uri)
+        subscription = AsyncExitStack()
+        await subscription.enter_async_context(self._subscription(ctx, uri))
         if uri in session or connection not in self._sessions:  # a concurrent request, or the end of the session
-            await self._unfollow(subscription)
+            await subscription.aclose()
         else:
             session[uri] = subscription
         return EmptyResult()
@@ -292,33 +286,29 @@ class _Subscriptions:
         """End a subscription of the legacy client of `ctx`, if there is one."""
         subscription = self._sessions.get(connection_of(ctx), {}).pop(params.uri, None)
         if subscription is not None:
-            await self._unfollow(subscription)
+            await subscription.aclose()
         return EmptyResult()
-
-    async def _follow(self, ctx: Ctx, uri: str) -> _Subscription:
-        seen, own = await owner_of(self._views.seen_by(ctx), uri, ctx.protocol_version)
-        subscription = _Subscription(seen.upstream, own, uri)
-        self._counts[subscription] += 1
-        try:
-            await seen.upstream.ensure_running()
-            await seen.upstream.subscriptions.add(own)
-        except BaseException as error:
-            self._forget(subscription)
-            if isinstance(error, UnavailableError):
-                raise MCPError(INTERNAL_ERROR, str(error)) from error
-            raise
-        return subscription
-
-    async def _unfollow(self, subscription: _Subscription) -> None:
-        self._forget(subscription)
-        with anyio.move_on_after(_DROP_SECONDS, shield=True):
-            await subscription.upstream.subscriptions.drop(subscription.own_uri)
-
-    def _forget(self, subscription: _Subscription) -> None:
-        self._counts[subscription] -= 1
-        if not self._counts[subscription]:
-            del self._counts[subscription]
 
     async def _end_session(self, connection: Connection) -> None:
         for subscription in self._sessions.pop(connection, {}).values():
-            await self._unfollow(subscription)
+            await subscription.aclose()
+
+    @asynccontextmanager
+    async def _subscription(self, ctx: Ctx, uri: str) -> AsyncGenerator[None]:
+        seen, own = await owner_of(self._views.current(), uri, ctx.protocol_version)
+        upstream, key = seen.upstream, (seen.upstream, own, uri)
+        self._counts[key] += 1
+        try:
+            await upstream.ensure_running()
+            await upstream.subscriptions.add(own)
+            try:
+                yield
+            finally:
+                with anyio.move_on_after(_DROP_SECONDS, shield=True):
+                    await upstream.subscriptions.drop(own)
+        except UnavailableError as error:
+            raise MCPError(INTERNAL_ERROR, str(error)) from error
+        finally:
+            self._counts[key] -= 1
+            if not self._counts[key]:
+                del self._counts[key]

@@ -14,13 +14,12 @@ from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Ite
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from importlib.metadata import version
 from operator import methodcaller
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 from mcp.server.subscriptions import PromptsListChanged, ResourcesListChanged, ServerEvent, ToolsListChanged
-from mcp_types import Implementation, Tool
+from mcp_types import Tool
 from tools_search_hosts import ServerEntry, qualified_name
 from tools_search_hosts.messages import MAX_MESSAGE_BYTES
 
@@ -33,7 +32,8 @@ from tools_search_server.upstreams.delegated_search import DelegatedSearch
 from tools_search_server.upstreams.lazy import Laziness
 from tools_search_server.upstreams.upstream import Upstream
 
-NAME: Final = "tools-search-gateway"
+if TYPE_CHECKING:
+    from tools_search_server.gateway.changes import ViewNotifier
 
 START_SECONDS: Final = 10
 CALL_SECONDS: Final = 90
@@ -83,37 +83,8 @@ class ExposedTool:
     original_name: str
 
 
-class Notifier(Protocol):
-    """Notifies the clients of one endpoint of changes."""
-
-    async def announce(self) -> None:
-        """Notify the clients whose list of tools has changed."""
-        ...
-
-    async def publish(self, upstream: Upstream, event: ServerEvent) -> None:
-        """Notify the clients that see an upstream of a change of its prompts or resources."""
-        ...
-
-    async def missed(self) -> None:
-        """Notify all clients that any list may have changed."""
-        ...
-
-    def close(self) -> None:
-        """End the open subscriptions in good order."""
-        ...
-
-
 class Gateway:
-    """The upstreams of a configuration and their tools together.
-
-    Args:
-        entries: The servers.
-        options: Settings.
-        page_size: Tools on one page of the listing.
-        access: Who may see what.
-        metadata: Metadata of tools from the configuration.
-        replicas: The other gateways over the same configuration.
-    """
+    """The upstreams of a configuration and their tools together."""
 
     def __init__(
         self,
@@ -137,7 +108,6 @@ class Gateway:
                 self._on_event,
                 call_seconds=options.call_timeout,
                 max_message_bytes=options.max_message_bytes,
-                client_info=Implementation(name=NAME, version=version("mcp-ext-tools-search")),
                 index_at_most=partial(self._most_indexed, entry.name, options.index_at_most),
                 on_notification=self.replicas.tell_of_server,
                 laziness=options.laziness,
@@ -145,7 +115,7 @@ class Gateway:
             for entry in entries
         ]
         self.access.on_revoked.append(self._reconsider_indexing)
-        self.notifiers: list[Notifier] = []
+        self.notifiers: list[ViewNotifier] = []
         """One for each endpoint."""
         self._exposed_by_server: dict[str, Sequence[ExposedTool]] = {entry.name: () for entry in entries}
         self._exposed: Mapping[str, ExposedTool] = {}
@@ -174,11 +144,6 @@ class Gateway:
         """The listing of all exposed tools: the same object until it changes."""
         _ = self.tools
         return self._pages
-
-    @property
-    def has_delegated(self) -> bool:
-        """Whether any upstream is searched there instead of indexed here: a cheap check before a look at each."""
-        return bool(self._delegated)
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
@@ -268,7 +233,7 @@ class Gateway:
                 upstream, event = self._events.popleft()
                 await self._notify(methodcaller("publish", upstream, event))
 
-    async def _notify(self, notify: Callable[[Notifier], Coroutine[Any, Any, None]]) -> None:
+    async def _notify(self, notify: Callable[[ViewNotifier], Coroutine[Any, Any, None]]) -> None:
         async with anyio.create_task_group() as tasks:
             for notifier in self.notifiers:
                 tasks.start_soon(notify, notifier)

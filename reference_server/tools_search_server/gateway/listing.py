@@ -61,7 +61,7 @@ class GatewayListing:
         """
         if cursor is not None and cursor.startswith(_PREFIX):
             return await self._page_at(view, self._opened(view, cursor), protocol_version)
-        beyond = self._after(view, None) if self._gateway.has_delegated else None
+        beyond = self._after(view, None)
         if cursor is None and not view.tools and beyond is not None:
             return await self._page_at(view, beyond, protocol_version)
         page = view.pages.page(cursor, protocol_version)
@@ -75,7 +75,7 @@ class GatewayListing:
         for _ in range(_MAX_EMPTY):
             if place is None or kept:
                 break
-            page, listed = DelegatedPage((), None), list[Tool]()
+            page, listed = DelegatedPage(), list[Tool]()
             for seen, delegate in view.delegated:
                 if seen.name == place.server:
                     page = await _read(delegate, place)
@@ -115,9 +115,9 @@ async def _read(delegate: DelegatedSearch, place: _Place) -> DelegatedPage:
         return await delegate.page(place.cursor)
     except NoAnswerError as failure:
         logger.warning("left out of a listing: %s", failure, extra={"server": place.server})
-        return DelegatedPage((), None)
+        return DelegatedPage()
     except MCPError as error:
         if place.cursor is not None and error.code == INVALID_PARAMS:
             raise invalid_cursor() from error
         logger.warning("%s refuses to list: %s", place.server, quoted(error.message), extra={"server": place.server})
-        return DelegatedPage((), None)
+        return DelegatedPage()

@@ -23,9 +23,7 @@ _MIN_QUOTED_BYTES: Final = 24
 def settings(servers: Sequence[VisibleServer], tool_count: int | None) -> ServerSettings:
     """Return the topics, which are the names of the servers, and the number of tools once that is known.
 
-    Args:
-        servers: Those that the caller sees.
-        tool_count: Visible tools; `None` if that is unknown, or differs from caller to caller.
+    `tool_count` is `None` where it is unknown, or differs from caller to caller.
     """
     facts: dict[str, Any] = {"topics": [server.name[:_MAX_TOPIC_CHARS] for server in servers[:_MAX_TOPICS]]}
     if tool_count is not None and _all_settled(servers):
@@ -36,12 +34,7 @@ def settings(servers: Sequence[VisibleServer], tool_count: int | None) -> Server
 def instructions(servers: Sequence[VisibleServer], tool_count: int | None, guide: str = BY_EXTENSION) -> str:
     """Return the servers with the numbers of their tools and their own words, within a fixed length.
 
-    The servers share the room: a long text gets what the others leave.
-
-    Args:
-        servers: Those that the caller sees.
-        tool_count: Visible tools; `None` if that is unknown.
-        guide: A short text on how tools are found.
+    The servers share the room: a long text gets what the others leave. `guide` says how tools are found.
     """
     counted = f"{tool_count} tools" if tool_count is not None and _all_settled(servers) else "the tools"
     opening = (

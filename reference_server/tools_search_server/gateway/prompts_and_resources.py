@@ -8,11 +8,9 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, cast
+from typing import Any, Final, TypeAlias, cast
 
 import anyio
 from mcp import MCPError
@@ -36,7 +34,7 @@ from pydantic import BaseModel, ValidationError
 from tools_search_hosts import qualified_name
 
 from tools_search_server.base.errors import unknown_name
-from tools_search_server.base.paging import invalid_cursor, room_for, size_of
+from tools_search_server.base.paging import cursor_after, invalid_cursor, room_for, size_of
 from tools_search_server.gateway.public_names import public_uri, split_uri
 from tools_search_server.gateway.relay import relay
 from tools_search_server.gateway.views import Ctx, View, Views, VisibleServer
@@ -48,25 +46,28 @@ LISTINGS: Final = ("prompts/list", "resources/list", "resources/templates/list")
 METHODS: Final = frozenset({*LISTINGS, "completion/complete", "prompts/get", "resources/read", "resources/subscribe"})
 """The requests about prompts, resources and completions."""
 
-_GREETINGS: Final = frozenset({"initialize", "server/discover"})
+GREETINGS: Final = frozenset({"initialize", "server/discover"})
 _LEGACY_NOT_FOUND: Final = -32002
 
+_Entries: TypeAlias = dict[str, tuple[Upstream, BaseModel]]
+"""The entries of a list, each with its upstream, by public name or URI."""
 
-def install_prompts_and_resources(server: Server[Any], views: Views, page_size: int) -> None:
+
+def install(server: Server[Any], views: Views, page_size: int) -> None:
     """Serve the prompts, resources and completions that each caller sees."""
 
     async def list_entries(kind: Kind, ctx: Ctx, params: PaginatedRequestParams) -> HandlerResult:
-        entries = await _merged(views.seen_by(ctx), kind)
+        entries = await _merged(views.current(), kind)
         return _page(entries, kind, params.cursor, page_size, ctx.protocol_version)
 
     async def get(ctx: Ctx, params: GetPromptRequestParams) -> HandlerResult:
-        upstream, own = await _named_prompt(views.seen_by(ctx), params.name)
+        upstream, own = await _named_prompt(views.current(), params.name)
         return await relay(upstream, ctx, {"name": own})
 
     async def declare(ctx: Ctx, call_next: CallNext) -> HandlerResult:
         result = await call_next(ctx)
-        if ctx.method in _GREETINGS and isinstance(result, dict):
-            _declare(result.setdefault("capabilities", {}), views.seen_by(ctx))
+        if ctx.method in GREETINGS and isinstance(result, dict):
+            _declare(result.setdefault("capabilities", {}), views.current())
         return result
 
     for kind in (PROMPTS, RESOURCES, TEMPLATES):
@@ -78,21 +79,21 @@ def install_prompts_and_resources(server: Server[Any], views: Views, page_size: 
 
 
 async def _complete(views: Views, ctx: Ctx, params: CompleteRequestParams) -> HandlerResult:
-    view = views.seen_by(ctx)
+    view = views.current()
     if isinstance(params.ref, PromptReference):
         upstream, own = await _named_prompt(view, params.ref.name)
         ref = {"type": "ref/prompt", "name": own}
     else:
         seen, own = await owner_of(view, params.ref.uri, ctx.protocol_version)
         upstream, ref = seen.upstream, {"type": "ref/resource", "uri": own}
-    if upstream.capabilities is None or upstream.capabilities.completions is None:
+    if "completions" not in upstream.greeting.features:
         return {"completion": {"values": []}}
     return await relay(upstream, ctx, {"ref": ref})
 
 
 async def _read(views: Views, ctx: Ctx, params: ReadResourceRequestParams) -> HandlerResult:
     uri, version = params.uri, ctx.protocol_version
-    seen, own = await owner_of(views.seen_by(ctx), uri, version)
+    seen, own = await owner_of(views.current(), uri, version)
 
     def public(shown: str) -> str:  # the result names the resource as the caller did
         return uri if shown == own else public_uri(seen.name, shown)
@@ -109,7 +110,7 @@ async def _read(views: Views, ctx: Ctx, params: ReadResourceRequestParams) -> Ha
 
 def _declare(declared: dict[str, Any], view: View) -> None:
     """Remove the capabilities that no upstream has. One that has not been reached yet may have any."""
-    offered = [seen.upstream.capabilities for seen in view.upstreams if seen.rule.shows_more]
+    offered = [seen.upstream.greeting.capabilities for seen in view.upstreams if seen.rule.shows_more]
     for name in ("prompts", "resources", "completions"):
         if all(one is not None and getattr(one, name) is None for one in offered):
             declared.pop(name, None)
@@ -118,14 +119,6 @@ def _declare(declared: dict[str, Any], view: View) -> None:
     if "resources" in declared:
         resources = [one.resources for one in offered if one is not None and one.resources is not None]
         declared["resources"]["subscribe"] = None in offered or any(one.subscribe for one in resources)
-
-
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    seen: VisibleServer
-    own_name: str
-    """The name or URI that the upstream knows it by."""
-    listed: BaseModel
 
 
 async def _entries_by_server(view: View, kind: Kind) -> list[tuple[VisibleServer, Mapping[str, BaseModel]]]:
@@ -146,26 +139,24 @@ async def _entries_by_server(view: View, kind: Kind) -> list[tuple[VisibleServer
     return [(seen, found[seen.name]) for seen in asked if seen.name in found]
 
 
-async def _merged(view: View, kind: Kind) -> dict[str, _Entry]:
-    """Return the entries of all upstreams by their public names or URIs."""
+async def _merged(view: View, kind: Kind) -> _Entries:
+    """Return what all upstreams list."""
     public = qualified_name if kind is PROMPTS else public_uri
-    entries: dict[str, _Entry] = {}
+    entries: _Entries = {}
     for seen, listed in await _entries_by_server(view, kind):
         for own, entry in listed.items():
-            entries.setdefault(public(seen.name, own), _Entry(seen, own, entry))
+            entries.setdefault(public(seen.name, own), (seen.upstream, entry))
     return entries
 
 
-def _page(entries: Mapping[str, _Entry], kind: Kind, cursor: str | None, size: int, version: str) -> PaginatedResult:
+def _page(entries: _Entries, kind: Kind, cursor: str | None, size: int, version: str) -> PaginatedResult:
     """Return the page after `cursor`, without entries that are invalid in that protocol version."""
     names = list(entries)
-    start = 0 if cursor is None else {_cursor(name): place for place, name in enumerate(names, 1)}.get(cursor)
+    start = 0 if cursor is None else {cursor_after(name): place for place, name in enumerate(names, 1)}.get(cursor)
     if start is None:
         raise invalid_cursor()
-    shown: list[dict[str, Any]] = []
-    for name in names[start : start + size]:
-        entry = entries[name].listed.model_copy(update={kind.key: name})
-        shown.append(entry.model_dump(by_alias=True, mode="json", exclude_none=True))
+    named = [entries[name][1].model_copy(update={kind.key: name}) for name in names[start : start + size]]
+    shown = [entry.model_dump(by_alias=True, mode="json", exclude_none=True) for entry in named]
     shown = shown[: room_for([size_of(entry) for entry in shown])]
     end = start + len(shown)
 
@@ -177,20 +168,16 @@ def _page(entries: Mapping[str, _Entry], kind: Kind, cursor: str | None, size: i
             return False
         return True
 
-    more = {"nextCursor": _cursor(names[end - 1])} if end < len(names) else {}
+    more = {"nextCursor": cursor_after(names[end - 1])} if end < len(names) else {}
     return kind.page.model_validate({kind.member: [*filter(is_valid, shown)], **more}, by_name=False)
-
-
-def _cursor(last: str) -> str:
-    # Names the last entry of a page by digest, so that every replica understands it.
-    return "after-" + hashlib.sha256(last.encode("utf-8", "surrogatepass")).hexdigest()[:24]
 
 
 async def _named_prompt(view: View, name: str) -> tuple[Upstream, str]:
     """Return the upstream of a prompt and its own name for it."""
     prompts = await _merged(view, PROMPTS)
     if name in prompts:
-        return prompts[name].seen.upstream, prompts[name].own_name
+        upstream, prompt = prompts[name]
+        return upstream, PROMPTS.key_of(prompt)
     if (down := view.unavailable(name)) is not None:
         raise MCPError(INTERNAL_ERROR, f"The MCP server {down.name!r} is {down.state}. It is tried again by itself.")
     raise unknown_name("prompt", name, prompts)

@@ -128,8 +128,8 @@ async def _result(upstream: Upstream, own: Mapping[str, Any], ctx: ServerRequest
             ctx.method,
             forwarded | ({"_meta": forwarded_meta} if forwarded_meta else {}),
             caller,
-            on_progress=ctx.session.report_progress if "progressToken" in meta else None,
-            capabilities=answerable(ctx),
+            ctx.session.report_progress if "progressToken" in meta else None,
+            answerable(ctx),
         )
         if not is_modern:
             return {name: value for name, value in result.items() if name not in MODERN_ONLY}

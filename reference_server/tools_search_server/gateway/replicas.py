@@ -54,7 +54,6 @@ LIST_EVENTS: Final[Mapping[ListKind, ServerEvent]] = {
     "resources": ResourcesListChanged(),
 }
 
-_SCHEMES: Final = frozenset({"redis", "rediss", "unix"})
 _MAX_MESSAGE_BYTES: Final = 4096
 """Far more than names need, and cheap to read."""
 
@@ -144,9 +143,6 @@ class RedisAddress:
             retry=Retry(NoBackoff(), 0),  # by the client: after any break, messages may have been missed
         )
         try:
-            scheme = urlsplit(self.url).scheme
-            if scheme not in _SCHEMES:
-                raise ValueError(scheme)
             connect()
         except ValueError:  # without the address, which may hold a password
             problem = "is no address of a Redis server. Write redis://HOST:PORT, or rediss:// with TLS."
@@ -169,10 +165,7 @@ def redis_address(url: str | None, channel: str) -> RedisAddress | None:
 
 
 class Replicas:
-    """The other replicas of this gateway.
-
-    Args:
-        address: Where list changes cross to them; `None` if this gateway is the only one.
+    """The other replicas of this gateway; there are none without an `address` where list changes cross to them.
 
     Raises:
         ConfigurationError: Redis cannot be used with this installation or at this address.

@@ -13,8 +13,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import anyio
 import anyio.to_thread
@@ -39,7 +38,7 @@ from tools_search_server.gateway import orientation
 from tools_search_server.gateway.gateway import ExposedTool, Gateway
 from tools_search_server.gateway.listing import GatewayListing
 from tools_search_server.gateway.views import Ctx, View, Views, VisibleServer
-from tools_search_server.upstreams.delegated_search import DelegatedSearch, NoAnswerError
+from tools_search_server.upstreams.delegated_search import DelegatedSearch, NoAnswerError, matched_members
 from tools_search_server.upstreams.upstream import Upstream
 
 logger = logging.getLogger(__name__)
@@ -55,6 +54,9 @@ _HEAD: Final = 100
 """Indexed hits that take part in the fusion; those behind them stay behind."""
 
 _RANKED_TOGETHER: Final = 50
+
+_Finds: TypeAlias = dict[str, tuple[ExposedTool, tuple[str, ...]]]
+"""The tools that one upstream has found, by public name and best first, each with the members that match."""
 
 _MARK_CHARS: Final = 8
 _MAX_MARKS: Final = 100
@@ -87,17 +89,12 @@ class GatewaySearch:
     async def found(
         self, ctx: Ctx, query: str
     ) -> tuple[Sequence[Hit], Mapping[str, ExposedTool], Mapping[str, dict[str, Any]]]:
-        """Return all hits of `tools/search` for the caller of `ctx`, best first.
+        """Return all hits of `tools/search` for the current caller, best first.
 
         With them come the tools found that are not indexed, and the definitions of all visible and found tools.
 
-        Args:
-            ctx: The request.
-            query: Text that is not blank.
-
         Raises:
-            MCPError: -32603, too many searches are being answered, or a server that is needed did not answer; or
-                principals are configured, and an HTTP caller is none of them.
+            MCPError: -32603, too many searches are being answered, or a server that is needed did not answer.
         """
         if self._searches >= self.limits.searches_at_once:
             raise too_busy()
@@ -112,12 +109,9 @@ class GatewaySearch:
         """Return the words of `query` that no tool mentions which the model of this caller may use.
 
         None where there are tools that only their server knows: what these mention cannot be said.
-
-        Raises:
-            MCPError: Principals are configured, and an HTTP caller is none of them.
         """
-        view = self.views.seen_by(ctx)
-        if self.gateway.has_delegated and view.delegated:
+        view = self.views.current()
+        if view.delegated:
             return ()
         tools = view.for_model.pages.wire(ctx.protocol_version)
         return await self._indexes.unknown_words(tools, query, catalog=self.views.catalog(ctx.protocol_version))
@@ -128,10 +122,9 @@ class GatewaySearch:
         """Return those of the tools with these public names that are not indexed, and their definitions.
 
         Raises:
-            MCPError: Principals are configured, and an HTTP caller is none of them.
             NoAnswerError: A server that may have one of them did not answer.
         """
-        view = self.views.seen_by(ctx)
+        view = self.views.current()
         found: dict[str, ExposedTool] = {}
         for name in names:
             for seen, delegate in [] if name in view.tools else view.delegated_named(name):
@@ -154,10 +147,7 @@ class GatewaySearch:
     async def _found(self, ctx: Ctx, query: str, note: str | None) -> tuple[Answer, Mapping[str, ExposedTool]]:
         """Return the answer to a search, and the tools behind the names in it that are not indexed.
 
-        Args:
-            ctx: The request.
-            query: Text that is not blank.
-            note: That of the page before; `None` on the first page.
+        `note` is that of the page before; `None` on the first page.
 
         Raises:
             MCPError: -32603, a server that is needed for this page did not answer.
@@ -168,11 +158,10 @@ class GatewaySearch:
         return answer, not_indexed
 
     async def _answer(self, ctx: Ctx, query: str, note: str | None) -> tuple[Answer, Mapping[str, ExposedTool]]:
-        view = self.views.seen_by(ctx)
+        view = self.views.current()
         tools = view.pages.wire(ctx.protocol_version)
         local = await self._indexes.rank(tools, query, catalog=self.views.catalog(ctx.protocol_version))
-        delegated = view.delegated if self.gateway.has_delegated else ()
-        if not delegated:
+        if not (delegated := view.delegated):
             return Answer(local, tools, self.caching.ttl_ms, self.caching.scope), {}
         marks = note or ""
         absent = [marks[start : start + _MARK_CHARS] for start in range(0, len(marks), _MARK_CHARS)]
@@ -196,9 +185,10 @@ class GatewaySearch:
                 raise MCPError(INTERNAL_ERROR, text)
             absent = [*absent, *map(_mark, failed)][:_MAX_MARKS]
         ordered = [finds[seen.name] for seen, _ in asked if seen.name in finds]
-        not_indexed = {name: exposed for one in ordered for name, exposed in one.tools.items()}
+        not_indexed = {name: exposed for one in ordered for name, (exposed, _) in one.items()}
         definitions = ToolPages([one.tool for one in not_indexed.values()], len(not_indexed)).wire(ctx.protocol_version)
-        found_there = [hits for one in ordered if (hits := [hit for hit in one.hits if hit.name in definitions])]
+        there = [[Hit(name, 0.0, its[1]) for name, its in one.items() if name in definitions] for one in ordered]
+        found_there = [hits for hits in there if hits]
         hits = local
         if found_there:
             known = {name: view.tools[name].tool for name in names_of(local[:_HEAD])}
@@ -210,35 +200,25 @@ class GatewaySearch:
 
     async def _search_delegated(self, seen: VisibleServer, delegate: DelegatedSearch, query: str) -> _Finds:
         """Search one upstream, and ask it for tools that match only by their public name, which it does not know."""
-        found = _Finds()
-        for hit in await delegate.search(query):
-            found.add(self.gateway.expose(seen.upstream, hit.tool), hit.matched)
+        found: _Finds = {}
+
+        def add(exposed: ExposedTool, matched: tuple[str, ...]) -> None:
+            found.setdefault(exposed.tool.name, (exposed, matched))
+
+        for tool in await delegate.search(query):
+            add(self.gateway.expose(seen.upstream, tool), matched_members(tool))
         if split_candidates(trimmed(query), [seen.name]):
             exact = await delegate.find(trimmed(query))
             if exact is not None:
-                found.add(self.gateway.expose(seen.upstream, exact), ("name",))
+                add(self.gateway.expose(seen.upstream, exact), ("name",))
         wanted = dict.fromkeys(terms(query))
         others = [term for term in wanted if term not in set(terms(seen.name))]
         if others and len(others) < len(wanted):  # the query has words of the server's name
-            for hit in await delegate.search(" ".join(others)):
-                exposed = self.gateway.expose(seen.upstream, hit.tool)
+            for tool in await delegate.search(" ".join(others)):
+                exposed = self.gateway.expose(seen.upstream, tool)
                 if wanted.keys() <= frozenset[str]().union(*tool_terms(exposed.tool).values()):
-                    found.add(exposed, hit.matched)
+                    add(exposed, matched_members(tool))
         return found
-
-
-@dataclass
-class _Finds:
-    """The tools that one upstream has found, by public name, best first."""
-
-    tools: dict[str, ExposedTool] = field(default_factory=dict[str, ExposedTool])
-    hits: list[Hit] = field(default_factory=list[Hit])
-
-    def add(self, exposed: ExposedTool, matched: tuple[str, ...] = ()) -> None:
-        name = exposed.tool.name
-        if name not in self.tools:
-            self.tools[name] = exposed
-            self.hits.append(Hit(name, 0.0, matched))
 
 
 def _mark(server: str) -> str:
@@ -250,12 +230,8 @@ def fused(
 ) -> Sequence[Hit]:
     """Return all hits in one order, with scores on one scale.
 
-    Args:
-        query: The query.
-        local: The hits of the index, best first.
-        delegated: Those of each server that was searched there, best first; no name occurs twice.
-        tools: The definitions of the delegated hits and of the first hundred local ones.
-        ranker: Ranks the best of all together.
+    `tools` has the definitions of the hits of the servers that were searched, and of the first hundred of the index.
+    The best of all are ranked together by `ranker`. No name occurs in two of the lists.
     """
     heads = [list(local[:_HEAD]), *map(list, delegated)]
     rankings = [[hit.name for hit in head] for head in heads if head]
@@ -308,8 +284,8 @@ async def destination(view: View, name: str) -> tuple[Upstream, str] | None:
             if own is None:
                 tool = await delegate.find(name)
                 own = None if tool is None else tool.name
-            elif seen.upstream.is_modern and seen.upstream.transport != "stdio":
-                await delegate.make_callable(own)
+            elif seen.upstream.is_modern and seen.upstream.transport != "stdio" and delegate.seen(own) is None:
+                await delegate.lookup(own)  # so that the session knows which of its arguments are headers, too
         except NoAnswerError:  # the call itself will fail with the reason
             own = own or name
         if own is not None:

@@ -14,10 +14,10 @@ from datetime import UTC, datetime
 from time import monotonic
 from typing import Any, Final, Literal
 
-from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp_ext_tools_search.ranking import Hit, first_names
 
-from tools_search_server.access.principals import HTTP_CALLER
+from tools_search_server.access.principals import caller_name
 
 logger = logging.getLogger(__name__)
 
@@ -43,17 +43,16 @@ class _Search:
     until: float
 
 
+@dataclass(kw_only=True)
 class SearchOutcomes:
-    """Counts searches by what became of them.
+    """Counts searches by what became of them."""
 
-    Args:
-        keeps_queries: Whether the latest queries of unsuccessful searches are kept as well, and logged.
-        clock: Returns seconds.
-    """
+    keeps_queries: bool = False
+    """Whether the latest queries of unsuccessful searches are kept as well, and logged."""
 
-    def __init__(self, *, keeps_queries: bool = False, clock: Callable[[], float] = monotonic) -> None:
-        self._keeps_queries = keeps_queries
-        self._clock = clock
+    clock: Callable[[], float] = monotonic
+
+    def __post_init__(self) -> None:
         self._since = datetime.now(UTC)
         self._counts = Counter[tuple[str | None, Outcome]]()
         self._open: deque[_Search] = deque()
@@ -63,21 +62,34 @@ class SearchOutcomes:
         """Count a search of the current caller, and what it found, best first."""
         self._close_old()
         if not hits:
-            self._count(_caller(), "nothing", query)
+            self._count(caller_name(), "nothing", query)
             return
         names = frozenset(first_names(hits, _COUNTED_HITS))
-        query = query[:_MAX_QUERY_CHARS] if self._keeps_queries else ""
-        self._open.append(_Search(_caller(), query, names, self._clock() + _SECONDS))
+        query = query[:_MAX_QUERY_CHARS] if self.keeps_queries else ""
+        self._open.append(_Search(caller_name(), query, names, self.clock() + _SECONDS))
         if len(self._open) > _MAX_OPEN:
             self._close_oldest()
 
     def note_call(self, name: str) -> None:
         """Count the open searches of the current caller that found this tool as successful."""
         self._close_old()
-        caller = _caller()
+        caller = caller_name()
         others = deque(search for search in self._open if search.caller != caller or name not in search.names)
         self._counts[caller, "called"] += len(self._open) - len(others)
         self._open = others
+
+    async def note_calls(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        """Note the calls of tools, those that a meta-tool is asked to make among them, as a middleware."""
+        if ctx.method == "tools/call":
+            match ctx.params:
+                case {"name": str(name), "arguments": {"name": str(inner)}}:
+                    self.note_call(inner)
+                    self.note_call(name)
+                case {"name": str(name)}:
+                    self.note_call(name)
+                case _:
+                    pass
+        return await call_next(ctx)
 
     def document(self) -> dict[str, Any]:
         """Return what became of the searches of the current caller since the start.
@@ -85,7 +97,7 @@ class SearchOutcomes:
         With it come the latest unsuccessful queries, newest first, if they are kept.
         """
         self._close_old()
-        caller = _caller()
+        caller = caller_name()
         document: dict[str, Any] = {
             "since": self._since.isoformat(timespec="seconds"),
             "nothing": self._counts[caller, "nothing"],
@@ -93,7 +105,7 @@ class SearchOutcomes:
             "notCalled": self._counts[caller, "notCalled"],
             "open": sum(search.caller == caller for search in self._open),
         }
-        if self._keeps_queries:
+        if self.keeps_queries:
             document["queries"] = [
                 {"query": query, "outcome": outcome, "count": count}
                 for (owner, query, outcome), count in reversed(self._queries.items())
@@ -102,7 +114,7 @@ class SearchOutcomes:
         return document
 
     def _close_old(self) -> None:
-        while self._open and self._open[0].until <= self._clock():
+        while self._open and self._open[0].until <= self.clock():
             self._close_oldest()
 
     def _close_oldest(self) -> None:
@@ -111,32 +123,9 @@ class SearchOutcomes:
 
     def _count(self, caller: str | None, outcome: Outcome, query: str) -> None:
         self._counts[caller, outcome] += 1
-        if self._keeps_queries:
+        if self.keeps_queries:
             key = caller, query[:_MAX_QUERY_CHARS], outcome
             logger.info("a search %s: %r", "found nothing" if outcome == "nothing" else "led to no call", key[1])
             self._queries[key] = self._queries.pop(key, 0) + 1
             if len(self._queries) > _MAX_QUERIES:
                 self._queries.popitem(last=False)
-
-
-def _caller() -> str | None:
-    principal = HTTP_CALLER.get()
-    return None if principal is None else principal.name
-
-
-def calls_noted(outcomes: SearchOutcomes) -> ServerMiddleware[Any]:
-    """Return a middleware that notes calls of tools, those that a meta-tool is asked to make among them."""
-
-    async def note(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-        if ctx.method == "tools/call":
-            match ctx.params:
-                case {"name": str(name), "arguments": {"name": str(inner)}}:
-                    outcomes.note_call(inner)
-                    outcomes.note_call(name)
-                case {"name": str(name)}:
-                    outcomes.note_call(name)
-                case _:
-                    pass
-        return await call_next(ctx)
-
-    return note

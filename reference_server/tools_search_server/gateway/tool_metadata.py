@@ -1,4 +1,4 @@
-"""Metadata of tools from the configuration's `metadata` member, in addition to what their servers publish.
+"""Metadata of tools: what their servers publish, and what the configuration's member `metadata` adds.
 
     "metadata": {
       "categories": {"history": "What has happened in a repository"},
@@ -7,112 +7,119 @@
 
 Each member replaces the one that the server publishes, and a member of a tool replaces that of its server; only the
 `tags` of a server are added to those of its tools. Tools have the names that their server gives them.
+
+Published metadata may come from any server: values of an unexpected type are ignored, and the number of each is
+bounded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final, cast
+from typing import Annotated, Any, Final, TypeAlias, cast
 
 from mcp_ext_tools_search.types import EXTENSION_ID, published_metadata
 from mcp_types import Tool
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from tools_search_hosts import ConfigurationError, HostFile
+from tools_search_hosts.configuration import problem_in
 from tools_search_hosts.names import labels_among_servers
 from tools_search_hosts.toolsets import closest
 
-from tools_search_server.base.labels import tags_of
+_MAX_VALUES: Final = 50
+_MAX_CHARS: Final = 80
+_FASTMCP: Final = ("fastmcp", "_fastmcp")
 
-_TEXTS: Final = ("tags", "aliases", "related")
-_OF_TOOLS: Final = ("group", *_TEXTS, "examples")
-_OF_SERVERS: Final = ("group", "tags", "tools")
-
-Labels = Mapping[str, Any]
+_Text: TypeAlias = Annotated[str, Field(pattern=r"\S")]
 
 
-@dataclass(frozen=True)
-class ToolMetadata:
-    """Metadata of tools and categories."""
+class _Labels(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid")
 
-    categories: Mapping[str, str] = field(default_factory=dict[str, str])
+    group: _Text = ""
+    tags: list[str] = []
+
+
+class _ToolLabels(_Labels):
+    aliases: list[str] = []
+    related: list[str] = []
+    examples: list[Any] = []
+
+
+class _ServerLabels(_Labels):
+    tools: dict[str, _ToolLabels] = {}
+
+
+class ToolMetadata(BaseModel):
+    """The member `metadata` of a configuration."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    categories: dict[str, _Text] = {}
     """Descriptions by category."""
 
-    servers: Mapping[str, Labels] = field(default_factory=dict[str, Labels])
-    """By server: `group`, `tags`, and `tools` with the metadata of each."""
+    servers: dict[str, _ServerLabels] = {}
 
     def meta(self, server: str, tool: Tool) -> dict[str, Any]:
         """Return the published `_meta` of a tool: the group is its server, and its own group becomes the category."""
         published = published_metadata(tool.meta)
-        of_server = self.servers.get(server, {})
-        of_tool = of_server.get("tools", {}).get(tool.name, {})
-        labels: dict[str, Any] = {**published, **of_tool}
-        if more := of_server.get("tags"):
-            labels["tags"] = list(dict.fromkeys([*(of_tool.get("tags") or tags_of(tool)), *more]))
-        category = of_tool.get("group") or of_server.get("group") or published.get("group")
-        labels = labels_among_servers(server, labels, category)
+        of_server = self.servers.get(server, _NO_SERVER_LABELS)
+        of_tool = of_server.tools.get(tool.name, _NO_TOOL_LABELS)
+        labels: dict[str, Any] = {**published, **of_tool.model_dump(exclude_unset=True)}
+        if of_server.tags:
+            labels["tags"] = list(dict.fromkeys([*(of_tool.tags or tags_of(tool)), *of_server.tags]))
+        labels = labels_among_servers(server, labels, of_tool.group or of_server.group or published.get("group"))
         if (description := self.categories.get(labels.get("category", server))) is not None:
             labels["categoryDescription"] = description
         return {**(tool.meta or {}), EXTENSION_ID: labels}
 
 
-def read_host_metadata(file: HostFile, source: str) -> ToolMetadata:
+_NO_SERVER_LABELS: Final = _ServerLabels()
+_NO_TOOL_LABELS: Final = _ToolLabels()
+_MEMBERS: Final = [name for model in (ToolMetadata, _ServerLabels, _ToolLabels) for name in model.model_fields]
+
+
+def read_metadata(file: HostFile, source: str) -> ToolMetadata:
     """Return the metadata in a configuration, which errors call `source`.
 
     Raises:
         ConfigurationError: It cannot be used; the message lists every problem.
     """
-    problems: list[str] = []
-    servers = cast("dict[str, Any]", file.members.get("mcpServers") or file.members.get("servers") or {})
-    metadata = read_metadata(file.members.get("metadata", {}), servers, problems)
-    if problems:
-        raise ConfigurationError(source, problems)
+    try:
+        metadata = ToolMetadata.model_validate(file.members.get("metadata", {}))
+    except ValidationError as error:
+        mistakes = error.errors(include_url=False)
+        raise ConfigurationError(source, [problem_in(one, "metadata", known=_MEMBERS) for one in mistakes]) from None
+    if unknown := [server for server in metadata.servers if server not in file.names]:
+        text = "`metadata.servers.{}`: there is no server of that name; {}"
+        raise ConfigurationError(source, [text.format(server, closest(server, file.names)) for server in unknown])
     return metadata
 
 
-def read_metadata(stated: Any, servers: Collection[str], problems: list[str]) -> ToolMetadata:
-    """Return the metadata in the member `metadata` of a configuration with these servers.
-
-    Each problem becomes a line of `problems`, with its place.
-    """
-    members = _object("metadata", stated, ("categories", "servers"), problems)
-    categories = _object("metadata.categories", members.get("categories", {}), None, problems)
-    for name, description in categories.items():
-        _require_text(f"metadata.categories.{name}", description, problems)
-    of_servers = _object("metadata.servers", members.get("servers", {}), None, problems)
-    for server, labels in of_servers.items():
-        place = f"metadata.servers.{server}"
-        if server not in servers:
-            problems.append(f"`{place}`: there is no server of that name; {closest(server, servers)}")
-        read = _labels(place, labels, _OF_SERVERS, problems)
-        for tool, of_tool in _object(f"{place}.tools", read.get("tools", {}), None, problems).items():
-            _labels(f"{place}.tools.{tool}", of_tool, _OF_TOOLS, problems)
-    return ToolMetadata() if problems else ToolMetadata(categories, of_servers)
+def category_of(tool: Tool) -> str:
+    """Return the category of a tool that the gateway offers, or its server if it has none."""
+    labels = published_metadata(tool.meta)
+    category = labels.get("category")
+    return (category if isinstance(category, str) and category else str(labels.get("group", "")))[:_MAX_CHARS]
 
 
-def _labels(place: str, stated: Any, known: tuple[str, ...], problems: list[str]) -> dict[str, Any]:
-    labels = _object(place, stated, known, problems)
-    if "group" in labels:
-        _require_text(f"{place}.group", labels["group"], problems)
-    for member in _TEXTS:
-        texts = labels.get(member, [])
-        if not isinstance(texts, list) or not all(isinstance(text, str) for text in cast("list[Any]", texts)):
-            problems.append(f"`{place}.{member}` must be a list of texts, each in quotes")
-    if not isinstance(labels.get("examples", []), list):
-        problems.append(f"`{place}.examples` must be a list")
-    return labels
+def tags_of(tool: Tool) -> list[str]:
+    """Return the tags of a tool, those that FastMCP publishes among them, each once."""
+    published = [(tool.meta or {}).get(key) for key in (EXTENSION_ID, *_FASTMCP)]
+    labels = [cast("dict[str, Any]", one) for one in published if isinstance(one, dict)]
+    found = [tag for one in labels for tag in _texts(one.get("tags"))]
+    return [tag for tag in dict.fromkeys(found) if len(tag) <= _MAX_CHARS][:_MAX_VALUES]
 
 
-def _object(place: str, stated: Any, known: tuple[str, ...] | None, problems: list[str]) -> dict[str, Any]:
-    """Return an object, in which all members but the `known` ones are mistakes."""
-    if not isinstance(stated, dict):
-        problems.append(f"`{place}` must be an object")
-        return {}
-    members = cast("dict[str, Any]", stated)
-    unknown = [] if known is None else [name for name in members if name not in known]
-    problems.extend(f"`{place}.{name}` means nothing here; {closest(name, known or ())}" for name in unknown)
-    return members
+def related_of(tool: Tool) -> list[str]:
+    """Return the names of the tools to which a tool is related."""
+    return _texts(published_metadata(tool.meta).get("related"))[:_MAX_VALUES]
 
 
-def _require_text(place: str, stated: Any, problems: list[str]) -> None:
-    if not isinstance(stated, str) or not stated.strip():
-        problems.append(f"`{place}` must be a text")
+def examples_of(tool: Tool) -> list[Any]:
+    """Return examples of its use."""
+    examples = published_metadata(tool.meta).get("examples")
+    return cast("list[Any]", examples)[:_MAX_VALUES] if isinstance(examples, list) else []
+
+
+def _texts(value: object) -> list[str]:
+    items = cast("list[Any]", value) if isinstance(value, list) else []
+    return [item for item in items if isinstance(item, str) and item]

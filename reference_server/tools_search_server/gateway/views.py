@@ -16,11 +16,11 @@ from mcp.server import ServerRequestContext
 from mcp_ext_tools_search.client import is_for_model
 from mcp_types import Tool
 from tools_search_hosts import own_name, split_candidates
-from tools_search_hosts.pinning import is_pinned, pinned_within_bounds
+from tools_search_hosts.names import is_pinned, pinned_within_bounds
 from tools_search_hosts.toolsets import Rule, Toolset
 from tools_search_ranking.cache import CatalogSnapshot
 
-from tools_search_server.access.principals import HTTP_CALLER, caller_of, name_of_caller
+from tools_search_server.access.principals import HTTP_CALLER
 from tools_search_server.base.paging import ToolPages
 from tools_search_server.gateway.gateway import ExposedTool, Gateway
 from tools_search_server.gateway.public_names import with_public_names
@@ -50,12 +50,15 @@ class VisibleServer:
     @property
     def summary(self) -> str:
         """Its own short description; empty where a part is hidden, which the text may mention."""
-        return with_public_names(self.upstream.summary, self.name, self.tools) if self.rule.shows_all else ""
+        return self._public(self.upstream.greeting.summary)
 
     @property
     def instructions(self) -> str:
         """Its own instructions for models; empty where a part is hidden, which the text may mention."""
-        return with_public_names(self.upstream.instructions, self.name, self.tools) if self.rule.shows_all else ""
+        return self._public(self.upstream.greeting.instructions)
+
+    def _public(self, text: str) -> str:
+        return with_public_names(text, self.name, self.tools) if self.rule.shows_all else ""
 
     @property
     def state(self) -> State:
@@ -135,42 +138,28 @@ class View:
         return down[readings[0][0]] if readings else None
 
 
+def visible_servers(gateway: Gateway, toolset: Toolset) -> list[VisibleServer]:
+    """Return the upstreams that the callers with a toolset see, in the order of the configuration."""
+    return [VisibleServer(one, rule) for one in gateway.upstreams if (rule := toolset.rule(one.name)) is not None]
+
+
 class Views:
     """The views of a gateway, by toolset."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
-        self._access = gateway.access
         self._of_toolset: dict[str, tuple[Mapping[str, ExposedTool], Toolset, View]] = {}
         self._catalogs: dict[str, tuple[ToolPages, CatalogSnapshot]] = {}
         self._reported: set[tuple[str, str]] = set()
 
-    def toolset_of(self, ctx: Ctx) -> Toolset:
-        """Return the toolset of the caller of `ctx`.
-
-        Raises:
-            MCPError: Principals are configured, and an HTTP caller is none of them.
-        """
-        principal = caller_of(ctx, self._access.principals)
-        return self._access.toolset if principal is None else principal.toolset
-
-    def owner_of(self, ctx: Ctx) -> str | None:
-        """Return the name of the principal that owns the session of `ctx`, for `of_owner`.
-
-        Raises:
-            MCPError: As `toolset_of`.
-        """
-        return name_of_caller(ctx, self._access.principals)
-
-    def of_owner(self, owner: str | None) -> tuple[Toolset, View] | None:
-        """Return the toolset and the view of a session's owner; `None` if the owner may see nothing any more."""
-        toolset = self._access.toolset_of(owner)
-        return None if toolset is None else (toolset, self.of(toolset))
+    def toolset(self) -> Toolset:
+        """Return the toolset of the caller whose request this task is answering."""
+        principal = HTTP_CALLER.get()
+        return self._gateway.access.toolset if principal is None else principal.toolset
 
     def current(self) -> View:
         """Return the view of the caller whose request this task is answering."""
-        principal = HTTP_CALLER.get()
-        return self.of(self._access.toolset if principal is None else principal.toolset)
+        return self.of(self.toolset())
 
     def input_schema(self, name: str) -> dict[str, Any] | None:
         """Return the input schema of a tool, or `None` if the current caller is not offered one of that name."""
@@ -182,14 +171,6 @@ class Views:
             if own is not None and (tool := delegate.seen(own)) is not None:
                 return tool.input_schema
         return None
-
-    def seen_by(self, ctx: Ctx) -> View:
-        """Return the view of the caller of `ctx`.
-
-        Raises:
-            MCPError: Principals are configured, and an HTTP caller is none of them.
-        """
-        return self.of(self.toolset_of(ctx))
 
     def of(self, toolset: Toolset) -> View:
         """Return the view of the callers with a toolset."""
@@ -209,7 +190,7 @@ class Views:
 
     def _view(self, toolset: Toolset, before: View | None) -> View:
         gateway = self._gateway
-        seen = [VisibleServer(up, rule) for up in gateway.upstreams if (rule := toolset.rule(up.name)) is not None]
+        seen = visible_servers(gateway, toolset)
         rules = {server.name: server.rule for server in seen}
         tools = {
             name: exposed

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,16 +18,15 @@ import anyio
 from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
 from mcp_ext_tools_search.types import METHOD
-from mcp_types import NotificationParams, SubscriptionsListenRequestParams
+from mcp_types import SubscriptionsListenRequestParams
 from tools_search_hosts import ConfigurationError
 
-from tools_search_server.base.file_changes import changes_of
 from tools_search_server.base.limits import Limits
 from tools_search_server.catalog.answers import canned_answer, echo_answer
 from tools_search_server.catalog.catalog_file import bundled_catalog, read_catalog
 from tools_search_server.catalog.catalog_server import Catalog, catalog_server
-from tools_search_server.gateway.changes import LegacySessions, declare_list_changes
-from tools_search_server.programs.serving import Program
+from tools_search_server.gateway.changes import LegacySessions
+from tools_search_server.programs.serving import Program, changes_of
 
 logger = logging.getLogger(__name__)
 
@@ -61,13 +60,8 @@ def catalog_program(file: Path | None, limits: Limits) -> Program:
     bus = InMemorySubscriptionBus()
     listen = ListenHandler(bus)
     sessions = LegacySessions()
-
-    async def remember(ctx: ServerRequestContext[Any, Any], _: NotificationParams) -> None:
-        sessions.add(ctx.session)
-
+    sessions.install(server)
     server.add_request_handler("subscriptions/listen", SubscriptionsListenRequestParams, listen)
-    server.add_notification_handler("notifications/initialized", NotificationParams, remember)
-    server.middleware.append(declare_list_changes)
 
     async def follow(file: Path) -> None:
         async for _ in changes_of(file, _LOOK_SECONDS):
@@ -81,15 +75,7 @@ def catalog_program(file: Path | None, limits: Limits) -> Program:
             await bus.publish(ToolsListChanged())
             await sessions.notify(ToolsListChanged())
 
-    @asynccontextmanager
-    async def following() -> AsyncGenerator[None]:
-        async with anyio.create_task_group() as tasks:
-            if file is not None:
-                tasks.start_soon(follow, file)
-            yield
-            tasks.cancel_scope.cancel()
-
-    return Program(server, following, listen.close)
+    return Program(server, nullcontext, listen.close, background=() if file is None else (partial(follow, file),))
 
 
 def _delay(seconds: float) -> ServerMiddleware[Any]:

@@ -18,7 +18,7 @@ from typing import Any, Final, Literal, NoReturn, TypeAlias
 import anyio
 import click
 from mcp_ext_tools_search.ranking import Ranker
-from tools_search_hosts import ConfigurationError, load_host_file
+from tools_search_hosts import ConfigurationError
 from tools_search_hosts.locations import cache_folder
 from tools_search_hosts.messages import MAX_MESSAGE_BYTES
 from tools_search_ranking import DEFAULT_LEAST_CONFIDENCE, default_ranker
@@ -27,10 +27,9 @@ from tools_search_ranking.semantic import SemanticRanker
 from tools_search_ranking.semantic.e5 import e5
 from tools_search_ranking.semantic.minilm import minilm
 
-from tools_search_server.access.principals import TokenHash, new_token
+from tools_search_server.access.principals import new_token, token_hash
 from tools_search_server.base.limits import CURSOR_KEY_VARIABLE, MOST_PAGE_SIZE, Limits, read_cursor_key
 from tools_search_server.base.paging import MOST_PAGE_BYTES
-from tools_search_server.compat.always_available import read_always_available
 from tools_search_server.compat.definitions import LIST_AT_MOST, PREFIX_RULE, CompatOptions, is_prefix
 from tools_search_server.gateway.gateway import CALL_SECONDS, INDEX_AT_MOST, START_SECONDS, GatewayOptions
 from tools_search_server.gateway.replicas import DEFAULT_CHANNEL, REDIS_VARIABLE, redis_address
@@ -275,8 +274,7 @@ def command(
         if config is None:
             program = catalog_program(catalog, limits)
         elif only_check:
-            always = read_always_available(load_host_file(config), str(config))
-            sys.exit(0 if anyio.run(check, configured_gateway(config, limits, options), always, as_json) else 1)
+            sys.exit(0 if anyio.run(check, *configured_gateway(config, limits, options), as_json) else 1)
         else:
             program = gateway_program(config, limits, options, compat, over_http=http is not None)
             if remote and program.guard is None:
@@ -301,7 +299,7 @@ def token(*, name: str, toolset: str | None) -> None:
     file of --config and applies the entry at once; only the first principal needs a restart.
     """
     made = new_token()
-    entry = {"token": str(TokenHash.of(made))} | ({} if toolset is None else {"toolset": toolset})
+    entry = {"token": token_hash(made)} | ({} if toolset is None else {"toolset": toolset})
     click.echo(f"The token of {name}, shown only now. Clients send it as `Authorization: Bearer …`:\n\n  {made}\n")
     click.echo("Its entry, for `principals` in the file of --config:\n")
     click.echo(f"  {json.dumps(name, ensure_ascii=False)}: {json.dumps(entry, ensure_ascii=False)}")

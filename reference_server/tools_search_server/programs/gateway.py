@@ -3,32 +3,29 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
-import anyio
 from mcp.server import Server
 from tools_search_hosts import ConfigurationError, ServerEntry, StdioTarget, load_host_file, writers_warning
 
 from tools_search_server.access.configuration import Access, read_access
-from tools_search_server.base.file_changes import changes_of
 from tools_search_server.base.limits import Limits
 from tools_search_server.compat.always_available import AlwaysAvailable, read_always_available
 from tools_search_server.compat.definitions import CompatOptions
-from tools_search_server.compat.list_changed import list_changed_server
-from tools_search_server.compat.meta_tools import meta_tools_server
+from tools_search_server.compat.list_changed import ListChanged
+from tools_search_server.compat.meta_tools import MetaTools
 from tools_search_server.gateway.gateway import Gateway, GatewayOptions
 from tools_search_server.gateway.replicas import Replicas
 from tools_search_server.gateway.search import GatewaySearch
-from tools_search_server.gateway.server import gateway_server
-from tools_search_server.gateway.tool_metadata import read_host_metadata
+from tools_search_server.gateway.server import Endpoint
+from tools_search_server.gateway.tool_metadata import read_metadata
 from tools_search_server.programs.guard import Guard
 from tools_search_server.programs.health import gateway_health, health_for_principals, lost_by_toolsets
-from tools_search_server.programs.serving import Program
+from tools_search_server.programs.serving import Program, changes_of
 
 logger = logging.getLogger(__name__)
 
@@ -38,18 +35,16 @@ _LOADED_SECONDS: Final = 60
 _LOOK_SECONDS: Final = 0.5
 _OPTION: Final = "--config"
 
-_Mode: TypeAlias = Callable[[GatewaySearch, CompatOptions, AlwaysAvailable], Server[Any]]
-
-MODES: Final[Mapping[str, _Mode]] = {
-    "meta-tools": meta_tools_server,
-    "list-changed": list_changed_server,
-    "auto": partial(meta_tools_server, is_auto=True),
+MODES: Final[Mapping[str, Callable[[GatewaySearch, CompatOptions, AlwaysAvailable], Endpoint]]] = {
+    "meta-tools": MetaTools,
+    "list-changed": ListChanged,
+    "auto": partial(MetaTools, mode="auto"),
 }
 """The compatibility modes by name."""
 
 
-def configured_gateway(file: Path, limits: Limits, options: GatewayOptions) -> Gateway:
-    """Build the gateway of a configuration; nothing is started yet.
+def configured_gateway(file: Path, limits: Limits, options: GatewayOptions) -> tuple[Gateway, AlwaysAvailable]:
+    """Build the gateway of a configuration, and read its always-available tools; nothing is started yet.
 
     Raises:
         ConfigurationError: The configuration, or Redis, cannot be used.
@@ -58,14 +53,15 @@ def configured_gateway(file: Path, limits: Limits, options: GatewayOptions) -> G
     if warning := writers_warning(file):
         logger.warning(warning)
     _refuse_itself(file, hosts.servers)
-    return Gateway(
+    gateway = Gateway(
         hosts.servers,
         options,
         page_size=limits.page_size,
         access=read_access(hosts, str(file), options.toolset),
-        metadata=read_host_metadata(hosts, str(file)),
+        metadata=read_metadata(hosts, str(file)),
         replicas=Replicas(options.redis),
     )
+    return gateway, read_always_available(hosts, str(file))
 
 
 def gateway_program(
@@ -78,56 +74,40 @@ def gateway_program(
 ) -> Program:
     """Build the servers in front of a configuration; nothing is started yet.
 
-    Args:
-        file: The configuration.
-        limits: Bounds of lists and searches.
-        options: Settings of the gateway.
-        compat: Compatibility modes, if there are any. Over HTTP each has a path of its own, next to the plain endpoint;
-            on stdio there is exactly one, in its place.
-        over_http: Whether the program serves HTTP.
+    Over HTTP each compatibility mode has a path of its own, next to the plain endpoint; on stdio there is exactly one,
+    in its place.
 
     Raises:
         ConfigurationError: The configuration, or Redis, cannot be used.
     """
-    gateway = configured_gateway(file, limits, options)
+    gateway, always = configured_gateway(file, limits, options)
     search = GatewaySearch(gateway, limits)
     endpoints: dict[str, Server[Any]] = {}
-    if compat is not None and compat.modes:
-        always = read_always_available(load_host_file(file), str(file))
-        endpoints = {mode: MODES[mode](search, compat, always) for mode in compat.modes}
+    if compat is not None:
+        endpoints = {mode: MODES[mode](search, compat, always).server() for mode in compat.modes}
     is_plain = over_http or not endpoints
-    server = gateway_server(search) if is_plain else endpoints.popitem()[1]
+    server = Endpoint(search).server() if is_plain else endpoints.popitem()[1]
 
     async def loaded() -> None:
         await gateway.settled(_LOADED_SECONDS, gateway.upstreams)
         for warning in lost_by_toolsets(search.views, gateway.access.toolsets) if is_plain else []:
             logger.warning("%s", warning)
 
-    @asynccontextmanager
-    async def running() -> AsyncGenerator[None]:
-        async with gateway.running(), anyio.create_task_group() as tasks:
-            if gateway.access.principals:
-                tasks.start_soon(_follow_principals, file, gateway.access)
-            yield
-            tasks.cancel_scope.cancel()
-
     has_principals = bool(gateway.access.principals)
     return Program(
         server,
-        running,
+        gateway.running,
         gateway.close_subscriptions,
         health=partial(health_for_principals if has_principals else gateway_health, gateway),
         guard=partial(Guard, access=gateway.access) if has_principals else None,
         endpoints=endpoints,
         loaded=loaded,
+        background=(partial(_follow_principals, file, gateway.access),) if has_principals else (),
     )
 
 
 async def _follow_principals(file: Path, access: Access) -> None:
-    """Apply the principals and toolsets of the file each time it changes; never returns.
-
-    A file that is missing or invalid is reported, and changes nothing.
-    """
+    """Apply the principals and toolsets of the file each time it changes, if it can be used; never returns."""
     async for _ in changes_of(file, _LOOK_SECONDS):
         try:
             stated = read_access(load_host_file(file), str(file), None).principals

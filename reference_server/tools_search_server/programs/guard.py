@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping
-from types import MappingProxyType
 from typing import Any, Final
 
 import anyio
@@ -37,12 +36,8 @@ _TOO_MANY_SESSIONS: Final = (
 class Guard:
     """Passes the requests of principals on to an ASGI application, and refuses all others.
 
-    The health document stays open, since monitors have no tokens; with a token it says more.
-
-    Args:
-        app: The application.
-        access: The principals. The open requests of a principal end when it is revoked.
-        sessions: Counts the open sessions of a principal; `None` where there are no sessions.
+    The health document stays open, since monitors have no tokens; with a token it says more. The open requests of a
+    principal end when it is revoked. `sessions` counts its open sessions; `None` where there are no sessions.
     """
 
     def __init__(self, app: ASGIApp, sessions: Callable[[str], int] | None, *, access: Access) -> None:
@@ -74,9 +69,9 @@ class Guard:
         if seconds := throttle.enter(anyio.current_time()):
             wait = math.ceil(seconds)
             # Draft, Error Handling: a search that a rate limit refuses gets this error. Other methods get the same.
-            error = {"code": INTERNAL_ERROR, "data": BusyData(retry_after_ms=wait * 1000).to_wire()}
-            refusal = _refusal(429, f"Too many requests: try again in {wait} s", {"Retry-After": str(wait)}, error)
-            await refusal(scope, receive, send)
+            text, headers = f"Too many requests: try again in {wait} s", {"Retry-After": str(wait)}
+            data = BusyData(retry_after_ms=wait * 1000).to_wire()
+            await _refusal(429, text, headers, code=INTERNAL_ERROR, data=data)(scope, receive, send)
             return
         try:
             await self._pass_on(principal, scope, receive, send)
@@ -125,8 +120,6 @@ def _opens_session(scope: Scope) -> bool:
     return scope["method"] == "POST" and MCP_SESSION_ID_HEADER not in headers and is_legacy
 
 
-def _refusal(
-    status: int, message: str, headers: Mapping[str, str], error: Mapping[str, Any] = MappingProxyType({})
-) -> JSONResponse:
+def _refusal(status: int, message: str, headers: Mapping[str, str], **error: Any) -> JSONResponse:
     document = {"jsonrpc": "2.0", "id": None, "error": {"code": _SERVER_ERROR, "message": message, **error}}
     return JSONResponse(document, status, headers)

@@ -7,10 +7,8 @@ configuration but the names, and nothing of any request but the queries that an 
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from datetime import datetime
 from importlib.metadata import version
 from typing import Any, Final, TypeAlias
@@ -18,11 +16,12 @@ from typing import Any, Final, TypeAlias
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-from tools_search_hosts.toolsets import Rule, Toolset
+from tools_search_hosts.toolsets import EVERYTHING, Toolset
 
 from tools_search_server.access.principals import HTTP_CALLER
 from tools_search_server.gateway.gateway import Gateway
-from tools_search_server.gateway.views import View, Views, VisibleServer
+from tools_search_server.gateway.views import View, Views, VisibleServer, visible_servers
+from tools_search_server.programs.http_server import is_loopback
 
 HEALTH_PATH: Final = "/healthz"
 
@@ -51,7 +50,7 @@ _TOOL_LIMITS: Final = (
 def gateway_health(gateway: Gateway) -> Health:
     """Describe a gateway: `ok` when every server is ready or idle and changes reach replicas, else `degraded`."""
     replicas = gateway.replicas.state
-    seen = [VisibleServer(upstream, Rule()) for upstream in gateway.upstreams]
+    seen = visible_servers(gateway, EVERYTHING)
     return {
         **_health(seen),
         **({} if replicas is None or replicas.kind == "ready" else {"status": "degraded"}),
@@ -73,8 +72,7 @@ def health_for_principals(gateway: Gateway) -> Health:
         return {"status": "ok"}
     if principal.toolset.rules is None:
         return {name: value for name, value in gateway_health(gateway).items() if name != "tasks"}
-    rules = [(upstream, principal.toolset.rule(upstream.name)) for upstream in gateway.upstreams]
-    return _health([VisibleServer(upstream, rule) for upstream, rule in rules if rule is not None])
+    return _health(visible_servers(gateway, principal.toolset))
 
 
 def _health(seen: Sequence[VisibleServer]) -> Health:
@@ -83,10 +81,7 @@ def _health(seen: Sequence[VisibleServer]) -> Health:
         "status": "ok" if counts["ready"] + counts["idle"] == len(seen) else "degraded",
         "version": version("mcp-ext-tools-search"),
         "tools": sum(server.tool_count or 0 for server in seen),
-        "ready": counts["ready"],
-        "idle": counts["idle"],
-        "starting": counts["starting"],
-        "down": counts["down"],
+        **{kind: counts[kind] for kind in ("ready", "idle", "starting", "down")},
         "servers": [
             {
                 "name": server.name,
@@ -95,7 +90,7 @@ def _health(seen: Sequence[VisibleServer]) -> Health:
                 "since": _iso(server.state.since),
                 # A ready server's reason is about its other lists, which callers who are shown single tools do not see.
                 "reason": server.state.reason if server.rule.shows_more or not server.state.is_usable else "",
-                "protocol": server.upstream.protocol,
+                "protocol": server.upstream.greeting.protocol,
                 "tools": server.tool_count,
                 "indexed": server.upstream.delegated is None,
             }
@@ -113,10 +108,7 @@ def health_route(health: Callable[[], Health]) -> Route:
 
     async def answer(request: Request) -> Response:
         document = health()
-        is_local = False
-        if request.client is not None:
-            with suppress(ValueError):
-                is_local = ipaddress.ip_address(request.client.host).is_loopback
+        is_local = request.client is not None and is_loopback(request.client.host)
         if HTTP_CALLER.get() is None and not is_local:
             document = {name: value for name, value in document.items() if name not in _LOCAL_MEMBERS}
         return JSONResponse(dict(document), headers={"Cache-Control": "no-store"})
@@ -128,11 +120,11 @@ def lost_on_hosts(view: View) -> list[str]:
     """Return a sentence for each known limit of a host that the plain list of a view exceeds, with a remedy."""
     pages, tools = view.pages, view.tool_count or len(view.tools)
     warnings: list[str] = []
-    page_count = pages.page_count(_HOSTS_REVISION)
+    counts = pages.counts(_HOSTS_REVISION)
+    page_count = len(counts)
     if page_count > 1 or view.delegated:
-        first = pages.first_page(_HOSTS_REVISION)
         warnings.append(
-            f"tools/list has several pages, and hosts that read only the first one see {first} of "
+            f"tools/list has several pages, and hosts that read only the first one see {sum(counts[:1])} of "
             f"{tools} tools: claude.ai (2026-03), Codex (2026-07), Factory Droid (2026-08). For them use {_COMPAT}."
         )
     if page_count > _MAX_PAGES:

@@ -19,7 +19,7 @@ import re
 import socket
 from collections import Counter
 from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
 from itertools import chain
 from typing import Any, Final
 
@@ -54,10 +54,8 @@ _AUTHORITY: Final = re.compile(r"(localhost|[0-9.]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]
 class HttpServer:
     """Serves an ASGI application.
 
-    Args:
-        app: Answers the requests.
-        descriptors: How many files this process may open; half of them are kept for everything else.
-        is_local: Whether `Host` and `Origin` must name this machine.
+    `descriptors` is how many files this process may open: half of them are kept for everything else. With `is_local`,
+    `Host` and `Origin` must name this machine.
     """
 
     def __init__(self, app: ASGIApp, *, descriptors: int, is_local: bool) -> None:
@@ -308,6 +306,12 @@ def _refusal(scope: Scope, *, is_local: bool) -> ASGIApp | None:
 
 def _is_of_this_machine(authority: str) -> bool:
     match = _AUTHORITY.fullmatch(authority)
-    with suppress(ValueError):
-        return match is not None and (match[1] == "localhost" or ipaddress.ip_address(match[1].strip("[]")).is_loopback)
-    return False
+    return match is not None and is_loopback(match[1].strip("[]"))
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine can be reached as `host`, or from there."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import ipaddress
 import json
 import logging
 import resource
 import signal
 import socket
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final, cast
 
 import anyio
@@ -33,7 +33,7 @@ from starlette.applications import Starlette
 from starlette.types import ASGIApp
 
 from tools_search_server.programs.health import Health, health_route
-from tools_search_server.programs.http_server import HttpServer
+from tools_search_server.programs.http_server import HttpServer, is_loopback
 from tools_search_server.programs.stdio import standard_streams
 
 logger = logging.getLogger(__name__)
@@ -62,10 +62,7 @@ class Address:
     @property
     def is_loopback(self) -> bool:
         """Whether only this machine can reach it."""
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return self.host == "localhost"
+        return is_loopback(self.host)
 
 
 @dataclass(frozen=True)
@@ -92,6 +89,9 @@ class Program:
     endpoints: Mapping[str, Server[Any]] = field(default_factory=dict[str, Server[Any]])
     """Further servers over HTTP, by what is added to the path of `server`."""
 
+    background: Sequence[Callable[[], Coroutine[Any, Any, None]]] = ()
+    """What else runs as long as the server does."""
+
     loaded: Callable[[], Awaitable[None]] = anyio.lowlevel.checkpoint
     """Returns when the tools have been read for the first time."""
 
@@ -110,6 +110,8 @@ async def serve(program: Program, address: Address | None) -> None:
     descriptors = _raise_descriptor_limit()
     async with program.lifespan(), anyio.create_task_group() as tasks:
         tasks.start_soon(_collect_seldom, program.loaded)
+        for work in program.background:
+            tasks.start_soon(work)
         if address is None:
             await _serve_stdio(program, stop)
         else:
@@ -236,6 +238,25 @@ async def _collect_seldom(loaded: Callable[[], Awaitable[None]]) -> None:
         gc.collect()
         gc.freeze()
         await anyio.sleep(_GC_SECONDS)
+
+
+async def changes_of(file: Path, seconds: float) -> AsyncIterator[None]:
+    """Yield each time the file, looked at every few seconds, has been replaced, changed or removed; never ends."""
+    seen = await _state_of(file)
+    while True:
+        await anyio.sleep(seconds)
+        if (state := await _state_of(file)) != seen:
+            seen = state
+            yield
+
+
+async def _state_of(file: Path) -> tuple[int, int, int] | None:
+    """Return a value that changes when the file does, or `None` if there is no file."""
+    try:
+        status = await anyio.Path(file).stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def _raise_descriptor_limit() -> int:

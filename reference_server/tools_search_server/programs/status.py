@@ -89,11 +89,6 @@ def status(*, url: str, token_file: Path | None, as_json: bool) -> None:
 async def check(gateway: Gateway, always: AlwaysAvailable, as_json: bool = False) -> bool:
     """Start every server, print what it offers, and stop them all.
 
-    Args:
-        gateway: The servers.
-        always: The always-available tools of the configuration.
-        as_json: Whether to print JSON.
-
     Returns:
         Whether all servers and their lists can be used, and all always-available tools exist.
     """
@@ -122,7 +117,8 @@ async def check(gateway: Gateway, always: AlwaysAvailable, as_json: bool = False
         document = {
             "ok": health["status"] == "ok" and not unknown and not any(state["reason"] for state in health["servers"]),
             "servers": [
-                {**state, "tools": [*upstream.tools], "features": [*upstream.features]} for state, upstream in states
+                {**state, "tools": [*upstream.tools], "features": upstream.greeting.features}
+                for state, upstream in states
             ],
             "unknownAlwaysAvailable": unknown,
             "notes": [*always.left_out(views.of(EVERYTHING)), *lost_by_toolsets(views, gateway.access.toolsets)],

@@ -14,7 +14,7 @@ import select
 import sys
 import termios
 from array import array
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import contextmanager
 from typing import Final
 
@@ -27,30 +27,18 @@ _PIPE_CHUNK: Final = 4096
 """PIPE_BUF: what a ready pipe takes without blocking."""
 
 
-class InputLines:
-    """The lines of a descriptor, decoded; invalid UTF-8 becomes replacement characters."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-        self._buffer = bytearray()
-        self._ended = False
-
-    def __aiter__(self) -> InputLines:
-        return self
-
-    async def __anext__(self) -> str:
-        searched = 0
-        while (end := self._buffer.find(b"\n", searched)) < 0:
-            if self._ended:
-                raise StopAsyncIteration
-            searched = len(self._buffer)
-            await _ready(anyio.wait_readable, self._descriptor)
-            chunk = os.read(self._descriptor, _CHUNK)
-            self._ended = not chunk
-            self._buffer += chunk or b"\n"
-        line = bytes(self._buffer[:end])
-        del self._buffer[: end + 1]
-        return line.decode("utf-8", "replace")
+async def input_lines(descriptor: int) -> AsyncGenerator[str]:
+    """Yield the lines of a descriptor, decoded; invalid UTF-8 becomes replacement characters."""
+    buffer, chunk = bytearray(), b"\n"
+    while chunk:
+        await _ready(anyio.wait_readable, descriptor)
+        chunk, searched = os.read(descriptor, _CHUNK), len(buffer)
+        buffer += chunk or b"\n"
+        while (end := buffer.find(b"\n", searched)) >= 0:
+            line = bytes(buffer[:end])
+            del buffer[: end + 1]
+            searched = 0
+            yield line.decode("utf-8", "replace")
 
 
 class OutputText:
@@ -80,7 +68,7 @@ class OutputText:
 
 
 @contextmanager
-def standard_streams() -> Generator[tuple[InputLines, OutputText]]:
+def standard_streams() -> Generator[tuple[AsyncGenerator[str], OutputText]]:
     """Claim standard input and output for the wire until the context ends."""
     incoming, outgoing = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -88,7 +76,7 @@ def standard_streams() -> Generator[tuple[InputLines, OutputText]]:
     os.dup2(2, 1)
     os.close(nothing)
     try:
-        yield InputLines(incoming), OutputText(outgoing)
+        yield input_lines(incoming), OutputText(outgoing)
     finally:
         for private, public in ((incoming, 0), (outgoing, 1)):
             os.dup2(private, public)

@@ -11,8 +11,8 @@ import math
 import re
 import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import replace
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from secrets import token_hex
 from typing import Any, Final, TypeAlias, cast
@@ -67,41 +67,29 @@ Use: TypeAlias = Callable[[Client, Callable[[], None]], Awaitable[None]]
 """Uses a connected client; calls the given function as soon as the server has proved usable."""
 
 
+@dataclass
 class Connection:
-    """The way to one server.
+    """The way to one server."""
 
-    Args:
-        target: The server.
-        make_client: Builds the client on the streams of a connection.
-        use: Called with each connected client; the connection lasts as long as the call.
-        server: Its name, for the log.
-        start_seconds: How long a server may take until it is usable.
-        read_seconds: How long an HTTP server may be silent during a request.
-        max_message_bytes: Size of a message; the connection ends when the server sends a larger one.
-    """
+    target: Target
+    make_client: Callable[[Any], Client]
+    """Builds the client on the streams of a connection."""
+    use: Use
+    """Called with each connected client; the connection lasts as long as the call."""
+    server: str
+    """Its name, for the log."""
+    start_seconds: float
+    """How long the server may take until it is usable."""
+    read_seconds: float
+    """How long an HTTP server may be silent during a request."""
+    max_message_bytes: int
+    """Size of a message; the connection ends when the server sends a larger one."""
 
-    def __init__(
-        self,
-        target: Target,
-        make_client: Callable[[Any], Client],
-        use: Use,
-        *,
-        server: str,
-        start_seconds: float,
-        read_seconds: float,
-        max_message_bytes: int,
-    ) -> None:
-        self.target = target
-        self.secrets = Secrets(target)
+    def __post_init__(self) -> None:
+        self.secrets = Secrets(self.target)
         """Values of the configuration that are not to be passed on."""
         self.ended = Ending()
         """The end of the present connection."""
-        self._make_client = make_client
-        self._use = use
-        self._server = server
-        self._start_seconds = start_seconds
-        self._read_seconds = read_seconds
-        self._max_message_bytes = max_message_bytes
         self._is_proven = False
         self._flaws = 0
         """How many messages of the present connection were malformed."""
@@ -136,22 +124,33 @@ class Connection:
 
     async def _run_once(self) -> str:
         reason = "the connection broke"
+        start = anyio.CancelScope(deadline=anyio.current_time() + self.start_seconds)
         self.ended = Ending()
         self._flaws = 0
+
+        def prove() -> None:
+            start.deadline = math.inf
+            self._is_proven = True
+
+        async def give_up_after_excess() -> None:
+            # The SDK greets a server a second time that failed the first, and would be sent too much a second time.
+            await self.ended.wait()
+            if self.ended.is_excess and start.deadline < math.inf:
+                start.cancel()
 
         async def connect() -> None:
             nonlocal reason
             try:
-                with anyio.CancelScope(deadline=anyio.current_time() + self._start_seconds) as start:
-                    tasks.start_soon(self._give_up_after_excess, start)
-                    async with self._make_client(_redacted(self._transport(), self.secrets)) as client:
-                        await self._use(client, partial(self._prove, start))
-                late = f"it did not answer within {self._start_seconds:g} s"
+                with start:
+                    tasks.start_soon(give_up_after_excess)
+                    async with self.make_client(_redacted(self._transport(), self.secrets)) as client:
+                        await self.use(client, prove)
+                late = f"it did not answer within {self.start_seconds:g} s"
                 is_late = start.cancelled_caught and not self.ended.reason
                 reason = late if is_late else self.ended.reason or "it closed the connection"
             except Exception as error:  # the boundary of an upstream: its failures cost no other
                 self.ended.is_excess |= isinstance(first_error(error), ListingTooLargeError)
-                logger.debug("%s: the connection failed", self._server, exc_info=error)
+                logger.debug("%s: the connection failed", self.server, exc_info=error)
                 reason = self.ended.reason or explain(error, self.target, http_status=self.ended.http_status)
             finally:
                 tasks.cancel_scope.cancel()
@@ -161,21 +160,11 @@ class Connection:
             tasks.start_soon(connect)
         return reason
 
-    def _prove(self, start: anyio.CancelScope) -> None:
-        start.deadline = math.inf
-        self._is_proven = True
-
-    async def _give_up_after_excess(self, start: anyio.CancelScope) -> None:
-        # The SDK greets a server a second time that failed the first, and would be sent too much a second time.
-        await self.ended.wait()
-        if self.ended.is_excess and start.deadline < math.inf:
-            start.cancel()
-
     @asynccontextmanager
     async def _transport(self) -> AsyncGenerator[Any]:
         """Open the streams to the server, for the SDK's `Client`; note in `ended` when and why they end."""
         bounded = BoundedHttp(
-            self._max_message_bytes,
+            max_bytes=self.max_message_bytes,
             on_excess=partial(self.ended.set, is_excess=True),
             on_malformed=self._note_malformed,
             answers_in_body=self.transport != "sse",
@@ -186,25 +175,24 @@ class Connection:
                     program,
                     self.ended,
                     self._note_malformed,
-                    errors=partial(logged_stderr, server=self._server, secrets=self.secrets),
+                    errors=partial(logged_stderr, server=self.server, secrets=self.secrets),
                     errors_are="in the log",
-                    max_line_bytes=self._max_message_bytes,
+                    max_line_bytes=self.max_message_bytes,
                 ) as streams:
                     yield streams
-            case HttpTarget(url, headers, "sse"):
-                make_client = partial(_http_client, event_hooks={"response": [bounded.guard]})
-                sse = sse_client(url, dict(headers), _CONNECT_SECONDS, self._read_seconds, make_client)
-                async with sse as (incoming, outgoing):
-                    yield _Converted(incoming, partial(self._heard, bounded), self.ended.set), outgoing
-            case HttpTarget(url, headers):
-                timeout = httpx2.Timeout(_CONNECT_SECONDS, read=self._read_seconds)
-                # Any number of them: a stream for each subscription, in addition to the calls.
-                limits = httpx2.Limits(max_connections=None, keepalive_expiry=_KEEP_ALIVE_SECONDS)
-                hooks = {"response": [self._note_refusal, bounded.guard]}
-                async with (
-                    _http_client(dict(headers), timeout, limits=limits, event_hooks=hooks) as client,
-                    streamable_http_client(url, http_client=client) as (incoming, outgoing),
-                ):
+            case HttpTarget(url, headers, transport):
+                async with AsyncExitStack() as stack:
+                    # Any number of connections: a stream for each subscription, in addition to the calls.
+                    limits = httpx2.Limits(max_connections=None, keepalive_expiry=_KEEP_ALIVE_SECONDS)
+                    hooks = {"response": [self._note_refusal, bounded.guard]}
+                    make_client = partial(_http_client, limits=limits, event_hooks=hooks)
+                    if transport == "sse":
+                        opened = sse_client(url, dict(headers), _CONNECT_SECONDS, self.read_seconds, make_client)
+                    else:
+                        timeout = httpx2.Timeout(_CONNECT_SECONDS, read=self.read_seconds)
+                        client = await stack.enter_async_context(make_client(dict(headers), timeout))
+                        opened = streamable_http_client(url, http_client=client)
+                    incoming, outgoing = await stack.enter_async_context(opened)
                     yield _Converted(incoming, partial(self._heard, bounded), self.ended.set), outgoing
             case UnusableTarget() as unusable:
                 raise OSError(str(unusable))
@@ -225,7 +213,7 @@ class Connection:
         self._flaws += 1
         if str(self._flaws).strip("0") == "1":
             text = "%s: a message is malformed: %s (number %d on this connection)"
-            logger.warning(text, self._server, flaw, self._flaws, extra={"server": self._server})
+            logger.warning(text, self.server, flaw, self._flaws, extra={"server": self.server})
 
 
 def _http_client(
@@ -305,14 +293,10 @@ async def _redacted(transport: AbstractAsyncContextManager[Any], secrets: Secret
 
 
 def explain(error: BaseException, target: Target, *, http_status: int | None = None) -> str:
-    """Return in one line why a server cannot be used.
+    """Return in one line, for operators, why a server cannot be used.
 
-    The type of an error, and its text in most cases, are for those who write programs; this is for operators.
-
-    Args:
-        error: The error of the attempt.
-        target: The server.
-        http_status: The status with which it refused the last message, where that is known.
+    The type of an error, and its text in most cases, are for those who write programs. `http_status` is that with which
+    the server refused the last message, where it is known.
     """
     error = first_error(error)
     if isinstance(error, OSError) and isinstance(target, StdioTarget):

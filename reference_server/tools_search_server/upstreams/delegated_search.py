@@ -10,15 +10,14 @@ import logging
 import math
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 import anyio
 from mcp import Client, MCPError
 from mcp_ext_tools_search.client import absorb, raw_request
 from mcp_ext_tools_search.cursor import follow_cursors
 from mcp_ext_tools_search.ranking.floor import trimmed
-from mcp_ext_tools_search.types import EXTENSION_ID, METHOD, ServerSettings
+from mcp_ext_tools_search.types import METHOD, ServerSettings, published_metadata
 from mcp_types import INVALID_PARAMS, Tool
 from tools_search_hosts import own_name, qualified_name
 
@@ -46,7 +45,6 @@ _MAX_KNOWN: Final = 1000
 _PAGE_FRESH_SECONDS: Final = 5
 
 _MEMBERS: Final = ("name", "title", "description", "inputSchema", "outputSchema", "annotations", "_meta")
-_HIT_METADATA: Final = ("score", "matched")
 
 _T = TypeVar("_T")
 
@@ -55,31 +53,15 @@ class NoAnswerError(Exception):
     """The server did not answer in time, or not to the request; the message says which server, and why."""
 
 
-@dataclass(frozen=True, slots=True)
-class DelegatedPage:
+class DelegatedPage(NamedTuple):
     """One page of a server's list."""
 
-    tools: Sequence[Tool]
-    next_cursor: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class DelegatedHit:
-    """A tool that a server has found."""
-
-    tool: Tool
-    """The definition as the server lists it, without the metadata of the search."""
-
-    matched: tuple[str, ...]
-    """Members of the definition that match, as the server says."""
+    tools: Sequence[Tool] = ()
+    next_cursor: str | None = None
 
 
 class Bounds:
-    """Bounds on the requests to one server that others may wait for: their time, their number, and when none is sent.
-
-    Args:
-        server: Its name.
-    """
+    """Bounds on the requests to one server that others wait for: their time, their number, and when none is sent."""
 
     def __init__(self, server: str) -> None:
         self._server = server
@@ -111,13 +93,7 @@ class Bounds:
 
 
 class DelegatedSearch:
-    """The catalog of one server on one connection.
-
-    Args:
-        client: The connection.
-        server: The server's name.
-        settings: The server's settings of the extension.
-    """
+    """The catalog of one server on one connection."""
 
     def __init__(self, client: Client, server: str, settings: ServerSettings) -> None:
         self.size = settings.catalog_size
@@ -164,7 +140,7 @@ class DelegatedSearch:
         self._page = cursor, anyio.current_time() + _PAGE_FRESH_SECONDS, page
         return page
 
-    async def search(self, query: str) -> Sequence[DelegatedHit]:
+    async def search(self, query: str) -> Sequence[Tool]:
         """Return the server's best hits for `query`, in its order; their number depends on no caller.
 
         Raises:
@@ -179,7 +155,7 @@ class DelegatedSearch:
             return following if isinstance(following, str) and len(found) < _MAX_HITS else None
 
         await self._searched(lambda: follow_cursors(read_page, _MAX_SEARCH_PAGES))
-        return [_hit(tool) for tool in list(found.values())[:_MAX_HITS]]
+        return list(found.values())[:_MAX_HITS]
 
     async def lookup(self, name: str) -> Tool | None:
         """Return the tool that the server calls `name`: an exact name comes first (draft: Order and Matching).
@@ -216,15 +192,6 @@ class DelegatedSearch:
             return found[0] if found else None
         raise NoAnswerError(f"The MCP server {self._server!r} has too many tools to find {public!r} in time")
 
-    async def make_callable(self, name: str) -> None:
-        """Make a tool known to the session: over HTTP, arguments of some tools are sent as headers, too.
-
-        Raises:
-            NoAnswerError: The server failed or took too long.
-        """
-        if name not in self._known:
-            await self.lookup(name)
-
     async def _search_page(self, query: str, limit: int, cursor: str | None = None) -> dict[str, Any]:
         params = {"query": trimmed(query)[:_MAX_QUERY_CHARS], "limit": limit}
         params |= {} if cursor is None else {"cursor": cursor}
@@ -251,14 +218,7 @@ class DelegatedSearch:
         return usable
 
 
-def _hit(found: Tool) -> DelegatedHit:
-    """Take the metadata of a hit off a definition."""
-    meta = found.meta or {}
-    published = meta.get(EXTENSION_ID)
-    if not isinstance(published, dict):
-        return DelegatedHit(found, ())
-    members = cast("dict[str, Any]", published)
-    kept = {name: value for name, value in members.items() if name not in _HIT_METADATA}
-    stated = members.get("matched")
-    matched = tuple(name for name in _MEMBERS if isinstance(stated, list) and name in stated)
-    return DelegatedHit(found.model_copy(update={"meta": {**meta, EXTENSION_ID: kept}}), matched)
+def matched_members(found: Tool) -> tuple[str, ...]:
+    """Return the members of the definition of a hit that match, as its server says."""
+    stated = published_metadata(found.meta).get("matched")
+    return tuple(name for name in _MEMBERS if isinstance(stated, list) and name in stated)

@@ -15,17 +15,18 @@ import stat
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import Final
+from typing import Final, Literal
 
-from mcp_types import Prompt, Resource, ResourceTemplate, ServerCapabilities, Tool
+from mcp_types import Prompt, Resource, ResourceTemplate, Tool
 from pydantic import BaseModel, ConfigDict, ValidationError
 from tools_search_hosts import Target
 from tools_search_hosts.locations import cache_folder
 
+from tools_search_server.upstreams.state import Greeting
+
 logger = logging.getLogger(__name__)
 
 IDLE_SECONDS: Final = 300
-_FORMAT_VERSION: Final = 1
 _MAX_FILE_BYTES: Final = 64 * 1024 * 1024
 
 
@@ -44,12 +45,8 @@ class SavedListing(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    version: int = _FORMAT_VERSION
-    about: str
-    says: str = ""
-    protocol: str | None
-    features: list[str]
-    capabilities: ServerCapabilities
+    version: Literal[2] = 2
+    greeting: Greeting
     tools: list[Tool]
     prompts: list[Prompt]
     resources: list[Resource]
@@ -57,11 +54,7 @@ class SavedListing(BaseModel):
 
 
 class ListingFile:
-    """The listing file of one server.
-
-    Args:
-        target: How the server is reached.
-    """
+    """The listing file of one server."""
 
     def __init__(self, target: Target) -> None:
         entry = json.dumps([type(target).__name__, asdict(target)], sort_keys=True)
@@ -85,7 +78,7 @@ class ListingFile:
             logger.warning("%s is ignored: %s", self.path, type(error).__name__)
             return None
         has_duplicates = len({tool.name for tool in saved.tools}) < len(saved.tools)
-        return None if saved.version != _FORMAT_VERSION or has_duplicates else saved
+        return None if has_duplicates else saved
 
     def save(self, listing: SavedListing) -> None:
         """Replace the file, atomically and readable for this user alone; failure is logged and costs nothing else."""

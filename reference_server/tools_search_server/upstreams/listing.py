@@ -11,8 +11,7 @@ import logging
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from types import MappingProxyType
+from dataclasses import InitVar, dataclass
 from typing import Any, Final, cast
 
 import anyio.lowlevel
@@ -116,34 +115,31 @@ class ListingTooLargeError(ListingError):
     """A server lists more than is read; the message says what."""
 
 
+@dataclass
 class Lists:
-    """The lists of one server on one connection, or as it listed them last.
+    """The lists of one server on one connection, or as it listed them last."""
 
-    Args:
-        server: The server's name, for the log.
-        client: The connection; `None` if there is none, and `saved` is all that is known.
-        max_bytes: Size of the JSON of all lists together.
-        on_faults: Called with the faults of its lists whenever they have changed, with an empty text when none is left.
-        saved: The entries of each kind.
-    """
+    server: str
+    """The server's name, for the log."""
 
-    def __init__(
-        self,
-        server: str,
-        client: Client | None,
-        max_bytes: int = 0,
-        on_faults: Callable[[str], None] = lambda _: None,
-        *,
-        saved: Mapping[Kind, Sequence[BaseModel]] = MappingProxyType({}),
-    ) -> None:
-        self._server = server
-        self._client = client
-        self._max_bytes = max_bytes
-        self._on_faults = on_faults
+    client: Client | None
+    """The connection; `None` if there is none, and `saved` is all that is known."""
+
+    max_bytes: int = 0
+    """Size of the JSON of all lists together."""
+
+    on_faults: Callable[[str], None] = lambda _: None
+    """Called with the faults of its lists whenever they have changed, with an empty text when none is left."""
+
+    saved: InitVar[Mapping[Kind, Sequence[BaseModel]] | None] = None
+    """The entries of each kind."""
+
+    def __post_init__(self, saved: Mapping[Kind, Sequence[BaseModel]] | None) -> None:
         self._faults: dict[str, str] = {}
         self._bytes: Counter[str] = Counter()
         self._known: dict[str, tuple[float, Mapping[str, BaseModel]]] = {
-            kind.method: (math.inf, {kind.key_of(entry): entry for entry in entries}) for kind, entries in saved.items()
+            kind.method: (math.inf, {kind.key_of(entry): entry for entry in entries})
+            for kind, entries in (saved or {}).items()
         }
         """The entries of a kind by key, and until when they are current."""
         self._locks = {kind.method: anyio.Lock() for kind in (PROMPTS, RESOURCES, TEMPLATES)}
@@ -157,21 +153,21 @@ class Lists:
             ListingError: The server sent no list, or one without a single valid tool, or more than is read.
             MCPError: It refused to list, or took too long for one page.
         """
-        client = self._client
+        client = self.client
         if client is None or client.server_capabilities.tools is None:
             return {}
         listed = cast("dict[str, Tool]", await self._read(client, TOOLS, _TOOLS_SECONDS, most))
         kept = {tool.name: tool for tool in absorb(client.session, [*listed.values()], complete=True)}
         for name in listed.keys() - kept.keys():
             text = "%s: tool %r is left out: its x-mcp-header is invalid"
-            logger.warning(text, self._server, name, extra={"server": self._server})
+            logger.warning(text, self.server, name, extra={"server": self.server})
         return kept
 
     async def entries(self, kind: Kind) -> Mapping[str, BaseModel]:
         """Return the prompts, resources or templates by key; none where the server has none or fails to list."""
-        if self._client is None:
+        if self.client is None:
             return self._known[kind.method][1]
-        offered = self._client.server_capabilities
+        offered = self.client.server_capabilities
         capability = offered.prompts if kind is PROMPTS else offered.resources
         if capability is None:
             return {}
@@ -183,7 +179,7 @@ class Lists:
             seconds = math.inf if capability.list_changed else _FRESH_SECONDS
             try:
                 with anyio.fail_after(_LIST_SECONDS):
-                    entries = await self._read(self._client, kind, _LIST_SECONDS)
+                    entries = await self._read(self.client, kind, _LIST_SECONDS)
             except (ListingError, MCPError, TimeoutError) as error:
                 entries = {}
                 seconds = _EXCESS_SECONDS if isinstance(error, ListingTooLargeError) else _FAILED_SECONDS
@@ -191,17 +187,17 @@ class Lists:
                 if kind is not TEMPLATES or not isinstance(error, MCPError) or error.code != METHOD_NOT_FOUND:
                     reason = quoted(error.message) if isinstance(error, MCPError) else str(error)
                     fault = f"its list of {kind.noun}s failed: {reason or f'it took more than {_LIST_SECONDS} s'}"
-                    logger.warning("%s: %s", self._server, fault, extra={"server": self._server})
+                    logger.warning("%s: %s", self.server, fault, extra={"server": self.server})
             if fault != self._faults.get(kind.method, ""):
                 self._faults[kind.method] = fault
-                self._on_faults("; ".join(filter(None, self._faults.values())))
+                self.on_faults("; ".join(filter(None, self._faults.values())))
             if changes == self._changes:
                 self._known[kind.method] = anyio.current_time() + seconds, entries
             return entries
 
     def forget(self, event: ServerEvent) -> bool:
         """Read the changed lists again at the next request for them; return whether any was known before."""
-        if self._client is None:
+        if self.client is None:
             return False
         self._changes += 1
         kinds = (PROMPTS,) if isinstance(event, PromptsListChanged) else (RESOURCES, TEMPLATES)
@@ -213,14 +209,14 @@ class Lists:
     ) -> dict[str, BaseModel]:
         """Return the entries of a list by key, in the order of the server; raises what `tools` does."""
         entries: list[Any] = []
-        max_entries = self._max_bytes // _MIN_BYTES_OF_AN_ENTRY
+        max_entries = self.max_bytes // _MIN_BYTES_OF_AN_ENTRY
 
         async def read_page(cursor: str | None) -> str | None:
             params = {} if cursor is None else {"cursor": cursor}
             page = await raw_request(client, kind.method, params, seconds=page_seconds)
             self._bytes[kind.method] += len(to_json(page))
-            if self._bytes.total() > self._max_bytes:
-                raise ListingTooLargeError(f"its lists are larger than {mebibytes(self._max_bytes)} in all")
+            if self._bytes.total() > self.max_bytes:
+                raise ListingTooLargeError(f"its lists are larger than {mebibytes(self.max_bytes)} in all")
             entries.extend(entries_of(page, kind.member, kind.method))
             if most is not None and len(entries) > most:
                 raise TooManyToolsError
@@ -235,8 +231,8 @@ class Lists:
         try:
             if await follow_cursors(read_page, _MAX_PAGES):
                 text = "%s: its list of %ss does not end; the first %d are used"
-                logger.warning(text, self._server, kind.noun, len(entries), extra={"server": self._server})
-            usable = await usable_entries(entries, self._server, kind)
+                logger.warning(text, self.server, kind.noun, len(entries), extra={"server": self.server})
+            usable = await usable_entries(entries, self.server, kind)
             if entries and not usable:
                 place = "the log says at which member the first fails"
                 raise ListingError(f"its {kind.method} holds no valid {kind.noun}; {place}")

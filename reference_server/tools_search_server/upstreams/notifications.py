@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 import anyio
@@ -48,39 +49,34 @@ _LEGACY_EVENTS: Final[Mapping[type, ServerEvent]] = {
 }
 
 
+@dataclass
 class Notifications:
-    """The notifications of the server on one connection.
+    """The notifications of the server on one connection."""
 
-    Args:
-        server: Its name, for the log.
-        on_event: Called with each change, in the server's order, and whether it is certain: a change that may have been
-            missed is not.
-        on_elicitation_complete: Called with the id of a question that was answered on a page in a browser.
+    server: str
+    """Its name, for the log."""
+
+    on_event: Callable[[ServerEvent, bool], None]
+    """Called with each change, in the server's order, and whether it is certain: one that may have been missed is not.
     """
 
-    def __init__(
-        self,
-        server: str,
-        on_event: Callable[[ServerEvent, bool], None],
-        on_elicitation_complete: Callable[[str], Awaitable[None]],
-    ) -> None:
-        self._server = server
-        self._on_event = on_event
-        self._on_elicitation_complete = on_elicitation_complete
-        self._has_streams = False
-        self._has_warned = False
+    on_elicitation_complete: Callable[[str], Awaitable[None]]
+    """Called with the id of a question that was answered on a page in a browser."""
+
+    _has_streams: bool = False
+    _has_warned: bool = False
 
     async def on_message(self, message: object) -> None:
         """Take a message that answers nothing; the streams of a modern server carry its changes instead."""
         if not self._has_streams and (event := _LEGACY_EVENTS.get(type(message))) is not None:
-            self._on_event(event, True)
+            self.on_event(event, True)
         elif not self._has_streams and isinstance(message, ResourceUpdatedNotification):
-            self._on_event(ResourceUpdated(message.params.uri), True)
+            self.on_event(ResourceUpdated(message.params.uri), True)
         elif isinstance(message, ElicitCompleteNotification):
-            await self._on_elicitation_complete(message.params.elicitation_id)
+            await self.on_elicitation_complete(message.params.elicitation_id)
         elif isinstance(message, Exception) and not self._has_warned:
             self._has_warned = True
-            logger.warning("%s sends lines that are no messages of the protocol; they are ignored", self._server)
+            logger.warning("%s sends lines that are no messages of the protocol; they are ignored", self.server)
 
     async def follow(self, client: Client) -> None:
         """Subscribe to the changes of a modern server's lists that it says it announces."""
@@ -88,12 +84,12 @@ class Notifications:
             return
         self._has_streams = True
         offered = client.server_capabilities
-        kinds = {
-            "tools_list_changed": (offered.tools, ToolsListChanged()),
-            "prompts_list_changed": (offered.prompts, PromptsListChanged()),
-            "resources_list_changed": (offered.resources, ResourcesListChanged()),
-        }
-        followed = {name: event for name, (kind, event) in kinds.items() if kind is not None and kind.list_changed}
+        kinds = (
+            ("tools_list_changed", offered.tools, ToolsListChanged()),
+            ("prompts_list_changed", offered.prompts, PromptsListChanged()),
+            ("resources_list_changed", offered.resources, ResourcesListChanged()),
+        )
+        followed = {name: event for name, kind, event in kinds if kind is not None and kind.list_changed}
         if not followed:
             return
         filters: Any = dict.fromkeys(followed, True)
@@ -101,13 +97,13 @@ class Notifications:
             try:
                 async with client.listen(**filters) as events:
                     for event in followed.values():  # for changes between the reading and the subscription
-                        self._on_event(event, False)
+                        self.on_event(event, False)
                     async for event in events:
-                        self._on_event(event, True)
+                        self.on_event(event, True)
             except SubscriptionLost:
-                logger.debug("%s: the subscription was lost", self._server)
+                logger.debug("%s: the subscription was lost", self.server)
             except MCPError as error:
-                logger.warning("%s: cannot follow changes of its lists: %s", self._server, quoted(error.message))
+                logger.warning("%s: cannot follow changes of its lists: %s", self.server, quoted(error.message))
                 return
             await anyio.sleep(delay)
 

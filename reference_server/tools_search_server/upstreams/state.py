@@ -1,4 +1,4 @@
-"""States of an upstream, the errors of one that cannot be asked, and the pauses between attempts to reach one."""
+"""States of an upstream, its greeting, the errors of one that cannot be asked, and the pauses between attempts."""
 
 from __future__ import annotations
 
@@ -9,13 +9,20 @@ from datetime import datetime
 from typing import Final, Literal
 
 from mcp import Client, MCPError
-from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST, REQUEST_TIMEOUT
+from mcp_ext_tools_search.types import EXTENSION_ID, METHOD
+from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST, REQUEST_TIMEOUT, ServerCapabilities
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import BaseModel, ConfigDict
+
+from tools_search_server.base.redaction import printable
 
 _FIRST_DELAY: Final = 0.5
 _LONGEST_DELAY: Final = 60
 _FIRST_DELAY_AFTER_EXCESS: Final = 60
 _LONGEST_DELAY_AFTER_EXCESS: Final = 3600
+
+_MAX_INSTRUCTIONS_CHARS: Final = 4_000
+_MAX_SUMMARY_CHARS: Final = 120
 
 _SESSION_CODES: Final = frozenset({CONNECTION_CLOSED, INVALID_REQUEST, REQUEST_TIMEOUT})
 """-32000, -32600 and -32001: what official SDKs have used for an unknown session."""
@@ -49,6 +56,53 @@ class State:
         return f"{self.kind} {since}: {self.reason}" if self.reason else f"{self.kind} {since}"
 
 
+class Greeting(BaseModel):
+    """What a server says of itself when it is connected."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    summary: str = ""
+    """Its purpose in its own words, on one short line."""
+
+    instructions: str = ""
+    """Its instructions to models, on one line."""
+
+    protocol: str | None = None
+    """The revision spoken."""
+
+    capabilities: ServerCapabilities | None = None
+    """`None` while it has never been reached."""
+
+    @classmethod
+    def of(cls, client: Client) -> Greeting:
+        """Return the greeting of a connected server."""
+        info, stated = client.server_info, client.instructions or ""
+        summary = _on_one_line((info and (info.description or info.title)) or stated, _MAX_SUMMARY_CHARS)
+        instructions = _on_one_line(stated, _MAX_INSTRUCTIONS_CHARS) or summary
+        return cls(
+            summary=summary,
+            instructions=instructions,
+            protocol=client.protocol_version,
+            capabilities=client.server_capabilities,
+        )
+
+    @property
+    def features(self) -> list[str]:
+        """What it offers in addition to tools."""
+        offered = self.capabilities or ServerCapabilities()
+        named = {
+            "resources": offered.resources,
+            "prompts": offered.prompts,
+            "completions": offered.completions,
+            METHOD: (offered.extensions or {}).get(EXTENSION_ID),
+        }
+        return [name for name, capability in named.items() if capability is not None]
+
+
+def _on_one_line(text: str, max_chars: int) -> str:
+    return printable(text).replace('"', "'").encode("utf-8", "replace").decode()[:max_chars]
+
+
 def is_modern(client: Client) -> bool:
     """Return whether the server speaks 2026-07-28 or later."""
     return client.protocol_version in MODERN_PROTOCOL_VERSIONS
@@ -72,17 +126,10 @@ def backoff_delays(longest: float = _LONGEST_DELAY, *, first: float = _FIRST_DEL
         delay = min(delay * 2, longest)
 
 
-class Backoff:
-    """Delays before the next attempt to reach a server, longer after each failure.
+def attempt_delays() -> dict[bool, Iterator[float]]:
+    """Return the delays before the next attempts to reach a server, by whether it has sent more than is read.
 
-    A server that sent more than is read is left alone for minutes at least, since each attempt costs all others some
-    of their time.
+    Such a server is left alone for minutes at least, since each attempt costs all others some of their time.
     """
-
-    def __init__(self) -> None:
-        self._after_failure = backoff_delays()
-        self._after_excess = backoff_delays(_LONGEST_DELAY_AFTER_EXCESS, first=_FIRST_DELAY_AFTER_EXCESS)
-
-    def delay(self, *, is_excess: bool) -> float:
-        """Return the delay after another failure, in seconds."""
-        return next(self._after_excess if is_excess else self._after_failure)
+    after_excess = backoff_delays(_LONGEST_DELAY_AFTER_EXCESS, first=_FIRST_DELAY_AFTER_EXCESS)
+    return {False: backoff_delays(), True: after_excess}

@@ -31,13 +31,7 @@ _LAST_WORDS_SECONDS: Final = 0.5
 
 @asynccontextmanager
 async def logged_stderr(stream: ByteReceiveStream, *, server: str, secrets: Secrets) -> AsyncGenerator[None]:
-    """Log the standard error of a process until the block is left, its last words included.
-
-    Args:
-        stream: The standard error.
-        server: The server's name.
-        secrets: Values that are masked in the log.
-    """
+    """Log the standard error of a process, without secrets, until the block is left, its last words included."""
     log = _StderrLog(server, secrets)
     # A server that is being stopped may still write, so its stream is read until it ends or the time is over.
     reading = anyio.CancelScope(shield=True)

@@ -27,11 +27,12 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from importlib.metadata import version
 from typing import Any, Final, Literal
 
 import anyio
@@ -46,8 +47,7 @@ from mcp.server.subscriptions import (
 )
 from mcp.shared.dispatcher import ProgressFnT
 from mcp_ext_tools_search.client import TOOLS_SEARCH, raw_request, server_settings
-from mcp_ext_tools_search.types import EXTENSION_ID, METHOD
-from mcp_types import REQUEST_TIMEOUT, Implementation, ServerCapabilities, Tool
+from mcp_types import REQUEST_TIMEOUT, Implementation, Tool
 from tools_search_hosts import ServerEntry
 from tools_search_hosts.endings import connection_ended
 
@@ -60,15 +60,19 @@ from tools_search_server.upstreams.liveness import Liveness
 from tools_search_server.upstreams.notifications import Notifications, ResourceSubscriptions
 from tools_search_server.upstreams.questions import ANSWER_SECONDS, Caller, Questions
 from tools_search_server.upstreams.state import (
-    Backoff,
+    Greeting,
     SessionLostError,
     State,
     UnavailableError,
+    attempt_delays,
     is_modern,
     is_session_lost,
 )
 
 logger = logging.getLogger(__name__)
+
+NAME: Final = "tools-search-gateway"
+"""How this program introduces itself, to servers and to clients."""
 
 _START_SECONDS: Final = 60
 _READ_SECONDS: Final = 30
@@ -84,8 +88,6 @@ _RETURN_SECONDS: Final = 10
 """How long a request waits for a server that has restarted."""
 
 _LEAST_IDLE_SECONDS: Final = 0.05
-_MAX_INSTRUCTIONS_CHARS: Final = 4_000
-_MAX_SUMMARY_CHARS: Final = 120
 
 _SAVED: Final = {"prompts": PROMPTS, "resources": RESOURCES, "templates": TEMPLATES}
 """The lists in a saved listing."""
@@ -100,7 +102,6 @@ class Upstream:
         on_event: Called with this object and each change of anything but its tools.
         call_seconds: When a request is given up that reports no progress, unless the entry says otherwise.
         max_message_bytes: Size of a message, and of all lists of the server together.
-        client_info: Who is asking.
         index_at_most: Returns how many tools of a server that can be searched itself are read; `None` for all.
         on_notification: Called with its name and each change of a list that the server announces.
         laziness: Which servers run only while they are used; `None` for none, regardless of their entries.
@@ -114,7 +115,6 @@ class Upstream:
         *,
         call_seconds: float,
         max_message_bytes: int,
-        client_info: Implementation,
         index_at_most: Callable[[], int | None] = lambda: None,
         on_notification: Callable[[str, ServerEvent], None] = lambda _, __: None,
         laziness: Laziness | None = None,
@@ -131,24 +131,15 @@ class Upstream:
         """Its prompts and resources, while it is connected or, if it is lazy, known."""
         self.subscriptions = ResourceSubscriptions(self.name, lambda uri: on_event(self, ResourceUpdated(uri)))
         """Its resources to which callers subscribe."""
-        self.summary = ""
-        """Its purpose in its own words, on one short line."""
-        self.instructions = ""
-        """Its instructions to models, on one line."""
-        self.protocol: str | None = None
-        """The revision spoken on the latest connection."""
-        self.features: Sequence[str] = ()
-        """Its features other than tools, on the latest connection."""
-        self.capabilities: ServerCapabilities | None = None
-        """Its capabilities on the latest connection; `None` while it has never been reached."""
+        self.greeting = Greeting()
+        """What it said of itself on the latest connection."""
         self._on_change = on_change
         self._on_event = on_event
         self._on_notification = on_notification
         self._call_seconds = entry.call_seconds or call_seconds
-        self._client_info = client_info
         self._max_message_bytes = max_message_bytes
         self._index_at_most = index_at_most
-        self._backoff = Backoff()
+        self._delays = attempt_delays()
         self._client: Client | None = None
         """The connected client: there is one in the state `ready` and in no other."""
         self._moved = anyio.Event()
@@ -157,7 +148,6 @@ class Upstream:
         self._stands_probes = True
         """Whether it can be asked for signs of life."""
         self._questions = Questions()
-        self._notifications = Notifications(self.name, self._on_announced, self._questions.elicitation_complete)
         self._connection = Connection(
             entry.target,
             self._make_client,
@@ -210,8 +200,8 @@ class Upstream:
             if self.state.kind == "idle":
                 continue
             if self._file is None and anyio.current_time() - began > _STEADY_SECONDS:
-                self._backoff = Backoff()
-            pause = self._backoff.delay(is_excess=self._connection.ended.is_excess)
+                self._delays = attempt_delays()
+            pause = next(self._delays[self._connection.ended.is_excess])
             extra = {"server": self.name, "state": "down", "reason": reason}
             level = logging.WARNING if reason != self.state.reason else logging.DEBUG  # each reason once
             logger.log(level, "%s is down: %s", self.name, reason, extra=extra)
@@ -223,7 +213,7 @@ class Upstream:
         self._notifications = Notifications(self.name, self._on_announced, self._questions.elicitation_complete)
         return Client(
             transport,
-            client_info=self._client_info,
+            client_info=Implementation(name=NAME, version=version("mcp-ext-tools-search")),
             extensions=[TOOLS_SEARCH],
             message_handler=self._notifications.on_message,
             elicitation_callback=self._questions.elicit,
@@ -295,7 +285,7 @@ class Upstream:
 
     async def _stop_when_unused(self, client: Client, lists: Lists, file: ListingFile) -> None:
         """Save the listing of a lazy server, and stop it when it has had no request for a while."""
-        self._backoff = Backoff()
+        self._delays = attempt_delays()
         self._last_used = anyio.current_time()
         if self.delegated is not None:  # a server that is searched cannot be known without a connection
             return
@@ -334,23 +324,11 @@ class Upstream:
 
     def _learn(self, client: Client, tools: Mapping[str, Tool], delegated: DelegatedSearch | None) -> None:
         """Note that the server is ready, and what it says of itself on this connection."""
-        self.delegated = delegated
-        info, stated, offered = client.server_info, client.instructions or "", client.server_capabilities
-        self.summary = _on_one_line((info and (info.description or info.title)) or stated, _MAX_SUMMARY_CHARS)
-        self.instructions = _on_one_line(stated, _MAX_INSTRUCTIONS_CHARS) or self.summary
-        self.protocol, self.capabilities = client.protocol_version, offered
-        named = {
-            "resources": offered.resources,
-            "prompts": offered.prompts,
-            "completions": offered.completions,
-            METHOD: (offered.extensions or {}).get(EXTENSION_ID),
-        }
-        self.features = [name for name, capability in named.items() if capability is not None]
-        extra = {"server": self.name, "state": "ready", "tools": len(tools), "protocol": self.protocol}
-        searched = delegated and f"about {delegated.size or 'many'} tools, searched there"
-        logger.info(
-            "%s is ready: %s, protocol %s", self.name, searched or f"{len(tools)} tools", self.protocol, extra=extra
-        )
+        self.delegated, self.greeting = delegated, Greeting.of(client)
+        protocol = self.greeting.protocol
+        offer = f"about {delegated.size or 'many'} tools, searched there" if delegated else f"{len(tools)} tools"
+        extra = {"server": self.name, "state": "ready", "tools": len(tools), "protocol": protocol}
+        logger.info("%s is ready: %s, protocol %s", self.name, offer, protocol, extra=extra)
         self._move("ready", tools)
 
     def _note(self, client: Client, faults: str) -> None:
@@ -370,13 +348,11 @@ class Upstream:
         self._connection.ended.set()
         self._wanted = anyio.Event()
         self._is_pausing = kind == "down"
-        tools: Mapping[str, Tool] = {}
         self.lists = None
         if self._saved is not None:
-            tools = self.tools
             saved = {kind: getattr(self._saved, name) for name, kind in _SAVED.items()}
             self.lists = Lists(self.name, None, saved=saved)
-        self._move(kind, tools, reason)
+        self._move(kind, {} if self._saved is None else None, reason)
 
     # What is known of a lazy server while it does not run.
 
@@ -385,9 +361,7 @@ class Upstream:
         saved = self._saved = await anyio.to_thread.run_sync(file.load)
         if saved is None:
             return
-        self.summary, self.instructions = saved.about, saved.says or saved.about
-        self.protocol, self.features = saved.protocol, saved.features
-        self.capabilities = saved.capabilities
+        self.greeting = saved.greeting
         self.tools = {tool.name: tool for tool in saved.tools}
         logger.info("%s is idle: %d tools known from its last listing", self.name, len(saved.tools))
         self._leave("idle")
@@ -395,24 +369,13 @@ class Upstream:
 
     async def _save(self, lists: Lists, file: ListingFile) -> None:
         listed: dict[str, Any] = {name: [*(await lists.entries(kind)).values()] for name, kind in _SAVED.items()}
-        self._saved = SavedListing(
-            about=self.summary,
-            says=self.instructions,
-            protocol=self.protocol,
-            features=[*self.features],
-            capabilities=self.capabilities or ServerCapabilities(),
-            tools=[*self.tools.values()],
-            **listed,
-        )
+        self._saved = SavedListing(greeting=self.greeting, tools=[*self.tools.values()], **listed)
         await anyio.to_thread.run_sync(file.save, self._saved)
 
     # Requests.
 
     async def ensure_running(self, tool: str | None = None) -> None:
-        """Start a lazy server if it does not run.
-
-        Args:
-            tool: Its name for a tool that it must have then.
+        """Start a lazy server if it does not run; it must then have the `tool`, if one is named.
 
         Raises:
             UnavailableError: It cannot be started, or no longer has the tool.
@@ -439,7 +402,6 @@ class Upstream:
         method: str,
         params: Mapping[str, Any],
         caller: Caller,
-        *,
         on_progress: ProgressFnT | None = None,
         capabilities: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
@@ -451,29 +413,8 @@ class Upstream:
             MCPError: It answered with an error, or took too long.
             UnavailableError: It is not connected, or the connection was lost before it answered.
         """
-        await self.ensure_running()
-        try:
-            return await self._send(method, params, caller, on_progress, capabilities)
-        except SessionLostError:
-            with anyio.move_on_after(_RETURN_SECONDS):
-                while self._client is None:
-                    await self._moved.wait()
-            return await self._send(method, params, caller, on_progress, capabilities)
-        finally:
-            self._last_used = anyio.current_time()
 
-    async def _send(
-        self,
-        method: str,
-        params: Mapping[str, Any],
-        caller: Caller,
-        on_progress: ProgressFnT | None,
-        capabilities: Mapping[str, Any] | None,
-    ) -> dict[str, Any]:
-        client, ended = self._client, self._connection.ended
-        if client is None:
-            raise UnavailableError(f"The MCP server {self.name!r} is {self.state}. It is tried again by itself.")
-        try:
+        async def ask(client: Client) -> dict[str, Any]:
             with self._questions.request(caller, self._call_seconds) as extend:
 
                 async def progressed(progress: float, total: float | None, message: str | None) -> None:
@@ -484,22 +425,37 @@ class Upstream:
                 return await raw_request(
                     client, method, params, seconds=None, on_progress=progressed, capabilities=capabilities
                 )
+
+        await self.ensure_running()
+        try:
+            return await self._send(method, ask)
+        except SessionLostError:
+            with anyio.move_on_after(_RETURN_SECONDS):
+                while self._client is None:
+                    await self._moved.wait()
+            return await self._send(method, ask)
+        finally:
+            self._last_used = anyio.current_time()
+
+    async def _send(self, method: str, ask: Callable[[Client], Awaitable[dict[str, Any]]]) -> dict[str, Any]:
+        client, ended = self._client, self._connection.ended
+        if client is None:
+            raise UnavailableError(f"The MCP server {self.name!r} is {self.state}. It is tried again by itself.")
+        try:
+            return await ask(client)
         except TimeoutError:
             raise MCPError(REQUEST_TIMEOUT, f"Request {method!r} timed out") from None
         except MCPError as error:
             # A program has no session to lose: when it is started again, the connection ends as well.
-            if self._connection.is_http and is_session_lost(client, error):
-                lost: UnavailableError = SessionLostError(
-                    f"The MCP server {self.name!r} has restarted and is not back yet."
-                )
-            elif connection_ended(error):
-                why = f": {ended.reason}" if ended.reason else ""
-                text = f"The MCP server {self.name!r} went away during this request{why}."
-                lost = UnavailableError(f"{text} It may or may not have taken effect.")
-            else:
+            is_lost = self._connection.is_http and is_session_lost(client, error)
+            if not is_lost and not connection_ended(error):
                 raise
             self._lose(client)
-            raise lost from error
+            if is_lost:
+                raise SessionLostError(f"The MCP server {self.name!r} has restarted and is not back yet.") from error
+            why = f": {ended.reason}" if ended.reason else ""
+            text = f"The MCP server {self.name!r} went away during this request{why}."
+            raise UnavailableError(f"{text} It may or may not have taken effect.") from error
 
     # Changes.
 
@@ -519,11 +475,6 @@ class Upstream:
 
     def _announce_lists(self) -> None:
         """Report that its prompts and resources have come or gone."""
-        if "prompts" in self.features:
-            self._on_event(self, PromptsListChanged())
-        if "resources" in self.features:
-            self._on_event(self, ResourcesListChanged())
-
-
-def _on_one_line(text: str, max_chars: int) -> str:
-    return printable(text).replace('"', "'").encode("utf-8", "replace").decode()[:max_chars]
+        for feature, event in (("prompts", PromptsListChanged()), ("resources", ResourcesListChanged())):
+            if feature in self.greeting.features:
+                self._on_event(self, event)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp_ext_tools_search.client import is_for_model
 from mcp_types import Tool
-from tools_search_hosts.pinning import MOST_PINNED, MOST_PINNED_PER_SERVER, is_pinned, pinned_within_bounds
+from tools_search_hosts.names import MOST_PINNED, MOST_PINNED_PER_SERVER, is_pinned, pinned_within_bounds
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=6) | st.sampled_from(["model", "app"]),

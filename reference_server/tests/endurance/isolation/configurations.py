@@ -12,7 +12,7 @@ from random import Random
 from typing import Any, Final
 
 from tools_search_hosts import Rule, qualified_name
-from tools_search_server.access.principals import TokenHash
+from tools_search_server.access.principals import token_hash
 
 CALLER: Final = "caller"
 OWNER: Final = "owner"
@@ -78,7 +78,7 @@ class Configuration:
             "mcpServers": entries,
             "toolsets": {"part": self.rules},
             "principals": {
-                name: {"token": str(TokenHash.of(token))} | ({"toolset": "part"} if name == CALLER else {})
+                name: {"token": token_hash(token)} | ({"toolset": "part"} if name == CALLER else {})
                 for name, token in tokens.items()
             },
             "metadata": {
