@@ -203,7 +203,7 @@ class Conversation:
             raise LocalError("restore a conversation before its first turn")
         catalog = await self._source.survey(toolset)
         read.restore(self._state)
-        await self._loaded.restore(catalog, toolset, read.chosen, read.catalog)
+        await self._loaded.restore(catalog, toolset, read.toolset, read.catalog)
         return TurnStart((), self._failed(), self._problems(), self._take_changes())
 
     def forget_unless(self, referred_to: Collection[str]) -> Compaction:

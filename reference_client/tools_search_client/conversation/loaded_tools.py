@@ -18,7 +18,7 @@ from tools_search_client.conversation.catalog import Catalog, spellings
 from tools_search_client.conversation.manifest import manifest
 from tools_search_client.conversation.messages import Addition, Compaction, Definition, SyntheticTool
 from tools_search_client.conversation.offered_tools import OfferedTools
-from tools_search_client.conversation.state import ConversationState
+from tools_search_client.conversation.state import ConversationState, ServerNotice
 from tools_search_client.federation.configuration import ToolDiscovery
 from tools_search_client.found import FoundTool
 
@@ -378,13 +378,13 @@ class LoadedTools:
             "new servers": [name for name in state.servers if name not in before],
             "servers that are gone": [name for name in before if name not in state.servers],
             "servers not reachable at present": [
-                name for name in both if state.servers[name][0] and not before[name][0]
+                name for name in both if state.servers[name].failed and not before[name].failed
             ],
             "servers with other tools than before": [
                 name
                 for name in both
                 # One that failed before and does now is as it was, whatever is known of its tools.
-                if state.servers[name] != before[name] and not state.servers[name][0]
+                if state.servers[name] != before[name] and not state.servers[name].failed
             ],
         }
         if any(changes.values()):
@@ -414,10 +414,9 @@ class LoadedTools:
                     outdated.append(name)
         return gone, outdated
 
-    def _servers(self) -> dict[str, tuple[bool, frozenset[str] | None]]:
-        """Return what can be found now, as `ConversationState.servers` has it."""
+    def _servers(self) -> dict[str, ServerNotice]:
         return {
-            offer.name: (
+            offer.name: ServerNotice(
                 offer.failure is not None,
                 None if offer.tools is None else frozenset(tool.name for tool in offer.tools),
             )

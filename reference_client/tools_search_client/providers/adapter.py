@@ -24,7 +24,7 @@ from tools_search_client.errors import InvalidAnswerError, LocalError, SavedConv
 from tools_search_client.providers.attachments import Attachment
 from tools_search_client.providers.json_values import compact, copied
 from tools_search_client.providers.results import EMPTY_RESULT, Part, parts_of
-from tools_search_client.providers.saved import SavedTranscript, saved_call, saved_outcome
+from tools_search_client.providers.saved import SavedCall, SavedTranscript, saved_outcome
 from tools_search_client.providers.sent_tools import ProviderCall, ProviderLimits, SentTool, SentTools
 
 Outcome: TypeAlias = Reply | CallToolResult
@@ -236,7 +236,7 @@ class Adapter(ABC):
             conversation=self._conversation.saved(),
             items=self._transcript,
             unsent=self._unsent,
-            calls=[saved_call(sent, call) for sent, call in self._calls.values()],
+            calls=[SavedCall.of(sent, call) for sent, call in self._calls.values()],
             answers={key: saved_outcome(outcome) for key, outcome in self._answers.items()},
             used_ids=sorted(self._used_ids),
             special_ids=sorted(self._special_ids),
