@@ -273,9 +273,7 @@ class Conversation:
         self.statistics.count_call(call.name, _SYNTHETIC)
         try:
             if is_search:
-                result, fault = await search_tools(
-                    self._state, self._offered, self._loaded, self._budget, call.arguments, self.detail
-                )
+                result, fault = await search_tools(self._loaded, self._budget, call.arguments, self.detail)
             else:
                 result, fault = await self._synthetic[call.name].execute(call.arguments), None
         except Exception as error:  # the host's own program: its mistakes cost no turn

@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 from tools_search_client.conversation.budget import SearchBudget
 from tools_search_client.conversation.loaded_tools import Admission, LoadedTools
 from tools_search_client.conversation.messages import SyntheticToolResult
-from tools_search_client.conversation.offered_tools import Finding, OfferedTools
+from tools_search_client.conversation.offered_tools import Finding
 from tools_search_client.conversation.prompts import (
     BRIEF_CHARS,
     DETAILS,
@@ -23,7 +23,6 @@ from tools_search_client.conversation.prompts import (
     names_of_tools,
     one_name,
 )
-from tools_search_client.conversation.state import ConversationState
 from tools_search_client.errors import RerankingError
 from tools_search_client.found import FoundTool
 from tools_search_client.text import first_sentence, printable, shorten
@@ -65,23 +64,17 @@ class SearchRequestError(ValueError):
 
 
 async def search_tools(
-    state: ConversationState,
-    offered: OfferedTools,
-    loaded: LoadedTools,
-    budget: SearchBudget,
-    arguments: Mapping[str, Any],
-    usual: Detail,
+    loaded: LoadedTools, budget: SearchBudget, arguments: Mapping[str, Any], usual: Detail
 ) -> tuple[SyntheticToolResult, RerankingError | None]:
     """Answer one call of `search_tools`: find tools, report which can be loaded, and return the re-ranker's fault.
 
     Args:
-        state: The conversation's.
-        offered: What can be found.
-        loaded: What can be called.
+        loaded: What can be called, and what is offered.
         budget: How much of it may be loaded.
         arguments: As the model wrote them.
         usual: How tools are described where the model does not say.
     """
+    state, offered = loaded.state, loaded.offered
     try:
         request = _read_request(arguments, [offer.name for offer in state.catalog.servers if offer.name], usual)
     except SearchRequestError as error:
@@ -112,11 +105,6 @@ async def search_tools(
 
 def _read_request(arguments: Mapping[str, Any], servers: Sequence[str], usual: Detail) -> SearchRequest:
     """Return the request of the model; what is empty or null counts as left out.
-
-    Args:
-        arguments: As the model wrote them.
-        servers: The names of the servers that there are.
-        usual: The detail where none is stated.
 
     Raises:
         SearchRequestError: It cannot be answered.
