@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tools_search_client.chat.completion_chunks import CompletionChunks
-from tools_search_client.chat.failures import ModelError
+from tools_search_client.chat.endpoint import ModelError
 
 Json = dict[str, Any]
 

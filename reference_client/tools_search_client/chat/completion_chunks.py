@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from tools_search_client.chat.failures import BROKEN_OFF, ModelError
-from tools_search_client.providers.json_values import as_list, as_object
+from tools_search_client.chat.endpoint import BROKEN_OFF, ModelError
+from tools_search_client.json_values import as_list, as_object
 
 
 class CompletionChunks:

@@ -9,8 +9,7 @@ from typing import Any, Final
 
 import anyio
 
-from tools_search_client.chat.endpoint import ShownBy
-from tools_search_client.chat.failures import ModelError
+from tools_search_client.chat.endpoint import ModelError, ShownBy
 from tools_search_client.chat.models import Model
 from tools_search_client.chat.terminal import Terminal
 from tools_search_client.conversation.conversation import Conversation
@@ -64,14 +63,6 @@ class Chat:
         pending  `resume`                         running, with the same request
         pending  `turn`                           running: the failed turn is closed if the model has answered within
                                                   it, and dropped if the model never knew of it
-
-    Args:
-        configuration: Has the choices about tools on demand, and the tools that the operator allows to be called.
-        servers: The servers that carry out the model's calls.
-        timeout: Seconds to wait for the slowest server.
-        model: The model.
-        terminal: Where everything is shown, and the user is asked.
-        options: The user's choices.
     """
 
     def __init__(

@@ -17,8 +17,7 @@ import anyio
 from tools_search_ranking.extras import install_command
 
 from tools_search_client.chat.completion_chunks import CompletionChunks
-from tools_search_client.chat.endpoint import Endpoint, Provider, ShownBy
-from tools_search_client.chat.failures import BROKEN_OFF, ModelError, model_error
+from tools_search_client.chat.endpoint import BROKEN_OFF, Endpoint, ModelError, Provider, ShownBy, model_error
 from tools_search_client.conversation.conversation import Conversation
 from tools_search_client.errors import LocalError
 from tools_search_client.providers import Adapter, AnthropicMessages, ChatCompletions, OpenAIResponses

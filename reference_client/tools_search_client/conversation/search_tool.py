@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from tools_search_client.conversation.budget import SearchBudget
 from tools_search_client.conversation.loaded_tools import Admission, LoadedTools
@@ -25,6 +25,7 @@ from tools_search_client.conversation.prompts import (
 )
 from tools_search_client.errors import RerankingError
 from tools_search_client.found import FoundTool
+from tools_search_client.json_values import as_list, as_object, compact
 from tools_search_client.text import first_sentence, printable, shorten
 
 _MOST_NAMES: Final = 100
@@ -143,11 +144,9 @@ def _names(value: Any) -> tuple[str, ...]:
             value = json.loads(text) if text.startswith("[") else text.split(",")
         except (ValueError, RecursionError):
             value = text.strip("[]").split(",")
-    if value is None:
-        return ()
-    if not isinstance(value, list) or not all(isinstance(name, str) for name in cast("list[object]", value)):
+    if not isinstance(value, list | None) or not all(isinstance(name, str) for name in as_list(value)):
         raise SearchRequestError("Error: tool_names must be a list of names.")
-    return tuple(dict.fromkeys(filter(None, (name.strip() for name in cast("list[str]", value)))))
+    return tuple(dict.fromkeys(filter(None, (name.strip() for name in as_list(value)))))
 
 
 def _answer(
@@ -249,7 +248,7 @@ def _described(tools: Sequence[FoundTool], detail: Detail, known: Collection[str
             purpose = shorten(purpose.strip().partition("\n\n")[0], BRIEF_CHARS) or "(no description)"
             paragraph += f"\n  {purpose}\n  Parameters: {_parameters(tool.input_schema)}"
         elif shown == "full":
-            schema = _cut(printable(json.dumps(tool.input_schema, ensure_ascii=False, separators=(",", ":"))))
+            schema = _cut(printable(compact(tool.input_schema)))
             purpose = _cut(printable(purpose).strip()).replace("\n", "\n  ") or "(no description)"
             paragraph += f"\n  {purpose}\n  Parameters (JSON Schema): {schema}"
         paragraphs[found.name] = paragraph
@@ -258,33 +257,26 @@ def _described(tools: Sequence[FoundTool], detail: Detail, known: Collection[str
 
 
 def _parameters(schema: Mapping[str, Any]) -> str:
-    stated = schema.get("properties")
-    if not isinstance(stated, dict) or not stated:
-        return "none"
-    required: object = schema.get("required")
-    needed = cast("list[object]", required) if isinstance(required, list) else []
+    required = as_list(schema.get("required"))
     shown = [
-        f"{one_name(name)} ({_type(member)}{', required' if name in needed else ''})"
-        for name, member in cast("dict[str, Any]", stated).items()
+        f"{one_name(name)} ({_type(member)}{', required' if name in required else ''})"
+        for name, member in as_object(schema.get("properties")).items()
     ]
     more = f", ... and {len(shown) - _MOST_PARAMETERS} more" if len(shown) > _MOST_PARAMETERS else ""
-    return ", ".join(shown[:_MOST_PARAMETERS]) + more
+    return ", ".join(shown[:_MOST_PARAMETERS]) + more if shown else "none"
 
 
 def _type(member: object, depth: int = 0) -> str:
     """Return the type of a parameter as far as its schema states one in plain terms."""
-    if not isinstance(member, dict) or depth > _DEEPEST_CHOICE:
-        return "any"
-    stated = cast("dict[str, Any]", member)
-    kind: object = stated.get("type")
-    if isinstance(kind, str):
-        return one_name(kind)
-    if isinstance(kind, list):
-        return "|".join(one_name(str(one)) for one in cast("list[object]", kind))
-    choices: object = stated.get("anyOf") or stated.get("oneOf")
-    if isinstance(choices, list):
-        return "|".join(dict.fromkeys(_type(choice, depth + 1) for choice in cast("list[object]", choices)))
-    return "any"
+    stated = as_object(member) if depth <= _DEEPEST_CHOICE else {}
+    match stated.get("type"):
+        case str(kind):
+            return one_name(kind)
+        case list(kinds):
+            return "|".join(one_name(str(one)) for one in as_list(kinds))
+        case _:
+            choices = as_list(stated.get("anyOf") or stated.get("oneOf"))
+            return "|".join(dict.fromkeys(_type(choice, depth + 1) for choice in choices)) or "any"
 
 
 def _cut(text: str) -> str:

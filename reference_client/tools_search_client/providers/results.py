@@ -18,7 +18,7 @@ from mcp_types import (
     TextResourceContents,
 )
 
-from tools_search_client.providers.json_values import compact, copied
+from tools_search_client.json_values import compact, copied
 from tools_search_client.text import shorten
 
 MAX_RESULT_CHARS: Final = 100_000

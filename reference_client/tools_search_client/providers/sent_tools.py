@@ -28,7 +28,7 @@ from tools_search_client.conversation.saved import (
     restored_definition,
     saved_definition,
 )
-from tools_search_client.providers.json_values import ArgumentsError, compact, copied, parse_arguments
+from tools_search_client.json_values import ArgumentsError, compact, copied, parse_arguments
 from tools_search_client.providers.schemas import adapted
 
 _CUT_CALL: Final = "The call was cut off because the answer became too long. Nothing was called; call again, with less."
