@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 import click
-from mcp_types import CallToolResult, TextContent
+from mcp_types import CallToolResult
 
 from tools_search_client.cli.arguments import fitting, parameters, read_arguments
 from tools_search_client.cli.output import (
@@ -16,9 +16,12 @@ from tools_search_client.cli.output import (
     HOW_TO_ALLOW,
     as_json_option,
     epilog,
+    model_json,
+    print_content,
     print_json,
     print_note,
     print_table,
+    purpose,
     tool_json,
 )
 from tools_search_client.cli.running import interruptible_question, run_until_signal
@@ -52,7 +55,7 @@ def describe(name: str, target: Target, *, as_json: bool) -> None:
         print_json(tool_json(tool))
         return
     click.echo(one_line(tool.name))
-    click.echo(printable(tool.tool.description or tool.tool.title or "says nothing of itself").strip())
+    click.echo(printable(purpose(tool.tool) or "says nothing of itself").strip())
     rows = parameters(tool)
     click.echo("")
     if rows:
@@ -101,16 +104,12 @@ def call(name: str, arguments: tuple[str, ...], target: Target, *, yes: bool, as
 
     tool, result = run_until_signal(run)
     if as_json:
-        shown = result.model_dump(by_alias=True, mode="json", exclude_none=True)
-        print_json({"name": tool.name, "server": tool.server, "result": shown})
+        print_json({"name": tool.name, "server": tool.server, "result": model_json(result)})
         return EXIT_FAILED if result.is_error else EXIT_OK
     if result.is_error:
         print_note("The tool reports an error:")
     for block in result.content:
-        if isinstance(block, TextContent):
-            click.echo(printable(block.text))
-        else:
-            print_json(block.model_dump(by_alias=True, mode="json", exclude_none=True))
+        print_content(block)
     if not result.content and result.structured_content is not None:
         print_json(result.structured_content)
     return EXIT_FAILED if result.is_error else EXIT_OK

@@ -63,7 +63,7 @@ class SeenNames:
 
 def seen_names(options: Mapping[str, Any]) -> SeenNames:
     """Return what was seen of the servers that a command's options choose."""
-    path = _chosen_file(options)
+    path = chosen_file(options)
     return SeenNames(str(path.resolve()) if path else str(options.get("url") or options.get("command_line")))
 
 
@@ -88,12 +88,17 @@ def complete_tool(context: click.Context, _: click.Parameter, begun: str) -> lis
 
 def _configuration(context: click.Context) -> Configuration | None:
     with suppress(click.UsageError, ConfigurationError):
-        path = _chosen_file(context.params)
+        path = chosen_file(context.params)
         return path and load_configuration(path, workspace=workspace_of(path))
     return None
 
 
-def _chosen_file(options: Mapping[str, Any]) -> Path | None:
+def chosen_file(options: Mapping[str, Any]) -> Path | None:
+    """Return the configuration that a command's options choose; `None` where they choose an address, a command or none.
+
+    Raises:
+        click.UsageError: A host is chosen that has none.
+    """
     if options.get("config"):
         return Path(options["config"])
     if options.get("host"):

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from typing import Any
 
 import click
-from mcp_types import GetPromptResult, Prompt, ReadResourceResult, Resource, TextContent, TextResourceContents
+from mcp_types import GetPromptResult, Prompt, ReadResourceResult, Resource, ResourceTemplate
 from pydantic import BaseModel
 
 from tools_search_client.cli.arguments import read_arguments
@@ -16,17 +16,19 @@ from tools_search_client.cli.output import (
     as_json_option,
     epilog,
     exit_code,
+    model_json,
     note_troubles,
+    print_content,
     print_json,
     print_note,
     print_table,
+    purpose,
     report_json,
 )
 from tools_search_client.cli.targets import Target, server_options
 from tools_search_client.errors import LocalError
 from tools_search_client.federation.federation import Federation
 from tools_search_client.found import FederatedOffers, Offered
-from tools_search_client.text import printable
 
 
 @click.command(
@@ -61,7 +63,7 @@ def prompts(name: str | None, arguments: tuple[str, ...], target: Target, *, as_
         )
     else:
         rows = [(one.name, one.server or "-", _stated_arguments(one.item)) for one in answer.items]
-        print_table(("prompt", "server", "arguments"), rows, [_purpose(one.item) for one in answer.items])
+        print_table(("prompt", "server", "arguments"), rows, [purpose(one.item) for one in answer.items])
         note_troubles(answer.servers)
     return exit_code(answer.servers, found=bool(answer.items))
 
@@ -81,30 +83,31 @@ def resources(uri: str | None, target: Target, *, as_json: bool) -> int:
 
     async def ask(
         servers: Federation,
-    ) -> tuple[FederatedOffers[Resource], list[tuple[str, str, str]], list[Any]] | ReadResourceResult:
+    ) -> tuple[FederatedOffers[Resource], FederatedOffers[ResourceTemplate]] | ReadResourceResult:
         if uri is not None and len(target.configuration.servers) == 1:
             return await servers.read_resource(target.configuration.servers[0].name, uri)
         listing = await servers.resources(deadline=target.timeout)
-        if uri is not None:
-            resource = _meant(uri, [(str(one.item.uri), one.name, one) for one in listing.items], listing)
-            return await servers.read_resource(resource.server, str(resource.item.uri))
-        templates = (await servers.resource_templates(deadline=target.timeout)).items
-        rows = [(str(one.item.uri), one.server or "-", one.item.mime_type or "-") for one in listing.items]
-        rows += [(one.item.uri_template, one.server or "-", one.item.mime_type or "-") for one in templates]
-        return listing, rows, [*listing.items, *templates]
+        if uri is None:
+            return listing, await servers.resource_templates(deadline=target.timeout)
+        resource = _meant(uri, [(str(one.item.uri), one.name, one) for one in listing.items], listing)
+        return await servers.read_resource(resource.server, str(resource.item.uri))
 
     answer = target.ask(ask)
     if isinstance(answer, ReadResourceResult):
         return _print_read(answer, [("", content) for content in answer.contents], as_json=as_json)
-    listing, rows, offers = answer
+    listing, templates = answer[0], answer[1].items
     if as_json:
-        resources, templates = offers[: len(listing.items)], offers[len(listing.items) :]
-        shown = {"resources": _offers_json("resource", resources), "templates": _offers_json("template", templates)}
+        shown = {
+            "resources": _offers_json("resource", listing.items),
+            "templates": _offers_json("template", templates),
+        }
         print_json(shown | {"servers": [report_json(each) for each in listing.servers]})
     else:
-        print_table(("uri", "server", "type"), rows, [_purpose(one.item) for one in offers])
+        rows = [(str(one.item.uri), one.server or "-", one.item.mime_type or "-") for one in listing.items]
+        rows += [(one.item.uri_template, one.server or "-", one.item.mime_type or "-") for one in templates]
+        print_table(("uri", "server", "type"), rows, [purpose(one.item) for one in (*listing.items, *templates)])
         note_troubles(listing.servers)
-    return exit_code(listing.servers, found=bool(offers))
+    return exit_code(listing.servers, found=bool(listing.items or templates))
 
 
 def _members(name: str | None, value: Any) -> list[tuple[str, Any]]:
@@ -133,28 +136,17 @@ def _stated_arguments(prompt: Prompt) -> str:
     return " ".join(one.name if one.required else f"[{one.name}]" for one in prompt.arguments or ()) or "-"
 
 
-def _purpose(item: Any) -> str:
-    return item.description or item.title or ""
-
-
 def _print_read(result: BaseModel, contents: Sequence[tuple[str, BaseModel]], *, as_json: bool) -> int:
     """Print what was read, after the role of each part that has one, and return the exit code."""
     if as_json:
-        print_json(_json(result))
+        print_json(model_json(result))
         return EXIT_OK
     for role, content in contents:
         if role:
             print_note(f"{role}:")
-        if isinstance(content, TextContent | TextResourceContents):
-            click.echo(printable(content.text))
-        else:
-            print_json(_json(content))
+        print_content(content)
     return EXIT_OK
 
 
-def _json(value: BaseModel) -> dict[str, Any]:
-    return value.model_dump(by_alias=True, mode="json", exclude_none=True)
-
-
 def _offers_json(kind: str, offers: Sequence[Offered[Any]]) -> list[dict[str, Any]]:
-    return [{"name": one.name, "server": one.server, kind: _json(one.item)} for one in offers]
+    return [{"name": one.name, "server": one.server, kind: model_json(one.item)} for one in offers]

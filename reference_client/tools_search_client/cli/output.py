@@ -15,13 +15,15 @@ from time import monotonic
 from typing import Any, Final
 
 import click
+from mcp_types import Prompt, Resource, ResourceTemplate, TextContent, TextResourceContents, Tool
+from pydantic import BaseModel
 from pydantic.alias_generators import to_camel
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
 from tools_search_client.found import FoundTool, ServerReport
-from tools_search_client.text import one_line, shorten
+from tools_search_client.text import one_line, printable, shorten
 
 EXIT_OK: Final = 0
 EXIT_FAILED: Final = 1
@@ -59,10 +61,27 @@ def print_json(value: Any) -> None:
     click.echo(json.dumps(value, indent=2))
 
 
+def model_json(value: BaseModel) -> dict[str, Any]:
+    """Return what a server stated as `--json` prints it: complete, nothing in it shortened or cleaned."""
+    return value.model_dump(by_alias=True, mode="json", exclude_none=True)
+
+
 def tool_json(tool: FoundTool) -> dict[str, Any]:
-    """Return a tool as `--json` prints it: its definition is complete, and nothing in it shortened or cleaned."""
-    definition = tool.tool.model_dump(by_alias=True, mode="json", exclude_none=True)
-    return {"name": tool.name, "server": tool.server, "tool": definition}
+    """Return a tool as `--json` prints it."""
+    return {"name": tool.name, "server": tool.server, "tool": model_json(tool.tool)}
+
+
+def print_content(content: BaseModel) -> None:
+    """Print a part of what a server returned: a text as it is, anything else as JSON."""
+    if isinstance(content, TextContent | TextResourceContents):
+        click.echo(printable(content.text))
+    else:
+        print_json(model_json(content))
+
+
+def purpose(item: Tool | Prompt | Resource | ResourceTemplate) -> str:
+    """Return what a server says of something that it offers."""
+    return item.description or item.title or ""
 
 
 def report_json(report: ServerReport) -> dict[str, Any]:

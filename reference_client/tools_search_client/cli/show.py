@@ -17,10 +17,12 @@ from tools_search_client.cli.output import (
     as_json_option,
     epilog,
     exit_code,
+    model_json,
     note_troubles,
     print_json,
     print_note,
     print_table,
+    purpose,
     report_json,
     tool_json,
 )
@@ -129,7 +131,7 @@ def tools(target: Target, *, as_json: bool) -> int:
             effect = "unknown" if reads is None else "reads" if reads else "changes"
             rows.append((tool.name, tool.server or "-", effect, *([status[tool.name]] if status else [])))
         columns = ("tool", "server", "effect", *(["status"] if status else []))
-        print_table(columns, rows, list(map(_description, listing.tools)))
+        print_table(columns, rows, [purpose(tool.tool) for tool in listing.tools])
         note_troubles(listing.servers)
     return exit_code(listing.servers, found=bool(listing.tools))
 
@@ -178,7 +180,7 @@ def search(query: str, limit: int, target: Target, *, explain: bool, as_json: bo
             (str(rank), tool.name, *map(_reasons(tool).__getitem__, names), " ".join(tool.hit.matched or ()) or "-")
             for rank, tool in enumerate(answer.tools, start=1)
         ]
-        print_table(("#", "tool", *names, "matched"), rows, list(map(_description, answer.tools)))
+        print_table(("#", "tool", *names, "matched"), rows, [purpose(tool.tool) for tool in answer.tools])
         if unknown := KnownTools(answer.tools, FieldedRanker()).unknown_words(query):
             print_note(f"None of the tools found mentions: {', '.join(unknown)}.")
     else:
@@ -275,7 +277,7 @@ def _description_json(description: ServerDescription) -> dict[str, Any]:
     report, info = report_json(description.report), description.info
     del report["hits"]
     return report | {
-        "serverInfo": None if info is None else info.model_dump(by_alias=True, mode="json", exclude_none=True),
+        "serverInfo": info and model_json(info),
         "protocolVersion": description.protocol_version,
         "settings": description.settings,
         "tools": description.tools,
@@ -286,7 +288,3 @@ def _hit_json(rank: int, tool: FoundTool) -> dict[str, Any]:
     hit = {"foundBy": tool.mode, "weight": round(tool.weight, 6)}
     hit |= {"ownRank": tool.own_rank, "score": tool.hit.score, "matched": tool.hit.matched, "group": tool.hit.group}
     return {"rank": rank} | tool_json(tool) | hit
-
-
-def _description(tool: FoundTool) -> str:
-    return tool.tool.description or tool.tool.title or ""

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from tools_search_client.conversation.budget import SearchBudget
+from tools_search_client.conversation.budget import affordable, count_search
 from tools_search_client.conversation.loaded_tools import Admission, LoadedTools
 from tools_search_client.conversation.messages import SyntheticToolResult
 from tools_search_client.conversation.offered_tools import Finding
@@ -65,13 +65,12 @@ class SearchRequestError(ValueError):
 
 
 async def search_tools(
-    loaded: LoadedTools, budget: SearchBudget, arguments: Mapping[str, Any], usual: Detail
+    loaded: LoadedTools, arguments: Mapping[str, Any], usual: Detail
 ) -> tuple[SyntheticToolResult, RerankingError | None]:
     """Answer one call of `search_tools`: find tools, report which can be loaded, and return the re-ranker's fault.
 
     Args:
         loaded: What can be called, and what is offered.
-        budget: How much of it may be loaded.
         arguments: As the model wrote them.
         usual: How tools are described where the model does not say.
     """
@@ -96,10 +95,10 @@ async def search_tools(
     texts = _described(finding.tools, request.detail, known)
     within_budget: Sequence[FoundTool] = finding.tools
     if not request.names or finding.by_query_instead:
-        within_budget = budget.within(finding.tools, texts, by_query=request.query is not None)
+        within_budget = affordable(offered, finding.tools, texts, by_query=request.query is not None)
     admission = loaded.admit(finding.tools, within_budget, finding.loaded_anyway)
     text, remarks = _answer(request, finding, admission, texts, is_repeated=is_repeated)
-    budget.count(json.dumps(arguments, ensure_ascii=False, default=str), text)
+    count_search(offered, json.dumps(arguments, ensure_ascii=False, default=str), text)
     failed = not finding.tools and bool(finding.missing or finding.too_many or finding.failed)
     return SyntheticToolResult(text, admission.loaded, is_error=failed, remarks=remarks), finding.fault
 
@@ -144,9 +143,10 @@ def _names(value: Any) -> tuple[str, ...]:
             value = json.loads(text) if text.startswith("[") else text.split(",")
         except (ValueError, RecursionError):
             value = text.strip("[]").split(",")
-    if not isinstance(value, list | None) or not all(isinstance(name, str) for name in as_list(value)):
+    names = as_list(value)
+    if not isinstance(value, list | None) or not all(isinstance(name, str) for name in names):
         raise SearchRequestError("Error: tool_names must be a list of names.")
-    return tuple(dict.fromkeys(filter(None, (name.strip() for name in as_list(value)))))
+    return tuple(dict.fromkeys(filter(None, (name.strip() for name in names))))
 
 
 def _answer(
@@ -272,8 +272,8 @@ def _type(member: object, depth: int = 0) -> str:
     match stated.get("type"):
         case str(kind):
             return one_name(kind)
-        case list(kinds):
-            return "|".join(one_name(str(one)) for one in as_list(kinds))
+        case list():
+            return "|".join(one_name(str(one)) for one in as_list(stated["type"]))
         case _:
             choices = as_list(stated.get("anyOf") or stated.get("oneOf"))
             return "|".join(dict.fromkeys(_type(choice, depth + 1) for choice in choices)) or "any"
