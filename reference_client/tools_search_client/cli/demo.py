@@ -26,9 +26,8 @@ from tools_search_client.cli.output import (
 from tools_search_client.cli.running import run_until_signal
 from tools_search_client.demo.installation import DOWNLOAD, ON_DISK, Installation, install_extra_servers
 from tools_search_client.demo.programs import StepError
-from tools_search_client.demo.stage import open_stage
+from tools_search_client.demo.stage import missing_packages, open_stage
 from tools_search_client.demo.steps import STEPS, StepReport, perform
-from tools_search_client.demo.workspace import missing_packages
 from tools_search_client.errors import LocalError
 from tools_search_client.text import printable
 

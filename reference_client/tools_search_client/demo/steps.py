@@ -20,8 +20,7 @@ from tools_search_ranking.semantic import SemanticRanker
 from tools_search_ranking.semantic.minilm import minilm
 
 from tools_search_client.demo.programs import SERVER, START_SECONDS, StepError, conformance_report
-from tools_search_client.demo.stage import Stage, WireMeter, over_gateway
-from tools_search_client.demo.workspace import Workspace, git
+from tools_search_client.demo.stage import Stage, WireMeter, Workspace, git, over_gateway
 from tools_search_client.errors import ToolsSearchClientError
 from tools_search_client.federation.configuration import load_configuration
 from tools_search_client.federation.federation import Federation, FederationOptions, open_federation
