@@ -113,11 +113,7 @@ class Model:
         self._api = _APIS[endpoint.provider]
 
     async def answer(self, request: dict[str, Any], heard: Hear, /) -> Mapping[str, Any]:
-        """Send a request of the provider's adapter and return the whole answer, as that adapter reads it.
-
-        Args:
-            request: Keyword arguments of the SDK.
-            heard: Called with each piece of text as it comes.
+        """Send a request of the provider's adapter and return the whole answer; `heard` takes its text as it comes.
 
         Raises:
             ModelError: There is no answer, or it broke off.

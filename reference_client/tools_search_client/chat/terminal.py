@@ -83,11 +83,7 @@ class Terminal:
             self._write(shown)
 
     def end_of_text(self, *, is_answer: bool) -> None:
-        """End one message of the model; text that was held back is shown where it belongs.
-
-        Args:
-            is_answer: Whether it ends the turn; otherwise calls follow.
-        """
+        """End one message of the model; text that was held back is shown where it belongs."""
         held = "".join(self._held).strip("\n")
         self._held.clear()
         if held and not is_answer:
@@ -180,8 +176,7 @@ class Terminal:
 class WordWrap:
     """Text that comes in pieces, broken between words; a word is held back until it is known to be complete.
 
-    Args:
-        width: Returns the columns of the terminal, which may change.
+    The width, in columns, may change.
     """
 
     def __init__(self, width: Callable[[], int]) -> None:

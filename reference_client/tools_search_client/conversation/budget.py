@@ -67,9 +67,7 @@ def count_search(offered: OfferedTools, *texts: str) -> None:
 def _left(offered: OfferedTools, said: int) -> tuple[int | None, int | None]:
     """Return the most that the next search by a query may load, and its share of that; `None` for any number.
 
-    Args:
-        offered: What the search was made in.
-        said: Tokens that its answer has even if it loads nothing; later answers are expected to have as many.
+    Later answers are expected to have as many tokens as this one has even if it loads nothing (`said`).
     """
     state, tokens = offered.state, offered.tokens
     coming = _SEARCHES - state.searches

@@ -141,12 +141,7 @@ class ToolSource(Protocol):
 
 
 class KnownTools:
-    """The tools whose definitions are at hand, ready to be looked up and searched.
-
-    Args:
-        tools: Each with a name of its own.
-        ranker: Ranks the tools of all servers together.
-    """
+    """The tools whose definitions are at hand, of all servers together, ready to be looked up and searched."""
 
     def __init__(self, tools: Iterable[FoundTool], ranker: Ranker) -> None:
         self._tools = {tool.name: tool for tool in tools}

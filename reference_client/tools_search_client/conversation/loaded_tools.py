@@ -119,11 +119,7 @@ class LoadedTools:
     async def restore(self, catalog: Catalog, toolset: Toolset, begun_under: Toolset | None, digest: str) -> None:
         """Hold a state that was saved against what is offered now, which alone decides what is on the list.
 
-        Args:
-            catalog: What is offered.
-            toolset: The choice that holds from now on.
-            begun_under: The one under which the list was begun.
-            digest: Of the catalog as it was then.
+        The list was begun under another toolset, perhaps, and over a catalog with this digest.
         """
         state, offered = self.state, self.offered
         answered, before = state.answered.copy(), state.definitions

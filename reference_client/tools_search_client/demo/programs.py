@@ -63,9 +63,7 @@ async def running_gateway(configuration: Path) -> AsyncGenerator[str]:
 async def conformance_report(server: Sequence[str], progress: Callable[[str], None]) -> dict[str, Any]:
     """Let `tools-search-conformance` judge the server that a command starts, and return its report.
 
-    Args:
-        server: The command.
-        progress: Called with the number of checks that are done, of how many, each time that one is.
+    `progress` is called with the number of checks that are done, of how many, each time that one is.
 
     Raises:
         StepError: There is no verdict, or the suite was silent for longer than a check may take.

@@ -196,10 +196,6 @@ class Stage:
 async def open_stage(installation: Installation | None, working: Working) -> AsyncGenerator[Stage]:
     """Start the servers of the demo behind a gateway, in a temporary folder, until the block ends.
 
-    Args:
-        installation: The servers beyond this environment; `None` does without.
-        working: Shows that starting them takes its time.
-
     Raises:
         StepError: There is no gateway.
     """

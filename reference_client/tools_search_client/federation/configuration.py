@@ -165,13 +165,7 @@ def _read_tool_discovery(stated: Any, problems: list[str]) -> ToolDiscovery:
 
 
 def _read_tool_sets(stated: Any, servers: Collection[str], problems: list[str]) -> dict[str, Toolset]:
-    """Return the toolsets of the member `tool_sets` by name.
-
-    Args:
-        stated: The member as it stands in the file.
-        servers: Names of the configured servers, those that are switched off as well.
-        problems: Takes a line for everything that is wrong, with its place and its remedy.
-    """
+    """Return the toolsets of the member `tool_sets` by name; `servers` has those that are switched off as well."""
     if not isinstance(stated, dict):
         problems.append("`tool_sets` must be an object from names to toolsets")
         return {}

@@ -191,15 +191,7 @@ class _Asked(Generic[Value]):
 
 
 class Fanout:
-    """Puts questions to servers.
-
-    Args:
-        servers: By name.
-        tasks: Where questions run, also when nobody waits for them any longer.
-        grace: Seconds that a search is still waited for when most of the others have answered.
-        backoff: How long a server is left alone that was waited for in vain.
-        authorization: Names the authorization of the moment; a late answer is only given to the one that asked.
-    """
+    """Puts questions to servers, in `tasks`, where they run also when nobody waits for them any longer."""
 
     def __init__(
         self,

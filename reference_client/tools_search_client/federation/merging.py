@@ -103,12 +103,9 @@ def _definition(tool: Tool, name: str) -> Tool:
 class RememberingRanker:
     """A `Ranker` whose indexes answer exactly as those of another, and cost less where the same tools come again.
 
-    One index holds every tool that was seen, and the tools that are not asked for are not visible in it, which by the
-    contract of an index changes no hit and no order. Where the other's indexes cannot be updated, nothing is saved.
-
-    Args:
-        ranker: The other.
-        most_kept: With more definitions than that it starts from nothing.
+    One index holds every tool that was seen, up to `most_kept`, and the tools that are not asked for are not visible in
+    it, which by the contract of an index changes no hit and no order. Where the other's indexes cannot be updated,
+    nothing is saved.
     """
 
     def __init__(self, ranker: Ranker, *, most_kept: int = 4_096) -> None:
@@ -141,11 +138,7 @@ class _Part:
 
 
 class ListedTogether:
-    """The tools of all servers that were listed, in one index: that of a gateway over the same servers.
-
-    Args:
-        ranker: Ranks them under their full names.
-    """
+    """The tools of all servers that were listed, in one index: that of a gateway over the same servers."""
 
     def __init__(self, ranker: Ranker) -> None:
         self._ranker = floored(ranker)

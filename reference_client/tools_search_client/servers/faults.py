@@ -53,11 +53,7 @@ _FAULTS = (
 
 @contextmanager
 def server_faults(ended: Callable[[], str] = str) -> Generator[None]:
-    """Raise what a server did wrong inside the block as a `ServerError`.
-
-    Args:
-        ended: Returns why the connection ended; empty where that is not known.
-    """
+    """Raise what a server did wrong inside the block as a `ServerError`; `ended` returns why the connection ended."""
     try:
         yield
     except _FAULTS as error:
@@ -68,9 +64,7 @@ def server_faults(ended: Callable[[], str] = str) -> Generator[None]:
 def host_faults(part: str, *permitted: type[Exception]) -> Generator[None]:
     """Raise what the host's own program raises inside the block as a `HostError` that names this part of it.
 
-    Args:
-        part: Such as "the token store".
-        permitted: What it may raise: passed on as it is.
+    What it is `permitted` to raise is passed on as it is.
     """
     try:
         yield
