@@ -117,7 +117,8 @@ class SourceAnswer:
 class ToolSource(Protocol):
     """What a conversation asks for tools: `FederationSource` does it over layer 2, `ListedSource` without any server.
 
-    No method raises because of a server; the failures of servers are part of the answers.
+    No method raises because of a server; the failures of servers are part of the answers. A source that lists every
+    server has to answer the first question alone.
     """
 
     async def survey(self, toolset: Toolset, /) -> Catalog:
@@ -129,15 +130,15 @@ class ToolSource(Protocol):
 
         A tool that is named exactly as the query says comes before the others.
         """
-        ...
+        return SourceAnswer()
 
     async def browse(self, server: str, /) -> SourceAnswer:
         """Return every tool of a server that was never listed."""
-        ...
+        return SourceAnswer()
 
     async def look_up(self, name: str, /, *, servers: Collection[str]) -> SourceAnswer:
         """Return the tools of these servers, which were never listed, whose name is `name`, bare or `server__tool`."""
-        ...
+        return SourceAnswer()
 
 
 class KnownTools:

@@ -6,10 +6,10 @@
 from tools_search_client.errors import InvalidAnswerError
 from tools_search_client.providers.adapter import Adapter, ModelMessage, Outcome
 from tools_search_client.providers.anthropic_messages import AnthropicMessages
-from tools_search_client.providers.attachments import Attachment
 from tools_search_client.providers.chat_completions import ChatCompletions
 from tools_search_client.providers.gemini import Gemini
 from tools_search_client.providers.openai_responses import OpenAIResponses
+from tools_search_client.providers.results import Attachment
 
 __all__ = [
     "Adapter",

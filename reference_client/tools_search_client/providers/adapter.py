@@ -22,8 +22,7 @@ from tools_search_client.conversation.conversation import Conversation
 from tools_search_client.conversation.messages import Compaction, Reply, ToolCall, TurnStart
 from tools_search_client.errors import InvalidAnswerError, LocalError, SavedConversationError
 from tools_search_client.json_values import compact, copied
-from tools_search_client.providers.attachments import Attachment
-from tools_search_client.providers.results import EMPTY_RESULT, Part, parts_of
+from tools_search_client.providers.results import EMPTY_RESULT, Attachment, Part, parts_of
 from tools_search_client.providers.saved import SavedCall, SavedTranscript, saved_outcome
 from tools_search_client.providers.sent_tools import ProviderCall, ProviderLimits, SentTool, SentTools
 

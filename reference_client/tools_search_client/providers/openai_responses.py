@@ -19,8 +19,7 @@ from tools_search_client.json_values import (
     without_nulls,
 )
 from tools_search_client.providers.adapter import Adapter, AnsweredCall, ProviderMessage
-from tools_search_client.providers.attachments import Attachment
-from tools_search_client.providers.results import Media, as_text, media_of
+from tools_search_client.providers.results import Attachment, Media, as_text, media_of
 from tools_search_client.providers.sent_tools import ProviderCall, ProviderLimits, SentTool
 
 _IMAGES: Final = ("image/jpeg", "image/png", "image/gif", "image/webp")
