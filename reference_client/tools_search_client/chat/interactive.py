@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from typing import Any, Final
 
 from tools_search_client.chat.endpoint import Endpoint
@@ -78,9 +78,7 @@ def answer_once(
     async def run() -> tuple[str, dict[str, Any]]:
         async with _open_chat(target, endpoint, options, terminal) as chat:
             try:
-                if keyboard is None:
-                    return await chat.turn(text), chat.conversation.statistics.to_json()
-                with keyboard.interruptible():
+                with keyboard.interruptible() if keyboard else nullcontext():
                     return await chat.turn(text), chat.conversation.statistics.to_json()
                 raise InterruptionError(signal.SIGINT)  # Ctrl-C at a question
             finally:

@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Callable, Sequence
 from shutil import get_terminal_size
 from time import perf_counter
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import click
 from tools_search_hosts.locations import cache_folder
@@ -32,9 +32,6 @@ from tools_search_client.errors import LocalError
 from tools_search_client.text import printable
 
 _WIDTH: Final = 96
-
-_Say: TypeAlias = Callable[..., None]
-_Played: TypeAlias = tuple[Sequence[str], Sequence[str], Sequence[StepReport]]
 
 _EPILOG: Final = epilog(
     "demo",
@@ -70,7 +67,18 @@ def demo(*, extra_servers: bool, as_json: bool) -> int:
     if missing:
         raise LocalError(f"the demo needs {', '.join(missing)}. {install_command('demo')}")
     logging.basicConfig(level=logging.CRITICAL, handlers=[logging.NullHandler()])
-    say = _silent if as_json else _say
+
+    def say(line: str = "", **style: Any) -> None:
+        """Print a line over as many as it takes; nothing where a program reads the output: it gets one object."""
+        if as_json:
+            return
+        width = min(get_terminal_size().columns, _WIDTH) if sys.stdout.isatty() else _WIDTH
+        indent = " " * (len(line) - len(line.lstrip()) + 2)
+        filled = textwrap.fill(
+            printable(line), width, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False
+        )
+        click.secho(filled, **style)
+
     say("tools/search, end to end: experimental and unofficial", bold=True)
     installation: Installation | None = None
     if extra_servers:
@@ -92,8 +100,8 @@ def demo(*, extra_servers: bool, as_json: bool) -> int:
                 "failed": failed,
                 "seconds": round(seconds, 1),
                 "installationSeconds": round(installing, 1),
-                "servers": list(servers),
-                "notes": list(notes),
+                "servers": servers,
+                "notes": notes,
                 "steps": [report.to_json() for report in reports],
             }
         )
@@ -106,7 +114,9 @@ def demo(*, extra_servers: bool, as_json: bool) -> int:
     return EXIT_FAILED if failed else EXIT_OK
 
 
-async def _play(installation: Installation | None, say: _Say) -> _Played:
+async def _play(
+    installation: Installation | None, say: Callable[..., None]
+) -> tuple[Sequence[str], Sequence[str], Sequence[StepReport]]:
     """Run every step and show it when it is over; return the servers, the notes and the reports."""
     reports: list[StepReport] = []
     try:
@@ -125,22 +135,8 @@ async def _play(installation: Installation | None, say: _Say) -> _Played:
                 if report.problem is not None:
                     say("   FAILED", fg="red")
                     say(f"   {report.problem}")
-            return tuple(stage.servers), stage.notes, reports
+            return list(stage.servers), stage.notes, reports
     except (StepError, OSError) as error:
         say()
         say(f"FAILED: {error}")
         return (), (), [StepReport("gateway", 0.0, problem=str(error))]
-
-
-def _say(line: str = "", **style: Any) -> None:
-    """Print a line over as many as it takes, with a hanging indent."""
-    width = min(get_terminal_size().columns, _WIDTH) if sys.stdout.isatty() else _WIDTH
-    indent = " " * (len(line) - len(line.lstrip()) + 2)
-    filled = textwrap.fill(
-        printable(line), width, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False
-    )
-    click.secho(filled, **style)
-
-
-def _silent(line: str = "", **style: Any) -> None:
-    """Print nothing: where a program reads the output, it gets one object at the end."""

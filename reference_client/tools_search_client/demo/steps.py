@@ -375,8 +375,7 @@ async def perform(name: str, step: Step, stage: Stage) -> StepReport:
     shown, problem = Shown({}), None
     try:
         shown = await step.run(stage)
-    except (StepError, ToolsSearchClientError) as error:
-        problem = str(error)
     except Exception as error:
-        problem = f"{type(error).__name__}: {error}"
+        is_own = isinstance(error, StepError | ToolsSearchClientError)
+        problem = str(error) if is_own else f"{type(error).__name__}: {error}"
     return StepReport(name, perf_counter() - started, shown, problem)
