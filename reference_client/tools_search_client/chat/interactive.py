@@ -45,7 +45,7 @@ async def _open_chat(
         open_model(endpoint) as model,
         open_federation(target.configuration, target.options) as servers,
     ):
-        yield Chat(target.configuration, servers, target.timeout, model, terminal, options)
+        yield Chat(target.configuration, servers, model, terminal, options)
 
 
 def list_models(endpoint: Endpoint) -> list[str]:

@@ -69,12 +69,11 @@ class Chat:
         self,
         configuration: Configuration,
         servers: Federation,
-        timeout: float,
         model: Model,
         terminal: Terminal,
         options: ChatOptions,
     ) -> None:
-        source = FederationSource(servers, configuration, deadline=timeout)
+        source = FederationSource(servers, configuration)
         self.conversation: Final = Conversation(source, configuration.tool_discovery, tool_sets=configuration.tool_sets)
         self.servers: Final = servers
         self._configuration = configuration

@@ -48,7 +48,7 @@ def prompts(name: str | None, arguments: tuple[str, ...], target: Target, *, as_
     given = {key: str(value) for one, each in read_arguments(arguments) for key, value in _members(one, each)}
 
     async def ask(servers: Federation) -> FederatedOffers[Prompt] | GetPromptResult:
-        listing = await servers.prompts(deadline=target.timeout)
+        listing = await servers.prompts()
         if name is None:
             return listing
         prompt = _meant(name, [(f"{one.server}:{one.item.name}", one.item.name, one) for one in listing.items], listing)
@@ -86,9 +86,9 @@ def resources(uri: str | None, target: Target, *, as_json: bool) -> int:
     ) -> tuple[FederatedOffers[Resource], FederatedOffers[ResourceTemplate]] | ReadResourceResult:
         if uri is not None and len(target.configuration.servers) == 1:
             return await servers.read_resource(target.configuration.servers[0].name, uri)
-        listing = await servers.resources(deadline=target.timeout)
+        listing = await servers.resources()
         if uri is None:
-            return listing, await servers.resource_templates(deadline=target.timeout)
+            return listing, await servers.resource_templates()
         resource = _meant(uri, [(str(one.item.uri), one.name, one) for one in listing.items], listing)
         return await servers.read_resource(resource.server, str(resource.item.uri))
 

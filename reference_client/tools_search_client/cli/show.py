@@ -53,7 +53,7 @@ def servers(target: Target | None, *, as_json: bool) -> int:
     """
     if target is None:
         return _print_files(found_files(), as_json=as_json)
-    described = target.ask(lambda servers: servers.describe(deadline=target.timeout))
+    described = target.ask(lambda servers: servers.describe())
     if as_json:
         print_json({"servers": [_description_json(one) for one in described]})
     else:
@@ -112,7 +112,7 @@ def tools(target: Target, *, as_json: bool) -> int:
         status = {tool.name: "app only" for tool in listing.tools if not is_for_model(tool.tool)}
         if not target.configuration.tool_discovery.enabled and not status:
             return listing, {}  # a model simply has all of them
-        source = FederationSource(servers, target.configuration, deadline=target.timeout)
+        source = FederationSource(servers, target.configuration)
         conversation = Conversation(source, target.configuration.tool_discovery)
         await conversation.begin_turn(toolset=target.toolset)
         for tool in listing.tools:
@@ -162,7 +162,7 @@ def search(query: str, limit: int, target: Target, *, explain: bool, as_json: bo
     hides = any(not rule.shows_all for rule in (target.toolset.rules or {}).values())
     try:
         most = max(limit, _SEARCHED) if hides else limit
-        answer = target.ask(lambda servers: servers.search(query, limit=most, deadline=target.timeout))
+        answer = target.ask(lambda servers: servers.search(query, limit=most))
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     target.seen.remember(answer.tools)
@@ -226,7 +226,7 @@ def stats(target: Target, *, as_json: bool) -> int:
 
     async def question(servers: Federation) -> tuple[FederatedListing, dict[str, _Cost]]:
         listing = await target.list(servers)
-        source = FederationSource(servers, target.configuration, deadline=target.timeout)
+        source = FederationSource(servers, target.configuration)
         all_on_demand = replace(configured, enabled=True, defer_all=True, auto=False)
         first = {"onDemand": await first_request(source, all_on_demand)}
         if configured.enabled:

@@ -71,7 +71,7 @@ class Target:
         Raises:
             LocalError: It means none, or several, or one that the toolset hides.
         """
-        tool = await servers.resolve(name, deadline=self.timeout)
+        tool = await servers.resolve(name)
         self.seen.remember([tool])
         if not self.shows(tool):
             raise LocalError(f"{tool.name} is not in the toolset {self.toolset.name!r}")
@@ -79,14 +79,9 @@ class Target:
 
     async def list(self, servers: Federation) -> FederatedListing:
         """Return every tool that the toolset has."""
-        listing = await servers.list(deadline=self.timeout)
+        listing = await servers.list()
         self.seen.remember(listing.tools, are_all=not listing.failed)
         return replace(listing, tools=tuple(filter(self.shows, listing.tools)))
-
-    @property
-    def timeout(self) -> float:
-        """Seconds to wait for the slowest server."""
-        return self.options.deadline
 
     def ask(self, question: Callable[[Federation], Awaitable[T]]) -> T:
         """Return the answer of the open servers, and show on a terminal that they are asked.

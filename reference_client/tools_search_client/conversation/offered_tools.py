@@ -213,7 +213,8 @@ class OfferedTools:
         """Return the tools that are loaded from the start where at most so many definitions are sent."""
         catalog, discovery = self.state.catalog, self.discovery
         eager = catalog.tools
-        if discovery.enabled and not (discovery.auto and not catalog.unlisted and self._is_small()):
+        is_small = self.listed[1] <= discovery.context_share * discovery.context_window
+        if discovery.enabled and not (discovery.auto and not catalog.unlisted and is_small):
             # Automatic deferral has to defer something where the configuration does not say what.
             defers_all = discovery.defer_all or (
                 discovery.auto and not any(offer.defer_loading for offer in catalog.servers)
@@ -230,14 +231,6 @@ class OfferedTools:
             return eager
         # The last ones are deferred as well, so that there is room for `search_tools` and for what a search finds.
         return eager[: max(0, room - 1 - self.discovery.max_search_results)]
-
-    def _is_small(self) -> bool:
-        left = self.discovery.context_share * self.discovery.context_window
-        for tool in self.state.catalog.tools:
-            left -= self.tokens.of_tool(tool)
-            if left < 0:
-                return False
-        return True
 
     async def by_query(self, query: str, servers: Collection[str] | None = None) -> Finding:
         """Return the best tools for `query` of these servers or of all, the one that is named exactly so first.

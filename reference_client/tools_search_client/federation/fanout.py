@@ -53,14 +53,12 @@ Value = TypeVar("Value")
 Method: TypeAlias = Literal["tools/search", "tools/list", "prompts/list", "resources/list", "resources/templates/list"]
 
 
-async def in_parallel(
-    function: Callable[[Item], Awaitable[Result]], items: Sequence[Item], *, at_once: int = _AT_ONCE
-) -> list[Result]:
-    """Return `function` of each item, in the order of `items`, running at most `at_once` of them at the same time."""
+async def in_parallel(function: Callable[[Item], Awaitable[Result]], items: Sequence[Item]) -> list[Result]:
+    """Return `function` of each item, in the order of `items`, running a few of them at the same time."""
     if len(items) == 1:  # no group, so that what the function raises is raised as it is
         return [await function(items[0])]
     results: dict[int, Result] = {}
-    limiter = anyio.CapacityLimiter(at_once)
+    limiter = anyio.CapacityLimiter(_AT_ONCE)
 
     async def run(position: int, item: Item) -> None:
         async with limiter:
