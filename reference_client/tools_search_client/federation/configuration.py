@@ -95,41 +95,20 @@ class ToolDiscovery:
     deadline: Annotated[float | None, _SECONDS] = None
     """Seconds that a question to all servers waits for the slowest; if not stated 10, and 30 in the command."""
 
+    # The following are those of `FederationOptions`, `ConnectionOptions` and `DiscoveryOptions`. The entry of a server
+    # goes before them with its `startup_timeout_sec` and `tool_timeout_sec` or `timeout`.
     grace: _Seconds = 3.0
-    """Seconds that a search still waits for the slowest servers when at least half of them have answered."""
-
     rest: _Seconds = 5.0
-    """Seconds for which a server that was waited for in vain is left alone; twice as long after each time in a row."""
-
     longest_rest: _Seconds = 60.0
-    """The most seconds that `rest` grows to."""
-
     connect_timeout: _Seconds = 60.0
-    """Seconds to start or reach a server, unless its entry has `startup_timeout_sec`."""
-
     request_timeout: _Seconds = 30.0
-    """Seconds for one search or listing of one server as a whole, all pages."""
-
     call_timeout: _Seconds = 120.0
-    """Seconds for a call that reports no progress, unless the server's entry has `tool_timeout_sec` or `timeout`."""
-
     listing_ttl: Annotated[float, Field(ge=0, allow_inf_nan=False, description="a number of seconds from 0 on")] = 30.0
-    """Seconds for which a listing is kept when its server does not say; 0 means until it announces a change."""
-
     retry_after: _Seconds = 1.0
-    """Seconds until the next search is sent after one that failed; twice as long after each in a row."""
-
     busy_patience: _Seconds = 2.0
-    """Seconds for which a search waits for a server that is too busy."""
-
     search_again_after: _Seconds = 300.0
-    """Seconds for which a server is listed that refuses to be searched, or fails again and again."""
-
     era: Annotated[Literal["auto", "legacy"], Field(description='"auto" or "legacy"')] = "auto"
-    """`auto`: the newest protocol that each server supports; `legacy`: the handshake of 2025 and earlier."""
-
     follow_changes: _Switch = True
-    """Whether servers are asked to report changes of their tools."""
 
 
 def _faults(error: ValidationError) -> list[str]:

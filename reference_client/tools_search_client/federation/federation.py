@@ -101,7 +101,8 @@ class FederationOptions:
     """Seconds that a search still waits for the slowest servers when at least half of them have answered."""
 
     rest: Backoff = field(default_factory=lambda: Backoff(5.0, 60.0))
-    """How long a server that was waited for in vain is left alone; then it is asked while nobody waits for it."""
+    """How long a server that was waited for in vain is left alone, `rest` to `longest_rest`; then it is asked while
+    nobody waits for it."""
 
     reranking: Reranking | None = None
     """The last say over the fused order, also in conversations over these servers."""
