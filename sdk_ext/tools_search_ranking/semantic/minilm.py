@@ -7,6 +7,7 @@ model was trained with. Nothing is fetched at run time.
 
 from __future__ import annotations
 
+import os
 import unicodedata
 from collections.abc import Sequence
 from functools import cache
@@ -137,6 +138,7 @@ def _vocabulary() -> dict[str, int]:
 
 @cache
 def _model() -> Any:
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # since 1.32 it reports to Microsoft unless this stands there
     onnxruntime: Any = import_module("onnxruntime")  # takes a part of a second, so not before it is needed
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1  # the other cores belong to the server

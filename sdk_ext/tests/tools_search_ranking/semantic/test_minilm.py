@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from mcp_types import Tool
@@ -34,6 +38,15 @@ def test_the_model_finds_what_is_said_in_other_words(make_tool: Callable[..., To
     assert list(index.search("天气")) == []
     assert confidence(index.signs("is it going to rain in Oslo?"), minilm.WEIGHTS) > 0.5
     assert confidence(index.signs("Who wrote the opera about a flying Dutchman?"), minilm.WEIGHTS) < 0.5
+
+
+@_needs_model
+def test_what_computes_reports_nothing_to_its_maker_and_leaves_no_file(tmp_path: Path):
+    program = "from tools_search_ranking.semantic.minilm import minilm; minilm().vectors(['a branch'])"
+    environment = {**os.environ, "TMPDIR": str(tmp_path), "HOME": str(tmp_path)}
+    environment.pop("ORT_DISABLE_TELEMETRY", None)
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60, env=environment)
+    assert list(tmp_path.rglob("*")) == []
 
 
 @_needs_model
