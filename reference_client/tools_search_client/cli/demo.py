@@ -27,7 +27,7 @@ from tools_search_client.cli.running import run_until_signal
 from tools_search_client.demo.installation import DOWNLOAD, ON_DISK, Installation, install_extra_servers
 from tools_search_client.demo.programs import StepError
 from tools_search_client.demo.stage import missing_packages, open_stage
-from tools_search_client.demo.steps import STEPS, StepReport, perform
+from tools_search_client.demo.steps import STEPS, perform
 from tools_search_client.errors import LocalError
 from tools_search_client.text import printable
 
@@ -92,7 +92,7 @@ def demo(*, extra_servers: bool, as_json: bool) -> int:
     started = perf_counter()
     servers, notes, reports = run_until_signal(lambda: _play(installation, say))
     seconds, installing = perf_counter() - started, installation.seconds if installation else 0.0
-    failed = [report.name for report in reports if report.problem is not None]
+    failed = [report["step"] for report in reports if not report["ok"]]
     if as_json:
         print_json(
             {
@@ -102,7 +102,7 @@ def demo(*, extra_servers: bool, as_json: bool) -> int:
                 "installationSeconds": round(installing, 1),
                 "servers": servers,
                 "notes": notes,
-                "steps": [report.to_json() for report in reports],
+                "steps": reports,
             }
         )
     took = f"{seconds:.0f} s" + (f", and {installing:.0f} s of installation" if installing >= 1 else "")
@@ -116,9 +116,9 @@ def demo(*, extra_servers: bool, as_json: bool) -> int:
 
 async def _play(
     installation: Installation | None, say: Callable[..., None]
-) -> tuple[Sequence[str], Sequence[str], Sequence[StepReport]]:
+) -> tuple[Sequence[str], Sequence[str], Sequence[dict[str, Any]]]:
     """Run every step and show it when it is over; return the servers, the notes and the reports."""
-    reports: list[StepReport] = []
+    reports: list[dict[str, Any]] = []
     try:
         async with open_stage(installation, working) as stage:
             for line in (f"Servers: {', '.join(stage.servers)}", *stage.notes):
@@ -127,16 +127,16 @@ async def _play(
                 say()
                 say(f"{number}. {step.title}", bold=True)
                 with working(step.activity) as stage.progress:
-                    report = await perform(name, step, stage)
+                    report, lines = await perform(name, step, stage)
                 reports.append(report)
-                for line in report.shown.lines:
+                for line in lines:
                     say(f"   {line}")
-                say(f"   ({report.seconds:.1f} s)", dim=True)
-                if report.problem is not None:
+                say(f"   ({report['seconds']:.1f} s)", dim=True)
+                if not report["ok"]:
                     say("   FAILED", fg="red")
-                    say(f"   {report.problem}")
+                    say(f"   {report['problem']}")
             return list(stage.servers), stage.notes, reports
     except (StepError, OSError) as error:
         say()
         say(f"FAILED: {error}")
-        return (), (), [StepReport("gateway", 0.0, problem=str(error))]
+        return (), (), [{"step": "gateway", "ok": False, "seconds": 0.0, "problem": str(error)}]

@@ -111,12 +111,6 @@ class ToolDiscovery:
     follow_changes: _Switch = True
 
 
-def _faults(error: ValidationError) -> list[str]:
-    """Return a line for each member of `ToolDiscovery` that is of a wrong type or out of its range."""
-    names = dict.fromkeys(str(detail["loc"][0]) for detail in error.errors(include_url=False))
-    return [f"`{name}` must be {_KINDS[name]}" for name in names]
-
-
 _KINDS: Final[Mapping[str, str]] = {
     name: member["description"] for name, member in TypeAdapter(ToolDiscovery).json_schema()["properties"].items()
 }
@@ -138,7 +132,8 @@ def _read_tool_discovery(stated: Any, problems: list[str]) -> ToolDiscovery:
     try:
         discovery = ToolDiscovery(**{name: members[name] for name in _KINDS if name in members})
     except ValidationError as error:
-        faults += _faults(error)
+        wrong = dict.fromkeys(str(detail["loc"][0]) for detail in error.errors(include_url=False))
+        faults += [f"`{name}` must be {_KINDS[name]}" for name in wrong]
     problems += [f"`tool_discovery`: {fault}" for fault in faults]
     return discovery
 

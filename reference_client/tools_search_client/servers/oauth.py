@@ -82,22 +82,14 @@ class FileTokenStore:
         self.folder = folder or Path(state).expanduser() / "tools-search-client" / "tokens"
 
     async def load(self, server: str, /) -> str | None:
-        """Return what was saved last for a server.
-
-        Raises:
-            OSError: There is a file, and it cannot be read.
-        """
+        """Return what was saved last for a server; raises `OSError` where that cannot be read."""
         try:
             return self._path(server).read_text(encoding="utf-8")
         except (FileNotFoundError, UnicodeDecodeError):
             return None
 
     async def save(self, server: str, secret: str, /) -> None:
-        """Keep a secret for a server.
-
-        Raises:
-            OSError: The file cannot be written.
-        """
+        """Keep a secret for a server; raises `OSError` where that cannot be written."""
         self._replace(self._path(server), secret)
 
     def _replace(self, path: Path, secret: str) -> None:
