@@ -6,7 +6,7 @@ Tools at hand are searched here; servers that were never listed are asked.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
@@ -57,11 +57,8 @@ _MOST_CORRECTED: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """What one search found, and what it did not."""
-
-    tools: tuple[FoundTool, ...] = ()
-    """Best first."""
+class Finding(SourceAnswer):
+    """What one search found, here and at the servers, and what it did not."""
 
     loaded_anyway: tuple[FoundTool, ...] = ()
     """Tools that are always loaded and fit as well."""
@@ -69,23 +66,14 @@ class Finding:
     missing: tuple[str, ...] = ()
     """Names that no tool has."""
 
-    closest: tuple[str, ...] = ()
-    """Full names that may have been meant."""
-
     by_query_instead: bool = False
     """Whether the tools are those of the query, because no tool has any of the names."""
 
     too_many: int | None = None
     """How many tools a server has that is too large to be loaded as a whole."""
 
-    failed: Mapping[str, Failure] = field(default_factory=dict[str, Failure])
-    """Servers that gave no answer, each with the reason."""
-
-    unknown: tuple[str, ...] = ()
-    """Words of the query that no tool mentions: none at hand, and none that was found at a server."""
-
     knows_all: bool = False
-    """Whether all tools were at hand, so that no other can have these words."""
+    """Whether all tools were at hand, so that no other can have the `unknown` words."""
 
     fault: RerankingError | None = None
     """Why the order is not that of the host's re-ranker."""
@@ -255,7 +243,12 @@ class OfferedTools:
         if not knows_all:
             unknown = [word for word in answer.unknown if word in unknown]
         return Finding(
-            tuple(found), loaded_anyway, failed=answer.failed, unknown=tuple(unknown), knows_all=knows_all, fault=fault
+            tuple(found),
+            failed=answer.failed,
+            unknown=tuple(unknown),
+            loaded_anyway=loaded_anyway,
+            knows_all=knows_all,
+            fault=fault,
         )
 
     async def by_names(self, names: Sequence[str], servers: Collection[str] | None = None) -> Finding:
