@@ -14,15 +14,7 @@ import click
 from tools_search_hosts.locations import cache_folder
 from tools_search_ranking.extras import install_command
 
-from tools_search_client.cli.output import (
-    EXIT_FAILED,
-    EXIT_OK,
-    as_json_option,
-    epilog,
-    print_json,
-    print_note,
-    working,
-)
+from tools_search_client.cli import output
 from tools_search_client.cli.running import run_until_signal
 from tools_search_client.demo.installation import DOWNLOAD, ON_DISK, Installation, install_extra_servers
 from tools_search_client.demo.programs import StepError
@@ -33,7 +25,7 @@ from tools_search_client.text import printable
 
 _WIDTH: Final = 96
 
-_EPILOG: Final = epilog(
+_EPILOG: Final = output.epilog(
     "demo",
     "demo --extra-servers",
     "demo --json",
@@ -52,7 +44,7 @@ Exit codes:
     help="Also use four servers that are downloaded on first use, one in Python with the legacy protocol and three in "
     f"Node: {DOWNLOAD}, {ON_DISK} in ~/.cache (or $XDG_CACHE_HOME).",
 )
-@as_json_option
+@output.as_json_option
 def demo(*, extra_servers: bool, as_json: bool) -> int:
     """See it work, end to end, over real MCP servers.
 
@@ -83,10 +75,10 @@ def demo(*, extra_servers: bool, as_json: bool) -> int:
     installation: Installation | None = None
     if extra_servers:
         folder = cache_folder("mcp-ext-tools-search") / "demo"
-        print_note(
+        output.print_note(
             f"  Extra servers are kept in {folder} ({DOWNLOAD} to download, {ON_DISK}); delete it to remove them."
         )
-        with working("looking for the extra servers") as progress:
+        with output.working("looking for the extra servers") as progress:
             installation = install_extra_servers(folder, progress)
 
     started = perf_counter()
@@ -94,7 +86,7 @@ def demo(*, extra_servers: bool, as_json: bool) -> int:
     seconds, installing = perf_counter() - started, installation.seconds if installation else 0.0
     failed = [report["step"] for report in reports if not report["ok"]]
     if as_json:
-        print_json(
+        output.print_json(
             {
                 "ok": not failed,
                 "failed": failed,
@@ -111,7 +103,7 @@ def demo(*, extra_servers: bool, as_json: bool) -> int:
         say(f"Failed: {', '.join(failed)}  ({took})", fg="red", bold=True)
     else:
         say(f"Every step succeeded over {len(servers)} servers  ({took})", fg="green", bold=True)
-    return EXIT_FAILED if failed else EXIT_OK
+    return output.EXIT_FAILED if failed else output.EXIT_OK
 
 
 async def _play(
@@ -120,13 +112,13 @@ async def _play(
     """Run every step and show it when it is over; return the servers, the notes and the reports."""
     reports: list[dict[str, Any]] = []
     try:
-        async with open_stage(installation, working) as stage:
+        async with open_stage(installation, output.working) as stage:
             for line in (f"Servers: {', '.join(stage.servers)}", *stage.notes):
                 say(f"  {line}")
             for number, (name, step) in enumerate(STEPS.items(), start=1):
                 say()
                 say(f"{number}. {step.title}", bold=True)
-                with working(step.activity) as stage.progress:
+                with output.working(step.activity) as stage.progress:
                     report, lines = await perform(name, step, stage)
                 reports.append(report)
                 for line in lines:

@@ -10,21 +10,8 @@ import click
 from mcp_types import GetPromptResult, Prompt, ReadResourceResult, Resource, ResourceTemplate
 from pydantic import BaseModel
 
+from tools_search_client.cli import output
 from tools_search_client.cli.arguments import read_arguments
-from tools_search_client.cli.output import (
-    EXIT_OK,
-    as_json_option,
-    epilog,
-    exit_code,
-    model_json,
-    note_troubles,
-    print_content,
-    print_json,
-    print_note,
-    print_table,
-    purpose,
-    report_json,
-)
 from tools_search_client.cli.targets import Target, server_options
 from tools_search_client.errors import LocalError
 from tools_search_client.federation.federation import Federation
@@ -32,13 +19,13 @@ from tools_search_client.found import FederatedOffers, Offered
 
 
 @click.command(
-    epilog=epilog("prompts --config mcp.json", "prompts notes__summary length=short --config mcp.json"),
+    epilog=output.epilog("prompts --config mcp.json", "prompts notes__summary length=short --config mcp.json"),
     short_help="List the prompts of the servers, or show one.",
 )
 @click.argument("name", required=False)
 @click.argument("arguments", metavar="[ARGUMENT]…", nargs=-1)
 @server_options()
-@as_json_option
+@output.as_json_option
 def prompts(name: str | None, arguments: tuple[str, ...], target: Target, *, as_json: bool) -> int:
     """List the prompts of every server; with NAME, show that one with its arguments filled in.
 
@@ -58,23 +45,21 @@ def prompts(name: str | None, arguments: tuple[str, ...], target: Target, *, as_
     if isinstance(answer, GetPromptResult):
         return _print_read(answer, [(message.role, message.content) for message in answer.messages], as_json=as_json)
     if as_json:
-        print_json(
-            {"prompts": _offers_json("prompt", answer.items), "servers": [report_json(each) for each in answer.servers]}
-        )
+        output.print_json({"prompts": _offers_json("prompt", answer.items)} | output.servers_json(answer.servers))
     else:
         rows = [(one.name, one.server or "-", _stated_arguments(one.item)) for one in answer.items]
-        print_table(("prompt", "server", "arguments"), rows, [purpose(one.item) for one in answer.items])
-        note_troubles(answer.servers)
-    return exit_code(answer.servers, found=bool(answer.items))
+        output.print_table(("prompt", "server", "arguments"), rows, [output.purpose(one.item) for one in answer.items])
+        output.note_troubles(answer.servers)
+    return output.exit_code(answer.servers, found=bool(answer.items))
 
 
 @click.command(
-    epilog=epilog("resources --config mcp.json", "resources notes://today --config mcp.json --server notes"),
+    epilog=output.epilog("resources --config mcp.json", "resources notes://today --config mcp.json --server notes"),
     short_help="List the resources of the servers, or read one.",
 )
 @click.argument("uri", required=False)
 @server_options()
-@as_json_option
+@output.as_json_option
 def resources(uri: str | None, target: Target, *, as_json: bool) -> int:
     """List the resources of every server, and the templates of URIs; with URI, read that one.
 
@@ -97,17 +82,15 @@ def resources(uri: str | None, target: Target, *, as_json: bool) -> int:
         return _print_read(answer, [("", content) for content in answer.contents], as_json=as_json)
     listing, templates = answer[0], answer[1].items
     if as_json:
-        shown = {
-            "resources": _offers_json("resource", listing.items),
-            "templates": _offers_json("template", templates),
-        }
-        print_json(shown | {"servers": [report_json(each) for each in listing.servers]})
+        shown = {"resources": _offers_json("resource", listing.items), "templates": _offers_json("template", templates)}
+        output.print_json(shown | output.servers_json(listing.servers))
     else:
         rows = [(str(one.item.uri), one.server or "-", one.item.mime_type or "-") for one in listing.items]
         rows += [(one.item.uri_template, one.server or "-", one.item.mime_type or "-") for one in templates]
-        print_table(("uri", "server", "type"), rows, [purpose(one.item) for one in (*listing.items, *templates)])
-        note_troubles(listing.servers)
-    return exit_code(listing.servers, found=bool(listing.items or templates))
+        purposes = [output.purpose(one.item) for one in (*listing.items, *templates)]
+        output.print_table(("uri", "server", "type"), rows, purposes)
+        output.note_troubles(listing.servers)
+    return output.exit_code(listing.servers, found=bool(listing.items or templates))
 
 
 def _members(name: str | None, value: Any) -> list[tuple[str, Any]]:
@@ -139,14 +122,14 @@ def _stated_arguments(prompt: Prompt) -> str:
 def _print_read(result: BaseModel, contents: Sequence[tuple[str, BaseModel]], *, as_json: bool) -> int:
     """Print what was read, after the role of each part that has one, and return the exit code."""
     if as_json:
-        print_json(model_json(result))
-        return EXIT_OK
+        output.print_json(output.model_json(result))
+        return output.EXIT_OK
     for role, content in contents:
         if role:
-            print_note(f"{role}:")
-        print_content(content)
-    return EXIT_OK
+            output.print_note(f"{role}:")
+        output.print_content(content)
+    return output.EXIT_OK
 
 
 def _offers_json(kind: str, offers: Sequence[Offered[Any]]) -> list[dict[str, Any]]:
-    return [{"name": one.name, "server": one.server, kind: model_json(one.item)} for one in offers]
+    return [{"name": one.name, "server": one.server, kind: output.model_json(one.item)} for one in offers]

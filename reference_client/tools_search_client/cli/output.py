@@ -89,6 +89,11 @@ def report_json(report: ServerReport) -> dict[str, Any]:
     return {to_camel(name): value for name, value in asdict(report).items()}
 
 
+def servers_json(reports: Sequence[ServerReport]) -> dict[str, Any]:
+    """Return the member of an answer of many servers that says how each did."""
+    return {"servers": list(map(report_json, reports))}
+
+
 def print_note(text: str) -> None:
     """Print a remark on standard error, where it does not get into a pipe."""
     click.echo(one_line(text), err=True)
