@@ -88,11 +88,7 @@ class Reranking:
 
 
 def _named(answer: Any, tools: Sequence[FoundTool]) -> dict[str, FoundTool]:
-    """Return the tools that a re-ranker named, in its order.
-
-    Raises:
-        RerankingError: It did not answer with different names of `tools`.
-    """
+    """Return the tools that a re-ranker named, in its order; they must be different ones of `tools`."""
     if isinstance(answer, str | bytes) or not isinstance(answer, Sequence) or not answer:
         raise RerankingError("the re-ranker answered with no list of names")
     given = {tool.name: tool for tool in tools}

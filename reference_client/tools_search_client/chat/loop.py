@@ -91,11 +91,7 @@ class Chat:
         self._reported: set[str] = set()
 
     async def begin(self, text: str | None = None) -> None:
-        """Take note of the tools that the servers offer now, and show the servers' faults, each once.
-
-        Raises:
-            LocalError: There is no such toolset.
-        """
+        """Take note of the tools that the servers offer now, and show the servers' faults, each once."""
         with self._terminal.waiting("asking the servers"):
             started = await self.conversation.begin_turn(text, toolset=self._options.toolset)
         failed = [f"{server or 'the server'} failed: {reason}" for server, reason in started.failed.items()]

@@ -74,11 +74,7 @@ class CompletionChunks:
         return text if isinstance(text, str) else ""
 
     def whole(self) -> dict[str, Any]:
-        """Return the completion as it would have come in one piece.
-
-        Raises:
-            ModelError: It did not come to an end.
-        """
+        """Return the completion as it would have come in one piece; raises `ModelError` where it has no end."""
         if self._stop_reason is None:
             raise ModelError(BROKEN_OFF, is_passing=True)
         message = self._message | ({"tool_calls": self._calls} if self._calls else {})
@@ -194,8 +190,7 @@ class Model:
     async def answer(self, request: dict[str, Any], heard: Hear, /) -> Mapping[str, Any]:
         """Send a request of the provider's adapter and return the whole answer; `heard` takes its text as it comes.
 
-        Raises:
-            ModelError: There is no answer, or it broke off.
+        Raises `ModelError` where there is no answer, or it broke off.
         """
         try:
             return await self._api.stream(self._client, request, heard)
@@ -205,11 +200,7 @@ class Model:
             raise model_error(error, self._sdk, self.endpoint) from error
 
     async def siblings(self) -> list[str]:
-        """Return the names of the models that the endpoint offers, as far as it lists them, sorted.
-
-        Raises:
-            ModelError: There is no list.
-        """
+        """Return the names of the models that the endpoint lists, sorted, or raise `ModelError`."""
         names: set[str] = set()
         try:
             with anyio.fail_after(_LIST_SECONDS):
@@ -250,11 +241,7 @@ class Model:
 
 @asynccontextmanager
 async def open_model(endpoint: Endpoint) -> AsyncGenerator[Model]:
-    """Offer the endpoint's model until the block ends.
-
-    Raises:
-        LocalError: The SDK of its provider is not installed.
-    """
+    """Offer the endpoint's model until the block ends; raises `LocalError` where its provider's SDK is missing."""
     name = endpoint.sdk_name
     try:
         sdk = import_module(name)

@@ -40,10 +40,8 @@ _PARTS: Final = re.compile(r"\n|[^\S\n]+|\S+")
 class Terminal:
     """The terminal, or the pipes, of one program.
 
-    Args:
-        keyboard: Where the user answers; `None` where nobody can be asked, and then every question is answered by no.
-        holds_text: Whether text is held back until it is known whether it is the answer.
-        prints_answer: Whether the answer is printed on standard output.
+    Without a keyboard nobody can be asked, and every question is answered by no. A terminal that `holds_text` holds it
+    back until it is known whether it is the answer.
     """
 
     def __init__(self, keyboard: Keyboard | None, *, holds_text: bool = False, prints_answer: bool = True) -> None:

@@ -96,8 +96,7 @@ def _configuration(context: click.Context) -> Configuration | None:
 def chosen_file(options: Mapping[str, Any]) -> Path | None:
     """Return the configuration that a command's options choose; `None` where they choose an address, a command or none.
 
-    Raises:
-        click.UsageError: A host is chosen that has none.
+    Raises `click.UsageError` where a host is chosen that has none.
     """
     if options.get("config"):
         return Path(options["config"])

@@ -98,11 +98,7 @@ def _members(name: str | None, value: Any) -> list[tuple[str, Any]]:
 
 
 def _meant(name: str, spelled: Sequence[tuple[str, str, Offered[Any]]], listing: FederatedOffers[Any]) -> Offered[Any]:
-    """Return the one that is called `name`.
-
-    Raises:
-        LocalError: None is, or several are.
-    """
+    """Return the one that is called `name`; raises `LocalError` where none is, or several are."""
     meant = [one for *spellings, one in spelled if name in (one.name, *spellings)]
     if len(meant) == 1:
         return meant[0]

@@ -84,11 +84,7 @@ class Target:
         return replace(listing, tools=tuple(filter(self.shows, listing.tools)))
 
     def ask(self, question: Callable[[Federation], Awaitable[T]]) -> T:
-        """Return the answer of the open servers, and show on a terminal that they are asked.
-
-        Raises:
-            InterruptionError: A signal came first.
-        """
+        """Return the answer of the open servers, and show on a terminal that they are asked."""
 
         async def run() -> T:
             async with open_federation(self.configuration, self.options) as servers:

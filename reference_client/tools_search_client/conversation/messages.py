@@ -76,11 +76,7 @@ def estimate_tokens(text: str) -> int:
 
 
 class TokenCounts:
-    """Tokens of definitions, each counted once, since the same definitions are sent again and again.
-
-    Args:
-        count: Returns how many tokens a text is.
-    """
+    """Tokens of definitions, each counted once, since the same definitions are sent again and again."""
 
     def __init__(self, count: Callable[[str], int]) -> None:
         self._count = count

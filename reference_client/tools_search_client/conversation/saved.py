@@ -12,7 +12,7 @@ from dataclasses import fields
 from typing import Annotated, Any, ClassVar, Final, Self, cast
 
 from mcp_types import Tool, ToolAnnotations
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 from tools_search_hosts.toolsets import Toolset
 
 from tools_search_client.conversation.messages import Addition, Definition
@@ -60,11 +60,6 @@ class SavedText(SavedPart):
         return json.dumps(self.model_dump(by_alias=True, exclude_unset=True), separators=(",", ":"), default=sorted)
 
     @classmethod
-    def own_part(cls, stated: Any) -> Any:
-        """Return the part of a text that has the members of this class."""
-        return stated
-
-    @classmethod
     def read(cls, text: str | bytes) -> Self:
         """Return what `to_text` wrote.
 
@@ -78,7 +73,7 @@ class SavedText(SavedPart):
         except (ValueError, RecursionError) as error:
             raise SavedConversationError(f"the saved text is not JSON: {shorten(str(error), _QUOTED_CHARS)}") from None
         try:
-            return cls.model_validate(cls.own_part(stated))
+            return cls.model_validate(stated)
         except ValidationError as error:
             problems = [f"`{'.'.join(map(str, one['loc']))}`: {one['msg']}" for one in error.errors()]
             quoted = shorten("; ".join(problems[:_MAX_PROBLEMS]), _QUOTED_CHARS)
@@ -151,9 +146,10 @@ class SavedConversation(SavedText):
     servers: dict[str, ServerNotice]
     notices: list[str]
 
+    @model_validator(mode="before")
     @classmethod
-    def own_part(cls, stated: Any) -> Any:
-        """Return the conversation, also of a text that an adapter saved with its transcript."""
+    def _part_of_transcript(cls, stated: object) -> object:
+        """Take the conversation out of a text that an adapter saved with its transcript."""
         return cast("dict[str, Any]", stated).get("conversation", stated) if isinstance(stated, dict) else stated
 
     @classmethod

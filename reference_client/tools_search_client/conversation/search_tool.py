@@ -52,12 +52,7 @@ class SearchRequest:
 
 
 class SearchRequestError(ValueError):
-    """A search that cannot be answered; the message is for the model.
-
-    Args:
-        message: What is wrong.
-        remarks: The same without words of the model; the message unless given.
-    """
+    """A search that cannot be answered; the message is for the model, and `remarks` the same without its words."""
 
     def __init__(self, message: str, remarks: str | None = None) -> None:
         super().__init__(message)
@@ -104,11 +99,7 @@ async def search_tools(
 
 
 def _read_request(arguments: Mapping[str, Any], servers: Sequence[str], usual: Detail) -> SearchRequest:
-    """Return the request of the model; what is empty or null counts as left out.
-
-    Raises:
-        SearchRequestError: It cannot be answered.
-    """
+    """Return the request of the model, or raise why it has no answer; what is empty or null counts as left out."""
     query, server = _text(arguments, "query"), _text(arguments, "server_name")
     names = _names(arguments.get("tool_names"))
     detail = _text(arguments, "detail")

@@ -91,11 +91,7 @@ def make_workspace(folder: Path) -> Workspace:
 
 
 def git(repository: Path, *arguments: str) -> str:
-    """Run git in `repository`, independent of the user's own settings, and return its output.
-
-    Raises:
-        subprocess.CalledProcessError: It failed.
-    """
+    """Run git in `repository`, independent of the user's own settings, and return its output."""
     environment = os.environ | {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
     command = [shutil.which("git") or "git", "-C", str(repository), *arguments]
     done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)  # noqa: S603
@@ -194,11 +190,7 @@ class Stage:
 
 @asynccontextmanager
 async def open_stage(installation: Installation | None, working: Working) -> AsyncGenerator[Stage]:
-    """Start the servers of the demo behind a gateway, in a temporary folder, until the block ends.
-
-    Raises:
-        StepError: There is no gateway.
-    """
+    """Start the servers of the demo behind a gateway, in a temporary folder, until the block ends."""
     with tempfile.TemporaryDirectory(prefix="tools-search-demo-") as folder:
         workspace = make_workspace(Path(folder))
         servers = demo_servers(workspace, installation)

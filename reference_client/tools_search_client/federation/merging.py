@@ -150,8 +150,7 @@ class ListedTogether:
     def learn(self, server: str, listing: tuple[Tool, ...]) -> None:
         """Take in the tools of a server; a listing that is the same as before is not read again.
 
-        Raises:
-            Exception: The ranker cannot take one of the tools; nothing was changed.
+        Nothing is changed where the ranker raises, because it cannot take one of the tools.
         """
         if self._listings.get(server) == listing:
             return

@@ -237,8 +237,8 @@ class Adapter(ABC):
             unsent=self._unsent,
             calls=[SavedCall.of(sent, call) for sent, call in self._calls.values()],
             answers={key: saved_outcome(outcome) for key, outcome in self._answers.items()},
-            used_ids=sorted(self._used_ids),
-            special_ids=sorted(self._special_ids),
+            used_ids=self._used_ids,
+            special_ids=self._special_ids,
             order=self._order,
             turn_starts=self._turn_starts,
             shown_before=list(self._shown_before),
@@ -269,7 +269,7 @@ class Adapter(ABC):
         self._transcript, self._unsent = read.items, read.unsent
         self._calls = calls
         self._answers = {key: one.restored(calls[key][1]) for key, one in read.answers.items() if key in calls}
-        self._used_ids, self._special_ids, self._order = {*read.used_ids}, {*read.special_ids}, read.order
+        self._used_ids, self._special_ids, self._order = read.used_ids, read.special_ids, read.order
         self._turn_starts = [start for start in read.turn_starts if start <= len(read.items)]
         self._shown_before = self._tools.restore(read.tools, read.shown_before)
         self._notices_of_turn, self._notices_to_repeat = read.notices_of_turn, read.notices_to_repeat

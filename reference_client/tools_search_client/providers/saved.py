@@ -74,8 +74,8 @@ class SavedTranscript(SavedText):
     calls: list[SavedCall]
     answers: dict[str, SavedReply | SavedResult]
     """By the ids of open calls: they are appended once all are answered."""
-    used_ids: list[str]
-    special_ids: list[str]
+    used_ids: set[str]
+    special_ids: set[str]
     order: dict[str, bool]
     turn_starts: list[Count]
     shown_before: list[str]

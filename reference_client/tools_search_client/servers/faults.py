@@ -77,9 +77,7 @@ def host_faults(part: str, *permitted: type[Exception]) -> Generator[None]:
 def as_server_error(error: BaseException, ended: str = "") -> ServerError | HostError:
     """Return the error that says what `error` means; a group is judged by its most telling member.
 
-    Args:
-        error: What was raised.
-        ended: Why the connection ended; empty while it lasts, and where that is not known.
+    Why the connection ended is empty while it lasts, and where that is not known.
     """
     faults = [_fault(leaf, ended) for leaf in _leaves(error)]
     explained = [fault for fault in faults if fault.args[0]]

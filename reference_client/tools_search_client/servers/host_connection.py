@@ -88,12 +88,7 @@ class HostConnection:
         return ""
 
     async def tools(self) -> ServerTools:
-        """Return the server's tools.
-
-        Raises:
-            ServerUnavailableError: The host has no connection to it.
-            HostError: The host's function for it raised.
-        """
+        """Return the server's tools, or raise why the host has no connection to it."""
         if (tools := self.connected) is None:
             raise self._fault or ServerUnavailableError("the host has no connection to it")
         return tools
