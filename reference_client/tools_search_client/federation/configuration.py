@@ -28,6 +28,7 @@ from tools_search_ranking import DEFAULT_LEAST_CONFIDENCE
 
 from tools_search_client.errors import ConfigurationError
 from tools_search_client.found import FoundTool
+from tools_search_client.json_values import as_object
 
 RankerName: TypeAlias = Literal["fielded", "plain", "semantic", "multilingual"]
 
@@ -205,8 +206,7 @@ def load_configuration(
     except hosts.ConfigurationError as error:
         raise ConfigurationError(error.source, error.problems) from error
     discovery = _read_tool_discovery(file.members.get("tool_discovery", {}), problems)
-    stated = file.members.get("mcpServers") or file.members.get("servers")
-    named = cast("dict[str, Any]", stated) if isinstance(stated, dict) else {}
+    named = as_object(file.members.get("mcpServers") or file.members.get("servers"))
     tool_sets = _read_tool_sets(file.members.get("tool_sets", {}), named, problems)
     if problems or all(isinstance(server.target, UnusableTarget) for server in file.servers):
         raise ConfigurationError(str(path), [*file.problems, *problems])

@@ -11,7 +11,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol, TypeAlias, cast
+from typing import Any, Final, Protocol, TypeAlias
 
 import anyio
 from anyio.abc import ObjectReceiveStream, ObjectSendStream
@@ -27,6 +27,8 @@ from mcp_types import (
     RequestId,
 )
 from tools_search_hosts.results import CALL, call_result
+
+from tools_search_client.json_values import as_object
 
 Streams: TypeAlias = tuple[ObjectReceiveStream[SessionMessage | Exception], ObjectSendStream[SessionMessage]]
 
@@ -91,8 +93,7 @@ class Wire:
             message.result = call_result(message.result, self._calls.pop(key) or self._agreed)
         else:
             self._agreed = str(message.result.get("protocolVersion", self._agreed))
-            stated = message.result.get("capabilities")
-            capabilities = cast("dict[str, Any]", stated) if isinstance(stated, dict) else {}
+            capabilities = as_object(message.result.get("capabilities"))
             for held in (capabilities.get("extensions"), capabilities.get("experimental")):
                 if isinstance(held, dict) and not isinstance(held.get(EXTENSION_ID, {}), dict):  # pyright: ignore[reportUnknownMemberType] - JSON
                     del held[EXTENSION_ID]
