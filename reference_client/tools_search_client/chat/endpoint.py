@@ -58,13 +58,8 @@ def choose_endpoint(
 ) -> Endpoint:
     """Return the endpoint that options and environment mean together.
 
-    Args:
-        model: The provider's name of the model.
-        environment: Has the key, and the address where `url` is not given: `OPENAI_API_KEY` and `OPENAI_BASE_URL`, or
-            the same of `ANTHROPIC`.
-        provider: Anthropic for a model called `claude…`, OpenAI for any other, unless given.
-        url: The address of the API, up to and with its version.
-        key_name: The variable that has the key, where it is another one.
+    The provider is Anthropic for a model called `claude…` and OpenAI for any other, unless given. The environment has
+    the key and the address, as `OPENAI_API_KEY` and `OPENAI_BASE_URL`, or the same of `ANTHROPIC`.
 
     Raises:
         LocalError: The key is missing where one is needed, or the address is not an HTTP address.
@@ -86,10 +81,7 @@ def choose_endpoint(
 class ModelError(ToolsSearchClientError):
     """The provider gave no answer that can be used; the conversation is as it was before the request.
 
-    Args:
-        message: One line, without characters that a terminal would obey.
-        is_passing: Whether the same request may well succeed in a moment.
-        retry_after: Seconds that the provider asks to wait.
+    One `is_passing` where the same request may well succeed in a moment, after the seconds that the provider asks for.
     """
 
     def __init__(self, message: str, *, is_passing: bool = False, retry_after: float | None = None) -> None:

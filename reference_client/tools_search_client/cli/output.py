@@ -134,13 +134,8 @@ def waiting(text: str) -> Generator[None]:
 def working(text: str) -> Generator[Callable[[str], None]]:
     """Show what takes more than two seconds, for how long, and how far it is, on standard error.
 
-    A terminal has one line of it, kept up to date; elsewhere a line is written now and then.
-
-    Args:
-        text: The work.
-
-    Yields:
-        A function that takes note of how far the work is.
+    A terminal has one line of it, kept up to date; elsewhere a line is written now and then. The block gets a function
+    that takes note of how far the work is.
     """
     console = Console(stderr=True)
     started, over, progress = monotonic(), Event(), [""]
@@ -172,10 +167,7 @@ def working(text: str) -> Generator[Callable[[str], None]]:
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], details: Sequence[str] | None = None) -> None:
     """Print rows on standard output: aligned on a terminal, separated by tabs elsewhere.
 
-    Args:
-        headings: One per column.
-        rows: As many cells each as there are headings.
-        details: A description of each row: on a line below it on a terminal, last in its line elsewhere.
+    The `details` describe a row each: on a line below it on a terminal, last in its line elsewhere.
     """
     if not sys.stdout.isatty():
         lines = [headings, *rows] if details is None else [(*headings, "description")]

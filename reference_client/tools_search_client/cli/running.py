@@ -27,11 +27,7 @@ class InterruptionError(Exception):
 
 
 def run_until_signal(work: Callable[[], Awaitable[T]], *, on_interrupt: Callable[[], None] | None = None) -> T:
-    """Run `work` to its end and return its result, or raise its exception.
-
-    Args:
-        work: The work.
-        on_interrupt: Called at each Ctrl-C, which then does not end the work.
+    """Run `work` to its end and return its result, or raise its exception; Ctrl-C only calls `on_interrupt`, if given.
 
     Raises:
         InterruptionError: A signal came first. A second one ends the program without any cleaning up.

@@ -185,12 +185,9 @@ class KnownTools:
     def ranked(
         self, query: str, *, among: Collection[str] | None = None, servers: Collection[str] | None = None
     ) -> Sequence[FoundTool]:
-        """Return the tools that fit `query`, best first, without a limit.
+        """Return the tools that fit `query`, best first, without a limit; nothing fits a blank one.
 
-        Args:
-            query: Any text; nothing fits a blank one.
-            among: Full names of the tools that may be found; `None` stands for all.
-            servers: The only servers whose tools may be found; `None` stands for all.
+        Only tools with these full names, and of these servers, may be found; `None` stands for all.
         """
         if not query.strip():
             return []

@@ -164,13 +164,9 @@ class ListedTogether:
         self._tools[server] = {known.name: tool for known, tool in zip(new, listing, strict=True)}
 
     def search(self, query: str, servers: Mapping[str, int], limit: int) -> list[FoundTool]:
-        """Return the best `limit` tools for `query`, under their names among servers.
+        """Return the best `limit` tools for `query` of these servers, under their names among servers.
 
-        Args:
-            query: What is needed.
-            servers: The names of those that are searched, each learned before, with the same number where they are the
-                same: a tool of one of those is found at the first.
-            limit: Upper bound of the result.
+        Each was learned before. They have the same number where they are the same: a tool is then found at the first.
         """
         if self._index is None:
             return []
