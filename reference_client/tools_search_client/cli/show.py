@@ -162,10 +162,10 @@ def search(query: str, limit: int, target: Target, *, explain: bool, as_json: bo
     if answer.tools:
         # No scores: even the best of a bad lot would have 1.
         names = ("server", "by", "rank") if explain else ("by",)
-        rows = [
-            (str(rank), tool.name, *map(_reasons(tool).__getitem__, names), " ".join(tool.hit.matched or ()) or "-")
-            for rank, tool in enumerate(answer.tools, start=1)
-        ]
+        rows: list[tuple[str, ...]] = []
+        for rank, tool in enumerate(answer.tools, start=1):
+            reasons = (tool.server or "-", tool.mode, str(tool.own_rank or "-")) if explain else (tool.mode,)
+            rows.append((str(rank), tool.name, *reasons, " ".join(tool.hit.matched or ()) or "-"))
         output.print_table(("#", "tool", *names, "matched"), rows, [output.purpose(tool.tool) for tool in answer.tools])
         if unknown := KnownTools(answer.tools, FieldedRanker()).unknown_words(query):
             output.print_note(f"None of the tools found mentions: {', '.join(unknown)}.")
@@ -176,10 +176,6 @@ def search(query: str, limit: int, target: Target, *, explain: bool, as_json: bo
             output.print_note(f"{report.server or 'the server'}: listed instead of searched, since {report.fallback}")
     output.note_troubles(answer.servers)
     return code
-
-
-def _reasons(tool: FoundTool) -> dict[str, str]:
-    return {"server": tool.server or "-", "by": tool.mode, "rank": str(tool.own_rank or "-")}
 
 
 _SEARCHED: Final = 100
