@@ -19,7 +19,7 @@ from mcp_types import CallToolResult
 from tools_search_hosts.toolsets import Toolset
 
 from tools_search_client.conversation.conversation import Conversation
-from tools_search_client.conversation.messages import Compaction, Reply, ToolCall, TurnStart
+from tools_search_client.conversation.messages import Compaction, Reply, ToolCall, TurnStart, valid_name
 from tools_search_client.errors import InvalidAnswerError, LocalError, SavedConversationError
 from tools_search_client.json_values import compact, copied
 from tools_search_client.providers.results import EMPTY_RESULT, Attachment, Part, parts_of
@@ -264,7 +264,8 @@ class Adapter(ABC):
                 "or give it to `restore` of the conversation alone, which keeps the tools, and begin a new transcript"
             )
         calls = {one.id: one.restored() for one in read.calls}
-        self._check_items(read.items, calls)
+        # In the transcript an open call has its id or, where its provider states none, its name.
+        self._check_items(read.items, [key for one in read.calls for key in (one.id, valid_name(one.name))])
         begun = await self._conversation.restore(read.conversation, toolset=toolset)
         self._transcript, self._unsent = read.items, read.unsent
         self._calls = calls
@@ -344,7 +345,7 @@ class Adapter(ABC):
 
     # Common to all providers
 
-    def _check_items(self, items: Sequence[dict[str, Any]], still_open: Collection[str]) -> None:
+    def _check_items(self, items: Sequence[dict[str, Any]], still_open: Sequence[str]) -> None:
         """Refuse a transcript that no request could be made of."""
         calls: Counter[str] = Counter()
         for number, item in enumerate(items):
