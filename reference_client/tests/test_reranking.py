@@ -132,7 +132,19 @@ async def test_one_that_never_ends_takes_few_threads_however_often_it_is_called(
         async with anyio.create_task_group() as tasks:
             for _ in range(30):
                 tasks.start_soon(reranking.order, "query", FOUND)
+        for _ in range(12):  # one after the other, each after the time of the one before
+            await reranking.order("query", FOUND)
         assert threading.active_count() - before <= 8
+
+
+async def test_one_that_held_up_its_threads_is_asked_again_once_they_are_free():
+    with anyio.fail_after(20):
+        with blocking() as stuck:
+            reranking = Reranking(stuck, deadline=0.1)
+            for _ in range(9):
+                assert (await reranking.order("query", FOUND))[1] is not None
+        while (await reranking.order("query", FOUND))[1] is not None:  # noqa: ASYNC110 - threads end, not tasks
+            await anyio.sleep(0.01)
 
 
 @settings(deadline=None, max_examples=100)

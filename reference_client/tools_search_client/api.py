@@ -1,151 +1,75 @@
 """The public names of the library. Import them from `tools_search_client`."""
 
-from __future__ import annotations
+from mcp_ext_tools_search.ranking.fusion import reciprocal_rank_fusion as reciprocal_rank_fusion
 
-from mcp_ext_tools_search.ranking.fusion import reciprocal_rank_fusion
-
-from tools_search_client.conversation.catalog import Catalog, ServerOffer, SourceAnswer, ToolSource
-from tools_search_client.conversation.conversation import Conversation
-from tools_search_client.conversation.messages import (
-    Addition,
-    Compaction,
-    Definition,
-    Forward,
-    Offer,
-    Reply,
-    SyntheticTool,
-    SyntheticToolResult,
-    ToolCall,
-    TurnStart,
-)
-from tools_search_client.conversation.offered_tools import Delegate
-from tools_search_client.conversation.prompts import SEARCH_DESCRIPTION, SYSTEM_PROMPT_LINE
-from tools_search_client.conversation.sources import FederationSource, ListedSource
-from tools_search_client.conversation.state import Statistics
-from tools_search_client.errors import (
-    AmbiguousToolError,
-    Challenge,
-    ConfigurationError,
-    Failure,
-    HostError,
-    InvalidAnswerError,
-    InvalidServerResultError,
-    LocalError,
-    RerankingError,
-    SavedConversationError,
-    ServerBusyError,
-    ServerError,
-    ServerRefusedError,
-    ServerTimeoutError,
-    ServerUnavailableError,
-    ToolsSearchClientError,
-    UnauthorizedError,
-    UnknownToolError,
-)
-from tools_search_client.federation.configuration import (
-    KNOWN_TOOL_LIMITS,
-    Configuration,
-    ToolDiscovery,
-    command_server,
-    load_configuration,
-    url_server,
-)
-from tools_search_client.federation.federation import Federation, FederationOptions, open_federation
-from tools_search_client.found import (
-    FederatedListing,
-    FederatedOffers,
-    FederatedSearch,
-    Found,
-    FoundTool,
-    Offered,
-    ServerDescription,
-    ServerReport,
-)
-from tools_search_client.reranking import Reranker, Reranking
-from tools_search_client.servers.connection import ConnectionOptions, open_server
-from tools_search_client.servers.discovery import DiscoveryOptions, ServerTools
-from tools_search_client.servers.host_connection import ConnectedServer, HostConnection
-from tools_search_client.servers.oauth import (
-    FileTokenStore,
-    LoopbackRedirect,
-    OAuth,
-    Redirect,
-    TokenStore,
-    loopback_redirect,
-)
-from tools_search_client.servers.supervision import SupervisedServer
-
-__all__ = [
-    "KNOWN_TOOL_LIMITS",
-    "SEARCH_DESCRIPTION",
-    "SYSTEM_PROMPT_LINE",
-    "Addition",
-    "AmbiguousToolError",
-    "Catalog",
-    "Challenge",
-    "Compaction",
-    "Configuration",
-    "ConfigurationError",
-    "ConnectedServer",
-    "ConnectionOptions",
-    "Conversation",
-    "Definition",
-    "Delegate",
-    "DiscoveryOptions",
-    "Failure",
-    "FederatedListing",
-    "FederatedOffers",
-    "FederatedSearch",
-    "Federation",
-    "FederationOptions",
-    "FederationSource",
-    "FileTokenStore",
-    "Forward",
-    "Found",
-    "FoundTool",
-    "HostConnection",
-    "HostError",
-    "InvalidAnswerError",
-    "InvalidServerResultError",
-    "ListedSource",
-    "LocalError",
-    "LoopbackRedirect",
-    "OAuth",
-    "Offer",
-    "Offered",
-    "Redirect",
-    "Reply",
-    "Reranker",
-    "Reranking",
-    "RerankingError",
-    "SavedConversationError",
-    "ServerBusyError",
-    "ServerDescription",
-    "ServerError",
-    "ServerOffer",
-    "ServerRefusedError",
-    "ServerReport",
-    "ServerTimeoutError",
-    "ServerTools",
-    "ServerUnavailableError",
-    "SourceAnswer",
-    "Statistics",
-    "SupervisedServer",
-    "SyntheticTool",
-    "SyntheticToolResult",
-    "TokenStore",
-    "ToolCall",
-    "ToolDiscovery",
-    "ToolSource",
-    "ToolsSearchClientError",
-    "TurnStart",
-    "UnauthorizedError",
-    "UnknownToolError",
-    "command_server",
-    "load_configuration",
-    "loopback_redirect",
-    "open_federation",
-    "open_server",
-    "reciprocal_rank_fusion",
-    "url_server",
-]
+from tools_search_client.conversation.catalog import Catalog as Catalog
+from tools_search_client.conversation.catalog import ServerOffer as ServerOffer
+from tools_search_client.conversation.catalog import SourceAnswer as SourceAnswer
+from tools_search_client.conversation.catalog import ToolSource as ToolSource
+from tools_search_client.conversation.conversation import Conversation as Conversation
+from tools_search_client.conversation.messages import Addition as Addition
+from tools_search_client.conversation.messages import Compaction as Compaction
+from tools_search_client.conversation.messages import Definition as Definition
+from tools_search_client.conversation.messages import Forward as Forward
+from tools_search_client.conversation.messages import Offer as Offer
+from tools_search_client.conversation.messages import Reply as Reply
+from tools_search_client.conversation.messages import SyntheticTool as SyntheticTool
+from tools_search_client.conversation.messages import SyntheticToolResult as SyntheticToolResult
+from tools_search_client.conversation.messages import ToolCall as ToolCall
+from tools_search_client.conversation.messages import TurnStart as TurnStart
+from tools_search_client.conversation.offered_tools import Delegate as Delegate
+from tools_search_client.conversation.prompts import SEARCH_DESCRIPTION as SEARCH_DESCRIPTION
+from tools_search_client.conversation.prompts import SYSTEM_PROMPT_LINE as SYSTEM_PROMPT_LINE
+from tools_search_client.conversation.sources import FederationSource as FederationSource
+from tools_search_client.conversation.sources import ListedSource as ListedSource
+from tools_search_client.conversation.state import Statistics as Statistics
+from tools_search_client.errors import AmbiguousToolError as AmbiguousToolError
+from tools_search_client.errors import Challenge as Challenge
+from tools_search_client.errors import ConfigurationError as ConfigurationError
+from tools_search_client.errors import Failure as Failure
+from tools_search_client.errors import HostError as HostError
+from tools_search_client.errors import InvalidAnswerError as InvalidAnswerError
+from tools_search_client.errors import InvalidServerResultError as InvalidServerResultError
+from tools_search_client.errors import LocalError as LocalError
+from tools_search_client.errors import RerankingError as RerankingError
+from tools_search_client.errors import SavedConversationError as SavedConversationError
+from tools_search_client.errors import ServerBusyError as ServerBusyError
+from tools_search_client.errors import ServerError as ServerError
+from tools_search_client.errors import ServerRefusedError as ServerRefusedError
+from tools_search_client.errors import ServerTimeoutError as ServerTimeoutError
+from tools_search_client.errors import ServerUnavailableError as ServerUnavailableError
+from tools_search_client.errors import ToolsSearchClientError as ToolsSearchClientError
+from tools_search_client.errors import UnauthorizedError as UnauthorizedError
+from tools_search_client.errors import UnknownToolError as UnknownToolError
+from tools_search_client.federation.configuration import KNOWN_TOOL_LIMITS as KNOWN_TOOL_LIMITS
+from tools_search_client.federation.configuration import Configuration as Configuration
+from tools_search_client.federation.configuration import ToolDiscovery as ToolDiscovery
+from tools_search_client.federation.configuration import command_server as command_server
+from tools_search_client.federation.configuration import load_configuration as load_configuration
+from tools_search_client.federation.configuration import url_server as url_server
+from tools_search_client.federation.federation import Federation as Federation
+from tools_search_client.federation.federation import FederationOptions as FederationOptions
+from tools_search_client.federation.federation import open_federation as open_federation
+from tools_search_client.found import FederatedListing as FederatedListing
+from tools_search_client.found import FederatedOffers as FederatedOffers
+from tools_search_client.found import FederatedSearch as FederatedSearch
+from tools_search_client.found import Found as Found
+from tools_search_client.found import FoundTool as FoundTool
+from tools_search_client.found import Offered as Offered
+from tools_search_client.found import ServerDescription as ServerDescription
+from tools_search_client.found import ServerReport as ServerReport
+from tools_search_client.reranking import Reranker as Reranker
+from tools_search_client.reranking import Reranking as Reranking
+from tools_search_client.servers.connection import ConnectionOptions as ConnectionOptions
+from tools_search_client.servers.connection import open_server as open_server
+from tools_search_client.servers.discovery import DiscoveryOptions as DiscoveryOptions
+from tools_search_client.servers.discovery import ServerTools as ServerTools
+from tools_search_client.servers.host_connection import ConnectedServer as ConnectedServer
+from tools_search_client.servers.host_connection import HostConnection as HostConnection
+from tools_search_client.servers.oauth import FileTokenStore as FileTokenStore
+from tools_search_client.servers.oauth import LoopbackRedirect as LoopbackRedirect
+from tools_search_client.servers.oauth import OAuth as OAuth
+from tools_search_client.servers.oauth import Redirect as Redirect
+from tools_search_client.servers.oauth import TokenStore as TokenStore
+from tools_search_client.servers.oauth import loopback_redirect as loopback_redirect
+from tools_search_client.servers.supervision import SupervisedServer as SupervisedServer

@@ -1,21 +1,7 @@
 """Exceptions, grouped by whose fault they are.
 
-    ToolsSearchClientError
-    ├── LocalError                      correct the call or the configuration; nothing was sent
-    │   ├── ConfigurationError          the configuration file, with every problem and its place
-    │   ├── SavedConversationError      a saved conversation that cannot be read
-    │   ├── UnknownToolError            no server offers a tool of that name; the closest are named
-    │   └── AmbiguousToolError          several servers offer it; the full names are given
-    ├── InvalidAnswerError              a model's provider answered, but not in its own format
-    ├── RerankingError                  the host's re-ranker gave no usable order; returned, never raised
-    ├── HostError                       something else of the host's own raised, such as its token store
-    └── ServerError                     one server's fault; the others go on
-        ├── ServerUnavailableError      could not be started or reached, or died
-        │   └── UnauthorizedError       wants to know who asks, or allows them less
-        ├── ServerTimeoutError          did not answer in time
-        ├── ServerRefusedError          answered with a JSON-RPC error
-        │   └── ServerBusyError         is too busy to search at the moment
-        └── InvalidServerResultError    answered, but not as the protocol says
+A `LocalError` is the caller's, who has to correct the call or the configuration; nothing was sent. A `ServerError` is
+one server's, and the others go on. A `HostError` is that of the host's own program.
 
 Texts that quote a server hold what that server sent: clean them with `tools_search_client.text` before they reach a
 terminal.

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Awaitable, Sequence
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, cast
 
@@ -17,6 +19,8 @@ from tools_search_client.text import shorten
 
 _MOST_THREADS: Final = 8
 """Re-rankers that are no coroutines and do not end take no more threads of the host than these."""
+
+_POLL_SECONDS: Final = 0.01
 
 _NAME_CHARS: Final = 80
 
@@ -47,9 +51,10 @@ class Reranking:
     deadline: float = 5.0
     """Seconds; then the order is used that there would be without it."""
 
-    _threads: anyio.CapacityLimiter = field(
-        default_factory=lambda: anyio.CapacityLimiter(_MOST_THREADS), init=False, repr=False, compare=False
+    _threads: threading.Semaphore = field(
+        default_factory=lambda: threading.Semaphore(_MOST_THREADS), init=False, repr=False, compare=False
     )
+    """Held until the re-ranker returns, also where nobody waits for it any longer."""
 
     def __post_init__(self) -> None:
         if self.pool < 1 or self.deadline <= 0:
@@ -81,18 +86,31 @@ class Reranking:
         if inspect.iscoroutinefunction(reranker) or inspect.iscoroutinefunction(type(reranker).__call__):
             answer: object = reranker(query, tools)
         else:
-            answer = await anyio.to_thread.run_sync(
-                reranker, query, tools, abandon_on_cancel=True, limiter=self._threads
-            )
+            answer = await self._in_thread(lambda: reranker(query, tools))
         return await cast("Awaitable[object]", answer) if inspect.isawaitable(answer) else answer
+
+    async def _in_thread(self, function: Callable[[], object]) -> object:
+        while not self._threads.acquire(blocking=False):  # noqa: ASYNC110 - a thread frees it; the deadline ends that
+            await anyio.sleep(_POLL_SECONDS)
+        unclaimed = [None]  # by the thread, or by this task where it gives up before the thread begins
+
+        def run() -> object:
+            unclaimed.pop()
+            try:
+                return function()
+            finally:
+                self._threads.release()
+
+        try:
+            return await anyio.to_thread.run_sync(run, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
+        finally:
+            with suppress(IndexError):
+                unclaimed.pop()
+                self._threads.release()
 
 
 def _named(answer: Any, tools: Sequence[FoundTool]) -> dict[str, FoundTool]:
-    """Return the tools that a re-ranker named, in its order.
-
-    Raises:
-        RerankingError: It did not answer with different names of `tools`.
-    """
+    """Return the tools that a re-ranker named, in its order; they must be different ones of `tools`."""
     if isinstance(answer, str | bytes) or not isinstance(answer, Sequence) or not answer:
         raise RerankingError("the re-ranker answered with no list of names")
     given = {tool.name: tool for tool in tools}

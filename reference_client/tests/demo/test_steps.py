@@ -13,9 +13,8 @@ import pytest
 from mcp_ext_tools_search.types import HitMetadata
 from mcp_types import CallToolResult, JSONRPCRequest, JSONRPCResponse, TextContent, Tool
 from tools_search_client.demo.programs import StepError
-from tools_search_client.demo.stage import Stage, WireMeter
+from tools_search_client.demo.stage import Stage, WireMeter, Workspace
 from tools_search_client.demo.steps import MEASURED, Shown, call, compare, fall_back, judge, negotiate, search
-from tools_search_client.demo.workspace import Workspace
 from tools_search_client.federation.federation import Federation
 from tools_search_client.found import (
     FederatedListing,

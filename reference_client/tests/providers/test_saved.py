@@ -129,6 +129,29 @@ async def test_a_second_process_sends_the_request_that_the_first_would_have_sent
     assert done.stdout.decode().splitlines() == [json.dumps(request) for request in requests]
 
 
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_transcript_that_was_saved_while_calls_are_open_goes_on_with_them(kind: Any):
+    talk = Talk(kind)
+    await talk.conversation.begin_turn()
+    talk.adapter.say("Find them.")
+    body = talk.adapter.request()
+    own = any(tool.get("type") == "tool_search" for tool in body.get("tools", []))
+    search: tuple[str, dict[str, Any]] = ("tool_search" if own else "search_tools", {"query": "find an order"})
+    answer = RENDERERS[talk.kind](Step("Well.", calls=[search, search]), 0, body)
+    for choice in answer.get("choices", []):
+        del choice["message"]["reasoning_content"]
+    first, second = talk.adapter.read(answer).calls
+    reply = await talk.conversation.take(first)
+    assert isinstance(reply, Reply)
+    talk.adapter.answer(first, reply)
+    again = Talk(kind)
+    await again.adapter.restore(talk.adapter.save())
+    assert again.adapter.open_calls == talk.adapter.open_calls == (second,)
+    for one in (talk, again):
+        one.adapter.cancel()
+    assert again.adapter.request() == talk.adapter.request()
+
+
 @pytest.mark.parametrize(("kind", "call_tool"), FORMS)
 async def test_compaction_keeps_what_is_still_referred_to_and_says_what_it_freed(kind: Any, call_tool: bool):
     talk = Talk(kind, call_tool=call_tool)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from typing import Any, Final
 
 from tools_search_client.chat.endpoint import Endpoint
@@ -45,16 +45,11 @@ async def _open_chat(
         open_model(endpoint) as model,
         open_federation(target.configuration, target.options) as servers,
     ):
-        yield Chat(target.configuration, servers, target.timeout, model, terminal, options)
+        yield Chat(target.configuration, servers, model, terminal, options)
 
 
 def list_models(endpoint: Endpoint) -> list[str]:
-    """Return the names of the models that can be had there.
-
-    Raises:
-        ToolsSearchClientError: There is no list.
-        InterruptionError: A signal came first.
-    """
+    """Return the names of the models that can be had there; raises `ToolsSearchClientError` where there is no list."""
 
     async def run() -> list[str]:
         async with open_model(endpoint) as model:
@@ -68,9 +63,7 @@ def answer_once(
 ) -> tuple[str, dict[str, Any]]:
     """Return the answer to one text, which is also printed if `prints`, and the statistics.
 
-    Raises:
-        ToolsSearchClientError: There is no answer.
-        InterruptionError: A signal came first.
+    Raises `ToolsSearchClientError` where there is no answer, and `InterruptionError` where a signal came first.
     """
     keyboard = Keyboard() if may_ask else None
     terminal = Terminal(keyboard, holds_text=not prints or not sys.stdout.isatty(), prints_answer=prints)
@@ -78,9 +71,7 @@ def answer_once(
     async def run() -> tuple[str, dict[str, Any]]:
         async with _open_chat(target, endpoint, options, terminal) as chat:
             try:
-                if keyboard is None:
-                    return await chat.turn(text), chat.conversation.statistics.to_json()
-                with keyboard.interruptible():
+                with keyboard.interruptible() if keyboard else nullcontext():
                     return await chat.turn(text), chat.conversation.statistics.to_json()
                 raise InterruptionError(signal.SIGINT)  # Ctrl-C at a question
             finally:
@@ -90,12 +81,7 @@ def answer_once(
 
 
 def talk(target: Target, endpoint: Endpoint, options: ChatOptions) -> None:
-    """Hold a conversation in the terminal until the user leaves.
-
-    Raises:
-        ToolsSearchClientError: It cannot begin.
-        InterruptionError: A signal ended it; Ctrl-C does so only before it begins.
-    """
+    """Hold a conversation in the terminal until the user leaves, or a signal comes; Ctrl-C is one before it begins."""
     keyboard = Keyboard(_SLASH_COMMANDS)
     terminal = Terminal(keyboard)
 

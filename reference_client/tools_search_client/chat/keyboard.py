@@ -28,10 +28,8 @@ def can_be_asked() -> bool:
 class Keyboard:
     """The terminal that standard input is; questions are shown on standard error.
 
-    Ctrl-C cancels the block that `interruptible` guards, in the middle of an answer as well as at a question.
-
-    Args:
-        words: Words that a line may begin with, completed by the tabulator key.
+    Ctrl-C cancels the block that `interruptible` guards, in the middle of an answer as well as at a question. The
+    tabulator key completes `words` at the beginning of a line.
     """
 
     def __init__(self, words: Sequence[str] = ()) -> None:

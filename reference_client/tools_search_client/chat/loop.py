@@ -9,8 +9,7 @@ from typing import Any, Final
 
 import anyio
 
-from tools_search_client.chat.endpoint import ShownBy
-from tools_search_client.chat.failures import ModelError
+from tools_search_client.chat.endpoint import ModelError, ShownBy
 from tools_search_client.chat.models import Model
 from tools_search_client.chat.terminal import Terminal
 from tools_search_client.conversation.conversation import Conversation
@@ -64,26 +63,17 @@ class Chat:
         pending  `resume`                         running, with the same request
         pending  `turn`                           running: the failed turn is closed if the model has answered within
                                                   it, and dropped if the model never knew of it
-
-    Args:
-        configuration: Has the choices about tools on demand, and the tools that the operator allows to be called.
-        servers: The servers that carry out the model's calls.
-        timeout: Seconds to wait for the slowest server.
-        model: The model.
-        terminal: Where everything is shown, and the user is asked.
-        options: The user's choices.
     """
 
     def __init__(
         self,
         configuration: Configuration,
         servers: Federation,
-        timeout: float,
         model: Model,
         terminal: Terminal,
         options: ChatOptions,
     ) -> None:
-        source = FederationSource(servers, configuration, deadline=timeout)
+        source = FederationSource(servers, configuration)
         self.conversation: Final = Conversation(source, configuration.tool_discovery, tool_sets=configuration.tool_sets)
         self.servers: Final = servers
         self._configuration = configuration
@@ -101,11 +91,7 @@ class Chat:
         self._reported: set[str] = set()
 
     async def begin(self, text: str | None = None) -> None:
-        """Take note of the tools that the servers offer now, and show the servers' faults, each once.
-
-        Raises:
-            LocalError: There is no such toolset.
-        """
+        """Take note of the tools that the servers offer now, and show the servers' faults, each once."""
         with self._terminal.waiting("asking the servers"):
             started = await self.conversation.begin_turn(text, toolset=self._options.toolset)
         failed = [f"{server or 'the server'} failed: {reason}" for server, reason in started.failed.items()]

@@ -10,17 +10,16 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 from uuid import uuid4
 
 import anyio
 from tools_search_ranking.extras import install_command
 
-from tools_search_client.chat.completion_chunks import CompletionChunks
-from tools_search_client.chat.endpoint import Endpoint, Provider, ShownBy
-from tools_search_client.chat.failures import BROKEN_OFF, ModelError, model_error
+from tools_search_client.chat.endpoint import BROKEN_OFF, Endpoint, ModelError, Provider, ShownBy, model_error
 from tools_search_client.conversation.conversation import Conversation
 from tools_search_client.errors import LocalError
+from tools_search_client.json_values import as_list, as_object
 from tools_search_client.providers import Adapter, AnthropicMessages, ChatCompletions, OpenAIResponses
 from tools_search_client.text import one_line
 
@@ -43,6 +42,81 @@ class _Api:
     read_counts: tuple[str, ...]
     """Members of an answer's `usage` that add up to the tokens that the model read."""
     written_count: str
+
+
+class CompletionChunks:
+    """One chat completion that is still coming.
+
+    OpenAI's SDK can put chunks together too, but only OpenAI's own: other services repeat a name in each chunk, leave
+    out an index, give all calls the same one, or send arguments as an object.
+    """
+
+    def __init__(self) -> None:
+        self._message: dict[str, Any] = {"role": "assistant", "content": None}
+        self._calls: list[dict[str, Any]] = []
+        self._places: dict[object, int] = {}
+        self._stop_reason: object = None
+        self._usage: object = None
+
+    def add(self, chunk: Mapping[str, Any]) -> str:
+        """Take the next chunk and return the text in it."""
+        self._usage = chunk.get("usage") or self._usage
+        choices = as_list(chunk.get("choices"))
+        if not choices:
+            return ""
+        choice = as_object(choices[0])
+        self._stop_reason = choice.get("finish_reason") or self._stop_reason
+        delta = as_object(choice.get("delta"))
+        for call in as_list(delta.get("tool_calls")):
+            self._add_call(as_object(call))
+        _merge(self._message, delta, left_out=("role", "tool_calls"))
+        text = delta.get("content") or delta.get("refusal")
+        return text if isinstance(text, str) else ""
+
+    def whole(self) -> dict[str, Any]:
+        """Return the completion as it would have come in one piece; raises `ModelError` where it has no end."""
+        if self._stop_reason is None:
+            raise ModelError(BROKEN_OFF, is_passing=True)
+        message = self._message | ({"tool_calls": self._calls} if self._calls else {})
+        return {"choices": [{"index": 0, "message": message, "finish_reason": self._stop_reason}], "usage": self._usage}
+
+    def _add_call(self, piece: Mapping[str, Any]) -> None:
+        call = self._calls[self._place(piece)]
+        call["id"] = call["id"] or piece.get("id")
+        function, added = call["function"], as_object(piece.get("function"))
+        function["name"] = function["name"] or added.get("name") or ""
+        arguments = added.get("arguments")
+        if isinstance(arguments, str) and isinstance(function["arguments"], str):
+            function["arguments"] += arguments
+        elif arguments:
+            function["arguments"] = arguments
+        _merge(function, added, left_out=("name", "arguments"))
+        _merge(call, piece, left_out=("id", "index", "type", "function"))
+
+    def _place(self, piece: Mapping[str, Any]) -> int:
+        """Return which call a piece belongs to: a new one where it has an id that was not there before."""
+        index, key = piece.get("index"), piece.get("id")
+        place = self._places.get(index, len(self._calls) - 1 if index is None else -1)
+        if place < 0 or (key and self._calls[place]["id"] not in (None, key)):
+            place = len(self._calls)
+            self._calls.append({"id": None, "type": "function", "function": {"name": "", "arguments": ""}})
+        if index is not None:
+            self._places[index] = place
+        return place
+
+
+def _merge(into: dict[str, Any], added: Mapping[str, Any], *, left_out: tuple[str, ...]) -> None:
+    """Add a service's own members, such as reasoning: texts and lists grow, anything else is replaced."""
+    for name, value in added.items():
+        known = into.get(name)
+        if name in left_out or value is None:
+            continue
+        if isinstance(known, str) and isinstance(value, str):
+            into[name] = known + value
+        elif isinstance(known, list) and isinstance(value, list):
+            into[name] = [*cast("list[Any]", known), *cast("list[Any]", value)]
+        else:
+            into[name] = value
 
 
 async def _stream_completion(client: Any, request: dict[str, Any], heard: Hear) -> Mapping[str, Any]:
@@ -114,14 +188,9 @@ class Model:
         self._api = _APIS[endpoint.provider]
 
     async def answer(self, request: dict[str, Any], heard: Hear, /) -> Mapping[str, Any]:
-        """Send a request of the provider's adapter and return the whole answer, as that adapter reads it.
+        """Send a request of the provider's adapter and return the whole answer; `heard` takes its text as it comes.
 
-        Args:
-            request: Keyword arguments of the SDK.
-            heard: Called with each piece of text as it comes.
-
-        Raises:
-            ModelError: There is no answer, or it broke off.
+        Raises `ModelError` where there is no answer, or it broke off.
         """
         try:
             return await self._api.stream(self._client, request, heard)
@@ -131,11 +200,7 @@ class Model:
             raise model_error(error, self._sdk, self.endpoint) from error
 
     async def siblings(self) -> list[str]:
-        """Return the names of the models that the endpoint offers, as far as it lists them, sorted.
-
-        Raises:
-            ModelError: There is no list.
-        """
+        """Return the names of the models that the endpoint lists, sorted, or raise `ModelError`."""
         names: set[str] = set()
         try:
             with anyio.fail_after(_LIST_SECONDS):
@@ -176,11 +241,7 @@ class Model:
 
 @asynccontextmanager
 async def open_model(endpoint: Endpoint) -> AsyncGenerator[Model]:
-    """Offer the endpoint's model until the block ends.
-
-    Raises:
-        LocalError: The SDK of its provider is not installed.
-    """
+    """Offer the endpoint's model until the block ends; raises `LocalError` where its provider's SDK is missing."""
     name = endpoint.sdk_name
     try:
         sdk = import_module(name)

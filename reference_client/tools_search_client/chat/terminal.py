@@ -7,9 +7,8 @@ call are an exception in form only: such characters are escaped, since a user wh
 from __future__ import annotations
 
 import json
-import re
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Final, Literal, TypeAlias
 
@@ -34,16 +33,13 @@ _LINE_CHARS: Final = 300
 """More than any terminal is wide."""
 _ARGUMENT_CHARS: Final = 5_000
 _MAX_NAMES: Final = 8
-_PARTS: Final = re.compile(r"\n|[^\S\n]+|\S+")
 
 
 class Terminal:
     """The terminal, or the pipes, of one program.
 
-    Args:
-        keyboard: Where the user answers; `None` where nobody can be asked, and then every question is answered by no.
-        holds_text: Whether text is held back until it is known whether it is the answer.
-        prints_answer: Whether the answer is printed on standard output.
+    Without a keyboard nobody can be asked, and every question is answered by no. A terminal that `holds_text` holds it
+    back until it is known whether it is the answer.
     """
 
     def __init__(self, keyboard: Keyboard | None, *, holds_text: bool = False, prints_answer: bool = True) -> None:
@@ -56,7 +52,6 @@ class Terminal:
         """The text of this message, where it is held back."""
         self._is_in_line = False
         self._is_begun = False
-        self._wrap = WordWrap(lambda: self._console.width)
 
     @contextmanager
     def waiting(self, what: str, /) -> Generator[None]:
@@ -78,16 +73,12 @@ class Terminal:
         if not self._is_begun:
             shown = shown.lstrip("\n")
             self._is_begun = bool(shown)
-        if shown := self._wrap.add(shown):
+        if shown:
             self._stop_waiting()
             self._write(shown)
 
     def end_of_text(self, *, is_answer: bool) -> None:
-        """End one message of the model; text that was held back is shown where it belongs.
-
-        Args:
-            is_answer: Whether it ends the turn; otherwise calls follow.
-        """
+        """End one message of the model; text that was held back is shown where it belongs."""
         held = "".join(self._held).strip("\n")
         self._held.clear()
         if held and not is_answer:
@@ -159,12 +150,9 @@ class Terminal:
 
     def _end_line(self) -> None:
         """End the line that the model's text is in, if it is in one."""
-        if left := self._wrap.end():
-            self._write(left)
         if self._is_in_line:
             self._write("\n")
         self._is_begun = False
-        self._wrap = WordWrap(lambda: self._console.width)
 
     def _write(self, text: str) -> None:
         sys.stdout.write(text)
@@ -175,46 +163,6 @@ class Terminal:
         if self._status is not None:
             self._status.stop()
             self._status = None
-
-
-class WordWrap:
-    """Text that comes in pieces, broken between words; a word is held back until it is known to be complete.
-
-    Args:
-        width: Returns the columns of the terminal, which may change.
-    """
-
-    def __init__(self, width: Callable[[], int]) -> None:
-        self._width = width
-        self._column = 0
-        self._space = ""
-        self._word = ""
-
-    def add(self, piece: str) -> str:
-        """Take the next piece and return what can be shown by now."""
-        shown = ""
-        for part in _PARTS.findall(piece):
-            if not part.isspace():
-                self._word += part
-                continue
-            shown += self.end()
-            if part == "\n":
-                shown, self._column = shown + part, 0
-            else:
-                self._space = part.expandtabs(4)
-        return shown
-
-    def end(self) -> str:
-        """Return what was held back."""
-        if not self._word:
-            return ""
-        text = self._space + self._word
-        if self._column + cell_len(text) > self._width():
-            text = f"\n{self._word}" if self._column else self._word
-            self._column = 0
-        self._column += cell_len(text.lstrip("\n"))
-        self._space = self._word = ""
-        return text
 
 
 def savings_line(counts: Statistics) -> str:

@@ -14,6 +14,7 @@ from tools_search_hosts.arguments import complaints
 
 from tools_search_client.errors import LocalError
 from tools_search_client.found import FoundTool
+from tools_search_client.json_values import as_list, as_object
 from tools_search_client.text import one_line, shorten
 
 _ASSIGNMENT: Final = re.compile(r"(?P<name>[^=]+?)(?P<json>:?)=(?P<value>.*)", re.DOTALL)
@@ -54,7 +55,7 @@ def fitting(typed: Sequence[tuple[str | None, Any]], tool: FoundTool) -> dict[st
         arguments |= value if name is None else {name: value}
     for name, value in arguments.items():
         if isinstance(value, _Text):
-            arguments[name] = _as_taken(str(value), _object(_object(schema.get("properties")).get(name)))
+            arguments[name] = _as_taken(str(value), as_object(as_object(schema.get("properties")).get(name)))
     problems = [f"  - {one_line(problem)}" for problem in complaints(schema, arguments)]
     if problems:
         rows = [
@@ -70,9 +71,9 @@ def parameters(tool: FoundTool) -> list[tuple[str, str, str, str]]:
     """Return the name of each parameter, its type, whether it is required or has a default, and its description."""
     schema = tool.tool.input_schema
     rows: list[tuple[str, str, str, str]] = []
-    for name, stated in _object(schema.get("properties")).items():
-        own = _object(stated)
-        need = "required" if name in _list(schema.get("required")) else ""
+    for name, stated in as_object(schema.get("properties")).items():
+        own = as_object(stated)
+        need = "required" if name in as_list(schema.get("required")) else ""
         if own.get("default") is not None and not need:
             need = f"default {shorten(json.dumps(own['default']), _CHARS)}"
         description = own.get("description", own.get("title", ""))
@@ -82,8 +83,8 @@ def parameters(tool: FoundTool) -> list[tuple[str, str, str, str]]:
 
 def type_of(schema: Any, depth: int = _DEPTH) -> str:
     """Return a schema's type in a few words, such as `array of integer` or `"a" or "b"`."""
-    members = _object(schema)
-    if values := _list(members.get("enum", [members["const"]] if "const" in members else None)):
+    members = as_object(schema)
+    if values := as_list(members.get("enum", [members["const"]] if "const" in members else None)):
         shown = [shorten(json.dumps(one), _CHARS) for one in values]
         return " or ".join(shown[:_CHOICES]) + (" or …" if len(shown) > _CHOICES else "")
     if depth and (choices := _choices(members)):
@@ -140,17 +141,9 @@ def _as_taken(text: str, schema: Mapping[str, Any]) -> Any:
 
 
 def _choices(schema: Mapping[str, Any]) -> list[Any]:
-    return _list(schema.get("anyOf", schema.get("oneOf")))
+    return as_list(schema.get("anyOf", schema.get("oneOf")))
 
 
 def _kinds(schema: Any) -> list[str]:
-    stated = _object(schema).get("type")
-    return [stated] if isinstance(stated, str) else [str(kind) for kind in _list(stated)]
-
-
-def _list(value: Any) -> list[Any]:
-    return cast("list[Any]", value) if isinstance(value, list) else []
-
-
-def _object(value: Any) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+    stated = as_object(schema).get("type")
+    return [stated] if isinstance(stated, str) else [str(kind) for kind in as_list(stated)]

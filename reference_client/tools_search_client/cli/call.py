@@ -7,20 +7,10 @@ import sys
 from typing import Any
 
 import click
-from mcp_types import CallToolResult, TextContent
+from mcp_types import CallToolResult
 
+from tools_search_client.cli import output
 from tools_search_client.cli.arguments import fitting, parameters, read_arguments
-from tools_search_client.cli.output import (
-    EXIT_FAILED,
-    EXIT_OK,
-    HOW_TO_ALLOW,
-    as_json_option,
-    epilog,
-    print_json,
-    print_note,
-    print_table,
-    tool_json,
-)
 from tools_search_client.cli.running import interruptible_question, run_until_signal
 from tools_search_client.cli.targets import Target, call_timeout_option, server_options, tool_argument, toolset_option
 from tools_search_client.errors import LocalError
@@ -34,13 +24,13 @@ class NoConsentError(LocalError):
 
 
 @click.command(
-    epilog=epilog("describe git__git_log --config mcp.json"),
+    epilog=output.epilog("describe git__git_log --config mcp.json"),
     short_help="Show the parameters of one tool.",
 )
 @tool_argument
 @toolset_option
 @server_options()
-@as_json_option
+@output.as_json_option
 def describe(name: str, target: Target, *, as_json: bool) -> None:
     """Show what the tool NAME is for, and its parameters: type, whether it is required, default.
 
@@ -49,20 +39,20 @@ def describe(name: str, target: Target, *, as_json: bool) -> None:
     """
     tool = target.ask(lambda servers: target.resolve(servers, name))
     if as_json:
-        print_json(tool_json(tool))
+        output.print_json(output.tool_json(tool))
         return
     click.echo(one_line(tool.name))
-    click.echo(printable(tool.tool.description or tool.tool.title or "says nothing of itself").strip())
+    click.echo(printable(output.purpose(tool.tool) or "says nothing of itself").strip())
     rows = parameters(tool)
     click.echo("")
     if rows:
-        print_table(("parameter", "type", "need"), [row[:3] for row in rows], [row[3] for row in rows])
+        output.print_table(("parameter", "type", "need"), [row[:3] for row in rows], [row[3] for row in rows])
     else:
         click.echo("It takes no arguments.")
 
 
 @click.command(
-    epilog=epilog(
+    epilog=output.epilog(
         "call git__git_log repo_path=. max_count=3 --config mcp.json",
         "call git__git_add repo_path=. files:='[\"a.txt\"]' --config mcp.json",
         "call get_current_time @arguments.json --yes --url http://127.0.0.1:8000/mcp",
@@ -75,7 +65,7 @@ def describe(name: str, target: Target, *, as_json: bool) -> None:
 @call_timeout_option
 @toolset_option
 @server_options()
-@as_json_option
+@output.as_json_option
 def call(name: str, arguments: tuple[str, ...], target: Target, *, yes: bool, as_json: bool) -> int:
     """Call the tool NAME.
 
@@ -101,24 +91,20 @@ def call(name: str, arguments: tuple[str, ...], target: Target, *, yes: bool, as
 
     tool, result = run_until_signal(run)
     if as_json:
-        shown = result.model_dump(by_alias=True, mode="json", exclude_none=True)
-        print_json({"name": tool.name, "server": tool.server, "result": shown})
-        return EXIT_FAILED if result.is_error else EXIT_OK
+        output.print_json({"name": tool.name, "server": tool.server, "result": output.model_json(result)})
+        return output.EXIT_FAILED if result.is_error else output.EXIT_OK
     if result.is_error:
-        print_note("The tool reports an error:")
+        output.print_note("The tool reports an error:")
     for block in result.content:
-        if isinstance(block, TextContent):
-            click.echo(printable(block.text))
-        else:
-            print_json(block.model_dump(by_alias=True, mode="json", exclude_none=True))
+        output.print_content(block)
     if not result.content and result.structured_content is not None:
-        print_json(result.structured_content)
-    return EXIT_FAILED if result.is_error else EXIT_OK
+        output.print_json(result.structured_content)
+    return output.EXIT_FAILED if result.is_error else output.EXIT_OK
 
 
 def _ask(tool: FoundTool, arguments: dict[str, Any], *, may_ask: bool) -> None:
     if not may_ask:
-        raise NoConsentError(f"{tool.name} was not called, because nobody can be asked here: {HOW_TO_ALLOW}")
+        raise NoConsentError(f"{tool.name} was not called, because nobody can be asked here: {output.HOW_TO_ALLOW}")
     click.echo(f"{one_line(tool.name)}: {shorten(tool.tool.description or 'says nothing of itself', 300)}", err=True)
     click.echo(f"arguments: {json.dumps(arguments)}", err=True)
     with interruptible_question():

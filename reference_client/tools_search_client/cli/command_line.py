@@ -78,8 +78,7 @@ def run(arguments: Sequence[str] | None = None) -> NoReturn:
 def _run(given: Sequence[str]) -> int:
     """Run a command and return its exit code; errors are printed on standard error, and as JSON if that is asked for.
 
-    Raises:
-        OSError: Standard output cannot be written.
+    Raises `OSError` where standard output cannot be written.
     """
     output = sys.stdout
     try:
@@ -103,11 +102,7 @@ def _run(given: Sequence[str]) -> int:
 
 
 def _explained(error: Exception) -> tuple[str, int]:
-    """Return the message and the exit code for an error.
-
-    Raises:
-        OSError: Standard output cannot be written.
-    """
+    """Return the message and the exit code for an error, or raise it where standard output cannot be written."""
     match error:
         case click.ClickException():
             return error.format_message(), error.exit_code

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import click
 from tools_search_hosts import ConfigurationError
@@ -22,6 +22,7 @@ from tools_search_hosts.locations import cache_folder
 from tools_search_client.cli.host_files import file_of_host, workspace_of
 from tools_search_client.federation.configuration import Configuration, load_configuration
 from tools_search_client.found import FoundTool
+from tools_search_client.json_values import as_list
 
 CONFIG_VARIABLE: Final = "TOOLS_SEARCH_CONFIG"
 """The environment variable with the configuration that is meant where no option says which."""
@@ -50,9 +51,8 @@ class SeenNames:
         """Return the names that were kept."""
         with suppress(OSError, ValueError):
             if self._path.stat().st_size <= _MOST_BYTES:
-                names: Any = json.loads(self._path.read_text(encoding="utf-8"))
-                if isinstance(names, list):
-                    return [name for name in cast("list[Any]", names) if isinstance(name, str)]
+                names = as_list(json.loads(self._path.read_text(encoding="utf-8")))
+                return [name for name in names if isinstance(name, str)]
         return []
 
     @property
@@ -63,7 +63,7 @@ class SeenNames:
 
 def seen_names(options: Mapping[str, Any]) -> SeenNames:
     """Return what was seen of the servers that a command's options choose."""
-    path = _chosen_file(options)
+    path = chosen_file(options)
     return SeenNames(str(path.resolve()) if path else str(options.get("url") or options.get("command_line")))
 
 
@@ -88,12 +88,16 @@ def complete_tool(context: click.Context, _: click.Parameter, begun: str) -> lis
 
 def _configuration(context: click.Context) -> Configuration | None:
     with suppress(click.UsageError, ConfigurationError):
-        path = _chosen_file(context.params)
+        path = chosen_file(context.params)
         return path and load_configuration(path, workspace=workspace_of(path))
     return None
 
 
-def _chosen_file(options: Mapping[str, Any]) -> Path | None:
+def chosen_file(options: Mapping[str, Any]) -> Path | None:
+    """Return the configuration that a command's options choose; `None` where they choose an address, a command or none.
+
+    Raises `click.UsageError` where a host is chosen that has none.
+    """
     if options.get("config"):
         return Path(options["config"])
     if options.get("host"):

@@ -8,36 +8,24 @@ import textwrap
 from collections.abc import Callable, Sequence
 from shutil import get_terminal_size
 from time import perf_counter
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import click
 from tools_search_hosts.locations import cache_folder
 from tools_search_ranking.extras import install_command
 
-from tools_search_client.cli.output import (
-    EXIT_FAILED,
-    EXIT_OK,
-    as_json_option,
-    epilog,
-    print_json,
-    print_note,
-    working,
-)
+from tools_search_client.cli import output
 from tools_search_client.cli.running import run_until_signal
 from tools_search_client.demo.installation import DOWNLOAD, ON_DISK, Installation, install_extra_servers
 from tools_search_client.demo.programs import StepError
-from tools_search_client.demo.stage import open_stage
-from tools_search_client.demo.steps import STEPS, StepReport, perform
-from tools_search_client.demo.workspace import missing_packages
+from tools_search_client.demo.stage import missing_packages, open_stage
+from tools_search_client.demo.steps import STEPS, perform
 from tools_search_client.errors import LocalError
 from tools_search_client.text import printable
 
 _WIDTH: Final = 96
 
-_Say: TypeAlias = Callable[..., None]
-_Played: TypeAlias = tuple[Sequence[str], Sequence[str], Sequence[StepReport]]
-
-_EPILOG: Final = epilog(
+_EPILOG: Final = output.epilog(
     "demo",
     "demo --extra-servers",
     "demo --json",
@@ -56,7 +44,7 @@ Exit codes:
     help="Also use four servers that are downloaded on first use, one in Python with the legacy protocol and three in "
     f"Node: {DOWNLOAD}, {ON_DISK} in ~/.cache (or $XDG_CACHE_HOME).",
 )
-@as_json_option
+@output.as_json_option
 def demo(*, extra_servers: bool, as_json: bool) -> int:
     """See it work, end to end, over real MCP servers.
 
@@ -71,31 +59,42 @@ def demo(*, extra_servers: bool, as_json: bool) -> int:
     if missing:
         raise LocalError(f"the demo needs {', '.join(missing)}. {install_command('demo')}")
     logging.basicConfig(level=logging.CRITICAL, handlers=[logging.NullHandler()])
-    say = _silent if as_json else _say
+
+    def say(line: str = "", **style: Any) -> None:
+        """Print a line over as many as it takes; nothing where a program reads the output: it gets one object."""
+        if as_json:
+            return
+        width = min(get_terminal_size().columns, _WIDTH) if sys.stdout.isatty() else _WIDTH
+        indent = " " * (len(line) - len(line.lstrip()) + 2)
+        filled = textwrap.fill(
+            printable(line), width, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False
+        )
+        click.secho(filled, **style)
+
     say("tools/search, end to end: experimental and unofficial", bold=True)
     installation: Installation | None = None
     if extra_servers:
         folder = cache_folder("mcp-ext-tools-search") / "demo"
-        print_note(
+        output.print_note(
             f"  Extra servers are kept in {folder} ({DOWNLOAD} to download, {ON_DISK}); delete it to remove them."
         )
-        with working("looking for the extra servers") as progress:
+        with output.working("looking for the extra servers") as progress:
             installation = install_extra_servers(folder, progress)
 
     started = perf_counter()
     servers, notes, reports = run_until_signal(lambda: _play(installation, say))
     seconds, installing = perf_counter() - started, installation.seconds if installation else 0.0
-    failed = [report.name for report in reports if report.problem is not None]
+    failed = [report["step"] for report in reports if not report["ok"]]
     if as_json:
-        print_json(
+        output.print_json(
             {
                 "ok": not failed,
                 "failed": failed,
                 "seconds": round(seconds, 1),
                 "installationSeconds": round(installing, 1),
-                "servers": list(servers),
-                "notes": list(notes),
-                "steps": [report.to_json() for report in reports],
+                "servers": servers,
+                "notes": notes,
+                "steps": reports,
             }
         )
     took = f"{seconds:.0f} s" + (f", and {installing:.0f} s of installation" if installing >= 1 else "")
@@ -104,44 +103,32 @@ def demo(*, extra_servers: bool, as_json: bool) -> int:
         say(f"Failed: {', '.join(failed)}  ({took})", fg="red", bold=True)
     else:
         say(f"Every step succeeded over {len(servers)} servers  ({took})", fg="green", bold=True)
-    return EXIT_FAILED if failed else EXIT_OK
+    return output.EXIT_FAILED if failed else output.EXIT_OK
 
 
-async def _play(installation: Installation | None, say: _Say) -> _Played:
+async def _play(
+    installation: Installation | None, say: Callable[..., None]
+) -> tuple[Sequence[str], Sequence[str], Sequence[dict[str, Any]]]:
     """Run every step and show it when it is over; return the servers, the notes and the reports."""
-    reports: list[StepReport] = []
+    reports: list[dict[str, Any]] = []
     try:
-        async with open_stage(installation, working) as stage:
+        async with open_stage(installation, output.working) as stage:
             for line in (f"Servers: {', '.join(stage.servers)}", *stage.notes):
                 say(f"  {line}")
             for number, (name, step) in enumerate(STEPS.items(), start=1):
                 say()
                 say(f"{number}. {step.title}", bold=True)
-                with working(step.activity) as stage.progress:
-                    report = await perform(name, step, stage)
+                with output.working(step.activity) as stage.progress:
+                    report, lines = await perform(name, step, stage)
                 reports.append(report)
-                for line in report.shown.lines:
+                for line in lines:
                     say(f"   {line}")
-                say(f"   ({report.seconds:.1f} s)", dim=True)
-                if report.problem is not None:
+                say(f"   ({report['seconds']:.1f} s)", dim=True)
+                if not report["ok"]:
                     say("   FAILED", fg="red")
-                    say(f"   {report.problem}")
-            return tuple(stage.servers), stage.notes, reports
+                    say(f"   {report['problem']}")
+            return list(stage.servers), stage.notes, reports
     except (StepError, OSError) as error:
         say()
         say(f"FAILED: {error}")
-        return (), (), [StepReport("gateway", 0.0, problem=str(error))]
-
-
-def _say(line: str = "", **style: Any) -> None:
-    """Print a line over as many as it takes, with a hanging indent."""
-    width = min(get_terminal_size().columns, _WIDTH) if sys.stdout.isatty() else _WIDTH
-    indent = " " * (len(line) - len(line.lstrip()) + 2)
-    filled = textwrap.fill(
-        printable(line), width, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False
-    )
-    click.secho(filled, **style)
-
-
-def _silent(line: str = "", **style: Any) -> None:
-    """Print nothing: where a program reads the output, it gets one object at the end."""
+        return (), (), [{"step": "gateway", "ok": False, "seconds": 0.0, "problem": str(error)}]

@@ -7,36 +7,25 @@ from difflib import get_close_matches
 from typing import Any
 
 import click
-from mcp_types import GetPromptResult, Prompt, ReadResourceResult, Resource, TextContent, TextResourceContents
+from mcp_types import GetPromptResult, Prompt, ReadResourceResult, Resource, ResourceTemplate
 from pydantic import BaseModel
 
+from tools_search_client.cli import output
 from tools_search_client.cli.arguments import read_arguments
-from tools_search_client.cli.output import (
-    EXIT_OK,
-    as_json_option,
-    epilog,
-    exit_code,
-    note_troubles,
-    print_json,
-    print_note,
-    print_table,
-    report_json,
-)
 from tools_search_client.cli.targets import Target, server_options
 from tools_search_client.errors import LocalError
 from tools_search_client.federation.federation import Federation
 from tools_search_client.found import FederatedOffers, Offered
-from tools_search_client.text import printable
 
 
 @click.command(
-    epilog=epilog("prompts --config mcp.json", "prompts notes__summary length=short --config mcp.json"),
+    epilog=output.epilog("prompts --config mcp.json", "prompts notes__summary length=short --config mcp.json"),
     short_help="List the prompts of the servers, or show one.",
 )
 @click.argument("name", required=False)
 @click.argument("arguments", metavar="[ARGUMENT]…", nargs=-1)
 @server_options()
-@as_json_option
+@output.as_json_option
 def prompts(name: str | None, arguments: tuple[str, ...], target: Target, *, as_json: bool) -> int:
     """List the prompts of every server; with NAME, show that one with its arguments filled in.
 
@@ -46,7 +35,7 @@ def prompts(name: str | None, arguments: tuple[str, ...], target: Target, *, as_
     given = {key: str(value) for one, each in read_arguments(arguments) for key, value in _members(one, each)}
 
     async def ask(servers: Federation) -> FederatedOffers[Prompt] | GetPromptResult:
-        listing = await servers.prompts(deadline=target.timeout)
+        listing = await servers.prompts()
         if name is None:
             return listing
         prompt = _meant(name, [(f"{one.server}:{one.item.name}", one.item.name, one) for one in listing.items], listing)
@@ -56,23 +45,21 @@ def prompts(name: str | None, arguments: tuple[str, ...], target: Target, *, as_
     if isinstance(answer, GetPromptResult):
         return _print_read(answer, [(message.role, message.content) for message in answer.messages], as_json=as_json)
     if as_json:
-        print_json(
-            {"prompts": _offers_json("prompt", answer.items), "servers": [report_json(each) for each in answer.servers]}
-        )
+        output.print_json({"prompts": _offers_json("prompt", answer.items)} | output.servers_json(answer.servers))
     else:
         rows = [(one.name, one.server or "-", _stated_arguments(one.item)) for one in answer.items]
-        print_table(("prompt", "server", "arguments"), rows, [_purpose(one.item) for one in answer.items])
-        note_troubles(answer.servers)
-    return exit_code(answer.servers, found=bool(answer.items))
+        output.print_table(("prompt", "server", "arguments"), rows, [output.purpose(one.item) for one in answer.items])
+        output.note_troubles(answer.servers)
+    return output.exit_code(answer.servers, found=bool(answer.items))
 
 
 @click.command(
-    epilog=epilog("resources --config mcp.json", "resources notes://today --config mcp.json --server notes"),
+    epilog=output.epilog("resources --config mcp.json", "resources notes://today --config mcp.json --server notes"),
     short_help="List the resources of the servers, or read one.",
 )
 @click.argument("uri", required=False)
 @server_options()
-@as_json_option
+@output.as_json_option
 def resources(uri: str | None, target: Target, *, as_json: bool) -> int:
     """List the resources of every server, and the templates of URIs; with URI, read that one.
 
@@ -81,30 +68,29 @@ def resources(uri: str | None, target: Target, *, as_json: bool) -> int:
 
     async def ask(
         servers: Federation,
-    ) -> tuple[FederatedOffers[Resource], list[tuple[str, str, str]], list[Any]] | ReadResourceResult:
+    ) -> tuple[FederatedOffers[Resource], FederatedOffers[ResourceTemplate]] | ReadResourceResult:
         if uri is not None and len(target.configuration.servers) == 1:
             return await servers.read_resource(target.configuration.servers[0].name, uri)
-        listing = await servers.resources(deadline=target.timeout)
-        if uri is not None:
-            resource = _meant(uri, [(str(one.item.uri), one.name, one) for one in listing.items], listing)
-            return await servers.read_resource(resource.server, str(resource.item.uri))
-        templates = (await servers.resource_templates(deadline=target.timeout)).items
-        rows = [(str(one.item.uri), one.server or "-", one.item.mime_type or "-") for one in listing.items]
-        rows += [(one.item.uri_template, one.server or "-", one.item.mime_type or "-") for one in templates]
-        return listing, rows, [*listing.items, *templates]
+        listing = await servers.resources()
+        if uri is None:
+            return listing, await servers.resource_templates()
+        resource = _meant(uri, [(str(one.item.uri), one.name, one) for one in listing.items], listing)
+        return await servers.read_resource(resource.server, str(resource.item.uri))
 
     answer = target.ask(ask)
     if isinstance(answer, ReadResourceResult):
         return _print_read(answer, [("", content) for content in answer.contents], as_json=as_json)
-    listing, rows, offers = answer
+    listing, templates = answer[0], answer[1].items
     if as_json:
-        resources, templates = offers[: len(listing.items)], offers[len(listing.items) :]
-        shown = {"resources": _offers_json("resource", resources), "templates": _offers_json("template", templates)}
-        print_json(shown | {"servers": [report_json(each) for each in listing.servers]})
+        shown = {"resources": _offers_json("resource", listing.items), "templates": _offers_json("template", templates)}
+        output.print_json(shown | output.servers_json(listing.servers))
     else:
-        print_table(("uri", "server", "type"), rows, [_purpose(one.item) for one in offers])
-        note_troubles(listing.servers)
-    return exit_code(listing.servers, found=bool(offers))
+        rows = [(str(one.item.uri), one.server or "-", one.item.mime_type or "-") for one in listing.items]
+        rows += [(one.item.uri_template, one.server or "-", one.item.mime_type or "-") for one in templates]
+        purposes = [output.purpose(one.item) for one in (*listing.items, *templates)]
+        output.print_table(("uri", "server", "type"), rows, purposes)
+        output.note_troubles(listing.servers)
+    return output.exit_code(listing.servers, found=bool(listing.items or templates))
 
 
 def _members(name: str | None, value: Any) -> list[tuple[str, Any]]:
@@ -112,11 +98,7 @@ def _members(name: str | None, value: Any) -> list[tuple[str, Any]]:
 
 
 def _meant(name: str, spelled: Sequence[tuple[str, str, Offered[Any]]], listing: FederatedOffers[Any]) -> Offered[Any]:
-    """Return the one that is called `name`.
-
-    Raises:
-        LocalError: None is, or several are.
-    """
+    """Return the one that is called `name`; raises `LocalError` where none is, or several are."""
     meant = [one for *spellings, one in spelled if name in (one.name, *spellings)]
     if len(meant) == 1:
         return meant[0]
@@ -133,28 +115,17 @@ def _stated_arguments(prompt: Prompt) -> str:
     return " ".join(one.name if one.required else f"[{one.name}]" for one in prompt.arguments or ()) or "-"
 
 
-def _purpose(item: Any) -> str:
-    return item.description or item.title or ""
-
-
 def _print_read(result: BaseModel, contents: Sequence[tuple[str, BaseModel]], *, as_json: bool) -> int:
     """Print what was read, after the role of each part that has one, and return the exit code."""
     if as_json:
-        print_json(_json(result))
-        return EXIT_OK
+        output.print_json(output.model_json(result))
+        return output.EXIT_OK
     for role, content in contents:
         if role:
-            print_note(f"{role}:")
-        if isinstance(content, TextContent | TextResourceContents):
-            click.echo(printable(content.text))
-        else:
-            print_json(_json(content))
-    return EXIT_OK
-
-
-def _json(value: BaseModel) -> dict[str, Any]:
-    return value.model_dump(by_alias=True, mode="json", exclude_none=True)
+            output.print_note(f"{role}:")
+        output.print_content(content)
+    return output.EXIT_OK
 
 
 def _offers_json(kind: str, offers: Sequence[Offered[Any]]) -> list[dict[str, Any]]:
-    return [{"name": one.name, "server": one.server, kind: _json(one.item)} for one in offers]
+    return [{"name": one.name, "server": one.server, kind: output.model_json(one.item)} for one in offers]

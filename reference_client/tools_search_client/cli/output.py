@@ -15,13 +15,15 @@ from time import monotonic
 from typing import Any, Final
 
 import click
+from mcp_types import Prompt, Resource, ResourceTemplate, TextContent, TextResourceContents, Tool
+from pydantic import BaseModel
 from pydantic.alias_generators import to_camel
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
 from tools_search_client.found import FoundTool, ServerReport
-from tools_search_client.text import one_line, shorten
+from tools_search_client.text import one_line, printable, shorten
 
 EXIT_OK: Final = 0
 EXIT_FAILED: Final = 1
@@ -59,15 +61,37 @@ def print_json(value: Any) -> None:
     click.echo(json.dumps(value, indent=2))
 
 
+def model_json(value: BaseModel) -> dict[str, Any]:
+    """Return what a server stated as `--json` prints it: complete, nothing in it shortened or cleaned."""
+    return value.model_dump(by_alias=True, mode="json", exclude_none=True)
+
+
 def tool_json(tool: FoundTool) -> dict[str, Any]:
-    """Return a tool as `--json` prints it: its definition is complete, and nothing in it shortened or cleaned."""
-    definition = tool.tool.model_dump(by_alias=True, mode="json", exclude_none=True)
-    return {"name": tool.name, "server": tool.server, "tool": definition}
+    """Return a tool as `--json` prints it."""
+    return {"name": tool.name, "server": tool.server, "tool": model_json(tool.tool)}
+
+
+def print_content(content: BaseModel) -> None:
+    """Print a part of what a server returned: a text as it is, anything else as JSON."""
+    if isinstance(content, TextContent | TextResourceContents):
+        click.echo(printable(content.text))
+    else:
+        print_json(model_json(content))
+
+
+def purpose(item: Tool | Prompt | Resource | ResourceTemplate) -> str:
+    """Return what a server says of something that it offers."""
+    return item.description or item.title or ""
 
 
 def report_json(report: ServerReport) -> dict[str, Any]:
     """Return how a server did as `--json` prints it."""
     return {to_camel(name): value for name, value in asdict(report).items()}
+
+
+def servers_json(reports: Sequence[ServerReport]) -> dict[str, Any]:
+    """Return the member of an answer of many servers that says how each did."""
+    return {"servers": list(map(report_json, reports))}
 
 
 def print_note(text: str) -> None:
@@ -110,13 +134,8 @@ def waiting(text: str) -> Generator[None]:
 def working(text: str) -> Generator[Callable[[str], None]]:
     """Show what takes more than two seconds, for how long, and how far it is, on standard error.
 
-    A terminal has one line of it, kept up to date; elsewhere a line is written now and then.
-
-    Args:
-        text: The work.
-
-    Yields:
-        A function that takes note of how far the work is.
+    A terminal has one line of it, kept up to date; elsewhere a line is written now and then. The block gets a function
+    that takes note of how far the work is.
     """
     console = Console(stderr=True)
     started, over, progress = monotonic(), Event(), [""]
@@ -148,10 +167,7 @@ def working(text: str) -> Generator[Callable[[str], None]]:
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], details: Sequence[str] | None = None) -> None:
     """Print rows on standard output: aligned on a terminal, separated by tabs elsewhere.
 
-    Args:
-        headings: One per column.
-        rows: As many cells each as there are headings.
-        details: A description of each row: on a line below it on a terminal, last in its line elsewhere.
+    The `details` describe a row each: on a line below it on a terminal, last in its line elsewhere.
     """
     if not sys.stdout.isatty():
         lines = [headings, *rows] if details is None else [(*headings, "description")]

@@ -27,16 +27,39 @@ class InterruptionError(Exception):
 
 
 def run_until_signal(work: Callable[[], Awaitable[T]], *, on_interrupt: Callable[[], None] | None = None) -> T:
-    """Run `work` to its end and return its result, or raise its exception.
-
-    Args:
-        work: The work.
-        on_interrupt: Called at each Ctrl-C, which then does not end the work.
+    """Run `work` to its end and return its result, or raise its exception; Ctrl-C only calls `on_interrupt`, if given.
 
     Raises:
         InterruptionError: A signal came first. A second one ends the program without any cleaning up.
     """
-    return anyio.run(_run, work, on_interrupt)
+
+    async def run() -> T:
+        received: list[int] = []
+        outcome: list[T | Exception] = []
+
+        async def watch() -> None:
+            with anyio.open_signal_receiver(*_SIGNALS) as signals:
+                async for number in signals:
+                    if number == signal.SIGINT and on_interrupt is not None:
+                        on_interrupt()
+                    else:
+                        received.append(number)
+                        tasks.cancel_scope.cancel()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(watch)
+            try:
+                outcome.append(await work())
+            except Exception as error:  # kept, because a task group would wrap it
+                outcome.append(error)
+            tasks.cancel_scope.cancel()
+        if received:
+            raise InterruptionError(received[0])
+        if isinstance(outcome[0], Exception):
+            raise outcome[0]
+        return outcome[0]
+
+    return anyio.run(run)
 
 
 @contextmanager
@@ -47,30 +70,3 @@ def interruptible_question() -> Generator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, handler)
-
-
-async def _run(work: Callable[[], Awaitable[T]], on_interrupt: Callable[[], None] | None) -> T:
-    received: list[int] = []
-    outcome: list[T | Exception] = []
-
-    async def watch() -> None:
-        with anyio.open_signal_receiver(*_SIGNALS) as signals:
-            async for number in signals:
-                if number == signal.SIGINT and on_interrupt is not None:
-                    on_interrupt()
-                else:
-                    received.append(number)
-                    tasks.cancel_scope.cancel()
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(watch)
-        try:
-            outcome.append(await work())
-        except Exception as error:  # kept, because a task group would wrap it
-            outcome.append(error)
-        tasks.cancel_scope.cancel()
-    if received:
-        raise InterruptionError(received[0])
-    if isinstance(outcome[0], Exception):
-        raise outcome[0]
-    return outcome[0]

@@ -11,19 +11,8 @@ from mcp_ext_tools_search.client import is_for_model
 from tools_search_hosts.locations import HOSTS
 from tools_search_ranking import FieldedRanker
 
+from tools_search_client.cli import output
 from tools_search_client.cli.host_files import FoundFile, found_files, shown_path
-from tools_search_client.cli.output import (
-    EXIT_OK,
-    as_json_option,
-    epilog,
-    exit_code,
-    note_troubles,
-    print_json,
-    print_note,
-    print_table,
-    report_json,
-    tool_json,
-)
 from tools_search_client.cli.targets import Target, least_confidence_option, server_options, toolset_option
 from tools_search_client.conversation.catalog import KnownTools
 from tools_search_client.conversation.conversation import Conversation
@@ -35,11 +24,11 @@ from tools_search_client.found import FederatedListing, FoundTool, ServerDescrip
 
 
 @click.command(
-    epilog=epilog("servers", "servers --host cursor", "servers --command 'python my_server.py' --json"),
+    epilog=output.epilog("servers", "servers --host cursor", "servers --command 'python my_server.py' --json"),
     short_help="Show what each server offers, or why it failed.",
 )
 @server_options(optional=True)
-@as_json_option
+@output.as_json_option
 def servers(target: Target | None, *, as_json: bool) -> int:
     """Show what each server offers, or why it failed.
 
@@ -51,27 +40,27 @@ def servers(target: Target | None, *, as_json: bool) -> int:
     """
     if target is None:
         return _print_files(found_files(), as_json=as_json)
-    described = target.ask(lambda servers: servers.describe(deadline=target.timeout))
+    described = target.ask(lambda servers: servers.describe())
     if as_json:
-        print_json({"servers": [_description_json(one) for one in described]})
+        output.print_json({"servers": [_description_json(one) for one in described]})
     else:
         print_servers(described)
-    return exit_code([one.report for one in described], found=True)
+    return output.exit_code([one.report for one in described], found=True)
 
 
 def _print_files(found: Sequence[FoundFile], *, as_json: bool) -> int:
     """Print the configurations that were found, and return the exit code."""
     if as_json:
-        print_json({"configurations": [file.to_json() for file in found]})
+        output.print_json({"configurations": [file.to_json() for file in found]})
     elif found:
         rows = [(HOSTS[file.host], "project" if file.is_project else "user", file.option) for file in found]
         details = [f"{shown_path(file.path)}: {file.problem or ', '.join(file.servers)}" for file in found]
-        print_table(("host", "scope", "option"), rows, details)
+        output.print_table(("host", "scope", "option"), rows, details)
         if usable := [file for file in found if file.servers]:
-            print_note(f"Choose one, as in: tools-search-client servers {usable[0].option}")
+            output.print_note(f"Choose one, as in: tools-search-client servers {usable[0].option}")
     else:
-        print_note("No configuration of a known host is here. Give --config FILE, --url URL or --command LINE.")
-    return EXIT_OK
+        output.print_note("No configuration of a known host is here. Give --config FILE, --url URL or --command LINE.")
+    return output.EXIT_OK
 
 
 def print_servers(described: Sequence[ServerDescription]) -> None:
@@ -87,17 +76,17 @@ def print_servers(described: Sequence[ServerDescription]) -> None:
         )
         for one in described
     ]
-    print_table(("server", "program", "protocol", "mode", "tools", "ms"), rows)
-    note_troubles([one.report for one in described])
+    output.print_table(("server", "program", "protocol", "mode", "tools", "ms"), rows)
+    output.note_troubles([one.report for one in described])
 
 
 @click.command(
-    epilog=epilog("tools --config mcp.json", "tools --url http://127.0.0.1:8000/mcp --json"),
+    epilog=output.epilog("tools --config mcp.json", "tools --url http://127.0.0.1:8000/mcp --json"),
     short_help="List every tool of every server.",
 )
 @toolset_option
 @server_options()
-@as_json_option
+@output.as_json_option
 def tools(target: Target, *, as_json: bool) -> int:
     """List every tool of every server, by the name to call it by.
 
@@ -110,7 +99,7 @@ def tools(target: Target, *, as_json: bool) -> int:
         status = {tool.name: "app only" for tool in listing.tools if not is_for_model(tool.tool)}
         if not target.configuration.tool_discovery.enabled and not status:
             return listing, {}  # a model simply has all of them
-        source = FederationSource(servers, target.configuration, deadline=target.timeout)
+        source = FederationSource(servers, target.configuration)
         conversation = Conversation(source, target.configuration.tool_discovery)
         await conversation.begin_turn(toolset=target.toolset)
         for tool in listing.tools:
@@ -119,8 +108,8 @@ def tools(target: Target, *, as_json: bool) -> int:
 
     listing, status = target.ask(question)
     if as_json:
-        shown = [tool_json(tool) | ({"status": status[tool.name]} if status else {}) for tool in listing.tools]
-        print_json({"tools": shown, "servers": [report_json(report) for report in listing.servers]})
+        shown = [output.tool_json(tool) | ({"status": status[tool.name]} if status else {}) for tool in listing.tools]
+        output.print_json({"tools": shown} | output.servers_json(listing.servers))
     else:
         rows: list[tuple[str, ...]] = []
         for tool in listing.tools:
@@ -129,13 +118,13 @@ def tools(target: Target, *, as_json: bool) -> int:
             effect = "unknown" if reads is None else "reads" if reads else "changes"
             rows.append((tool.name, tool.server or "-", effect, *([status[tool.name]] if status else [])))
         columns = ("tool", "server", "effect", *(["status"] if status else []))
-        print_table(columns, rows, list(map(_description, listing.tools)))
-        note_troubles(listing.servers)
-    return exit_code(listing.servers, found=bool(listing.tools))
+        output.print_table(columns, rows, [output.purpose(tool.tool) for tool in listing.tools])
+        output.note_troubles(listing.servers)
+    return output.exit_code(listing.servers, found=bool(listing.tools))
 
 
 @click.command(
-    epilog=epilog(
+    epilog=output.epilog(
         'search "commit my changes" --config mcp.json',
         'search "read a text file" --url http://127.0.0.1:8000/mcp --limit 3 --json',
     ),
@@ -147,7 +136,7 @@ def tools(target: Target, *, as_json: bool) -> int:
 @least_confidence_option
 @toolset_option
 @server_options()
-@as_json_option
+@output.as_json_option
 def search(query: str, limit: int, target: Target, *, explain: bool, as_json: bool) -> int:
     """Find the tools that fit QUERY, a few words that describe the need.
 
@@ -160,38 +149,33 @@ def search(query: str, limit: int, target: Target, *, explain: bool, as_json: bo
     hides = any(not rule.shows_all for rule in (target.toolset.rules or {}).values())
     try:
         most = max(limit, _SEARCHED) if hides else limit
-        answer = target.ask(lambda servers: servers.search(query, limit=most, deadline=target.timeout))
+        answer = target.ask(lambda servers: servers.search(query, limit=most))
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     target.seen.remember(answer.tools)
     answer = replace(answer, tools=tuple(filter(target.shows, answer.tools))[:limit])
-    code = exit_code(answer.servers, found=bool(answer.tools))
+    code = output.exit_code(answer.servers, found=bool(answer.tools))
     if as_json:
         ranked = [_hit_json(rank, tool) for rank, tool in enumerate(answer.tools, start=1)]
-        reports = [report_json(report) for report in answer.servers]
-        print_json({"query": query, "limit": limit, "tools": ranked, "servers": reports})
+        output.print_json({"query": query, "limit": limit, "tools": ranked} | output.servers_json(answer.servers))
         return code
     if answer.tools:
         # No scores: even the best of a bad lot would have 1.
         names = ("server", "by", "rank") if explain else ("by",)
-        rows = [
-            (str(rank), tool.name, *map(_reasons(tool).__getitem__, names), " ".join(tool.hit.matched or ()) or "-")
-            for rank, tool in enumerate(answer.tools, start=1)
-        ]
-        print_table(("#", "tool", *names, "matched"), rows, list(map(_description, answer.tools)))
+        rows: list[tuple[str, ...]] = []
+        for rank, tool in enumerate(answer.tools, start=1):
+            reasons = (tool.server or "-", tool.mode, str(tool.own_rank or "-")) if explain else (tool.mode,)
+            rows.append((str(rank), tool.name, *reasons, " ".join(tool.hit.matched or ()) or "-"))
+        output.print_table(("#", "tool", *names, "matched"), rows, [output.purpose(tool.tool) for tool in answer.tools])
         if unknown := KnownTools(answer.tools, FieldedRanker()).unknown_words(query):
-            print_note(f"None of the tools found mentions: {', '.join(unknown)}.")
+            output.print_note(f"None of the tools found mentions: {', '.join(unknown)}.")
     else:
-        print_note("No tool fits. Other words may find one: an empty answer is no proof that there is none.")
+        output.print_note("No tool fits. Other words may find one: an empty answer is no proof that there is none.")
     for report in answer.servers:
         if report.fallback:
-            print_note(f"{report.server or 'the server'}: listed instead of searched, since {report.fallback}")
-    note_troubles(answer.servers)
+            output.print_note(f"{report.server or 'the server'}: listed instead of searched, since {report.fallback}")
+    output.note_troubles(answer.servers)
     return code
-
-
-def _reasons(tool: FoundTool) -> dict[str, str]:
-    return {"server": tool.server or "-", "by": tool.mode, "rank": str(tool.own_rank or "-")}
 
 
 _SEARCHED: Final = 100
@@ -202,12 +186,12 @@ _Cost: TypeAlias = dict[str, int]
 
 
 @click.command(
-    epilog=epilog("stats --config mcp.json", "stats --url http://127.0.0.1:8000/mcp --json"),
+    epilog=output.epilog("stats --config mcp.json", "stats --url http://127.0.0.1:8000/mcp --json"),
     short_help="Show what the tools cost a model.",
 )
 @toolset_option
 @server_options()
-@as_json_option
+@output.as_json_option
 def stats(target: Target, *, as_json: bool) -> int:
     """Show the tokens that tools cost a model at each request, and the savings of finding them on demand.
 
@@ -224,7 +208,7 @@ def stats(target: Target, *, as_json: bool) -> int:
 
     async def question(servers: Federation) -> tuple[FederatedListing, dict[str, _Cost]]:
         listing = await target.list(servers)
-        source = FederationSource(servers, target.configuration, deadline=target.timeout)
+        source = FederationSource(servers, target.configuration)
         all_on_demand = replace(configured, enabled=True, defer_all=True, auto=False)
         first = {"onDemand": await first_request(source, all_on_demand)}
         if configured.enabled:
@@ -243,13 +227,13 @@ def stats(target: Target, *, as_json: bool) -> int:
     by_server = dict(sorted(costs.items(), key=lambda one: (-one[1]["tokens"], one[0])))  # the most expensive first
     listed = {unit: sum(cost[unit] for cost in by_server.values()) for unit in ("definitions", "tokens")}
     if as_json:
-        print_json(
+        output.print_json(
             {"servers": by_server, "failed": list(listing.failed), "firstRequest": {"listed": listed, **on_demand}}
         )
     else:
         _print_costs(by_server, listed["tokens"], on_demand)
-        note_troubles(listing.servers)
-    return exit_code(listing.servers, found=bool(listing.tools))
+        output.note_troubles(listing.servers)
+    return output.exit_code(listing.servers, found=bool(listing.tools))
 
 
 def _print_costs(by_server: Mapping[str, _Cost], listed: int, on_demand: Mapping[str, _Cost]) -> None:
@@ -257,25 +241,25 @@ def _print_costs(by_server: Mapping[str, _Cost], listed: int, on_demand: Mapping
     for name, cost in by_server.items():
         share = f"{cost['tokens'] / listed:.0%}" if listed else "-"
         rows.append((name, f"{cost['definitions']:,}", f"{cost['tokens']:,}", share))
-    print_table(("server", "tools", "tokens", "share"), rows)
-    print_note("")
-    print_note(f"Listed, they are {listed:,} tokens in every request to the model.")
+    output.print_table(("server", "tools", "tokens", "share"), rows)
+    output.print_note("")
+    output.print_note(f"Listed, they are {listed:,} tokens in every request to the model.")
     labels = {"onDemand": "All found on demand", "asConfigured": "As configured"}
     for way, cost in on_demand.items():
         tokens, saved = cost["tokens"], "which saves nothing: there are few tools"
         if tokens < listed:
             saved = f"{1 - tokens / listed:.0%} less"
-        print_note(f"{labels[way]}: {tokens:,} tokens in the first one, {saved}.")
+        output.print_note(f"{labels[way]}: {tokens:,} tokens in the first one, {saved}.")
 
 
 # What `--json` prints: camelCase, complete definitions, nothing shortened or cleaned.
 
 
 def _description_json(description: ServerDescription) -> dict[str, Any]:
-    report, info = report_json(description.report), description.info
+    report, info = output.report_json(description.report), description.info
     del report["hits"]
     return report | {
-        "serverInfo": None if info is None else info.model_dump(by_alias=True, mode="json", exclude_none=True),
+        "serverInfo": info and output.model_json(info),
         "protocolVersion": description.protocol_version,
         "settings": description.settings,
         "tools": description.tools,
@@ -285,8 +269,4 @@ def _description_json(description: ServerDescription) -> dict[str, Any]:
 def _hit_json(rank: int, tool: FoundTool) -> dict[str, Any]:
     hit = {"foundBy": tool.mode, "weight": round(tool.weight, 6)}
     hit |= {"ownRank": tool.own_rank, "score": tool.hit.score, "matched": tool.hit.matched, "group": tool.hit.group}
-    return {"rank": rank} | tool_json(tool) | hit
-
-
-def _description(tool: FoundTool) -> str:
-    return tool.tool.description or tool.tool.title or ""
+    return {"rank": rank} | output.tool_json(tool) | hit

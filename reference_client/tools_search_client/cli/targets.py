@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
@@ -20,12 +20,13 @@ from tools_search_ranking import DEFAULT_LEAST_CONFIDENCE
 from tools_search_client.cli.completion import (
     CONFIG_VARIABLE,
     SeenNames,
+    chosen_file,
     complete_server,
     complete_tool,
     complete_toolset,
     seen_names,
 )
-from tools_search_client.cli.host_files import file_of_host, found_files, workspace_of
+from tools_search_client.cli.host_files import found_files, workspace_of
 from tools_search_client.cli.output import print_note, waiting
 from tools_search_client.cli.running import run_until_signal
 from tools_search_client.errors import LocalError
@@ -70,7 +71,7 @@ class Target:
         Raises:
             LocalError: It means none, or several, or one that the toolset hides.
         """
-        tool = await servers.resolve(name, deadline=self.timeout)
+        tool = await servers.resolve(name)
         self.seen.remember([tool])
         if not self.shows(tool):
             raise LocalError(f"{tool.name} is not in the toolset {self.toolset.name!r}")
@@ -78,21 +79,12 @@ class Target:
 
     async def list(self, servers: Federation) -> FederatedListing:
         """Return every tool that the toolset has."""
-        listing = await servers.list(deadline=self.timeout)
+        listing = await servers.list()
         self.seen.remember(listing.tools, are_all=not listing.failed)
         return replace(listing, tools=tuple(filter(self.shows, listing.tools)))
 
-    @property
-    def timeout(self) -> float:
-        """Seconds to wait for the slowest server."""
-        return self.options.deadline
-
     def ask(self, question: Callable[[Federation], Awaitable[T]]) -> T:
-        """Return the answer of the open servers, and show on a terminal that they are asked.
-
-        Raises:
-            InterruptionError: A signal came first.
-        """
+        """Return the answer of the open servers, and show on a terminal that they are asked."""
 
         async def run() -> T:
             async with open_federation(self.configuration, self.options) as servers:
@@ -192,10 +184,6 @@ def server_options(*, follow_changes: bool = False, optional: bool = False) -> C
         @wraps(command)
         def with_target(
             *,
-            url: str | None,
-            command_line: str | None,
-            config: Path | None,
-            host: str | None,
             headers: tuple[str, ...],
             timeout: float | None,
             era: Negotiation | None,
@@ -207,10 +195,8 @@ def server_options(*, follow_changes: bool = False, optional: bool = False) -> C
             **others: Any,
         ) -> Any:
             _show_log(verbose)
-            chosen = _Chosen(url, command_line, config, host)
-            if chosen.count == 0 and CONFIG_VARIABLE in os.environ:
-                chosen = replace(chosen, config=Path(os.environ[CONFIG_VARIABLE]))
-            if chosen.count == 0 and optional:
+            chosen = {name: others.pop(name) for name in ("config", "host", "url", "command_line")}
+            if optional and not any(chosen.values()) and chosen_file(chosen) is None:
                 return command(target=None, **others)
             configuration = _configuration(chosen, headers)
             stated = configuration.tool_discovery
@@ -226,8 +212,7 @@ def server_options(*, follow_changes: bool = False, optional: bool = False) -> C
                 replace(stated, follow_changes=follow_changes and stated.follow_changes)
             )
             options = replace(options, connection=replace(options.connection, auth=OAuth()))
-            seen = seen_names({"url": url, "command_line": command_line, "config": chosen.config, "host": host})
-            return command(target=Target(configuration, options, toolset, seen), **others)
+            return command(target=Target(configuration, options, toolset, seen_names(chosen)), **others)
 
         decorated: Any = with_target
         for option in reversed(_SERVER_OPTIONS):
@@ -271,30 +256,16 @@ def _among(configuration: Configuration, names: tuple[str, ...], toolset: Toolse
     return tuple(entry for entry in wanted if toolset.rule(entry.name) is not None)
 
 
-@dataclass(frozen=True, slots=True)
-class _Chosen:
-    """The options that say which servers, as they were given."""
-
-    url: str | None
-    command_line: str | None
-    config: Path | None
-    host: str | None
-
-    @property
-    def count(self) -> int:
-        return sum(given is not None for given in (self.url, self.command_line, self.config, self.host))
-
-
-def _configuration(chosen: _Chosen, headers: tuple[str, ...]) -> Configuration:
-    if chosen.count > 1:
+def _configuration(chosen: Mapping[str, Any], headers: tuple[str, ...]) -> Configuration:
+    if sum(given is not None for given in chosen.values()) > 1:
         raise click.UsageError("say which servers: only one of --config, --host, --url and --command")
-    if headers and chosen.url is None:
+    if headers and chosen["url"] is None:
         raise click.UsageError("--header goes with --url; a configuration file has `headers` per server")
-    if chosen.url is not None:
-        return url_server(chosen.url, dict(map(_header, headers)), name="")
-    if chosen.command_line is not None:
-        return command_server(chosen.command_line, name="")
-    path = chosen.config or (file_of_host(chosen.host) if chosen.host else None)
+    if chosen["url"] is not None:
+        return url_server(chosen["url"], dict(map(_header, headers)), name="")
+    if chosen["command_line"] is not None:
+        return command_server(chosen["command_line"], name="")
+    path = chosen_file(chosen)
     if path is None:
         options = [found.option for found in found_files() if found.servers]
         offers = f" (here you have {', '.join(options)})" if options else ""

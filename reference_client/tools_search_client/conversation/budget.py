@@ -11,10 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from tools_search_client.conversation.messages import TokenCounts
 from tools_search_client.conversation.offered_tools import OfferedTools
-from tools_search_client.conversation.state import ConversationState
-from tools_search_client.federation.configuration import ToolDiscovery
 from tools_search_client.found import FoundTool
 
 _SEARCHES: Final = 5
@@ -30,73 +27,60 @@ _ANSWER_TOKENS: Final = 60
 """Of a search that loads nothing: its call, and its answer without the names of tools."""
 
 
-class SearchBudget:
-    """What the searches of one conversation may cost.
+def affordable(
+    offered: OfferedTools, found: Sequence[FoundTool], texts: Mapping[str, str], *, by_query: bool
+) -> list[FoundTool]:
+    """Return those of the tools that a search found, best first, that may be loaded.
 
     Args:
-        state: The conversation's.
-        offered: What is offered.
-        discovery: The host's choices.
-        tokens: Counts definitions and texts.
+        offered: What the search was made in.
+        found: The tools; those that are loaded already cost nothing.
+        texts: What the answer says of each, by name.
+        by_query: Whether they were found by what they do, and not by their names or their server's.
     """
+    tokens, definitions = offered.tokens, offered.state.definitions
+    most = share = offered.discovery.max_search_tokens
+    if most is None and by_query:
+        named = [f"{tool.name}, " for tool in found]
+        named += [texts.get(tool.name, "") for tool in found if tool.name in definitions]
+        most, share = _left(offered, sum(map(tokens.of_text, named)))
+    if most is None or share is None:
+        return list(found)
+    kept: list[FoundTool] = []
+    spent = 0
+    for tool in found:
+        cost = 0
+        if tool.name not in definitions:
+            cost = tokens.of_tool(tool) + tokens.of_text(texts.get(tool.name, ""))
+        if not cost or spent + cost <= (share if spent else max(share, most)):
+            kept.append(tool)
+            spent += cost
+    return kept
 
-    def __init__(
-        self, state: ConversationState, offered: OfferedTools, discovery: ToolDiscovery, tokens: TokenCounts
-    ) -> None:
-        self._state = state
-        self._offered = offered
-        self._most = discovery.max_search_tokens
-        self._tokens = tokens
 
-    def within(self, found: Sequence[FoundTool], texts: Mapping[str, str], *, by_query: bool) -> list[FoundTool]:
-        """Return those of the tools that a search found, best first, that may be loaded.
+def count_search(offered: OfferedTools, *texts: str) -> None:
+    """Count a search whose call and answer are these texts; one before the model's turn has none."""
+    offered.state.searches += 1
+    offered.state.search_tokens += sum(map(offered.tokens.of_text, texts))
 
-        Args:
-            found: The tools; those that are loaded already cost nothing.
-            texts: What the answer says of each, by name.
-            by_query: Whether they were found by what they do, and not by their names or their server's.
-        """
-        most, share = self._most, self._most
-        if most is None and by_query:
-            named = [f"{tool.name}, " for tool in found]
-            named += [texts.get(tool.name, "") for tool in found if tool.name in self._state.definitions]
-            most, share = self._left(sum(map(self._tokens.of_text, named)))
-        if most is None or share is None:
-            return list(found)
-        kept: list[FoundTool] = []
-        spent = 0
-        for tool in found:
-            cost = 0
-            if tool.name not in self._state.definitions:
-                cost = self._tokens.of_tool(tool) + self._tokens.of_text(texts.get(tool.name, ""))
-            if not cost or spent + cost <= (share if spent else max(share, most)):
-                kept.append(tool)
-                spent += cost
-        return kept
 
-    def count(self, *texts: str) -> None:
-        """Count a search whose call and answer are these texts; one before the model's turn has none."""
-        self._state.searches += 1
-        self._state.search_tokens += sum(map(self._tokens.of_text, texts))
+def _left(offered: OfferedTools, said: int) -> tuple[int | None, int | None]:
+    """Return the most that the next search by a query may load, and its share of that; `None` for any number.
 
-    def _left(self, said: int) -> tuple[int | None, int | None]:
-        """Return the most that the next search by a query may load, and its share of that; `None` for any number.
-
-        Args:
-            said: Tokens that its answer has even if it loads nothing; later answers are expected to have as many.
-        """
-        state = self._state
-        coming = _SEARCHES - state.searches
-        if coming <= 0 or state.catalog.unlisted:  # what listing would cost is known only where it was done
-            return None, None
-        of_servers = [one for one in state.definitions.values() if one.tool is not None]
-        first = [one for one in of_servers if one.name not in state.discovered]
-        number, listed = self._offered.listed
-        deferred = number - len(first)
-        search = [one for one in state.definitions.values() if one.name == state.search_name]
-        always = self._tokens.of([*search, *first]) + _SEARCHES * _ANSWER_TOKENS
-        if deferred <= 0 or _SHARE * listed - always < _LEAST_LOADED * (listed - self._tokens.of(first)) / deferred:
-            return None, None  # it cannot pay
-        used = self._tokens.of([*search, *of_servers]) + state.search_tokens
-        left = max(0, int(_SHARE * listed) - used - coming * (_ANSWER_TOKENS + said))
-        return left, left // (2 if not state.searches else coming)
+    Later answers are expected to have as many tokens as this one has even if it loads nothing (`said`).
+    """
+    state, tokens = offered.state, offered.tokens
+    coming = _SEARCHES - state.searches
+    if coming <= 0 or state.catalog.unlisted:  # what listing would cost is known only where it was done
+        return None, None
+    of_servers = [one for one in state.definitions.values() if one.tool is not None]
+    first = [one for one in of_servers if one.name not in state.discovered]
+    number, listed = offered.listed
+    deferred = number - len(first)
+    search = [one for one in state.definitions.values() if one.name == state.search_name]
+    always = tokens.of([*search, *first]) + _SEARCHES * _ANSWER_TOKENS
+    if deferred <= 0 or _SHARE * listed - always < _LEAST_LOADED * (listed - tokens.of(first)) / deferred:
+        return None, None  # it cannot pay
+    used = tokens.of([*search, *of_servers]) + state.search_tokens
+    left = max(0, int(_SHARE * listed) - used - coming * (_ANSWER_TOKENS + said))
+    return left, left // (2 if not state.searches else coming)

@@ -117,7 +117,8 @@ class SourceAnswer:
 class ToolSource(Protocol):
     """What a conversation asks for tools: `FederationSource` does it over layer 2, `ListedSource` without any server.
 
-    No method raises because of a server; the failures of servers are part of the answers.
+    No method raises because of a server; the failures of servers are part of the answers. A source that lists every
+    server has to answer the first question alone.
     """
 
     async def survey(self, toolset: Toolset, /) -> Catalog:
@@ -129,24 +130,19 @@ class ToolSource(Protocol):
 
         A tool that is named exactly as the query says comes before the others.
         """
-        ...
+        return SourceAnswer()
 
     async def browse(self, server: str, /) -> SourceAnswer:
         """Return every tool of a server that was never listed."""
-        ...
+        return SourceAnswer()
 
     async def look_up(self, name: str, /, *, servers: Collection[str]) -> SourceAnswer:
         """Return the tools of these servers, which were never listed, whose name is `name`, bare or `server__tool`."""
-        ...
+        return SourceAnswer()
 
 
 class KnownTools:
-    """The tools whose definitions are at hand, ready to be looked up and searched.
-
-    Args:
-        tools: Each with a name of its own.
-        ranker: Ranks the tools of all servers together.
-    """
+    """The tools whose definitions are at hand, of all servers together, ready to be looked up and searched."""
 
     def __init__(self, tools: Iterable[FoundTool], ranker: Ranker) -> None:
         self._tools = {tool.name: tool for tool in tools}
@@ -189,12 +185,9 @@ class KnownTools:
     def ranked(
         self, query: str, *, among: Collection[str] | None = None, servers: Collection[str] | None = None
     ) -> Sequence[FoundTool]:
-        """Return the tools that fit `query`, best first, without a limit.
+        """Return the tools that fit `query`, best first, without a limit; nothing fits a blank one.
 
-        Args:
-            query: Any text; nothing fits a blank one.
-            among: Full names of the tools that may be found; `None` stands for all.
-            servers: The only servers whose tools may be found; `None` stands for all.
+        Only tools with these full names, and of these servers, may be found; `None` stands for all.
         """
         if not query.strip():
             return []

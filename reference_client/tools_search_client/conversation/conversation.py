@@ -12,7 +12,7 @@ from tools_search_hosts.toolsets import EVERYTHING, Toolset, closest
 from tools_search_ranking import default_ranker
 
 from tools_search_client.conversation import prompts
-from tools_search_client.conversation.budget import SearchBudget
+from tools_search_client.conversation.budget import affordable, count_search
 from tools_search_client.conversation.catalog import ToolSource
 from tools_search_client.conversation.loaded_tools import LoadedTools
 from tools_search_client.conversation.manifest import manifest
@@ -87,7 +87,6 @@ class Conversation:
             self._state, source, self._discovery, ranker, reranking, self._tokens, reserved=len(self._synthetic)
         )
         self._loaded = LoadedTools(self._state, self._offered, self._discovery, self._synthetic)
-        self._budget = SearchBudget(self._state, self._offered, self._discovery, self._tokens)
         self.detail: Detail = "brief"
         """How a found tool is described where the model does not say; adapters, which send the definition, set
         `sentence`."""
@@ -148,9 +147,8 @@ class Conversation:
         if text and self._discovery.enabled:
             findings, fault = await self._offered.for_turn(text, self._delegate)
             for finding in findings:
-                affordable = self._budget.within(finding.tools, {}, by_query=True)
-                added = self._loaded.load(affordable)
-                self._budget.count()
+                added = self._loaded.load(affordable(self._offered, finding.tools, {}, by_query=True))
+                count_search(self._offered)
                 self.statistics.count_search(len(added))
                 loaded += added
                 failed |= finding.failed
@@ -203,7 +201,7 @@ class Conversation:
             raise LocalError("restore a conversation before its first turn")
         catalog = await self._source.survey(toolset)
         read.restore(self._state)
-        await self._loaded.restore(catalog, toolset, read.chosen, read.catalog)
+        await self._loaded.restore(catalog, toolset, read.toolset, read.catalog)
         return TurnStart((), self._failed(), self._problems(), self._take_changes())
 
     def forget_unless(self, referred_to: Collection[str]) -> Compaction:
@@ -273,9 +271,7 @@ class Conversation:
         self.statistics.count_call(call.name, _SYNTHETIC)
         try:
             if is_search:
-                result, fault = await search_tools(
-                    self._state, self._offered, self._loaded, self._budget, call.arguments, self.detail
-                )
+                result, fault = await search_tools(self._loaded, call.arguments, self.detail)
             else:
                 result, fault = await self._synthetic[call.name].execute(call.arguments), None
         except Exception as error:  # the host's own program: its mistakes cost no turn

@@ -18,7 +18,7 @@ from tools_search_client.conversation.catalog import Catalog, spellings
 from tools_search_client.conversation.manifest import manifest
 from tools_search_client.conversation.messages import Addition, Compaction, Definition, SyntheticTool
 from tools_search_client.conversation.offered_tools import OfferedTools
-from tools_search_client.conversation.state import ConversationState
+from tools_search_client.conversation.state import ConversationState, ServerNotice
 from tools_search_client.federation.configuration import ToolDiscovery
 from tools_search_client.found import FoundTool
 
@@ -40,6 +40,7 @@ class Admission:
     oversized: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
 class LoadedTools:
     """The steps by which the list in the state of a conversation changes.
 
@@ -52,46 +53,36 @@ class LoadedTools:
         gone      -> as sent, outdated  it is offered or found again
 
     A definition that is oversized never gets on the list.
-
-    Args:
-        state: The conversation's.
-        offered: What is offered.
-        discovery: The host's choices.
-        synthetic: The host's own tools by name.
     """
 
-    def __init__(
-        self,
-        state: ConversationState,
-        offered: OfferedTools,
-        discovery: ToolDiscovery,
-        synthetic: Mapping[str, SyntheticTool],
-    ) -> None:
-        self._state = state
-        self._offered = offered
-        self._discovery = discovery
-        self._synthetic = synthetic
+    state: ConversationState
+    offered: OfferedTools
+    discovery: ToolDiscovery
+    synthetic: Mapping[str, SyntheticTool]
+    """The host's own tools by name."""
+
+    def __post_init__(self) -> None:
         self.limit(None, 0)
 
     @property
     def search_name(self) -> str | None:
         """What the model calls `search_tools` by; `None` where it does not have it."""
-        definition = self._state.definitions.get(self._state.search_name)
+        definition = self.state.definitions.get(self.state.search_name)
         return None if definition is None or definition.tool is not None else definition.name
 
     @property
     def room(self) -> int | None:
         """How many more definitions fit; `None` where there is no bound."""
-        return None if self._state.most is None else max(0, self._state.most - len(self._state.definitions))
+        return None if self.state.most is None else max(0, self.state.most - len(self.state.definitions))
 
     def has(self, tool: FoundTool) -> bool:
         """Return whether a model can call a tool, and was sent the definition that it has."""
-        sent = self._state.definitions.get(tool.name)
-        return sent is not None and tool.name not in self._state.gone and sent.is_like(Definition.of(tool))
+        sent = self.state.definitions.get(tool.name)
+        return sent is not None and tool.name not in self.state.gone and sent.is_like(Definition.of(tool))
 
     def meant(self, name: str) -> Definition | None:
         """Return the tool that a model means: by its full name, or by another spelling that fits only one."""
-        definitions = self._state.definitions
+        definitions = self.state.definitions
         if name in definitions:
             return definitions[name]
         spelled = [one for one in definitions.values() if one.tool is not None and name in spellings(one.tool)]
@@ -99,14 +90,14 @@ class LoadedTools:
 
     def limit(self, most_tools: int | None, besides: int) -> None:
         """Never send more definitions at once than this, nor than the host's own `max_tools`; see `Conversation`."""
-        own = self._discovery.max_tools if self._discovery.enabled else None
-        self._state.most = min((max(0, one - besides) for one in (own, most_tools) if one is not None), default=None)
-        if self._state.most is not None and len(self._state.definitions) > self._state.most:
+        own = self.discovery.max_tools if self.discovery.enabled else None
+        self.state.most = min((max(0, one - besides) for one in (own, most_tools) if one is not None), default=None)
+        if self.state.most is not None and len(self.state.definitions) > self.state.most:
             self._begin()
 
     def forget_unless(self, referred_to: Collection[str]) -> Compaction:
         """Take found tools off the list that are not `referred_to`; the others keep their order."""
-        state = self._state
+        state = self.state
         forgotten = [name for name in state.discovered if name in state.definitions and name not in referred_to]
         dropped = [state.definitions.pop(name) for name in forgotten]
         for name in forgotten:
@@ -116,25 +107,21 @@ class LoadedTools:
             names.difference_update(forgotten)
         state.prefix += bool(forgotten)
         state.answered.clear()
-        return Compaction(tuple(forgotten), self._offered.tokens_of(dropped))
+        return Compaction(tuple(forgotten), self.offered.tokens.of(dropped))
 
     def start_over(self) -> None:
         """Begin the list again with what is offered now, and forget what was found."""
-        self._state.discovered.clear()
-        self._state.called.clear()
-        self._state.searches = self._state.search_tokens = 0
+        self.state.discovered.clear()
+        self.state.called.clear()
+        self.state.searches = self.state.search_tokens = 0
         self._begin()
 
     async def restore(self, catalog: Catalog, toolset: Toolset, begun_under: Toolset | None, digest: str) -> None:
         """Hold a state that was saved against what is offered now, which alone decides what is on the list.
 
-        Args:
-            catalog: What is offered.
-            toolset: The choice that holds from now on.
-            begun_under: The one under which the list was begun.
-            digest: Of the catalog as it was then.
+        The list was begun under another toolset, perhaps, and over a catalog with this digest.
         """
-        state, offered = self._state, self._offered
+        state, offered = self.state, self.offered
         answered, before = state.answered.copy(), state.definitions
         offered.learn(catalog, toolset)
         offered.defer_all_but(state.eager)
@@ -153,7 +140,7 @@ class LoadedTools:
             one.serialized() for one in before.values()
         ]
         state.prefix += not is_same
-        self._add(tool.definition for tool in self._synthetic.values())
+        self._add(tool.definition for tool in self.synthetic.values())
         if news:
             state.notices.append(prompts.gone(news))
         if is_same and state.catalog.digest == digest:
@@ -165,23 +152,23 @@ class LoadedTools:
     def _kept(self, saved: Definition, now: Mapping[str, FoundTool]) -> Definition | None:
         """Return a saved definition as it stays on the list; `None` where it does not."""
         name, tool = saved.name, saved.tool
-        if name in self._synthetic:
-            current = self._synthetic[name].definition
+        if name in self.synthetic:
+            current = self.synthetic[name].definition
             return saved if tool is None and saved.is_like(current) else current
         if tool is None:
-            is_search = name == self._state.search_name and self._discovery.search_tool
+            is_search = name == self.state.search_name and self.discovery.search_tool
             own = replace(prompts.search_definition(name, ""), description=saved.description)
             return own if is_search and not own.is_oversized else None
-        if name not in now and name not in self._state.unconfirmed:
+        if name not in now and name not in self.state.unconfirmed:
             return None
         tool = now.get(name, tool)
-        is_offered = self._offered.shows(tool) and not self._offered.has_lost(tool) and not saved.is_oversized
+        is_offered = self.offered.shows(tool) and not self.offered.has_lost(tool) and not saved.is_oversized
         return replace(saved, tool=tool) if is_offered else None
 
     def learn(self, catalog: Catalog, toolset: Toolset) -> None:
         """Take in what is offered: under the same toolset the list only grows, under another it is begun again."""
-        is_other = toolset != self._state.toolset
-        changed = self._offered.learn(catalog, toolset)
+        is_other = toolset != self.state.toolset
+        changed = self.offered.learn(catalog, toolset)
         if is_other:
             self._begin()
         elif changed:
@@ -191,7 +178,7 @@ class LoadedTools:
         self, found: Sequence[FoundTool], within_budget: Sequence[FoundTool], loaded_anyway: Iterable[FoundTool]
     ) -> Admission:
         """Make room for what a search found and may load, and return what of it can be loaded."""
-        state = self._state
+        state = self.state
         new = {tool.name: Definition.of(tool) for tool in found}
         oversized = tuple(name for name, one in new.items() if one.is_oversized)
         # What is offered again, or otherwise than it was sent, counts as new.
@@ -215,7 +202,7 @@ class LoadedTools:
 
     def load(self, tools: Iterable[FoundTool], call_id: str | None = None) -> tuple[str, ...]:
         """Append what is not loaded yet and fits, and return the names that became callable or got a new definition."""
-        state = self._state
+        state = self.state
         found = {tool.name: Definition.of(tool) for tool in tools}
         self._make_room(sum(name not in state.definitions for name in found), found)
         back = [name for name in found if name in state.definitions and name in state.gone]
@@ -242,10 +229,10 @@ class LoadedTools:
 
         It stays `unconfirmed` where the server cannot be asked, and is `gone` where the server does not offer it.
         """
-        state, name, tool = self._state, definition.name, definition.tool
+        state, name, tool = self.state, definition.name, definition.tool
         if tool is None or name not in state.unconfirmed:
             return definition
-        now, unconfirmed = await self._offered.still_offered([tool])
+        now, unconfirmed = await self.offered.still_offered([tool])
         state.unconfirmed = state.unconfirmed - {name} | unconfirmed
         if not now and not unconfirmed:
             state.gone.add(name)
@@ -254,14 +241,14 @@ class LoadedTools:
 
     def called(self, definition: Definition) -> FoundTool | None:
         """Note that a tool is called, and return it as it is offered now, as far as that is known."""
-        self._state.called.add(definition.name)
+        self.state.called.add(definition.name)
         self._use(definition)
-        return self._offered.known.get(definition.name)
+        return self.offered.known.get(definition.name)
 
     @property
     def problems(self) -> list[str]:
         """What the operator should correct, because tools that should be loaded from the start are not."""
-        state = self._state
+        state = self.state
         problems = [
             f"tool {one.name!r} is left out: its definition is too large"
             for one in self._eager_definitions()
@@ -269,14 +256,14 @@ class LoadedTools:
         ]
         most = f"at most {state.most} tools are sent"
         has_places = self.room != 0 or any(name in state.definitions for name in state.discovered)
-        if excess := self._offered.excess:
+        if excess := self.offered.excess:
             if self.search_name is None:
                 rest = "are left out: name those that are needed in a toolset (`tool_sets`)"
             else:
                 choice = "defer servers (`defer_loading`) or name the tools in a toolset (`tool_sets`)"
                 rest = f"are not loaded until '{self.search_name}' finds them; to choose which, {choice}"
             problems.append(f"{most} to the model at once, so {excess} more {rest}")
-        elif self._offered.needs_search and not has_places:
+        elif self.offered.needs_search and not has_places:
             problems.append(
                 f"no tool that is found can be loaded: {most} at once, and the host's own take them all; raise "
                 "`max_tools`"
@@ -285,16 +272,16 @@ class LoadedTools:
 
     def _begin(self) -> None:
         """Begin another list, which is as everything is offered now."""
-        state, offered = self._state, self._offered
+        state, offered = self.state, self.offered
         state.pins.clear()
         first = self._eager_definitions()
         state.eager = {definition.name for definition in first}
         offered.defer_all_but(state.eager)
-        taken = {*(tool.name for tool in state.catalog.tools), *self._synthetic}
+        taken = {*(tool.name for tool in state.catalog.tools), *self.synthetic}
         # Another name where a tool of a server without a prefix is called the same.
         free: list[prompts.SearchName] = [name for name in prompts.SEARCH_NAMES if name not in taken]
         state.search_name = free[0] if free else state.search_name
-        first += [tool.definition for tool in self._synthetic.values()]
+        first += [tool.definition for tool in self.synthetic.values()]
         first += [self._search_definition()] if self._offers_search else []
         state.prefix += 1
         state.definitions.clear()
@@ -308,10 +295,10 @@ class LoadedTools:
 
     def _grow(self) -> None:
         """Append what is new, and note what changed under the list."""
-        state = self._state
+        state = self.state
         first = self._eager_definitions()
         state.eager.update(definition.name for definition in first)
-        self._offered.defer_all_but(state.eager)
+        self.offered.defer_all_but(state.eager)
         if self._offers_search and self.search_name is None:
             first.append(self._search_definition())
         new = [one.name for one in first if one.name not in state.definitions and not one.is_oversized]
@@ -327,16 +314,16 @@ class LoadedTools:
         """Append those that are not there yet and still fit, and return their names."""
         added: list[str] = []
         for definition in definitions:
-            if definition.name not in self._state.definitions and self.room != 0 and not definition.is_oversized:
-                self._state.definitions[definition.name] = definition
+            if definition.name not in self.state.definitions and self.room != 0 and not definition.is_oversized:
+                self.state.definitions[definition.name] = definition
                 added.append(definition.name)
         if added:
-            self._state.additions.append(Addition(tuple(added), call_id))
+            self.state.additions.append(Addition(tuple(added), call_id))
         return tuple(added)
 
     def _use(self, definition: Definition) -> None:
         """Note that a tool was wanted: what was wanted last is kept longest."""
-        state, name = self._state, definition.name
+        state, name = self.state, definition.name
         if definition.tool is not None and name in state.definitions and name not in state.eager:
             state.discovered.pop(name, None)
             state.discovered[name] = definition.tool
@@ -347,7 +334,7 @@ class LoadedTools:
         What was wanted longest ago leaves, until half of what can hold found tools is free: the list that providers
         keep is begun again once for many searches. What was called in this turn stays, and what is `wanted`.
         """
-        state, room = self._state, self.room
+        state, room = self.state, self.room
         if room is None or count <= room:
             return room
         found = [name for name in state.discovered if name in state.definitions]
@@ -364,7 +351,7 @@ class LoadedTools:
 
     def _gather_notices(self) -> None:
         """Note what is new since the last time; what the model can search for only where it can."""
-        state = self._state
+        state = self.state
         gone, outdated = self._compared()
         if gone:
             state.notices.append(prompts.gone(gone))
@@ -378,13 +365,13 @@ class LoadedTools:
             "new servers": [name for name in state.servers if name not in before],
             "servers that are gone": [name for name in before if name not in state.servers],
             "servers not reachable at present": [
-                name for name in both if state.servers[name][0] and not before[name][0]
+                name for name in both if state.servers[name].failed and not before[name].failed
             ],
             "servers with other tools than before": [
                 name
                 for name in both
                 # One that failed before and does now is as it was, whatever is known of its tools.
-                if state.servers[name] != before[name] and not state.servers[name][0]
+                if state.servers[name] != before[name] and not state.servers[name].failed
             ],
         }
         if any(changes.values()):
@@ -392,16 +379,16 @@ class LoadedTools:
 
     def _compared(self) -> tuple[list[str], list[str]]:
         """Compare the list with what is offered; return what is gone, and what is outdated, if that is new."""
-        state = self._state
+        state = self.state
         gone: list[str] = []
         outdated: list[str] = []
         for name, sent in state.definitions.items():
             if sent.tool is None:
                 continue
-            if self._offered.has_lost(sent.tool):
+            if self.offered.has_lost(sent.tool):
                 gone += [] if name in state.gone else [name]
                 state.gone.add(name)
-            elif (offered := self._offered.known.get(name)) is not None:
+            elif (offered := self.offered.known.get(name)) is not None:
                 state.gone.discard(name)
                 now = Definition.of(offered)
                 if not now.is_like(state.seen.get(name, sent)):
@@ -414,22 +401,21 @@ class LoadedTools:
                     outdated.append(name)
         return gone, outdated
 
-    def _servers(self) -> dict[str, tuple[bool, frozenset[str] | None]]:
-        """Return what can be found now, as `ConversationState.servers` has it."""
+    def _servers(self) -> dict[str, ServerNotice]:
         return {
-            offer.name: (
+            offer.name: ServerNotice(
                 offer.failure is not None,
                 None if offer.tools is None else frozenset(tool.name for tool in offer.tools),
             )
-            for offer in self._offered.offers
+            for offer in self.offered.offers
         }
 
     @property
     def _offers_search(self) -> bool:
-        return self._discovery.search_tool and self._offered.needs_search
+        return self.discovery.search_tool and self.offered.needs_search
 
     def _search_definition(self) -> Definition:
-        return prompts.search_definition(self._state.search_name, manifest(self._offered.offers))
+        return prompts.search_definition(self.state.search_name, manifest(self.offered.offers))
 
     def _eager_definitions(self) -> list[Definition]:
-        return [Definition.of(tool) for tool in self._offered.eager() if tool.name not in self._synthetic]
+        return [Definition.of(tool) for tool in self.offered.eager() if tool.name not in self.synthetic]

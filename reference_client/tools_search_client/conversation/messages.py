@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from tools_search_hosts import qualified_name
 
 from tools_search_client.errors import Failure
 from tools_search_client.found import FoundTool
+from tools_search_client.json_values import compact
 
 MOST_BYTES: Final = 200_000
 """The largest definition that is sent to a model; the largest in public sets of tools has 125,000 bytes."""
@@ -59,7 +59,7 @@ class Definition:
 
     def serialized(self) -> str:
         """Return the definition as compact JSON."""
-        return json.dumps(self.to_json(), ensure_ascii=False, separators=(",", ":"))
+        return compact(self.to_json())
 
     @property
     def is_oversized(self) -> bool:
@@ -76,11 +76,7 @@ def estimate_tokens(text: str) -> int:
 
 
 class TokenCounts:
-    """Tokens of definitions, each counted once, since the same definitions are sent again and again.
-
-    Args:
-        count: Returns how many tokens a text is.
-    """
+    """Tokens of definitions, each counted once, since the same definitions are sent again and again."""
 
     def __init__(self, count: Callable[[str], int]) -> None:
         self._count = count

@@ -6,7 +6,7 @@ Tools at hand are searched here; servers that were never listed are asked.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
@@ -27,7 +27,7 @@ from tools_search_client.conversation.catalog import (
     ToolSource,
     spellings,
 )
-from tools_search_client.conversation.messages import Definition, TokenCounts
+from tools_search_client.conversation.messages import TokenCounts
 from tools_search_client.conversation.state import ConversationState
 from tools_search_client.errors import Failure, RerankingError
 from tools_search_client.federation.configuration import ToolDiscovery
@@ -57,11 +57,8 @@ _MOST_CORRECTED: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """What one search found, and what it did not."""
-
-    tools: tuple[FoundTool, ...] = ()
-    """Best first."""
+class Finding(SourceAnswer):
+    """What one search found, here and at the servers, and what it did not."""
 
     loaded_anyway: tuple[FoundTool, ...] = ()
     """Tools that are always loaded and fit as well."""
@@ -69,73 +66,50 @@ class Finding:
     missing: tuple[str, ...] = ()
     """Names that no tool has."""
 
-    closest: tuple[str, ...] = ()
-    """Full names that may have been meant."""
-
     by_query_instead: bool = False
     """Whether the tools are those of the query, because no tool has any of the names."""
 
     too_many: int | None = None
     """How many tools a server has that is too large to be loaded as a whole."""
 
-    failed: Mapping[str, Failure] = field(default_factory=dict[str, Failure])
-    """Servers that gave no answer, each with the reason."""
-
-    unknown: tuple[str, ...] = ()
-    """Words of the query that no tool mentions: none at hand, and none that was found at a server."""
-
     knows_all: bool = False
-    """Whether all tools were at hand, so that no other can have these words."""
+    """Whether all tools were at hand, so that no other can have the `unknown` words."""
 
     fault: RerankingError | None = None
     """Why the order is not that of the host's re-ranker."""
 
 
+@dataclass(eq=False, slots=True)
 class OfferedTools:
-    """What is offered to one conversation, as its state has it.
+    """What is offered to one conversation, as its state has it."""
 
-    Args:
-        state: The conversation's.
-        source: Where tools come from.
-        discovery: The host's choices.
-        ranker: Ranks the tools at hand.
-        reranking: The last say over what a query finds.
-        tokens: Counts definitions.
-        reserved: Definitions of the host's own that are always sent.
-    """
+    state: ConversationState
+    source: ToolSource
+    discovery: ToolDiscovery
+    ranker: Ranker
+    """Ranks the tools at hand."""
+    reranking: Reranking | None
+    """The last say over what a query finds."""
+    tokens: TokenCounts
+    reserved: int
+    """Definitions of the host's own that are always sent."""
+    known: KnownTools = field(init=False)
+    """Every tool whose definition is at hand, those that are loaded from the start as well."""
+    listed: tuple[int, int] = field(default=(0, 0), init=False)
+    """How many definitions and tokens the whole catalog is; servers that were never listed are estimated."""
+    _indexed: tuple[FoundTool, ...] = field(default=(), init=False)
+    _deferred: frozenset[str] = field(default=frozenset(), init=False)
+    """The full names of the known tools that have to be found."""
 
-    def __init__(
-        self,
-        state: ConversationState,
-        source: ToolSource,
-        discovery: ToolDiscovery,
-        ranker: Ranker,
-        reranking: Reranking | None,
-        tokens: TokenCounts,
-        reserved: int,
-    ) -> None:
-        self._state = state
-        self._source = source
-        self._discovery = discovery
-        self._ranker = ranker
-        self._reranking = reranking
-        self._tokens = tokens
-        self._reserved = reserved
-        self._limit = discovery.max_search_results
-        self._indexed: tuple[FoundTool, ...] = ()
-        self.known = KnownTools((), ranker)
-        """Every tool whose definition is at hand, those that are loaded from the start as well."""
-        self._deferred: frozenset[str] = frozenset()
-        """The full names of the known tools that have to be found."""
-        self.listed = (0, 0)
-        """How many definitions and tokens the whole catalog is; servers that were never listed are estimated."""
+    def __post_init__(self) -> None:
+        self.known = KnownTools((), self.ranker)
 
     def learn(self, catalog: Catalog, toolset: Toolset) -> bool:
         """Take in what is offered now, and return whether anything changed.
 
         A server that fails for the moment is taken to offer what it offered before. What no model may see is left out.
         """
-        state, catalog = self._state, catalog.for_model
+        state, catalog = self.state, catalog.for_model
         if toolset == state.toolset:
             before = {offer.name: offer for offer in state.catalog.servers}
             servers = (
@@ -146,7 +120,7 @@ class OfferedTools:
         if (catalog, toolset) == (state.catalog, state.toolset):
             return False
         state.catalog, state.toolset = catalog, toolset
-        known = [self._tokens.of_tool(tool) for tool in catalog.tools]
+        known = [self.tokens.of_tool(tool) for tool in catalog.tools]
         unseen = sum(offer.size or 0 for offer in catalog.servers if offer.tools is None)
         typical = sum(known) / len(known) if known else _TYPICAL_TOKENS
         self.listed = (len(known) + unseen, sum(known) + round(unseen * typical))
@@ -158,18 +132,18 @@ class OfferedTools:
         Servers that pin others from turn to turn do not get more of them loaded than their bound until the list is
         begun again.
         """
-        for tool in self._state.catalog.tools:
+        for tool in self.state.catalog.tools:
             if is_pinned(tool.tool):
-                self._state.pins.setdefault(tool.name, tool.server)
-        return self._within(self._state.most)
+                self.state.pins.setdefault(tool.name, tool.server)
+        return self._within(self.state.most)
 
     def defer_all_but(self, loaded: Collection[str]) -> None:
         """Make everything but the tools `loaded` from the start something that a search finds."""
-        tools = self._state.catalog.tools
+        tools = self.state.catalog.tools
         if tools != self._indexed:
-            self._indexed, self.known = tools, KnownTools(tools, self._ranker)
+            self._indexed, self.known = tools, KnownTools(tools, self.ranker)
         self._deferred = frozenset(tool.name for tool in tools if tool.name not in loaded)
-        self._state.answered.clear()
+        self.state.answered.clear()
 
     @property
     def offers(self) -> list[ServerOffer]:
@@ -178,22 +152,22 @@ class OfferedTools:
             offer
             if offer.tools is None
             else replace(offer, tools=tuple(tool for tool in offer.tools if tool.name in self._deferred))
-            for offer in self._state.catalog.servers
+            for offer in self.state.catalog.servers
         ]
         return [offer for offer in offers if offer.tools is None or offer.tools or offer.failure]
 
     @property
     def excess(self) -> int:
         """How many tools have to be found only because so many are not sent at once."""
-        most = self._state.most
+        most = self.state.most
         return 0 if most is None else len(self._within(None)) - len(self._within(most))
 
     @property
     def needs_search(self) -> bool:
         """Whether there is anything that has to be found."""
-        if not self._discovery.enabled:
+        if not self.discovery.enabled:
             return self.excess > 0
-        return bool(self._deferred or self._state.catalog.unlisted)
+        return bool(self._deferred or self.state.catalog.unlisted)
 
     async def still_offered(self, tools: Sequence[FoundTool]) -> tuple[dict[str, FoundTool], set[str]]:
         """Return which of `tools`, for which nobody vouches, are offered now, each as it is offered now.
@@ -202,14 +176,14 @@ class OfferedTools:
         """
 
         async def ask(tool: FoundTool) -> tuple[FoundTool | None, bool]:
-            offer, known = self._state.catalog.server(tool.server), self.known.get(tool.name)
+            offer, known = self.state.catalog.server(tool.server), self.known.get(tool.name)
             if known is not None or tool.name != qualified_name(tool.server, tool.tool.name):
                 return known, False
             if offer is None or not self.shows(tool):
                 return None, True
             if offer.tools is not None and offer.failure is None:
                 return None, False
-            answer = self._shown(await self._source.look_up(tool.name, servers=[tool.server]))
+            answer = self._shown(await self.source.look_up(tool.name, servers=[tool.server]))
             found = next((one for one in answer.tools if one.name == tool.name), None)
             return found, found is None and bool(offer.failure or answer.failed)
 
@@ -217,45 +191,34 @@ class OfferedTools:
         offered = {name: tool for name, (tool, _) in answers.items() if tool is not None}
         return offered, {name for name, (_, cannot_be_asked) in answers.items() if cannot_be_asked}
 
-    def tokens_of(self, definitions: Iterable[Definition]) -> int:
-        """Return the tokens of some definitions together."""
-        return self._tokens.of(definitions)
-
     def has_lost(self, tool: FoundTool) -> bool:
         """Return whether the server of a tool was listed without it."""
-        offer = self._state.catalog.server(tool.server)
+        offer = self.state.catalog.server(tool.server)
         listed = offer is None or (offer.tools is not None and offer.failure is None)
         return listed and self.known.get(tool.name) is None
 
     def _within(self, most: int | None) -> tuple[FoundTool, ...]:
         """Return the tools that are loaded from the start where at most so many definitions are sent."""
-        catalog, discovery = self._state.catalog, self._discovery
+        catalog, discovery = self.state.catalog, self.discovery
         eager = catalog.tools
-        if discovery.enabled and not (discovery.auto and not catalog.unlisted and self._is_small()):
+        is_small = self.listed[1] <= discovery.context_share * discovery.context_window
+        if discovery.enabled and not (discovery.auto and not catalog.unlisted and is_small):
             # Automatic deferral has to defer something where the configuration does not say what.
             defers_all = discovery.defer_all or (
                 discovery.auto and not any(offer.defer_loading for offer in catalog.servers)
             )
-            pinned = pinned_within_bounds((server, name) for name, server in self._state.pins.items())
+            pinned = pinned_within_bounds((server, name) for name, server in self.state.pins.items())
             deferred = [offer for offer in catalog.servers if defers_all or offer.defer_loading]
             loaded = [tool for offer in catalog.servers if offer not in deferred for tool in offer.tools or ()]
             kept = [tool for offer in deferred for tool in offer.tools or () if tool.name in pinned]
             eager = (*loaded, *catalog.unassigned, *kept)
         if most is None:
             return eager
-        room = most - self._reserved
+        room = most - self.reserved
         if len(eager) == len(catalog.tools) and not catalog.unlisted and len(eager) <= room:
             return eager
         # The last ones are deferred as well, so that there is room for `search_tools` and for what a search finds.
-        return eager[: max(0, room - 1 - self._limit)]
-
-    def _is_small(self) -> bool:
-        left = self._discovery.context_share * self._discovery.context_window
-        for tool in self._state.catalog.tools:
-            left -= self._tokens.of_tool(tool)
-            if left < 0:
-                return False
-        return True
+        return eager[: max(0, room - 1 - self.discovery.max_search_results)]
 
     async def by_query(self, query: str, servers: Collection[str] | None = None) -> Finding:
         """Return the best tools for `query` of these servers or of all, the one that is named exactly so first.
@@ -263,24 +226,29 @@ class OfferedTools:
         The same query finds the same tools again, whether they were loaded meanwhile or not: a model that repeats
         itself reads that it does, instead of being given worse and worse tools.
         """
-        wanted = query.strip()
-        fits = self.known.ranked(wanted, servers=servers)[: self._limit]
-        most = self._limit * (self._reranking.pool if self._reranking else 1)
+        wanted, limit = query.strip(), self.discovery.max_search_results
+        fits = self.known.ranked(wanted, servers=servers)[:limit]
+        most = limit * (self.reranking.pool if self.reranking else 1)
         here = self.known.ranked(wanted, among=self._deferred, servers=servers)[:most]
         named = [tool for tool in self.known.named(wanted, servers) if tool.name in self._deferred]
         answer = await self._searched(wanted, servers, most)
         called = [tool for tool in answer.tools if wanted in spellings(tool)]
-        found: Sequence[FoundTool] = _fused(wanted, here, answer.tools, self._ranker)[:most]
+        found: Sequence[FoundTool] = _fused(wanted, here, answer.tools, self.ranker)[:most]
         fault: RerankingError | None = None
-        if self._reranking is not None:
-            found, fault = await self._reranking.order(wanted, found)
-        found = _each_once([*named, *called, *found])[: self._limit]
+        if self.reranking is not None:
+            found, fault = await self.reranking.order(wanted, found)
+        found = _each_once([*named, *called, *found])[:limit]
         loaded_anyway = tuple(tool for tool in fits if tool.name not in self._deferred)
         unknown, knows_all = self.known.unknown_words(wanted, servers), not self._unlisted(servers)
         if not knows_all:
             unknown = [word for word in answer.unknown if word in unknown]
         return Finding(
-            tuple(found), loaded_anyway, failed=answer.failed, unknown=tuple(unknown), knows_all=knows_all, fault=fault
+            tuple(found),
+            failed=answer.failed,
+            unknown=tuple(unknown),
+            loaded_anyway=loaded_anyway,
+            knows_all=knows_all,
+            fault=fault,
         )
 
     async def by_names(self, names: Sequence[str], servers: Collection[str] | None = None) -> Finding:
@@ -295,7 +263,7 @@ class OfferedTools:
         failed: dict[str, Failure] = {}
         for name, answer in answers.items():
             failed |= answer.failed
-            if 0 < len(answer.tools) <= self._limit:
+            if 0 < len(answer.tools) <= self.discovery.max_search_results:
                 found += answer.tools
                 continue
             missing.append(name)
@@ -308,7 +276,7 @@ class OfferedTools:
 
     async def by_server(self, server: str) -> Finding:
         """Return every tool of one server of the catalog, unless it is too large to be loaded as a whole."""
-        offer = self._state.catalog.server(server)
+        offer = self.state.catalog.server(server)
         if offer is None:
             return Finding()
         if offer.failure is not None:
@@ -316,7 +284,7 @@ class OfferedTools:
         if offer.tools is None and (offer.size or 0) > MOST_BROWSED:
             return Finding(too_many=offer.size)
         is_listed = offer.tools is not None
-        answer = SourceAnswer(offer.tools or ()) if is_listed else self._shown(await self._source.browse(server))
+        answer = SourceAnswer(offer.tools or ()) if is_listed else self._shown(await self.source.browse(server))
         if len(answer.tools) > MOST_BROWSED:
             return Finding(too_many=len(answer.tools), failed=answer.failed)
         return Finding(answer.tools, failed=answer.failed)
@@ -350,10 +318,10 @@ class OfferedTools:
         limit = max(most, _LEAST_OF_A_WORD if is_word else 0) + len(self._hidden(unlisted))
 
         async def search() -> SourceAnswer:
-            found = await self._source.search(sendable, servers=unlisted, limit=limit)
+            found = await self.source.search(sendable, servers=unlisted, limit=limit)
             if len(found.tools) >= limit and len(self._shown(found).tools) < most:
                 # Tools that no model may see have taken the places of others.
-                found = await self._source.search(sendable, servers=unlisted, limit=_DEEPER * limit)
+                found = await self.source.search(sendable, servers=unlisted, limit=_DEEPER * limit)
             return self._shown(found)
 
         asks = [search]
@@ -370,21 +338,21 @@ class OfferedTools:
         unlisted = self._unlisted(servers)
         if not unlisted:
             return SourceAnswer()
-        answer = self._shown(await self._source.look_up(name, servers=unlisted))
+        answer = self._shown(await self.source.look_up(name, servers=unlisted))
         return replace(answer, closest=tuple(name for name in answer.closest if name not in self._hidden(unlisted)))
 
     def _unlisted(self, servers: Collection[str] | None) -> list[str]:
-        return [name for name in self._state.catalog.unlisted if servers is None or name in servers]
+        return [name for name in self.state.catalog.unlisted if servers is None or name in servers]
 
     def _hidden(self, servers: Collection[str]) -> set[str]:
         """Return the full names of the tools of these servers that the toolset leaves out."""
-        toolset = self._state.toolset or EVERYTHING
+        toolset = self.state.toolset or EVERYTHING
         rules = {server: rule for server in servers if (rule := toolset.rule(server)) is not None}
         return {qualified_name(server, tool) for server, rule in rules.items() if rule.excludes for tool in rule.names}
 
     def shows(self, tool: FoundTool) -> bool:
         """Return whether the toolset shows a tool."""
-        rule = (self._state.toolset or EVERYTHING).rule(tool.server)
+        rule = (self.state.toolset or EVERYTHING).rule(tool.server)
         return rule is not None and rule.shows(tool.tool.name)
 
     def _shown(self, answer: SourceAnswer) -> SourceAnswer:

@@ -85,12 +85,7 @@ def search_definition(name: str, manifest: str) -> Definition:
 
 
 def changed_servers(search_tool: str, changes: Mapping[str, Sequence[str]]) -> str:
-    """Return the notice that other tools can be found than the description of `search_tools` says.
-
-    Args:
-        search_tool: Its name.
-        changes: The names of servers by kind of change.
-    """
+    """Return the notice that other tools can be found than the description of `search_tools` says."""
     said = "; ".join(f"{what}: {listing_of(servers)}" for what, servers in changes.items() if servers)
     return f"What '{search_tool}' can find has changed: {said}."
 

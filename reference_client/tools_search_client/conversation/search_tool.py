@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, cast
+from typing import Any, Final
 
-from tools_search_client.conversation.budget import SearchBudget
+from tools_search_client.conversation.budget import affordable, count_search
 from tools_search_client.conversation.loaded_tools import Admission, LoadedTools
 from tools_search_client.conversation.messages import SyntheticToolResult
-from tools_search_client.conversation.offered_tools import Finding, OfferedTools
+from tools_search_client.conversation.offered_tools import Finding
 from tools_search_client.conversation.prompts import (
     BRIEF_CHARS,
     DETAILS,
@@ -23,9 +23,9 @@ from tools_search_client.conversation.prompts import (
     names_of_tools,
     one_name,
 )
-from tools_search_client.conversation.state import ConversationState
 from tools_search_client.errors import RerankingError
 from tools_search_client.found import FoundTool
+from tools_search_client.json_values import as_list, as_object, compact
 from tools_search_client.text import first_sentence, printable, shorten
 
 _MOST_NAMES: Final = 100
@@ -52,12 +52,7 @@ class SearchRequest:
 
 
 class SearchRequestError(ValueError):
-    """A search that cannot be answered; the message is for the model.
-
-    Args:
-        message: What is wrong.
-        remarks: The same without words of the model; the message unless given.
-    """
+    """A search that cannot be answered; the message is for the model, and `remarks` the same without its words."""
 
     def __init__(self, message: str, remarks: str | None = None) -> None:
         super().__init__(message)
@@ -65,23 +60,16 @@ class SearchRequestError(ValueError):
 
 
 async def search_tools(
-    state: ConversationState,
-    offered: OfferedTools,
-    loaded: LoadedTools,
-    budget: SearchBudget,
-    arguments: Mapping[str, Any],
-    usual: Detail,
+    loaded: LoadedTools, arguments: Mapping[str, Any], usual: Detail
 ) -> tuple[SyntheticToolResult, RerankingError | None]:
     """Answer one call of `search_tools`: find tools, report which can be loaded, and return the re-ranker's fault.
 
     Args:
-        state: The conversation's.
-        offered: What can be found.
-        loaded: What can be called.
-        budget: How much of it may be loaded.
+        loaded: What can be called, and what is offered.
         arguments: As the model wrote them.
         usual: How tools are described where the model does not say.
     """
+    state, offered = loaded.state, loaded.offered
     try:
         request = _read_request(arguments, [offer.name for offer in state.catalog.servers if offer.name], usual)
     except SearchRequestError as error:
@@ -102,25 +90,16 @@ async def search_tools(
     texts = _described(finding.tools, request.detail, known)
     within_budget: Sequence[FoundTool] = finding.tools
     if not request.names or finding.by_query_instead:
-        within_budget = budget.within(finding.tools, texts, by_query=request.query is not None)
+        within_budget = affordable(offered, finding.tools, texts, by_query=request.query is not None)
     admission = loaded.admit(finding.tools, within_budget, finding.loaded_anyway)
     text, remarks = _answer(request, finding, admission, texts, is_repeated=is_repeated)
-    budget.count(json.dumps(arguments, ensure_ascii=False, default=str), text)
+    count_search(offered, json.dumps(arguments, ensure_ascii=False, default=str), text)
     failed = not finding.tools and bool(finding.missing or finding.too_many or finding.failed)
     return SyntheticToolResult(text, admission.loaded, is_error=failed, remarks=remarks), finding.fault
 
 
 def _read_request(arguments: Mapping[str, Any], servers: Sequence[str], usual: Detail) -> SearchRequest:
-    """Return the request of the model; what is empty or null counts as left out.
-
-    Args:
-        arguments: As the model wrote them.
-        servers: The names of the servers that there are.
-        usual: The detail where none is stated.
-
-    Raises:
-        SearchRequestError: It cannot be answered.
-    """
+    """Return the request of the model, or raise why it has no answer; what is empty or null counts as left out."""
     query, server = _text(arguments, "query"), _text(arguments, "server_name")
     names = _names(arguments.get("tool_names"))
     detail = _text(arguments, "detail")
@@ -155,11 +134,10 @@ def _names(value: Any) -> tuple[str, ...]:
             value = json.loads(text) if text.startswith("[") else text.split(",")
         except (ValueError, RecursionError):
             value = text.strip("[]").split(",")
-    if value is None:
-        return ()
-    if not isinstance(value, list) or not all(isinstance(name, str) for name in cast("list[object]", value)):
+    names = as_list(value)
+    if not isinstance(value, list | None) or not all(isinstance(name, str) for name in names):
         raise SearchRequestError("Error: tool_names must be a list of names.")
-    return tuple(dict.fromkeys(filter(None, (name.strip() for name in cast("list[str]", value)))))
+    return tuple(dict.fromkeys(filter(None, (name.strip() for name in names))))
 
 
 def _answer(
@@ -261,7 +239,7 @@ def _described(tools: Sequence[FoundTool], detail: Detail, known: Collection[str
             purpose = shorten(purpose.strip().partition("\n\n")[0], BRIEF_CHARS) or "(no description)"
             paragraph += f"\n  {purpose}\n  Parameters: {_parameters(tool.input_schema)}"
         elif shown == "full":
-            schema = _cut(printable(json.dumps(tool.input_schema, ensure_ascii=False, separators=(",", ":"))))
+            schema = _cut(printable(compact(tool.input_schema)))
             purpose = _cut(printable(purpose).strip()).replace("\n", "\n  ") or "(no description)"
             paragraph += f"\n  {purpose}\n  Parameters (JSON Schema): {schema}"
         paragraphs[found.name] = paragraph
@@ -270,33 +248,26 @@ def _described(tools: Sequence[FoundTool], detail: Detail, known: Collection[str
 
 
 def _parameters(schema: Mapping[str, Any]) -> str:
-    stated = schema.get("properties")
-    if not isinstance(stated, dict) or not stated:
-        return "none"
-    required: object = schema.get("required")
-    needed = cast("list[object]", required) if isinstance(required, list) else []
+    required = as_list(schema.get("required"))
     shown = [
-        f"{one_name(name)} ({_type(member)}{', required' if name in needed else ''})"
-        for name, member in cast("dict[str, Any]", stated).items()
+        f"{one_name(name)} ({_type(member)}{', required' if name in required else ''})"
+        for name, member in as_object(schema.get("properties")).items()
     ]
     more = f", ... and {len(shown) - _MOST_PARAMETERS} more" if len(shown) > _MOST_PARAMETERS else ""
-    return ", ".join(shown[:_MOST_PARAMETERS]) + more
+    return ", ".join(shown[:_MOST_PARAMETERS]) + more if shown else "none"
 
 
 def _type(member: object, depth: int = 0) -> str:
     """Return the type of a parameter as far as its schema states one in plain terms."""
-    if not isinstance(member, dict) or depth > _DEEPEST_CHOICE:
-        return "any"
-    stated = cast("dict[str, Any]", member)
-    kind: object = stated.get("type")
-    if isinstance(kind, str):
-        return one_name(kind)
-    if isinstance(kind, list):
-        return "|".join(one_name(str(one)) for one in cast("list[object]", kind))
-    choices: object = stated.get("anyOf") or stated.get("oneOf")
-    if isinstance(choices, list):
-        return "|".join(dict.fromkeys(_type(choice, depth + 1) for choice in cast("list[object]", choices)))
-    return "any"
+    stated = as_object(member) if depth <= _DEEPEST_CHOICE else {}
+    match stated.get("type"):
+        case str(kind):
+            return one_name(kind)
+        case list():
+            return "|".join(one_name(str(one)) for one in as_list(stated["type"]))
+        case _:
+            choices = as_list(stated.get("anyOf") or stated.get("oneOf"))
+            return "|".join(dict.fromkeys(_type(choice, depth + 1) for choice in choices)) or "any"
 
 
 def _cut(text: str) -> str:

@@ -12,7 +12,14 @@ from tools_search_hosts import SEPARATOR, ServerEntry, qualified_name
 from tools_search_hosts.toolsets import Rule, Toolset
 from tools_search_ranking import FieldedRanker
 
-from tools_search_client.conversation.catalog import MOST_BROWSED, Catalog, KnownTools, ServerOffer, SourceAnswer
+from tools_search_client.conversation.catalog import (
+    MOST_BROWSED,
+    Catalog,
+    KnownTools,
+    ServerOffer,
+    SourceAnswer,
+    ToolSource,
+)
 from tools_search_client.errors import AmbiguousToolError, UnknownToolError
 from tools_search_client.federation.configuration import Configuration
 from tools_search_client.federation.fanout import Answer, Method, Question, in_parallel
@@ -24,7 +31,7 @@ from tools_search_client.servers.discovery import ServerTools, list_as_found
 _MOST_TOPICS: Final = 50
 
 
-class ListedSource:
+class ListedSource(ToolSource):
     """A `ToolSource` over tools that are at hand.
 
     Args:
@@ -75,18 +82,6 @@ class ListedSource:
                 tools = tuple(tool for tool in offer.tools or () if rule.shows(tool.tool.name))
                 shown.append(replace(offer, tools=tools))
         return Catalog(tuple(shown), self.unassigned if toolset.rules is None else ())
-
-    async def search(self, query: str, /, *, servers: Collection[str], limit: int) -> SourceAnswer:
-        """Return nothing: no server is searched, since all were listed."""
-        return SourceAnswer()
-
-    async def browse(self, server: str, /) -> SourceAnswer:
-        """Return nothing: all servers were listed."""
-        return SourceAnswer()
-
-    async def look_up(self, name: str, /, *, servers: Collection[str]) -> SourceAnswer:
-        """Return nothing: all servers were listed."""
-        return SourceAnswer()
 
 
 class FederationSource:

@@ -96,6 +96,15 @@ class Statistics:
         return asdict(self) | calls | sums
 
 
+@dataclass(frozen=True, slots=True)
+class ServerNotice:
+    """What the model was last given notice of about a server."""
+
+    failed: bool
+    tools: frozenset[str] | None
+    """The full names of the tools that could be found there; `None` where it was never listed."""
+
+
 @dataclass(slots=True)
 class ConversationState:
     """What is offered, what the model has, and what changed between the two."""
@@ -143,10 +152,6 @@ class ConversationState:
     """The last definition that was seen of a tool, where it is not the one that was sent."""
     changed: dict[str, None] = field(default_factory=dict[str, None])
     """Tools with other definitions than before that the host was not given yet."""
-    servers: dict[str, tuple[bool, frozenset[str] | None]] = field(
-        default_factory=dict[str, tuple[bool, frozenset[str] | None]]
-    )
-    """Whether each server failed, and the tools that could be found there (`None` where it was never listed), when the
-    model was last given notice of that."""
+    servers: dict[str, ServerNotice] = field(default_factory=dict[str, ServerNotice])
     notices: list[str] = field(default_factory=list[str])
     """Notices for the model that were not sent yet."""

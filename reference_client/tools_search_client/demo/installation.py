@@ -49,12 +49,7 @@ class _InstallationError(Exception):
 
 
 def install_extra_servers(folder: Path, say: Callable[[str], None]) -> Installation:
-    """Install the servers that `folder` lacks; a failure becomes a note, never an error.
-
-    Args:
-        folder: The cache; several runs may use it at once.
-        say: Called with the name of each installation, since it takes a while.
-    """
+    """Install the servers that `folder` lacks, which several runs may use at once; a failure becomes a note."""
     started = perf_counter()
     legacy, node = folder / "python-legacy", folder / "node"
     installed: dict[Path, Path] = {}

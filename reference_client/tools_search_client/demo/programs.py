@@ -41,11 +41,7 @@ class StepError(Exception):
 
 @asynccontextmanager
 async def running_gateway(configuration: Path) -> AsyncGenerator[str]:
-    """Run `tools-search-server --config` over HTTP until the block ends, and yield its address.
-
-    Raises:
-        StepError: It did not start.
-    """
+    """Run `tools-search-server --config` over HTTP until the block ends; `StepError` where it does not start."""
     command = [*SERVER, "--config", str(configuration), "--http", "127.0.0.1:0"]
     command += ["--start-deadline", str(START_SECONDS)]
     with kept_diagnostics() as diagnostics:
@@ -63,12 +59,8 @@ async def running_gateway(configuration: Path) -> AsyncGenerator[str]:
 async def conformance_report(server: Sequence[str], progress: Callable[[str], None]) -> dict[str, Any]:
     """Let `tools-search-conformance` judge the server that a command starts, and return its report.
 
-    Args:
-        server: The command.
-        progress: Called with the number of checks that are done, of how many, each time that one is.
-
-    Raises:
-        StepError: There is no verdict, or the suite was silent for longer than a check may take.
+    `progress` is called with the number of checks that are done, of how many, each time that one is. Raises `StepError`
+    where there is no verdict, or the suite was silent for longer than a check may take.
     """
     with tempfile.TemporaryDirectory(prefix="tools-search-verdict-") as out:
         command = [*_SUITE, "--progress", "--out", out, "--", *server]
@@ -89,11 +81,7 @@ async def conformance_report(server: Sequence[str], progress: Callable[[str], No
 
 
 async def _lines(output: ByteReceiveStream) -> AsyncIterator[str]:
-    """Yield the output of a process, line by line.
-
-    Raises:
-        TimeoutError: It has written nothing for too long.
-    """
+    """Yield the output of a process, line by line; raises `TimeoutError` where it writes nothing for too long."""
     rest = b""
     with suppress(anyio.EndOfStream):
         while True:

@@ -7,7 +7,7 @@ import math
 import zipfile
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
 from time import perf_counter
 from typing import Any, Final
@@ -20,8 +20,7 @@ from tools_search_ranking.semantic import SemanticRanker
 from tools_search_ranking.semantic.minilm import minilm
 
 from tools_search_client.demo.programs import SERVER, START_SECONDS, StepError, conformance_report
-from tools_search_client.demo.stage import Stage, WireMeter, over_gateway
-from tools_search_client.demo.workspace import Workspace, git
+from tools_search_client.demo.stage import Stage, WireMeter, Workspace, git, over_gateway
 from tools_search_client.errors import ToolsSearchClientError
 from tools_search_client.federation.configuration import load_configuration
 from tools_search_client.federation.federation import Federation, FederationOptions, open_federation
@@ -53,24 +52,6 @@ class Shown:
 
     facts: dict[str, Any]
     lines: Sequence[str] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class StepReport:
-    """A step that is over."""
-
-    name: str
-    seconds: float
-    shown: Shown = field(default_factory=lambda: Shown({}))
-    problem: str | None = None
-    """Why it failed; `None` where it did not."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the step as `--json` prints it."""
-        result: dict[str, Any] = {"step": self.name, "ok": self.problem is None, "seconds": round(self.seconds, 2)}
-        if self.problem is not None:
-            result["problem"] = self.problem
-        return result | self.shown.facts
 
 
 # Negotiation: the words of client and gateway about the extension, in both eras, read off the wire
@@ -370,14 +351,17 @@ STEPS: Final[Mapping[str, Step]] = {
 }
 
 
-async def perform(name: str, step: Step, stage: Stage) -> StepReport:
-    """Run a step; one that breaks is reported like one that fails, and the next can run."""
+async def perform(name: str, step: Step, stage: Stage) -> tuple[dict[str, Any], Sequence[str]]:
+    """Run a step and return its report, as `--json` prints it, and its lines.
+
+    One that breaks is reported like one that fails, and the next can run.
+    """
     started = perf_counter()
-    shown, problem = Shown({}), None
+    shown, problem = Shown({}), dict[str, str]()
     try:
         shown = await step.run(stage)
-    except (StepError, ToolsSearchClientError) as error:
-        problem = str(error)
     except Exception as error:
-        problem = f"{type(error).__name__}: {error}"
-    return StepReport(name, perf_counter() - started, shown, problem)
+        is_own = isinstance(error, StepError | ToolsSearchClientError)
+        problem = {"problem": str(error) if is_own else f"{type(error).__name__}: {error}"}
+    seconds = round(perf_counter() - started, 2)
+    return {"step": name, "ok": not problem, "seconds": seconds, **problem, **shown.facts}, shown.lines

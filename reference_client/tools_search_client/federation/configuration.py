@@ -28,6 +28,7 @@ from tools_search_ranking import DEFAULT_LEAST_CONFIDENCE
 
 from tools_search_client.errors import ConfigurationError
 from tools_search_client.found import FoundTool
+from tools_search_client.json_values import as_object
 
 RankerName: TypeAlias = Literal["fielded", "plain", "semantic", "multilingual"]
 
@@ -95,47 +96,20 @@ class ToolDiscovery:
     deadline: Annotated[float | None, _SECONDS] = None
     """Seconds that a question to all servers waits for the slowest; if not stated 10, and 30 in the command."""
 
+    # The following are those of `FederationOptions`, `ConnectionOptions` and `DiscoveryOptions`. The entry of a server
+    # goes before them with its `startup_timeout_sec` and `tool_timeout_sec` or `timeout`.
     grace: _Seconds = 3.0
-    """Seconds that a search still waits for the slowest servers when at least half of them have answered."""
-
     rest: _Seconds = 5.0
-    """Seconds for which a server that was waited for in vain is left alone; twice as long after each time in a row."""
-
     longest_rest: _Seconds = 60.0
-    """The most seconds that `rest` grows to."""
-
     connect_timeout: _Seconds = 60.0
-    """Seconds to start or reach a server, unless its entry has `startup_timeout_sec`."""
-
     request_timeout: _Seconds = 30.0
-    """Seconds for one search or listing of one server as a whole, all pages."""
-
     call_timeout: _Seconds = 120.0
-    """Seconds for a call that reports no progress, unless the server's entry has `tool_timeout_sec` or `timeout`."""
-
     listing_ttl: Annotated[float, Field(ge=0, allow_inf_nan=False, description="a number of seconds from 0 on")] = 30.0
-    """Seconds for which a listing is kept when its server does not say; 0 means until it announces a change."""
-
     retry_after: _Seconds = 1.0
-    """Seconds until the next search is sent after one that failed; twice as long after each in a row."""
-
     busy_patience: _Seconds = 2.0
-    """Seconds for which a search waits for a server that is too busy."""
-
     search_again_after: _Seconds = 300.0
-    """Seconds for which a server is listed that refuses to be searched, or fails again and again."""
-
     era: Annotated[Literal["auto", "legacy"], Field(description='"auto" or "legacy"')] = "auto"
-    """`auto`: the newest protocol that each server supports; `legacy`: the handshake of 2025 and earlier."""
-
     follow_changes: _Switch = True
-    """Whether servers are asked to report changes of their tools."""
-
-
-def _faults(error: ValidationError) -> list[str]:
-    """Return a line for each member of `ToolDiscovery` that is of a wrong type or out of its range."""
-    names = dict.fromkeys(str(detail["loc"][0]) for detail in error.errors(include_url=False))
-    return [f"`{name}` must be {_KINDS[name]}" for name in names]
 
 
 _KINDS: Final[Mapping[str, str]] = {
@@ -159,19 +133,14 @@ def _read_tool_discovery(stated: Any, problems: list[str]) -> ToolDiscovery:
     try:
         discovery = ToolDiscovery(**{name: members[name] for name in _KINDS if name in members})
     except ValidationError as error:
-        faults += _faults(error)
+        wrong = dict.fromkeys(str(detail["loc"][0]) for detail in error.errors(include_url=False))
+        faults += [f"`{name}` must be {_KINDS[name]}" for name in wrong]
     problems += [f"`tool_discovery`: {fault}" for fault in faults]
     return discovery
 
 
 def _read_tool_sets(stated: Any, servers: Collection[str], problems: list[str]) -> dict[str, Toolset]:
-    """Return the toolsets of the member `tool_sets` by name.
-
-    Args:
-        stated: The member as it stands in the file.
-        servers: Names of the configured servers, those that are switched off as well.
-        problems: Takes a line for everything that is wrong, with its place and its remedy.
-    """
+    """Return the toolsets of the member `tool_sets` by name; `servers` has those that are switched off as well."""
     if not isinstance(stated, dict):
         problems.append("`tool_sets` must be an object from names to toolsets")
         return {}
@@ -237,8 +206,7 @@ def load_configuration(
     except hosts.ConfigurationError as error:
         raise ConfigurationError(error.source, error.problems) from error
     discovery = _read_tool_discovery(file.members.get("tool_discovery", {}), problems)
-    stated = file.members.get("mcpServers") or file.members.get("servers")
-    named = cast("dict[str, Any]", stated) if isinstance(stated, dict) else {}
+    named = as_object(file.members.get("mcpServers") or file.members.get("servers"))
     tool_sets = _read_tool_sets(file.members.get("tool_sets", {}), named, problems)
     if problems or all(isinstance(server.target, UnusableTarget) for server in file.servers):
         raise ConfigurationError(str(path), [*file.problems, *problems])

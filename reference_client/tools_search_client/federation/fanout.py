@@ -53,14 +53,12 @@ Value = TypeVar("Value")
 Method: TypeAlias = Literal["tools/search", "tools/list", "prompts/list", "resources/list", "resources/templates/list"]
 
 
-async def in_parallel(
-    function: Callable[[Item], Awaitable[Result]], items: Sequence[Item], *, at_once: int = _AT_ONCE
-) -> list[Result]:
-    """Return `function` of each item, in the order of `items`, running at most `at_once` of them at the same time."""
+async def in_parallel(function: Callable[[Item], Awaitable[Result]], items: Sequence[Item]) -> list[Result]:
+    """Return `function` of each item, in the order of `items`, running a few of them at the same time."""
     if len(items) == 1:  # no group, so that what the function raises is raised as it is
         return [await function(items[0])]
     results: dict[int, Result] = {}
-    limiter = anyio.CapacityLimiter(at_once)
+    limiter = anyio.CapacityLimiter(_AT_ONCE)
 
     async def run(position: int, item: Item) -> None:
         async with limiter:
@@ -191,15 +189,7 @@ class _Asked(Generic[Value]):
 
 
 class Fanout:
-    """Puts questions to servers.
-
-    Args:
-        servers: By name.
-        tasks: Where questions run, also when nobody waits for them any longer.
-        grace: Seconds that a search is still waited for when most of the others have answered.
-        backoff: How long a server is left alone that was waited for in vain.
-        authorization: Names the authorization of the moment; a late answer is only given to the one that asked.
-    """
+    """Puts questions to servers, in `tasks`, where they run also when nobody waits for them any longer."""
 
     def __init__(
         self,

@@ -63,9 +63,14 @@ from tools_search_client.found import (
 )
 from tools_search_client.reranking import Reranking
 from tools_search_client.servers.connection import ConnectionOptions, open_server
-from tools_search_client.servers.discovery import DiscoveryOptions, ServerTools, list_as_found, require_request
+from tools_search_client.servers.discovery import (
+    DiscoveryOptions,
+    OfferKind,
+    ServerTools,
+    list_as_found,
+    require_request,
+)
 from tools_search_client.servers.host_connection import ConnectedServer, HostConnection
-from tools_search_client.servers.listings import list_prompts, list_resource_templates, list_resources
 from tools_search_client.servers.supervision import Backoff, SupervisedServer
 
 _DEADLINE: Final = 10.0
@@ -73,7 +78,6 @@ _DEADLINE: Final = 10.0
 _MOST_KNOWN: Final = 10_000
 """Tools that are remembered by name; others are looked up again, which costs one small search."""
 
-Named = TypeVar("Named", Prompt, Resource, ResourceTemplate)
 Result = TypeVar("Result")
 
 _CLOSEST: Final = 3
@@ -97,7 +101,8 @@ class FederationOptions:
     """Seconds that a search still waits for the slowest servers when at least half of them have answered."""
 
     rest: Backoff = field(default_factory=lambda: Backoff(5.0, 60.0))
-    """How long a server that was waited for in vain is left alone; then it is asked while nobody waits for it."""
+    """How long a server that was waited for in vain is left alone, `rest` to `longest_rest`; then it is asked while
+    nobody waits for it."""
 
     reranking: Reranking | None = None
     """The last say over the fused order, also in conversations over these servers."""
@@ -353,15 +358,15 @@ class Federation:
 
     async def prompts(self, *, deadline: float | None = None) -> FederatedOffers[Prompt]:
         """Return the prompts of every server that answers; at most 10,000 of each server, or it counts as failed."""
-        return await self._offers("prompts/list", list_prompts, deadline)
+        return await self._offers("prompts", "prompts/list", deadline)
 
     async def resources(self, *, deadline: float | None = None) -> FederatedOffers[Resource]:
         """Return the resources of every server, as `prompts` does."""
-        return await self._offers("resources/list", list_resources, deadline)
+        return await self._offers("resources", "resources/list", deadline)
 
     async def resource_templates(self, *, deadline: float | None = None) -> FederatedOffers[ResourceTemplate]:
         """Return the templates of resources of every server, as `prompts` does."""
-        return await self._offers("resources/templates/list", list_resource_templates, deadline)
+        return await self._offers("resource_templates", "resources/templates/list", deadline)
 
     async def get_prompt(self, server: str, name: str, arguments: dict[str, str] | None = None) -> GetPromptResult:
         """Return a prompt, by the server's own name of it, with its arguments filled in.
@@ -394,10 +399,10 @@ class Federation:
         result = await self._of_server(server, lambda client: client.complete(ref, argument, context_arguments))
         return result.completion
 
-    async def _offers(
-        self, method: Method, list_all: Callable[[ServerTools], Awaitable[list[Named]]], deadline: float | None
-    ) -> FederatedOffers[Named]:
-        question = Question(lambda _, tools: list_all(tools), subject=lambda _: method, method=lambda _, __: method)
+    async def _offers(self, kind: OfferKind, method: Method, deadline: float | None) -> FederatedOffers[Any]:
+        question = Question(
+            lambda _, tools: tools.list_offers(kind), subject=lambda _: method, method=lambda _, __: method
+        )
         answers = await self._fanout.ask(question, list(self.supervised), deadline=self._within(deadline))
         offers = [
             Offered(qualified_name(answer.server, item.name), answer.server, item)

@@ -103,12 +103,9 @@ def _definition(tool: Tool, name: str) -> Tool:
 class RememberingRanker:
     """A `Ranker` whose indexes answer exactly as those of another, and cost less where the same tools come again.
 
-    One index holds every tool that was seen, and the tools that are not asked for are not visible in it, which by the
-    contract of an index changes no hit and no order. Where the other's indexes cannot be updated, nothing is saved.
-
-    Args:
-        ranker: The other.
-        most_kept: With more definitions than that it starts from nothing.
+    One index holds every tool that was seen, up to `most_kept`, and the tools that are not asked for are not visible in
+    it, which by the contract of an index changes no hit and no order. Where the other's indexes cannot be updated,
+    nothing is saved.
     """
 
     def __init__(self, ranker: Ranker, *, most_kept: int = 4_096) -> None:
@@ -141,11 +138,7 @@ class _Part:
 
 
 class ListedTogether:
-    """The tools of all servers that were listed, in one index: that of a gateway over the same servers.
-
-    Args:
-        ranker: Ranks them under their full names.
-    """
+    """The tools of all servers that were listed, in one index: that of a gateway over the same servers."""
 
     def __init__(self, ranker: Ranker) -> None:
         self._ranker = floored(ranker)
@@ -157,8 +150,7 @@ class ListedTogether:
     def learn(self, server: str, listing: tuple[Tool, ...]) -> None:
         """Take in the tools of a server; a listing that is the same as before is not read again.
 
-        Raises:
-            Exception: The ranker cannot take one of the tools; nothing was changed.
+        Nothing is changed where the ranker raises, because it cannot take one of the tools.
         """
         if self._listings.get(server) == listing:
             return
@@ -172,13 +164,9 @@ class ListedTogether:
         self._tools[server] = {known.name: tool for known, tool in zip(new, listing, strict=True)}
 
     def search(self, query: str, servers: Mapping[str, int], limit: int) -> list[FoundTool]:
-        """Return the best `limit` tools for `query`, under their names among servers.
+        """Return the best `limit` tools for `query` of these servers, under their names among servers.
 
-        Args:
-            query: What is needed.
-            servers: The names of those that are searched, each learned before, with the same number where they are the
-                same: a tool of one of those is found at the first.
-            limit: Upper bound of the result.
+        Each was learned before. They have the same number where they are the same: a tool is then found at the first.
         """
         if self._index is None:
             return []

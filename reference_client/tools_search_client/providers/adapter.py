@@ -19,12 +19,11 @@ from mcp_types import CallToolResult
 from tools_search_hosts.toolsets import Toolset
 
 from tools_search_client.conversation.conversation import Conversation
-from tools_search_client.conversation.messages import Compaction, Reply, ToolCall, TurnStart
+from tools_search_client.conversation.messages import Compaction, Reply, ToolCall, TurnStart, valid_name
 from tools_search_client.errors import InvalidAnswerError, LocalError, SavedConversationError
-from tools_search_client.providers.attachments import Attachment
-from tools_search_client.providers.json_values import compact, copied
-from tools_search_client.providers.results import EMPTY_RESULT, Part, parts_of
-from tools_search_client.providers.saved import SavedTranscript, saved_call, saved_outcome
+from tools_search_client.json_values import compact, copied
+from tools_search_client.providers.results import EMPTY_RESULT, Attachment, Part, parts_of
+from tools_search_client.providers.saved import SavedCall, SavedTranscript, saved_outcome
 from tools_search_client.providers.sent_tools import ProviderCall, ProviderLimits, SentTool, SentTools
 
 Outcome: TypeAlias = Reply | CallToolResult
@@ -236,10 +235,10 @@ class Adapter(ABC):
             conversation=self._conversation.saved(),
             items=self._transcript,
             unsent=self._unsent,
-            calls=[saved_call(sent, call) for sent, call in self._calls.values()],
+            calls=[SavedCall.of(sent, call) for sent, call in self._calls.values()],
             answers={key: saved_outcome(outcome) for key, outcome in self._answers.items()},
-            used_ids=sorted(self._used_ids),
-            special_ids=sorted(self._special_ids),
+            used_ids=self._used_ids,
+            special_ids=self._special_ids,
             order=self._order,
             turn_starts=self._turn_starts,
             shown_before=list(self._shown_before),
@@ -265,12 +264,13 @@ class Adapter(ABC):
                 "or give it to `restore` of the conversation alone, which keeps the tools, and begin a new transcript"
             )
         calls = {one.id: one.restored() for one in read.calls}
-        self._check_items(read.items, calls)
+        # In the transcript an open call has its id or, where its provider states none, its name.
+        self._check_items(read.items, [key for one in read.calls for key in (one.id, valid_name(one.name))])
         begun = await self._conversation.restore(read.conversation, toolset=toolset)
         self._transcript, self._unsent = read.items, read.unsent
         self._calls = calls
         self._answers = {key: one.restored(calls[key][1]) for key, one in read.answers.items() if key in calls}
-        self._used_ids, self._special_ids, self._order = {*read.used_ids}, {*read.special_ids}, read.order
+        self._used_ids, self._special_ids, self._order = read.used_ids, read.special_ids, read.order
         self._turn_starts = [start for start in read.turn_starts if start <= len(read.items)]
         self._shown_before = self._tools.restore(read.tools, read.shown_before)
         self._notices_of_turn, self._notices_to_repeat = read.notices_of_turn, read.notices_to_repeat
@@ -345,7 +345,7 @@ class Adapter(ABC):
 
     # Common to all providers
 
-    def _check_items(self, items: Sequence[dict[str, Any]], still_open: Collection[str]) -> None:
+    def _check_items(self, items: Sequence[dict[str, Any]], still_open: Sequence[str]) -> None:
         """Refuse a transcript that no request could be made of."""
         calls: Counter[str] = Counter()
         for number, item in enumerate(items):

@@ -9,10 +9,9 @@ from pydantic import BaseModel
 
 from tools_search_client.conversation.conversation import Conversation
 from tools_search_client.conversation.messages import valid_name
+from tools_search_client.json_values import as_list, as_object, checked, without_nulls
 from tools_search_client.providers.adapter import Adapter, AnsweredCall, ProviderMessage
-from tools_search_client.providers.attachments import Attachment
-from tools_search_client.providers.json_values import as_list, as_object, checked, without_nulls
-from tools_search_client.providers.results import Media, Part, as_text
+from tools_search_client.providers.results import Attachment, Media, Part, as_text
 from tools_search_client.providers.sent_tools import ProviderCall, ProviderLimits, SentTool
 
 _MIME_TYPES: Final = ("image/jpeg", "image/png", "image/gif", "image/webp", "application/pdf")

@@ -10,10 +10,9 @@ from pydantic import BaseModel, Field
 
 from tools_search_client.conversation.conversation import Conversation
 from tools_search_client.conversation.messages import valid_name
+from tools_search_client.json_values import arguments_sent_back, checked, without_nulls
 from tools_search_client.providers.adapter import Adapter, AnsweredCall, ProviderMessage
-from tools_search_client.providers.attachments import Attachment
-from tools_search_client.providers.json_values import arguments_sent_back, checked, without_nulls
-from tools_search_client.providers.results import Media, as_text, media_of
+from tools_search_client.providers.results import Attachment, Media, as_text, media_of
 from tools_search_client.providers.sent_tools import ProviderCall, ProviderLimits, SentTool
 
 _MIME_TYPES: Final[Mapping[str, Sequence[str]]] = {

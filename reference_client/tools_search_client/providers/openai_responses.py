@@ -10,9 +10,7 @@ from pydantic import BaseModel
 from tools_search_client.conversation.conversation import Conversation
 from tools_search_client.conversation.messages import valid_name
 from tools_search_client.errors import InvalidAnswerError
-from tools_search_client.providers.adapter import Adapter, AnsweredCall, ProviderMessage
-from tools_search_client.providers.attachments import Attachment
-from tools_search_client.providers.json_values import (
+from tools_search_client.json_values import (
     arguments_sent_back,
     as_list,
     as_object,
@@ -20,7 +18,8 @@ from tools_search_client.providers.json_values import (
     compact,
     without_nulls,
 )
-from tools_search_client.providers.results import Media, as_text, media_of
+from tools_search_client.providers.adapter import Adapter, AnsweredCall, ProviderMessage
+from tools_search_client.providers.results import Attachment, Media, as_text, media_of
 from tools_search_client.providers.sent_tools import ProviderCall, ProviderLimits, SentTool
 
 _IMAGES: Final = ("image/jpeg", "image/png", "image/gif", "image/webp")

@@ -1,4 +1,4 @@
-"""Results of tool calls as a list of parts, texts and media, for each adapter to choose from."""
+"""Media in a transcript: the attachments of a user, and results of tool calls as a list of texts and media."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from mcp_types import (
     TextResourceContents,
 )
 
-from tools_search_client.providers.json_values import compact, copied
+from tools_search_client.errors import LocalError
+from tools_search_client.json_values import compact, copied
 from tools_search_client.text import shorten
 
 MAX_RESULT_CHARS: Final = 100_000
@@ -27,6 +28,37 @@ _MAX_MEDIA_BYTES: Final = 5_000_000
 """Of one picture, recording or file: the smallest limit among the providers."""
 EMPTY_RESULT: Final = "(The result is empty.)"
 _NAME_CHARS: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """A picture or a file: its bytes, or a URL where the provider finds it."""
+
+    mime_type: str
+    """Such as `image/png` or `application/pdf`."""
+    data: bytes | None = None
+    url: str | None = None
+    name: str = "file"
+
+    def __post_init__(self) -> None:
+        """Refuse what is neither bytes nor a URL, or both."""
+        if (self.data is None) is (self.url is None):
+            raise LocalError("an attachment has either `data` or a `url`")
+
+    @property
+    def base64(self) -> str:
+        """The bytes in standard base64; empty where there is a URL."""
+        return base64.b64encode(self.data or b"").decode()
+
+    @property
+    def link(self) -> str:
+        """The URL; one that has the bytes in it where there is none."""
+        return self.url or f"data:{self.mime_type};base64,{self.base64}"
+
+    def refused(self, provider: str, accepted: str) -> LocalError:
+        """Return the error for a provider that has no form for it."""
+        form = "a URL of type" if self.url else "data of type"
+        return LocalError(f"{provider} has no form for {form} {self.mime_type!r} from the user: give {accepted}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any, ClassVar
 
 from mcp_types import CallToolResult
 
 from tools_search_client.conversation.messages import Reply, ToolCall
-from tools_search_client.conversation.saved import (
-    Count,
-    SavedConversation,
-    SavedPart,
-    SavedText,
-)
+from tools_search_client.conversation.saved import Count, SavedConversation, SavedPart, SavedText
 from tools_search_client.providers.sent_tools import ProviderCall, SavedSentTools
 
 
@@ -26,6 +22,13 @@ class SavedCall(SavedPart):
     original_name: str
     original_arguments: dict[str, Any]
     problem: str | None
+
+    @classmethod
+    def of(cls, sent: ProviderCall, call: ToolCall) -> SavedCall:
+        """Return the saved form of both forms of a call."""
+        return cls(
+            **asdict(sent), original_name=call.name, original_arguments=dict(call.arguments), problem=call.problem
+        )
 
     def restored(self) -> tuple[ProviderCall, ToolCall]:
         """Return both forms of the call."""
@@ -71,27 +74,14 @@ class SavedTranscript(SavedText):
     calls: list[SavedCall]
     answers: dict[str, SavedReply | SavedResult]
     """By the ids of open calls: they are appended once all are answered."""
-    used_ids: list[str]
-    special_ids: list[str]
+    used_ids: set[str]
+    special_ids: set[str]
     order: dict[str, bool]
     turn_starts: list[Count]
     shown_before: list[str]
     notices_of_turn: list[str]
     notices_to_repeat: list[str]
     tools: SavedSentTools
-
-
-def saved_call(sent: ProviderCall, call: ToolCall) -> SavedCall:
-    """Return the saved form of an open call."""
-    return SavedCall(
-        id=sent.id,
-        name=sent.name,
-        arguments=sent.arguments,
-        is_cut=sent.is_cut,
-        original_name=call.name,
-        original_arguments=dict(call.arguments),
-        problem=call.problem,
-    )
 
 
 def saved_outcome(outcome: Reply | CallToolResult) -> SavedReply | SavedResult:

@@ -18,7 +18,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError
 
 from tools_search_client.errors import InvalidAnswerError
-from tools_search_client.providers.json_values import as_list, as_object, compact, copied
+from tools_search_client.json_values import as_list, as_object, compact, copied
 from tools_search_client.text import shorten
 
 Schema: TypeAlias = dict[str, Any]

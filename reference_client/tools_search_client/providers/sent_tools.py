@@ -28,7 +28,7 @@ from tools_search_client.conversation.saved import (
     restored_definition,
     saved_definition,
 )
-from tools_search_client.providers.json_values import ArgumentsError, compact, copied, parse_arguments
+from tools_search_client.json_values import ArgumentsError, compact, copied, parse_arguments
 from tools_search_client.providers.schemas import adapted
 
 _CUT_CALL: Final = "The call was cut off because the answer became too long. Nothing was called; call again, with less."
@@ -110,13 +110,7 @@ class SavedSentTools(SavedPart):
 
 
 class SentTools:
-    """Every tool of one conversation with one model.
-
-    Args:
-        limits: What the provider accepts.
-        in_transcript: Whether tools can be shown at a point of the transcript, in the provider's own form.
-        by_call_tool: Whether such tools are described in words and called through `call_tool`.
-    """
+    """Every tool of one conversation with one model."""
 
     def __init__(self, limits: ProviderLimits, *, in_transcript: bool = False, by_call_tool: bool = False) -> None:
         self.listed: dict[str, SentTool] = {}
@@ -215,10 +209,7 @@ class SentTools:
         """Forget and return the tools of the transcript that are no longer offered in that form.
 
         Second come the offered tools that were not shown yet. A list under another prefix replaces the one before.
-
-        Args:
-            offer: What is offered.
-            by_reference: Whether the transcript has names alone, so that a changed definition makes no difference.
+        Where the transcript has names alone (`by_reference`), a changed definition makes no difference.
         """
         offered = {definition.name: self.sent(definition) for definition in offer.tools}
         before = self.shown

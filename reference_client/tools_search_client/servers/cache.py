@@ -21,12 +21,7 @@ Value = TypeVar("Value")
 
 
 class ExpiringCache(Generic[Value]):
-    """A bounded map whose entries expire; the least recently used goes first.
-
-    Args:
-        capacity: The largest number of entries.
-        clock: Seconds that only ever grow.
-    """
+    """A bounded map whose entries expire; the least recently used goes first."""
 
     def __init__(self, *, capacity: int = 256, clock: Callable[[], float] = monotonic) -> None:
         self._capacity = capacity
@@ -46,14 +41,9 @@ class ExpiringCache(Generic[Value]):
         return None
 
     def put(self, key: Hashable, value: Value, *, ttl_seconds: float, scope: CacheScope, partition: str = "") -> None:
-        """Keep `value`, unless it is stale already.
+        """Keep `value`, which nobody may change, for as long as the server allows.
 
-        Args:
-            key: The same for equal requests.
-            value: Shared with later callers: must not be changed by them.
-            ttl_seconds: How long the server allows; not positive means not at all.
-            scope: `private` answers are kept for `partition` alone.
-            partition: Names the authorization that asked.
+        One that is `private` is kept for `partition` alone, which names the authorization that asked.
         """
         if ttl_seconds <= 0:
             return

@@ -206,11 +206,7 @@ def _answering(
 ) -> Any:
     """Return a callback of the host, which costs no connection if it raises; the server learns that it did, no more.
 
-    Args:
-        what: What the server asks for.
-        callback: The host's.
-        tools: The connection of the moment.
-        waits: Whether it may ask a person: meanwhile no call of the connection is given up.
+    While one that `waits` runs, it may ask a person, so no call of the connection is given up.
     """
     if callback is None:
         return None
@@ -278,13 +274,7 @@ async def _transport(
     options: ConnectionOptions,
     on_close: Callable[[], None],
 ) -> AsyncGenerator[Streams]:
-    """Reach `target` and hand over the two streams.
-
-    Raises:
-        OSError: The program cannot be started.
-        ServerUnavailableError: The target cannot be used as it is configured.
-        httpx2.HTTPError: The address cannot be reached (often inside an `ExceptionGroup`).
-    """
+    """Reach `target` and hand over the two streams."""
     match target:
         case UnusableTarget():
             raise ServerUnavailableError(str(target))

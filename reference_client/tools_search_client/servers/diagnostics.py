@@ -19,10 +19,6 @@ class Diagnostics:
     """A pipe for a process to write to, and the last lines of it for people to read.
 
     A pipe rather than a file, and only its end is kept: a server that complains without pause would fill the disk.
-
-    Args:
-        reading: The end to read from; it is closed when nobody writes any more.
-        file: The end to write to.
     """
 
     def __init__(self, reading: int, file: TextIO) -> None:

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequ
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import anyio
 from mcp import Client
@@ -46,6 +46,12 @@ from tools_search_client.servers.faults import server_faults
 FetchPage = Callable[[str | None], Awaitable[ListedPage]]
 """Asks for the page at a cursor, `None` for the first."""
 
+OfferKind: TypeAlias = Literal["prompts", "resources", "resource_templates"]
+"""What a server may have besides tools."""
+
+_MAX_PAGES: Final = 1_000
+_MAX_OFFERS: Final = 10_000
+
 
 @dataclass(frozen=True, slots=True)
 class Listing:
@@ -63,7 +69,7 @@ class Listing:
     """How many definitions are missing, because the protocol forbids them."""
 
 
-async def list_everything(fetch: FetchPage, *, max_pages: int = 1_000, max_tools: int = 100_000) -> Listing:
+async def list_everything(fetch: FetchPage, *, max_pages: int = _MAX_PAGES, max_tools: int = 100_000) -> Listing:
     """Return all pages of `tools/list` as one listing.
 
     An empty page is no end, and the first definition of a name is the one that counts. Definitions that the protocol
@@ -283,6 +289,33 @@ class ServerTools:
             ServerError: The server failed, or its listing has no end.
         """
         return (await self._listing()).tools
+
+    async def list_offers(self, kind: OfferKind) -> list[Any]:
+        """Return everything of one kind that the server has; nothing is sent where it says that it has none.
+
+        Raises:
+            ServerError: The server failed, or its listing has no end.
+        """
+        client, items = self.client, list[Any]()
+        list_page = {
+            "prompts": client.list_prompts,
+            "resources": client.list_resources,
+            "resource_templates": client.list_resource_templates,
+        }[kind]
+
+        async def read_page(cursor: str | None) -> str | None:
+            page = await list_page(cursor=cursor)
+            items.extend(getattr(page, kind))
+            if len(items) > _MAX_OFFERS:
+                raise InvalidServerResultError(f"the listing has more than {_MAX_OFFERS:,} items")
+            return page.next_cursor
+
+        async with self.patience():
+            capabilities = client.server_capabilities
+            has_any = capabilities.prompts if kind == "prompts" else capabilities.resources
+            if has_any and (problem := await follow_cursors(read_page, _MAX_PAGES)):
+                raise InvalidServerResultError(f"the listing {problem}")
+        return items
 
     async def call(
         self,

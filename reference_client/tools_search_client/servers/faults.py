@@ -53,11 +53,7 @@ _FAULTS = (
 
 @contextmanager
 def server_faults(ended: Callable[[], str] = str) -> Generator[None]:
-    """Raise what a server did wrong inside the block as a `ServerError`.
-
-    Args:
-        ended: Returns why the connection ended; empty where that is not known.
-    """
+    """Raise what a server did wrong inside the block as a `ServerError`; `ended` returns why the connection ended."""
     try:
         yield
     except _FAULTS as error:
@@ -68,9 +64,7 @@ def server_faults(ended: Callable[[], str] = str) -> Generator[None]:
 def host_faults(part: str, *permitted: type[Exception]) -> Generator[None]:
     """Raise what the host's own program raises inside the block as a `HostError` that names this part of it.
 
-    Args:
-        part: Such as "the token store".
-        permitted: What it may raise: passed on as it is.
+    What it is `permitted` to raise is passed on as it is.
     """
     try:
         yield
@@ -83,9 +77,7 @@ def host_faults(part: str, *permitted: type[Exception]) -> Generator[None]:
 def as_server_error(error: BaseException, ended: str = "") -> ServerError | HostError:
     """Return the error that says what `error` means; a group is judged by its most telling member.
 
-    Args:
-        error: What was raised.
-        ended: Why the connection ended; empty while it lasts, and where that is not known.
+    Why the connection ended is empty while it lasts, and where that is not known.
     """
     faults = [_fault(leaf, ended) for leaf in _leaves(error)]
     explained = [fault for fault in faults if fault.args[0]]

@@ -54,36 +54,32 @@ class _SessionClient(Client):
         return self._held
 
 
+@dataclass(eq=False, slots=True)
 class HostConnection:
-    """What `SupervisedServer` is for a configured server, for one that the host is connected to.
+    """What `SupervisedServer` is for a configured server, for one that the host is connected to."""
 
-    Args:
-        entry: The server.
-        options: How it is searched; what concerns connecting is the host's.
-        on_change: Called after what was kept has been dropped because the server's tools changed.
-    """
-
-    def __init__(self, entry: ConnectedServer, options: ConnectionOptions, *, on_change: Callable[[], None]) -> None:
-        self._entry = entry
-        self._options = options
-        self._on_change = on_change
-        self._tools: ServerTools | None = None
-        self._session: ClientSession | None = None
-        self._fault: HostError | None = None
-        self._renewed = anyio.Event()
+    entry: ConnectedServer
+    options: ConnectionOptions
+    """How it is searched; what concerns connecting is the host's."""
+    on_change: Callable[[], None] = field(kw_only=True)
+    """Called after what was kept has been dropped because the server's tools changed."""
+    _tools: ServerTools | None = None
+    _session: ClientSession | None = None
+    _fault: HostError | None = None
+    _renewed: anyio.Event = field(default_factory=anyio.Event)
 
     @property
     def connected(self) -> ServerTools | None:
         """The tools, if the host has a connection at this moment."""
         try:
             with host_faults("`connection`"):
-                client, self._fault = self._entry.current(), None
+                client, self._fault = self.entry.current(), None
         except HostError as error:
             client, self._fault = None, error
         if client is None:
             return None
         if self._tools is None or self._session is not client.session:
-            self._tools, self._session = ServerTools(client, self._options.discovery), client.session
+            self._tools, self._session = ServerTools(client, self.options.discovery), client.session
             self._renewed.set()
         return self._tools
 
@@ -92,26 +88,21 @@ class HostConnection:
         return ""
 
     async def tools(self) -> ServerTools:
-        """Return the server's tools.
-
-        Raises:
-            ServerUnavailableError: The host has no connection to it.
-            HostError: The host's function for it raised.
-        """
+        """Return the server's tools, or raise why the host has no connection to it."""
         if (tools := self.connected) is None:
             raise self._fault or ServerUnavailableError("the host has no connection to it")
         return tools
 
     async def run(self) -> None:
         """Follow the server's list changes until cancelled, as far as it announces them to those who listen."""
-        while self._options.follow_changes:
+        while self.options.follow_changes:
             await self._renewed.wait()
             self._renewed = anyio.Event()
             if (tools := self._tools) is not None:
 
                 def changed(of: ServerTools = tools) -> None:
                     of.forget()
-                    self._on_change()
+                    self.on_change()
 
                 with suppress(RuntimeError):  # the SDK's word for a client that was left meanwhile
                     await follow_changes(tools.client, changed)

@@ -82,22 +82,14 @@ class FileTokenStore:
         self.folder = folder or Path(state).expanduser() / "tools-search-client" / "tokens"
 
     async def load(self, server: str, /) -> str | None:
-        """Return what was saved last for a server.
-
-        Raises:
-            OSError: There is a file, and it cannot be read.
-        """
+        """Return what was saved last for a server; raises `OSError` where that cannot be read."""
         try:
             return self._path(server).read_text(encoding="utf-8")
         except (FileNotFoundError, UnicodeDecodeError):
             return None
 
     async def save(self, server: str, secret: str, /) -> None:
-        """Keep a secret for a server.
-
-        Raises:
-            OSError: The file cannot be written.
-        """
+        """Keep a secret for a server; raises `OSError` where that cannot be written."""
         self._replace(self._path(server), secret)
 
     def _replace(self, path: Path, secret: str) -> None:
@@ -240,11 +232,7 @@ class _Grant(OAuthClientProvider):
                 await self.oauth.store.save(context.server_url, kept.model_dump_json(exclude_none=True))
 
     async def meet(self, challenge: Challenge) -> None:
-        """Run the flow for a request that was answered with `challenge`.
-
-        Raises:
-            ServerError, HostError: As `OAuth.sign_in`.
-        """
+        """Run the flow for a request that was answered with `challenge`; raises as `OAuth.sign_in` does."""
         header = f'Bearer scope="{challenge.scope}"' if challenge.scope else "Bearer"
         header += f', resource_metadata="{challenge.resource_metadata}"' if challenge.resource_metadata else ""
         header += ', error="insufficient_scope"' if challenge.status == HTTPStatus.FORBIDDEN else ""
@@ -365,9 +353,7 @@ class _StoredGrant(_Grant):
     async def _token(self, refused: str | None, *, refreshes: bool) -> str:
         """Return the token of the moment, another than `refused` if possible; empty where there is none.
 
-        Args:
-            refused: What the server did not accept.
-            refreshes: Whether a refresh could help, as it does not where more has to be granted.
+        A refresh does not help where more has to be granted.
         """
         async with self.context.lock:
             if not self._initialized or (refused is not None and self._held in ("", refused)):

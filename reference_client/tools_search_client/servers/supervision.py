@@ -17,7 +17,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from time import monotonic
-from typing import Final, Protocol
+from typing import Final
 
 import anyio
 
@@ -33,16 +33,6 @@ from tools_search_client.servers.discovery import ServerTools
 
 _CLOSING_SECONDS: Final = 10.0
 """For a connection that ended to be tidied up; the SDK itself needs at most about six."""
-
-
-class OpenServer(Protocol):
-    """Connects: `open_server` with everything but these two filled in."""
-
-    def __call__(
-        self, *, on_close: Callable[[], None], diagnostics: Diagnostics
-    ) -> AbstractAsyncContextManager[ServerTools]:
-        """Return a connection to be entered and left by one task."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +51,7 @@ class SupervisedServer:
     """One server that is connected when a caller needs it, and again after it was lost.
 
     Args:
-        open_server: Makes a fresh connection.
+        open_server: Makes a fresh connection, given `on_close` and `diagnostics`, as the function of that name does.
         connect_timeout: Seconds after which an attempt counts as failed.
         backoff: Pauses between attempts.
         clock: Seconds that only ever grow.
@@ -69,7 +59,7 @@ class SupervisedServer:
 
     def __init__(
         self,
-        open_server: OpenServer,
+        open_server: Callable[..., AbstractAsyncContextManager[ServerTools]],
         *,
         connect_timeout: float = 60.0,
         backoff: Backoff | None = None,
@@ -122,10 +112,8 @@ class SupervisedServer:
             self.connected = None
             self._failures += 1
             # A sign-in or the host can have resolved it by now, and asking costs one request.
-            pause = (
-                0.0 if isinstance(self._failure, UnauthorizedError | HostError) else self._backoff.after(self._failures)
-            )
-            self._not_before = self._clock() + pause
+            is_resolvable = isinstance(self._failure, UnauthorizedError | HostError)
+            self._not_before = self._clock() + (0.0 if is_resolvable else self._backoff.after(self._failures))
             self._wanted = anyio.Event()
             waiting, self._settled = self._settled, anyio.Event()
             waiting.set()

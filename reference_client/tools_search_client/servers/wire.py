@@ -10,8 +10,8 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeAlias, cast
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol, TypeAlias
 
 import anyio
 from anyio.abc import ObjectReceiveStream, ObjectSendStream
@@ -27,6 +27,8 @@ from mcp_types import (
     RequestId,
 )
 from tools_search_hosts.results import CALL, call_result
+
+from tools_search_client.json_values import as_object
 
 Streams: TypeAlias = tuple[ObjectReceiveStream[SessionMessage | Exception], ObjectSendStream[SessionMessage]]
 
@@ -52,43 +54,21 @@ class WireObserver(Protocol):
         ...
 
 
-class Receiver(Protocol):
-    """The receiving half of a transport, as far as it is used here."""
-
-    async def receive(self) -> SessionMessage | Exception: ...  # noqa: D102 - the data model of the SDK's streams
-    async def aclose(self) -> None: ...  # noqa: D102
-
-
-class Sender(Protocol):
-    """The sending half of a transport, as far as it is used here."""
-
-    async def send(self, item: SessionMessage, /) -> None: ...  # noqa: D102
-    async def aclose(self) -> None: ...  # noqa: D102
-
-
+@dataclass(eq=False)
 class Wire:
-    """The messages of one connection on their way.
+    """The messages of one connection on their way."""
 
-    Args:
-        observer: Sees each message as it passes on the wire.
-        on_close: Called when the server will say nothing more, perhaps more than once.
-        exchange: Returns the message that a received one stands for.
-    """
+    observer: WireObserver | None
+    """Sees each message as it passes on the wire."""
+    on_close: Callable[[], None]
+    """Called when the server will say nothing more, perhaps more than once."""
+    exchange: Callable[[SessionMessage], SessionMessage] = lambda item: item
+    """Returns the message that a received one stands for."""
+    _calls: OrderedDict[RequestId, str | None] = field(default_factory=OrderedDict[RequestId, str | None])
+    """The calls whose answers are waited for, each with the revision that it is made in."""
+    _agreed: str = ""
 
-    def __init__(
-        self,
-        observer: WireObserver | None,
-        on_close: Callable[[], None],
-        exchange: Callable[[SessionMessage], SessionMessage] = lambda item: item,
-    ) -> None:
-        self.observer = observer
-        self.on_close = on_close
-        self.exchange = exchange
-        self._calls: OrderedDict[RequestId, str | None] = OrderedDict()
-        """The calls whose answers are waited for, each with the revision that it is made in."""
-        self._agreed = ""
-
-    def through(self, streams: tuple[Receiver, Sender]) -> Streams:
+    def through(self, streams: tuple[Any, Any]) -> Streams:  # the SDK's transports have streams of several types
         """Return the streams of a transport as a client is to see them."""
         return _Receiving(streams[0], self), _Sending(streams[1], self)
 
@@ -113,8 +93,7 @@ class Wire:
             message.result = call_result(message.result, self._calls.pop(key) or self._agreed)
         else:
             self._agreed = str(message.result.get("protocolVersion", self._agreed))
-            stated = message.result.get("capabilities")
-            capabilities = cast("dict[str, Any]", stated) if isinstance(stated, dict) else {}
+            capabilities = as_object(message.result.get("capabilities"))
             for held in (capabilities.get("extensions"), capabilities.get("experimental")):
                 if isinstance(held, dict) and not isinstance(held.get(EXTENSION_ID, {}), dict):  # pyright: ignore[reportUnknownMemberType] - JSON
                     del held[EXTENSION_ID]
@@ -134,7 +113,7 @@ class Wire:
 
 @dataclass(eq=False)
 class _Receiving(ObjectReceiveStream["SessionMessage | Exception"]):
-    inner: Receiver
+    inner: Any
     wire: Wire
 
     @property
@@ -159,7 +138,7 @@ class _Receiving(ObjectReceiveStream["SessionMessage | Exception"]):
 
 @dataclass(eq=False)
 class _Sending(ObjectSendStream[SessionMessage]):
-    inner: Sender
+    inner: Any
     wire: Wire
 
     async def send(self, item: SessionMessage) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tools_search_client.chat.completion_chunks import CompletionChunks
-from tools_search_client.chat.failures import ModelError
+from tools_search_client.chat.endpoint import ModelError
+from tools_search_client.chat.models import CompletionChunks
 
 Json = dict[str, Any]
 

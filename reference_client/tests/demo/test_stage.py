@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from tools_search_client.__main__ import main
-from tools_search_client.demo import workspace
+from tools_search_client.demo import stage
 from tools_search_client.demo.installation import Installation
-from tools_search_client.demo.workspace import (
+from tools_search_client.demo.stage import (
     Workspace,
     demo_servers,
     make_workspace,
@@ -50,7 +50,7 @@ def test_packages_that_are_missing_are_named_with_the_command_that_brings_them(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     assert missing_packages() == []
-    monkeypatch.setattr(workspace, "find_spec", lambda module: None if module == "excel_mcp" else module)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    monkeypatch.setattr(stage, "find_spec", lambda module: None if module == "excel_mcp" else module)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
     with pytest.raises(SystemExit) as ended:
         main(["demo"])
     assert ended.value.code == 2
