@@ -621,3 +621,21 @@ async def test_a_server_without_a_prefix_may_have_a_search_tools_of_its_own(room
     assert "- get_alerts\n" in reply.text
     assert reply.loaded == ("search_tools", "get_alerts")
     assert isinstance(await talk.call("search_tools"), Forward)
+
+
+async def test_a_tool_that_reads_the_same_is_offered_as_its_server_defines_it_now(start: Any):
+    def servers(schema: dict[str, Any] | None) -> dict[str, list[Tool]]:
+        made = {
+            name: Tool(name=name, description="Read.", input_schema={}, output_schema=schema) for name in ("a", "b")
+        }
+        return {name: [tool] for name, tool in made.items()}
+
+    talk = start(servers(None), ["b"])
+    await talk.state.begin_turn("")
+    await talk.search(tool_names=["b__b"])
+    listed = talk.names
+    talk.offers(servers({"type": "object"}))
+    await talk.state.begin_turn("")
+    assert talk.names == listed
+    behind = {one.name: one.tool.tool.output_schema for one in talk.state.offer().tools if one.tool is not None}
+    assert behind == {"a__a": {"type": "object"}, "b__b": {"type": "object"}}

@@ -211,6 +211,7 @@ class LoadedTools:
         for name, definition in found.items():
             sent = state.definitions.get(name)
             if sent is None or sent.is_like(definition):
+                self._follow(definition.tool)
                 continue
             if not state.seen.pop(name, sent).is_like(definition):
                 state.changed[name] = None
@@ -321,6 +322,11 @@ class LoadedTools:
             self.state.additions.append(Addition(tuple(added), call_id))
         return tuple(added)
 
+    def _follow(self, tool: FoundTool | None) -> None:
+        """Keep a tool as its server defines it now, where nothing changed of what the model was sent."""
+        if tool is not None and (sent := self.state.definitions.get(tool.name)) is not None:
+            self.state.definitions[tool.name] = replace(sent, tool=tool)
+
     def _use(self, definition: Definition) -> None:
         """Note that a tool was wanted: what was wanted last is kept longest."""
         state, name = self.state, definition.name
@@ -395,6 +401,7 @@ class LoadedTools:
                     state.seen[name] = now
                     state.changed[name] = None
                 if now.is_like(sent):
+                    self._follow(offered)
                     state.outdated.discard(name)
                 elif name not in state.outdated:
                     state.outdated.add(name)
