@@ -24,10 +24,10 @@ Level = Literal["MUST", "SHOULD", "ADVICE"]
 LEVELS: Final[tuple[Level, ...]] = get_args(Level)
 """Every level, the most binding first."""
 
-Status = Literal["pass", "fail", "warn", "advice", "unverified", "skip", "info", "error"]
+Status = Literal["pass", "fail", "warn", "advice", "unverified", "skip", "error"]
 """The outcome of one check in one cell: where its rule is broken, `fail`, `warn` or `advice`, by the check's level."""
 
-SEVERITY: Final[tuple[Status, ...]] = ("error", "fail", "advice", "unverified", "warn", "info", "pass", "skip")
+SEVERITY: Final[tuple[Status, ...]] = ("error", "fail", "advice", "unverified", "warn", "pass", "skip")
 """Every status, the worst first; a check that passes wherever it applies has passed.
 
 No check is `advice` in one cell and `fail` or `warn` in another."""

@@ -44,8 +44,8 @@ def entry(**rest: Any) -> Baseline:
 def test_what_is_expected_does_not_count(status: Status):
     run = settle(run_of(status, status), entry(), TODAY)
     assert exit_status(run) == 0
-    assert verdict_of(run).word == "NO WORSE THAN THE BASELINE"
-    assert verdict_of(run).sentence.endswith("0 MUST checks shown, 0 not shown, 1 check did not pass as expected")
+    assert verdict_of(run)["word"] == "NO WORSE THAN THE BASELINE"
+    assert verdict_of(run)["sentence"].endswith("0 MUST checks shown, 0 not shown, 1 check did not pass as expected")
     assert [result["expected"] for result in report(run)["results"]] == ["being mended"] * 2
     assert 'failures="0"' in junit(report(run))
 
@@ -71,8 +71,8 @@ def test_an_entry_that_is_no_longer_true_fails_the_run(statuses: Any, rest: dict
 
 def test_a_stale_entry_alone_is_told_as_such():
     run = settle(run_of("pass", "pass"), entry(cells=("stdio-*",)), TODAY)
-    assert verdict_of(run).word == "STALE BASELINE"
-    assert "): tools-search-server-limit-clamped passes in stdio-2026-07-28: take it off" in verdict_of(run).sentence
+    assert verdict_of(run)["word"] == "STALE BASELINE"
+    assert "): tools-search-server-limit-clamped passes in stdio-2026-07-28: take it off" in verdict_of(run)["sentence"]
 
 
 def test_an_entry_holds_until_its_last_day():

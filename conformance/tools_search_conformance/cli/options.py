@@ -17,8 +17,8 @@ import click
 from tools_search_conformance.checks import SERVER_CHECKS
 from tools_search_conformance.clients.checks import CLIENT_CHECKS
 from tools_search_conformance.model import LEVELS, FixtureFeature
+from tools_search_conformance.report.checks_page import MutantsError
 from tools_search_conformance.report.document import ReportError, read_document
-from tools_search_conformance.report.mutants import MutantsError
 from tools_search_conformance.run.baseline import Baseline, BaselineError, read_baseline
 from tools_search_conformance.run.options import Options, features_named
 from tools_search_conformance.run.registry import Criteria, UnknownCheckError

@@ -23,7 +23,7 @@ from tools_search_conformance.wire.codec import JsonObject, as_object, same
 from tools_search_conformance.wire.connection import Connection, RefusedError
 from tools_search_conformance.wire.display import plain
 from tools_search_conformance.wire.process import TargetError
-from tools_search_conformance.wire.record import Answer, Recorder
+from tools_search_conformance.wire.record import Recorder
 
 _EXIT_FAILING: Final = 1
 _EXIT_TARGET: Final = 3
@@ -146,8 +146,7 @@ async def _send_all(failure: JsonObject, connection: Connection, seconds: float)
             if params.get("cursor") in cursors:
                 sent = {**sent, "params": {**params, "cursor": cursors[params["cursor"]]}}
             exchange = await connection.resend(sent, request.get("headers", {}), seconds=seconds)
-        kept, now = request["answer"], exchange.answer
-        then = Answer(message=kept.get("message"), status=kept.get("status"), fault=kept.get("fault"))
+        then, now = request["answer"], exchange.to_json()["answer"]
         issued = _result(then).get("nextCursor")
         if isinstance(issued, str):
             cursors[issued] = _result(now).get("nextCursor", issued)
@@ -156,21 +155,21 @@ async def _send_all(failure: JsonObject, connection: Connection, seconds: float)
         click.echo(f"         {'the same answer' if _same_answer(then, now) else 'another answer'}")
 
 
-def _result(answer: Answer) -> JsonObject:
-    return as_object((answer.message or {}).get("result")) or {}
+def _result(answer: JsonObject) -> JsonObject:
+    return as_object((as_object(answer.get("message")) or {}).get("result")) or {}
 
 
-def _same_answer(one: Answer, other: Answer) -> bool:
+def _same_answer(one: JsonObject, other: JsonObject) -> bool:
     """Return whether two answers are the same apart from their cursors."""
 
-    def without_cursor(message: JsonObject | None) -> JsonObject | None:
-        if message is None or (result := as_object(message.get("result"))) is None:
-            return message
-        return {**message, "result": {name: value for name, value in result.items() if name != "nextCursor"}}
+    def without_cursor(answer: JsonObject) -> JsonObject:
+        message = as_object(answer.get("message")) or {}
+        kept = {name: value for name, value in _result(answer).items() if name != "nextCursor"}
+        return {**message, "result": kept} if as_object(message.get("result")) is not None else message
 
-    if one.message is not None and one.status != other.status:
+    if one.get("message") is not None and one.get("status") != other["status"]:
         return False
-    return same(without_cursor(one.message), without_cursor(other.message))
+    return same(without_cursor(one), without_cursor(other))
 
 
 def _outcome(run: Run, failure: JsonObject) -> int:

@@ -12,6 +12,7 @@ import yaml
 from tools_search_spec import Requirement, requirements
 
 from tools_search_conformance.model import SERVER_PREFIX, SEVERITY, Check
+from tools_search_conformance.report.document import members
 from tools_search_conformance.report.render import render
 from tools_search_conformance.run.rows import DRAFT, every_row, is_base, level_of, place_of, rows_of
 
@@ -49,7 +50,7 @@ def list_checks(checks: Iterable[Check]) -> list[dict[str, Any]]:
     """Return the checks as JSON."""
     return [
         {
-            **{member: getattr(check, member) for member in ("id", "level", "title", "sends", "passes")},
+            **members(check, "id", "level", "title", "sends", "passes"),
             "eras": list(check.eras),
             "transports": list(check.transports),
             "profiles": list(check.profiles),
@@ -81,14 +82,8 @@ def trace(report: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
         statuses.setdefault(result["check"], set()).add(result["status"])
     entries: list[dict[str, Any]] = []
     for row in every_row():
-        entry: dict[str, Any] = {
-            "id": row.id,
-            "level": level_of(row),
-            "role": row.role,
-            "text": row.text,
-            "place": place_of(row),
-            "checks": list(row.checks),
-        }
+        decided = {"level": level_of(row), "place": place_of(row), "checks": list(row.checks)}
+        entry: dict[str, Any] = {**members(row, "id", "role", "text"), **decided}
         if isinstance(row, Requirement) and row.excluded is not None:
             entry |= {"excluded": row.excluded, "kind": row.kind}
         elif report is not None:

@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from tools_search_conformance.model import SEVERITY, Level, Run, Status
+from tools_search_conformance.model import SEVERITY, Level, Result, Run, Status
 from tools_search_conformance.report.ci import badge_json, badge_svg, junit
 from tools_search_conformance.report.document import failure, failure_files, report
 from tools_search_conformance.report.explain import sep_check
 from tools_search_conformance.report.pages import page, summary
-from tools_search_conformance.report.render import grouped
 from tools_search_conformance.run.rows import is_base, place_of, rows_of
 from tools_search_conformance.wire.codec import encode
 
@@ -22,7 +21,6 @@ _OFFICIAL: Final[Mapping[Status, str]] = {
     "warn": "WARNING",
     "advice": "INFO",
     "skip": "SKIPPED",
-    "info": "INFO",
     "error": "FAILURE",
 }
 _OFFICIAL_UNVERIFIED: Final[Mapping[Level, str]] = {"MUST": "FAILURE", "SHOULD": "WARNING", "ADVICE": "INFO"}
@@ -54,8 +52,11 @@ def official_checks(run: Run, *, sep: int | None = None) -> list[dict[str, Any]]
 
     With `sep`, the number of a proposal, the ids are as in that proposal's traceability file.
     """
+    by_check: dict[str, list[Result]] = {}
+    for result in run.results:
+        by_check.setdefault(result.check, []).append(result)
     entries: list[dict[str, Any]] = []
-    for check, results in grouped(run.results, "check").items():
+    for check, results in by_check.items():
         worst = min(results, key=lambda result: SEVERITY.index(result.status))
         rows, unverified = rows_of(check), worst.status == "unverified"
         status = _OFFICIAL_UNVERIFIED[worst.level] if unverified else _OFFICIAL[worst.status]
