@@ -134,7 +134,7 @@ async def capabilities_required(bench: Bench) -> None:
     good = {"query": await bench.name_query()}
     without = {f"{META_PREFIX}clientCapabilities": None}
     codes = (INVALID_PARAMS, MISSING_CAPABILITY)
-    await bench.refused(good, good, "a request without client capabilities", code=codes, meta=without)
+    await bench.refused(good, good, "a request without client capabilities", codes=codes, meta=without)
 
 
 @server_check(
@@ -150,7 +150,7 @@ async def unknown_version_refused(bench: Bench) -> None:
         "meta": {f"{META_PREFIX}protocolVersion": _UNKNOWN_VERSION},
     }
     case = f"a search of protocol version {_UNKNOWN_VERSION}"
-    exchange = await bench.refused(good, good, case, code=_UNSUPPORTED_VERSION, **named)
+    exchange = await bench.refused(good, good, case, codes=[_UNSUPPORTED_VERSION], **named)
     data = as_object(exchange.error.data if exchange.error else None) or {}
     listed = MODERN in (as_array(data.get("supported")) or [])
     bench.expect(listed, exchange, f"the refusal's data does not name {MODERN} under supported")
@@ -245,7 +245,7 @@ async def stdin_closed_exits(bench: Bench) -> None:
 
 async def _refused_with_400(bench: Bench, case: str, *codes: int, **overrides: Any) -> None:
     good = {"query": await bench.name_query()}
-    exchange = await bench.refused(good, good, case, code=codes, **overrides)
+    exchange = await bench.refused(good, good, case, codes=codes, **overrides)
     status = exchange.answer.status
     bench.expect(status == 400, exchange, f"{case} was refused with HTTP status {status} instead of 400", case=case)
 
@@ -326,4 +326,4 @@ async def http_header_case(bench: Bench) -> None:
     if other.error is None or other.error.code != _HEADER_MISMATCH:
         return  # how another method is refused is for http-method-header to judge
     case = f"Mcp-Method {METHOD.upper()}"
-    await bench.refused(good, good, case, code=_HEADER_MISMATCH, headers={"Mcp-Method": METHOD.upper()})
+    await bench.refused(good, good, case, codes=[_HEADER_MISMATCH], headers={"Mcp-Method": METHOD.upper()})

@@ -21,9 +21,8 @@ import h11
 from anyio.abc import TaskGroup
 
 from tools_search_conformance.clients import relay
-from tools_search_conformance.clients.http_connection import CONNECTION_ERRORS, HttpConnection
+from tools_search_conformance.clients.http_connection import CONNECTION_ERRORS, HttpConnection, divided
 from tools_search_conformance.clients.peer import MESSAGE_LIMITS, Peer
-from tools_search_conformance.clients.pieces import divided
 from tools_search_conformance.wire.codec import JsonObject, MalformedError, decode_message, encode
 from tools_search_conformance.wire.eras import LEGACY, TransportName
 

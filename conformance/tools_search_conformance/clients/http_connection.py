@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from asyncio import LimitOverrunError, StreamReader, StreamWriter
 from contextlib import suppress
 from typing import Final
 
 import h11
 
-from tools_search_conformance.clients.pieces import divided
 from tools_search_conformance.wire.codec import JsonObject, encode
 
 CONNECTION_ERRORS: Final = (OSError, EOFError, LimitOverrunError, h11.ProtocolError)
@@ -16,6 +16,16 @@ CONNECTION_ERRORS: Final = (OSError, EOFError, LimitOverrunError, h11.ProtocolEr
 
 _HEAD_BYTES: Final = 64 * 1024
 _CHUNK: Final = 65536
+_CUTS: Final = re.compile(rb"[\xc2-\xf4](?=[\x80-\xbf])|\r(?=\n)|\n(?=\r)|\\(?=[\"\\/bfnrtu])|(?<=[dai]:)")
+"""Ends of pieces: inside a character, a line end, an escape and a field of an event stream."""
+_MOST: Final = 24
+"""The most pieces of one message."""
+
+
+def divided(data: bytes) -> list[bytes]:
+    """Return `data` in pieces, so that a reader that takes a piece for a whole fails."""
+    ends = [match.end() for match in _CUTS.finditer(data)][: _MOST - 1]
+    return [data[start:end] for start, end in zip([0, *ends], [*ends, len(data)], strict=True) if start < end]
 
 
 class HttpConnection:

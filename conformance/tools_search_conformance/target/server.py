@@ -136,7 +136,6 @@ class Server:
         cell: Cell,
         target: Target,
         recorder: Recorder,
-        *,
         opening: Opening | None = None,
         timeouts: Timeouts | None = None,
         concurrency: Concurrency | None = None,

@@ -12,10 +12,9 @@ from tools_search_spec import EXTENSION_ID, METHOD
 
 from tools_search_conformance.clients.bench import ClientBench, NotConnectedError, client_check
 from tools_search_conformance.clients.driver import NoDriverFeatureError
-from tools_search_conformance.clients.generated import json_values, unknown_members
 from tools_search_conformance.clients.peer import declared_in
 from tools_search_conformance.clients.script import SETTINGS, TOOLS, Pages, RefusalError, Reply, Script
-from tools_search_conformance.target.properties import explore
+from tools_search_conformance.target.properties import explore, json_values, unknown_members
 from tools_search_conformance.wire.codec import JsonObject, integer
 from tools_search_conformance.wire.eras import LEGACY, MODERN
 

@@ -14,7 +14,6 @@ from tools_search_spec import EXTENSION_ID
 
 from tools_search_conformance.clients.bench import ClientBench, Session, client_check
 from tools_search_conformance.clients.driver import NoDriverFeatureError, Outcome
-from tools_search_conformance.clients.generated import cursors
 from tools_search_conformance.clients.script import (
     TOOLS,
     Pages,
@@ -25,7 +24,7 @@ from tools_search_conformance.clients.script import (
     found,
     tool,
 )
-from tools_search_conformance.target.properties import explore, texts
+from tools_search_conformance.target.properties import cursors, explore, texts
 from tools_search_conformance.wire.codec import JsonObject
 from tools_search_conformance.wire.eras import MODERN
 

@@ -10,7 +10,6 @@ from tools_search_spec import EXTENSION_ID, METHOD
 
 from tools_search_conformance.clients.bench import ClientBench, client_check
 from tools_search_conformance.clients.driver import NoDriverFeatureError, Outcome
-from tools_search_conformance.clients.generated import unknown_members
 from tools_search_conformance.clients.script import (
     SETTINGS,
     TOOLS,
@@ -24,7 +23,7 @@ from tools_search_conformance.clients.script import (
     serves,
     tool,
 )
-from tools_search_conformance.target.properties import explore
+from tools_search_conformance.target.properties import explore, unknown_members
 from tools_search_conformance.wire.codec import JsonObject
 from tools_search_conformance.wire.eras import LEGACY, MODERN
 
