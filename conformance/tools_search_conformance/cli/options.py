@@ -19,9 +19,9 @@ from tools_search_conformance.clients.checks import CLIENT_CHECKS
 from tools_search_conformance.model import LEVELS, FixtureFeature
 from tools_search_conformance.report.checks_page import MutantsError
 from tools_search_conformance.report.document import ReportError, read_document
-from tools_search_conformance.run.baseline import Baseline, BaselineError, read_baseline
+from tools_search_conformance.run.baseline import BaselineError, Entry, read_baseline
 from tools_search_conformance.run.options import Options, features_named
-from tools_search_conformance.run.registry import Criteria, UnknownCheckError
+from tools_search_conformance.run.registry import UnknownCheckError
 from tools_search_conformance.wire.display import plain
 from tools_search_conformance.wire.http import authorities
 from tools_search_conformance.wire.process import TargetError
@@ -113,11 +113,9 @@ def fixture_features(_: click.Context, __: click.Parameter, value: str | None) -
         raise click.BadParameter(str(error)) from error
 
 
-def _baseline(context: click.Context, _: click.Parameter, value: str | None) -> Baseline:
-    if value is None:
-        return Baseline()
+def _baseline(context: click.Context, _: click.Parameter, value: str | None) -> tuple[Entry, ...]:
     try:
-        return read_baseline(Path(value), CHECKS[str(context.info_name)].all)
+        return read_baseline(Path(value), CHECKS[str(context.info_name)].all) if value is not None else ()
     except BaselineError as error:
         raise click.BadParameter(str(error)) from error
 
@@ -245,12 +243,12 @@ def options_of(party: str, given: dict[str, Any]) -> Options:
     Raises:
         UnknownCheckError, ReportError: What is chosen by does not exist, or cannot be read.
     """
-    criteria = Criteria(
-        checks=given.pop("only"),
+    selection = CHECKS[party].select(
+        given.pop("only"),
         requirements=given.pop("requirement"),
         sections=given.pop("section"),
         levels=given.pop("level"),
         cells=given.pop("cell"),
         reports=[read_document(path, "report") for path in given.pop("failed_from")],
     )
-    return Options(selection=CHECKS[party].choose(criteria), **given)
+    return Options(selection=selection, **given)

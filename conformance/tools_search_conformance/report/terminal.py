@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from itertools import count
 from pathlib import Path
 from textwrap import TextWrapper
 from typing import Final
@@ -31,28 +32,22 @@ _COLORS: Final[dict[Status, str]] = {
 }
 
 
-class Progress:
-    """Shows on standard error which check was just run, and how many are done.
+def show_progress(total: int, *, lines: bool) -> Callable[[Result], None]:
+    """Return what shows on standard error which check was just run, and how many of `total` are done.
 
-    Args:
-        total: How many there are, each counted in each of its cells.
-        lines: Whether to write a line for each, which programs and logs can follow. Otherwise one line of a terminal
-            is kept up to date, and nothing is written elsewhere.
+    With `lines` it writes one for each, which programs and logs can follow. Otherwise one line of a terminal is kept up
+    to date, and nothing is written elsewhere.
     """
+    done = count(1)
 
-    def __init__(self, total: int, *, lines: bool) -> None:
-        self._total = total
-        self._lines = lines
-        self._done = 0
-
-    def __call__(self, result: Result) -> None:
-        """Take note of a result."""
-        self._done += 1
-        line = f"{self._done}/{self._total}  {result.cell.name}  {result.check}"
-        if self._lines:
+    def show(result: Result) -> None:
+        line = f"{next(done)}/{total}  {result.cell.name}  {result.check}"
+        if lines:
             click.echo(line, err=True)
         elif sys.stderr.isatty():  # pragma: no cover - tests have no terminal
             click.echo(f"\r\x1b[2K{line}", err=True, nl=False)
+
+    return show
 
 
 def print_run(run: Run, out: Path) -> None:

@@ -49,14 +49,7 @@ class Entry:
         return result.check == self.check and any(fnmatchcase(result.cell.name, cell) for cell in self.cells)
 
 
-@dataclass(frozen=True)
-class Baseline:
-    """The entries of one file."""
-
-    entries: tuple[Entry, ...] = ()
-
-
-def read_baseline(path: Path, checks: Sequence[Check]) -> Baseline:
+def read_baseline(path: Path, checks: Sequence[Check]) -> tuple[Entry, ...]:
     """Return the baseline in the YAML file at `path`: a list of entries with `check`, `reason` and, if need be, more.
 
     The entries are about `checks`. Entries about advice are left out.
@@ -72,7 +65,7 @@ def read_baseline(path: Path, checks: Sequence[Check]) -> Baseline:
         raise BaselineError(f"{path} holds no list of entries such as `- check: limit-clamped`")
     known = {name: check for check in checks for name in (check.id, check.rule)}
     read = [_entry(entry, f"{path}, entry {number}", known) for number, entry in enumerate(entries, 1)]
-    return Baseline(tuple(entry for entry in read if known[entry.check].level != "ADVICE"))
+    return tuple(entry for entry in read if known[entry.check].level != "ADVICE")
 
 
 def _entry(value: Any, where: str, known: Mapping[str, Check]) -> Entry:
@@ -97,10 +90,10 @@ def _entry(value: Any, where: str, known: Mapping[str, Check]) -> Entry:
     return Entry(check=check.id, reason=reason, cells=tuple(cells), expires=expires)
 
 
-def settle(run: Run, baseline: Baseline, today: date) -> Run:
+def settle(run: Run, baseline: Sequence[Entry], today: date) -> Run:
     """Return the run with expected failures marked as such, and with the problems of the baseline."""
     results, stale = list(run.results), list[str]()
-    for entry in baseline.entries:
+    for entry in baseline:
         if entry.expires is not None and entry.expires < today:
             stale.append(f"{entry.check} expired on {entry.expires}")
             continue

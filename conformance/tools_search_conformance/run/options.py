@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from tools_search_conformance.model import FIXTURE_FEATURES, Effort, FixtureFeature, Profile
-from tools_search_conformance.run.baseline import Baseline
+from tools_search_conformance.run.baseline import Entry
 from tools_search_conformance.run.registry import Selection
 from tools_search_conformance.wire.eras import ERAS, Era, TransportName
 
@@ -34,7 +34,8 @@ class Options:
     cwd: str | None = None
     strict: bool = False
     """Whether recommendations count as well."""
-    baseline: Baseline = field(default_factory=Baseline)
+    baseline: tuple[Entry, ...] = ()
+    """What is known not to pass."""
     sep: int | None = None
     """Number of the proposal that `checks.json` names checks after."""
 
