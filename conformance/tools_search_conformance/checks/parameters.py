@@ -6,7 +6,7 @@ from contextlib import nullcontext
 from typing import Any, Final
 
 from tools_search_conformance.model import UnverifiableError
-from tools_search_conformance.target.bench import INVALID_PARAMS, Bench, server_check
+from tools_search_conformance.target.bench import INVALID_PARAMS, Bench, once, server_check
 from tools_search_conformance.target.generated import judge_walks
 from tools_search_conformance.target.pages import Page, Walk, advertised_settings, complaint, read_page
 from tools_search_conformance.target.properties import explore, texts
@@ -99,22 +99,23 @@ _INVALID_MEMBERS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
 )
 
 
-async def _second_page(bench: Bench) -> JsonObject | None:
-    """Return a broad query with the cursor of its second page under limit 1, if one of two has such a page.
+@once
+async def _query_of_two_pages(bench: Bench) -> str | None:
+    """Return a broad query with a second page under limit 1 and 2, if one of two has such a page.
 
-    A server that serves it under no other limit has none: that it should is for limit-may-vary to judge.
+    That a server serves it under another limit is for limit-may-vary to judge.
     """
+    for query in (await bench.vocabulary()).broad(2):
+        if cursor := (await bench.server.page(query, limit=1)).next_cursor:
+            served = await bench.server.search({"query": query, "cursor": cursor, "limit": 2})
+            return query if served.result is not None else None
+    return None
 
-    async def query_of_two_pages() -> str | None:
-        for query in (await bench.vocabulary()).broad(2):
-            if cursor := (await bench.server.page(query, limit=1)).next_cursor:
-                served = await bench.server.search({"query": query, "cursor": cursor, "limit": 2})
-                return query if served.result is not None else None
-        return None
 
-    if (query := await bench.once("query of two pages", query_of_two_pages)) is None:
+async def _second_page(bench: Bench) -> JsonObject | None:
+    """Return that query, if there is one, with the cursor of its second page, which nothing has been asked with."""
+    if (query := await _query_of_two_pages(bench)) is None:
         return None
-    # A cursor may hold only once.
     return {"query": query, "cursor": (await bench.server.page(query, limit=1)).next_cursor}
 
 
@@ -276,6 +277,7 @@ async def cursor_type(bench: Bench) -> None:
         await bench.refused({**page, "cursor": [page["cursor"]]}, good, "a genuine cursor in an array")
 
 
+@once
 async def _refusals(bench: Bench) -> list[tuple[str, Exchange]]:
     """Return the member at fault and the exchange of each invalid request that was refused as such."""
 
@@ -284,7 +286,7 @@ async def _refusals(bench: Bench) -> list[tuple[str, Exchange]]:
 
     good = {"query": await bench.name_query()}
     cases: list[tuple[str, JsonObject]] = [("query", {}), *((f, {**good, **bad}) for f, bad in _INVALID_MEMBERS)]
-    exchanges = await bench.once("refusals", lambda: bench.each(cases, send))
+    exchanges = await bench.each(cases, send)
     refusals = [(field, found) for field, found in exchanges if found.error and found.error.code == INVALID_PARAMS]
     bench.require(bool(refusals), f"no invalid request was refused with {INVALID_PARAMS}", exchanges[-1][1])
     return refusals

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from functools import partial, wraps
 from typing import Any, Final
 
 import anyio
@@ -431,8 +432,11 @@ class Bench(Workbench):
     async def page_with_cursor(self, query: str, *, limit: int = 1) -> tuple[Page, str]:
         """Return the first page of a search that has more of them, and the cursor of the next one."""
         page = await self.server.page(query, limit=limit)
-        self.require(bool(page.next_cursor), f"a search for {query!r} under limit {limit} has one page", page.exchange)
-        return page, str(page.next_cursor)
+        if not page.next_cursor:
+            several = len((await self.nonempty_listing()).tools) > 1
+            self.applies(several, "the server lists a single tool, and issues no cursor")
+            raise UnverifiableError(f"a search for {query!r} under limit {limit} has one page", page.exchange)
+        return page, page.next_cursor
 
     async def pages_from(self, query: str, cursor: str, case: str, *, most: int) -> AsyncGenerator[Page]:
         """Yield the pages of a search from `cursor` on, up to `most`, until one is refused or has no cursor."""
@@ -533,6 +537,16 @@ class Bench(Workbench):
 def _outcome(exchange: Exchange) -> tuple[str, list[Any]]:
     tools = as_array((exchange.result or {}).get("tools")) or []
     return exchange.describe(), [(as_object(tool) or {}).get("name") for tool in tools]
+
+
+def once(make: Callable[[Bench], Awaitable[Found]]) -> Callable[[Bench], Awaitable[Found]]:
+    """Have what the decorated function brings asked for once in a cell, as by `Bench.once`."""
+
+    @wraps(make)
+    async def asked_once(bench: Bench) -> Found:
+        return await bench.once(make.__name__, partial(make, bench))
+
+    return asked_once
 
 
 SERVER_CHECKS: Final = Registry[Bench](SERVER_PREFIX)

@@ -33,6 +33,7 @@ from tools_search_conformance.target.vocabulary import Vocabulary
 from tools_search_conformance.wire.codec import DEFAULT_LIMITS, JsonObject, as_array
 from tools_search_conformance.wire.connection import Connection, RefusedError
 from tools_search_conformance.wire.eras import LEGACY, Era
+from tools_search_conformance.wire.http import check_address
 from tools_search_conformance.wire.process import TargetError
 from tools_search_conformance.wire.record import Recorder
 
@@ -95,12 +96,12 @@ def targets_of(options: Options, tasks: TaskGroup, folder: Path) -> Sequence[Tar
     Raises:
         TargetError: The address is no URL, or another machine's and that was not asked for.
     """
-    headers, start_seconds = options.headers, options.start_timeout
+    given: dict[str, Any] = {"start_seconds": options.start_timeout}
+    served: dict[str, Any] = {"headers": options.headers, "ca_file": options.ca_file}
     if options.url:
-        remote, ca_file = options.allow_remote, options.ca_file
-        given: dict[str, Any] = {"headers": headers, "start_seconds": start_seconds}
-        return [UrlTarget(options.url, allow_remote=remote, ca_file=ca_file, **given)]
-    started: dict[str, Any] = {"tasks": tasks, "env": options.env, "cwd": options.cwd, "start_seconds": start_seconds}
+        check_address(options.url, allow_remote=options.allow_remote)
+        return [UrlTarget(options.url, **served, **given)]
+    given |= {"tasks": tasks, "env": options.env, "cwd": options.cwd}
     targets: list[Target] = []
     if options.argv:
         (own := folder / "stdio").mkdir(exist_ok=True)
@@ -108,12 +109,10 @@ def targets_of(options: Options, tasks: TaskGroup, folder: Path) -> Sequence[Tar
         cells = [Cell(transport="stdio", era=era) for era in options.eras]
         brief = sum(bool(options.selection.wanted(cell)) for cell in cells)
         needed = brief if options.effective_brief else math.inf
-        targets.append(StdioTarget(options.argv, needed=needed, folder=own, **started))
+        targets.append(StdioTarget(options.argv, needed=needed, folder=own, **given))
     if options.http_argv:
         (own := folder / "http").mkdir(exist_ok=True)
-        targets.append(
-            HttpCommandTarget(options.http_argv, headers=headers, ca_file=options.ca_file, folder=own, **started)
-        )
+        targets.append(HttpCommandTarget(options.http_argv, folder=own, **served, **given))
     return targets
 
 
@@ -197,30 +196,26 @@ class _TargetJudge:
                 self.promised = LEGACY in (as_array(connection.server.get("supportedVersions")) or [])
                 if go_on is not None and bench.server.concurrency.slow and bench.profile == "fixture":
                     go_on.set()
-            cause: str | None = None
+            cause = ""  # the rule of the check that shows that no search is served
             checks = sorted(options.selection.wanted(cell), key=lambda check: check.rule != _SERVED)
             for check in checks:
                 if check is checks[-1] and cell.era == options.eras[-1] and isinstance(target, StdioTarget):
                     target.needed = min(target.needed, 1)  # none is started ahead of what is not needed
                 if unadvertised and not check.rule.startswith("advertised"):
                     continue
-                if cause is None or check.rule == cause or check.rule in _WITHOUT_A_SEARCH:
+                if not cause or check.rule == cause or check.rule in _WITHOUT_A_SEARCH:
                     result = await run_check(check, bench, deadline=self.deadline)
                 else:
                     result = not_run(check, bench, f"no search is served; see {cause}", consequence_of=cause)
                 if check.rule == _SERVED:
                     failed = result.status == "fail" and not bench.has_served
-                    cause = _SERVED if failed else _rule(result.consequence_of)
+                    cause = _SERVED if failed else (result.consequence_of or "").removeprefix(SERVER_PREFIX)
                 found.results.append(result)
                 self.progress(result)
         finally:
             with anyio.CancelScope(shield=True):
                 await bench.aclose()
                 recorder.close()
-
-
-def _rule(check: str | None) -> str | None:
-    return None if check is None else check.removeprefix(SERVER_PREFIX)
 
 
 async def smoke(bench: Bench) -> Connection:
@@ -238,9 +233,8 @@ async def smoke(bench: Bench) -> Connection:
         listing = await server.listing()
     except UnverifiableError as error:
         bounds = (DEFAULT_LIMITS.message_bytes, DEFAULT_LIMITS.values)
-        hint = (
-            "; have tools/list return smaller pages" if any(f"more than {n} " in error.message for n in bounds) else ""
-        )
+        large = any(f"more than {bound} " in error.message for bound in bounds)
+        hint = "; have tools/list return smaller pages" if large else ""
         raise UnjudgeableError(f"it cannot list its tools: {error.message}{hint}") from error
     if advertised_settings(connection) is None:
         try:

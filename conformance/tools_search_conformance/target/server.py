@@ -10,6 +10,7 @@ import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
+from itertools import cycle
 from typing import Any, Final
 
 import anyio
@@ -328,15 +329,24 @@ class Server:
         params = {name: value for name, value in given.items() if value is not None}
         return read_page(await self.search(params), f"a search for {query!r}")
 
-    async def walk(self, query: str, limit: int | None = None, *, most: int = 250) -> Walk:
+    async def walk(
+        self,
+        query: str,
+        limit: int | None = None,
+        *,
+        most: int = 250,
+        first: Page | None = None,
+        later: Sequence[int | None] = (),
+    ) -> Walk:
         """Return the pages of one search, up to `most` of them or until a cursor comes again.
 
-        An empty `nextCursor` ends it as if there were none; pages-end and cursor-nonempty judge that.
+        The first page may be known; `later` has the limits of those after it, in turn, where they are others. An empty
+        `nextCursor` ends it as if there were none; pages-end and cursor-nonempty judge that.
         """
-        pages, followed = [await self.page(query, limit=limit)], set[str]()
+        pages, followed, limits = [first or await self.page(query, limit=limit)], set[str](), cycle(later or [limit])
         while (cursor := pages[-1].next_cursor) and cursor not in followed and len(pages) < most:
             followed.add(cursor)
-            pages.append(await self.page(query, limit=limit, cursor=cursor))
+            pages.append(await self.page(query, limit=next(limits), cursor=cursor))
         return Walk(query, limit, tuple(pages), ended=not cursor, again=cursor in followed)
 
     async def first(self, query: str, *, limit: int | None = None) -> Page:
