@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from tools_search_spec import METHOD
 
-from tools_search_conformance.target.bench import INVALID_PARAMS, MISSING_CAPABILITY, Bench, server_check
+from tools_search_conformance.target.bench import INVALID_PARAMS, MISSING_CAPABILITY, Bench, once, server_check
 from tools_search_conformance.target.server import busy_seconds
-from tools_search_conformance.wire.codec import JsonObject, as_array, as_object, id_key, integer
+from tools_search_conformance.wire.codec import as_array, as_object, id_key, integer
 from tools_search_conformance.wire.eras import META_PREFIX, MODERN
 from tools_search_conformance.wire.record import Exchange
 from tools_search_conformance.wire.stdio import StdioTransport
@@ -164,28 +164,27 @@ async def unknown_version_refused(bench: Bench) -> None:
     transports=("stdio",),
 )
 async def stdout_messages_only(bench: Bench) -> None:
-    good = {"query": await bench.name_query()}
-    last = await bench.server.search(good)
+    last = await bench.server.search({"query": await bench.name_query()})
     bench.expect(not bench.server.transport.noise, last, f"stdout has {''.join(bench.server.transport.noise[:1])}")
-    last, noise, _ = await _hang_up(bench, good)
+    last, noise, _ = await _hang_up(bench)
     bench.expect(not noise, last, f"stdout has {''.join(noise[:1])}")
 
 
-async def _hang_up(bench: Bench, good: JsonObject) -> tuple[Exchange, list[str], bool]:
-    """Return the last search to another process, what it printed, and whether it ended in time; once in a cell."""
-    if bench.shared.hung_up is None:
-        async with bench.another() as other:
-            await other.server.listing()
-            for params in (good, {}, {**good, "limit": 0}):
-                await other.server.search(params)
-            await other.server.ask("tools/no-such-method", {})
-            last = await other.server.search(good)
-            other.require(last.replied, f"a search got {last.describe()}", last)
-            transport = other.server.transport
-            ended = await other.server.hang_up(_PROMPT_SECONDS)
-            await other.server.aclose()  # this end of it is no fault
-            bench.shared.hung_up = last, transport.noise, ended
-    return bench.shared.hung_up
+@once
+async def _hang_up(bench: Bench) -> tuple[Exchange, list[str], bool]:
+    """Return the last search to another process, what it printed, and whether it ended in time."""
+    good = {"query": await bench.name_query()}
+    async with bench.another() as other:
+        await other.server.listing()
+        for params in (good, {}, {**good, "limit": 0}):
+            await other.server.search(params)
+        await other.server.ask("tools/no-such-method", {})
+        last = await other.server.search(good)
+        other.require(last.replied, f"a search got {last.describe()}", last)
+        transport = other.server.transport
+        ended = await other.server.hang_up(_PROMPT_SECONDS)
+        await other.server.aclose()  # this end of it is no fault
+        return last, transport.noise, ended
 
 
 @server_check(
@@ -238,8 +237,7 @@ async def query_not_logged(bench: Bench) -> None:
     transports=("stdio",),
 )
 async def stdin_closed_exits(bench: Bench) -> None:
-    good = {"query": await bench.name_query()}
-    last, _, ended = await _hang_up(bench, good)
+    last, _, ended = await _hang_up(bench)
     bench.expect(ended, last, f"the process still ran {_PROMPT_SECONDS:g} s after its stdin was closed")
 
 

@@ -37,19 +37,16 @@ _LIMITS: Final = Limits(message_bytes=4 * 1024 * 1024, values=200_000)
 _LOGGED_CHARACTERS: Final = 2000
 _NO_REFERENCES: Final[Registry[Any]] = Registry()
 _SCENARIOS: Final = {
-    "search": "search",
-    "search_all": "search-all",
-    "list_tools": "list-tools",
-    "find_and_call": "call",
+    "search": ("search", "to search for the `query` of MCP_CONFORMANCE_CONTEXT, with its `limit` if it has one"),
+    "search_all": ("search-all", "to search for the `query` of MCP_CONFORMANCE_CONTEXT and read every page"),
+    "list_tools": ("list-tools", "to list all tools"),
+    "find_and_call": (
+        "call",
+        "to search for the `query` of MCP_CONFORMANCE_CONTEXT, read every page, and call the tool `name` with "
+        "`arguments`",
+    ),
 }
-_EXPECTED: Final = {
-    "search": "to search for the `query` of MCP_CONFORMANCE_CONTEXT, with its `limit` if it has one",
-    "search_all": "to search for the `query` of MCP_CONFORMANCE_CONTEXT and read every page",
-    "list_tools": "to list all tools",
-    "find_and_call": "to search for the `query` of MCP_CONFORMANCE_CONTEXT, read every page, and call the tool `name` "
-    "with `arguments`",
-}
-"""What a one-shot client is to do, by operation."""
+"""The scenario of a one-shot client and what it is to do, by operation."""
 _ONE_SHOT_CHUNKS: Final = 1024
 """How much of its stdout a one-shot client may write; nobody reads it."""
 
@@ -304,8 +301,9 @@ class OneShotClient:
         if self._connection is None:
             raise NoDriverFeatureError("one-shot clients do one thing on a connection, and this takes more")
         target, era, self._connection = self._connection["target"], self._connection["era"], None
-        scenario = f"tools-search/{_SCENARIOS[op]}"
-        self.expected = f"in the scenario {scenario} the client is {_EXPECTED[op]}"
+        name, purpose = _SCENARIOS[op]
+        scenario = f"tools-search/{name}"
+        self.expected = f"in the scenario {scenario} the client is {purpose}"
         context = json.dumps({**({} if "name" in members else {"name": scenario}), **members})
         env = {
             **self._options.env,

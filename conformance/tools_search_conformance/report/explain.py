@@ -11,7 +11,7 @@ from typing import Any, Final
 import yaml
 from tools_search_spec import Requirement, requirements
 
-from tools_search_conformance.model import SERVER_PREFIX, SEVERITY, Check
+from tools_search_conformance.model import SEVERITY, Check, rule_of
 from tools_search_conformance.report.document import members
 from tools_search_conformance.report.render import render
 from tools_search_conformance.run.rows import DRAFT, every_row, is_base, level_of, place_of, rows_of
@@ -99,7 +99,7 @@ def trace_text(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return the rows as text for a terminal: a line for each, then the counts."""
     lines: list[str] = []
     for row in rows:
-        decided = ", ".join(check.removeprefix(SERVER_PREFIX) for check in row["checks"])
+        decided = ", ".join(rule_of(check) for check in row["checks"])
         excluded = "excluded" in row
         what = f"{row['kind']}: {row['excluded']}" if excluded else f"{row.get('status', '')}  {decided}".strip()
         lines.append(f"{row['id']:<10} {row['level']:<10} {row['role']:<7} {what}")

@@ -63,13 +63,9 @@ def official_checks(run: Run, *, sep: int | None = None) -> list[dict[str, Any]]
         base = is_base(check)
         if base and worst.status != "error" and status == "FAILURE":
             status = "WARNING"
-        details: dict[str, Any] = {"cells": {result.cell.name: result.status for result in results}}
-        if base:
-            details["baseProtocol"] = True
-        if unverified:
-            details["untestable"] = True
-        if worst.status == "error":
-            details["harnessError"] = True
+        marks = {"baseProtocol": base, "untestable": unverified, "harnessError": worst.status == "error"}
+        details = {"cells": {result.cell.name: result.status for result in results}}
+        details |= {name: True for name, holds in marks.items() if holds}
         entry: dict[str, Any] = {
             "id": check if sep is None else sep_check(sep, check),
             "name": check,

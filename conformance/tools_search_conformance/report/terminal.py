@@ -12,7 +12,7 @@ from typing import Final
 
 import click
 
-from tools_search_conformance.model import CLIENT_PREFIX, SERVER_PREFIX, Result, Run, Status
+from tools_search_conformance.model import Result, Run, Status, rule_of
 from tools_search_conformance.report.document import report
 from tools_search_conformance.report.pages import accounts
 from tools_search_conformance.report.render import render
@@ -70,7 +70,7 @@ def print_run(run: Run, out: Path) -> None:
             features=filter(None, features),
             page=str(out / "report.html"),
             draft=DRAFT,
-            rule=_rule,
+            rule=rule_of,
             folded=_folded,
             style=_style,
             headline=_headline,
@@ -89,15 +89,11 @@ def _headline(status: Status) -> str:
     return _style(status.upper(), _COLORS[status])
 
 
-def _rule(check: str) -> str:
-    return check.removeprefix(SERVER_PREFIX).removeprefix(CLIENT_PREFIX)
-
-
 def _folded(consequences: Iterable[JsonObject]) -> list[str]:
     """Return the rules of consequences as lines, by their status."""
     rules: dict[Status, list[str]] = {}
     for each in consequences:
-        rules.setdefault(each["first"]["status"], []).append(_rule(each["id"]))
+        rules.setdefault(each["first"]["status"], []).append(rule_of(each["id"]))
     wrapper = TextWrapper(100, subsequent_indent=" " * 20, break_on_hyphens=False)
     lines: list[str] = []
     for status, names in sorted(rules.items(), key=lambda entry: PROBLEMS.index(entry[0])):

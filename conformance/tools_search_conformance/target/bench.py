@@ -18,6 +18,7 @@ from tools_search_conformance.model import (
     UnverifiableError,
     VerdictError,
     ViolationError,
+    rule_of,
 )
 from tools_search_conformance.run.judging import Case, Found, Timeouts, Workbench
 from tools_search_conformance.run.options import Options
@@ -164,7 +165,7 @@ class Bench(Workbench):
 
     def _may_tell_state_apart(self) -> bool:
         wanted = any(check.rule == "any-sequence" for check in self.options.selection.wanted(self.cell))
-        judges_state = self.recorder.check.removeprefix(SERVER_PREFIX) in _JUDGES_OF_STATE
+        judges_state = rule_of(self.recorder.check) in _JUDGES_OF_STATE
         return wanted and not judges_state and self.can_start("core") and self._told_apart < _TOLD_APART
 
     async def _send_again(self, exchange: Exchange) -> Exchange:

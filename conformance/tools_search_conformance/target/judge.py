@@ -22,7 +22,7 @@ from anyio.abc import TaskGroup
 from tools_search_spec import EXTENSION_ID
 
 from tools_search_conformance import catalogs
-from tools_search_conformance.model import CELLS, SERVER_PREFIX, Cell, Effort, Run, UnavailableCell, UnverifiableError
+from tools_search_conformance.model import CELLS, Cell, Effort, Run, UnavailableCell, UnverifiableError, rule_of
 from tools_search_conformance.run.judging import not_run, run_check
 from tools_search_conformance.run.options import Options
 from tools_search_conformance.run.runner import Findings, Progress, conduct, no_progress
@@ -209,7 +209,7 @@ class _TargetJudge:
                     result = not_run(check, bench, f"no search is served; see {cause}", consequence_of=cause)
                 if check.rule == _SERVED:
                     failed = result.status == "fail" and not bench.has_served
-                    cause = _SERVED if failed else (result.consequence_of or "").removeprefix(SERVER_PREFIX)
+                    cause = _SERVED if failed else rule_of(result.consequence_of or "")
                 found.results.append(result)
                 self.progress(result)
         finally:

@@ -151,8 +151,6 @@ class SharedCases:
     """The listing at the time of these walks."""
     surveys: list[Survey | UnverifiableError] | None = None
     """Surveys of generated catalogs, or why there is none; `None` before the first one."""
-    hung_up: tuple[Exchange, list[str], bool] | None = None
-    """The last search to a process whose stdin was closed, what it printed, and whether it ended in time."""
 
 
 def read_page(exchange: Exchange, what: str) -> Page:
