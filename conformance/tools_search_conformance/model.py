@@ -77,6 +77,10 @@ class Check:
     driver_feature: DriverFeature | None = None
     fixture_feature: FixtureFeature | None = None
 
+    def __post_init__(self) -> None:
+        if not self.id.startswith((SERVER_PREFIX, CLIENT_PREFIX)):
+            raise ValueError(f"a check's id begins with {SERVER_PREFIX!r} or {CLIENT_PREFIX!r}: {self.id!r}")
+
     @property
     def party(self) -> Literal["server", "client"]:
         """Whom it judges."""

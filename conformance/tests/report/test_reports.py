@@ -15,13 +15,13 @@ import pytest
 from jsonschema import Draft202012Validator
 from tools_search_conformance.checks import SERVER_CHECKS
 from tools_search_conformance.model import CELLS, Cell, Evidence, Result, Run, Status, UnavailableCell
-from tools_search_conformance.report.ci import badge_json, badge_svg, junit
+from tools_search_conformance.report.ci import badge_json, badge_svg, junit, official_checks
 from tools_search_conformance.report.document import report, schema_of
-from tools_search_conformance.report.files import official_checks, write_reports
 from tools_search_conformance.report.pages import page, summary
 from tools_search_conformance.report.terminal import print_run
 from tools_search_conformance.report.verdict import exit_status, verdict_of
 from tools_search_conformance.run.causes import with_causes
+from tools_search_conformance.run.runner import write_reports
 from tools_search_conformance.wire.eras import DECLARED, LEGACY, MODERN, envelope
 from tools_search_conformance.wire.record import Answer, Exchange
 

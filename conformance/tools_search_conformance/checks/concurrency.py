@@ -273,7 +273,6 @@ async def _cancel(
     title="A cancelled search is not answered",
     sends="A search, `notifications/cancelled` for it, and two more searches, one after the other.",
     passes="Those two are answered, the cancelled one is not; over HTTP, an error may end its stream.",
-    level="SHOULD",
     fixture_feature="delay",
 )
 async def cancelled_not_answered(bench: Bench) -> None:

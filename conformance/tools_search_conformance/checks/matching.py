@@ -94,7 +94,6 @@ async def exact_name_first(bench: Bench) -> None:
     sends="For each tool, one to three distinctive terms of its name, title and description, however they are written,"
     " and its whole text; words, and pairs of words, that several tools share.",
     passes="That tool is on one of the pages, and so is each of those that share the words.",
-    level="SHOULD",
 )
 async def all_terms_match(bench: Bench) -> None:
     async def judge(case: tuple[str, str]) -> None:

@@ -186,7 +186,6 @@ async def pages_end(bench: Bench) -> None:
     title="No `nextCursor` is empty",
     sends="Queries with and without matches, every cursor followed.",
     passes="Each `nextCursor` is absent or has a character.",
-    level="ADVICE",
 )
 async def cursor_nonempty(bench: Bench) -> None:
     for walk in await _walks_of_every_kind(bench):
@@ -198,7 +197,6 @@ async def cursor_nonempty(bench: Bench) -> None:
     title="A search with matches does not end with an empty page",
     sends="A query in pages of several sizes, some of which divide its matches evenly.",
     passes="The last page holds a tool.",
-    level="ADVICE",
 )
 async def last_page_nonempty(bench: Bench) -> None:
     query = await bench.query_with_two_matches()
@@ -231,7 +229,6 @@ async def cache_scope_stable(bench: Bench) -> None:
     sends="Queries of every kind, without a limit, under a large one and under a small one, three times each, second"
     " pages as well, and once more on another connection; generated ones twice.",
     passes="The same names in the same order.",
-    level="SHOULD",
 )
 async def deterministic(bench: Bench) -> None:
     async def repeat(first: Page, *, by: Bench = bench) -> None:
@@ -267,7 +264,6 @@ async def deterministic(bench: Bench) -> None:
     title="`limit` only cuts pages",
     sends="A query under limits from 1 up to beyond its matches; generated queries and limits.",
     passes="Each first page begins the full sequence; small pages together hold what large ones do.",
-    level="SHOULD",
 )
 async def limit_only_cuts(bench: Bench) -> None:
     async def judge_walk(walk: Walk, _: Listing) -> None:
@@ -342,7 +338,6 @@ async def cursor_forged(bench: Bench) -> None:
     title="A cursor that was answered is answered again",
     sends="A first page, and the request for the second one three times, once more after another search.",
     passes="A result for each.",
-    level="SHOULD",
 )
 async def cursor_repeated(bench: Bench) -> None:
     following = await _second_page(bench)

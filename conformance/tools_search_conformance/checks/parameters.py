@@ -209,7 +209,6 @@ async def query_unusual_characters(bench: Bench) -> None:
     title="A message with unpaired surrogates does not end the server",
     sends="Queries with unpaired surrogates, escaped in JSON, which may be refused or dropped; a plain one after each.",
     passes="A result for each plain query, from the same process.",
-    level="ADVICE",
 )
 async def surrogates_survived(bench: Bench) -> None:
     good = {"query": await bench.name_query()}
@@ -296,7 +295,6 @@ async def _refusals(bench: Bench) -> list[tuple[str, Exchange]]:
     title="A refusal says which member is wrong, and why",
     sends="Searches with one invalid member each.",
     passes="`data` with the strings `field`, the member at fault, and `reason` in each -32602.",
-    level="SHOULD",
 )
 async def error_data(bench: Bench) -> None:
     for field, exchange in await _refusals(bench):
@@ -312,7 +310,6 @@ async def error_data(bench: Bench) -> None:
     title="A refusal has HTTP status 400",
     sends="Searches with one invalid member each, over modern Streamable HTTP.",
     passes="HTTP status 400 with each -32602.",
-    level="ADVICE",
     eras=(MODERN,),
     transports=("http",),
 )
@@ -403,7 +400,6 @@ async def max_limit_honored(bench: Bench) -> None:
     title="Without `limit` a page holds at most 20 tools",
     sends="Broad queries without a limit.",
     passes="No page holds more than 20 tools.",
-    level="SHOULD",
 )
 async def default_limit(bench: Bench) -> None:
     queries = bench.some((await bench.query_with_matches(), *(await bench.vocabulary()).broad()))

@@ -211,7 +211,6 @@ async def messages_in_pieces(bench: Bench) -> None:
     title="Queries are not logged to stderr",
     sends="Two searches for words that are nowhere else, one of them refused for its `limit`, and another search.",
     passes="None of the words in what the server writes to stderr. Other logs are not seen.",
-    level="SHOULD",
     transports=("stdio",),
 )
 async def query_not_logged(bench: Bench) -> None:
@@ -232,7 +231,6 @@ async def query_not_logged(bench: Bench) -> None:
     title="A server ends once its stdin is closed",
     sends="Searches to another process, and the end of its stdin.",
     passes=f"The process has ended {_PROMPT_SECONDS:g} seconds later, without a signal.",
-    level="SHOULD",
     eras=(MODERN,),
     transports=("stdio",),
 )

@@ -156,7 +156,6 @@ def checks_page(checks: Sequence[Check], power: Power | None = None) -> str:
         sections={section: of_section for section, of_section in sections.items() if of_section},
         guides=guides,
         power=power and {"server": _signed(power.servers), "client": _signed(power.clients)},
-        title=_title,
         rows_of=rows_of,
         link=_link,
         where=_where,
@@ -170,10 +169,6 @@ def _signed(mutants: Sequence[Mutant]) -> dict[str, Any]:
     alike = {name: names for names in found.values() for name in names}
     alone = sum(len(names) == 1 for names in found.values())
     return {"mutants": mutants, "signatures": len(found), "alike": alike, "alone": alone}
-
-
-def _title(section: str) -> str:
-    return section.removeprefix("#").replace("-", " ").capitalize()
 
 
 def _link(row: Row) -> str:

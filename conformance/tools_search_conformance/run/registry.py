@@ -15,8 +15,8 @@ from typing import Any, Final, Generic, TypedDict, TypeVar, Unpack
 
 from tools_search_spec import Advice, Requirement, requirements, retired
 
-from tools_search_conformance.model import CELLS, Cell, Check, DriverFeature, Effort, FixtureFeature, Level, Profile
-from tools_search_conformance.run.rows import Row, rows_of
+from tools_search_conformance.model import CELLS, Cell, Check, DriverFeature, Effort, FixtureFeature, Profile
+from tools_search_conformance.run.rows import Row, level_of_check, rows_of
 from tools_search_conformance.wire.eras import Era, TransportName
 
 _NOT_PASSED: Final = frozenset({"fail", "warn", "unverified", "error"})
@@ -45,9 +45,8 @@ class Selection:
 
 
 class Applicability(TypedDict, total=False):
-    """How binding a check is, and where it applies; what is not given is as in `Check`."""
+    """Where a check applies; what is not given is as in `Check`."""
 
-    level: Level
     eras: tuple[Era, ...]
     transports: tuple[TransportName, ...]
     profiles: tuple[Profile, ...]
@@ -74,7 +73,8 @@ class Registry(Generic[BenchT]):
     ) -> Callable[[Callable[[BenchT], Awaitable[None]]], Check]:
         """Declare the decorated function as the check of its name; one that needs a fixture feature is for fixtures.
 
-        An underscore at the end of a name, which keeps it apart from a keyword, is dropped.
+        It is as binding as the most binding of its rows. An underscore at the end of a name, which keeps it apart from
+        a keyword, is dropped.
 
         Raises:
             ValueError: There is a check of that name already, or the name is not valid.
@@ -88,8 +88,10 @@ class Registry(Generic[BenchT]):
             id_ = self._prefix + name.rstrip("_").replace("_", "-")
             if id_ in self._checks:
                 raise ValueError(f"two checks with the id {id_}")
-            self._checks[id_] = Check(id=id_, title=title, sends=sends, passes=passes, run=body, **applicability)
-            return self._checks[id_]
+            texts = {"title": title, "sends": sends, "passes": passes}
+            check = Check(id=id_, run=body, level=level_of_check(id_), **texts, **applicability)
+            self._checks[id_] = check
+            return check
 
         return declare
 

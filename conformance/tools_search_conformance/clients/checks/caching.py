@@ -177,7 +177,6 @@ async def _expect_revisions_apart(bench: ClientBench) -> None:
     f"ms, after that time. The same search of two pages twice, of which one may be cached for an hour and the other "
     f"for no time. The same search three times, where a result may be cached for {_SLIDING} ms.",
     passes="A request for each page whose time is over; reading a cached page does not prolong it.",
-    level="SHOULD",
     eras=(MODERN,),
 )
 async def cache_stale(bench: ClientBench) -> None:
@@ -234,7 +233,6 @@ async def _expect_time_not_prolonged(bench: ClientBench) -> None:
     sends="The same search twice, where `ttlMs` is absent, negative, `null` or a string; then where `cacheScope` is "
     "absent or no scope, and `ttlMs` is an hour.",
     passes="The client has the tool and does not list. Without a valid `ttlMs` it sends a request for each search.",
-    level="SHOULD",
     eras=(MODERN,),
 )
 async def cache_hints_malformed(bench: ClientBench) -> None:

@@ -76,7 +76,6 @@ async def advertisement_not_object(bench: ClientBench) -> None:
     sends="Legacy peers that advertise under `capabilities.extensions` only, or under `experimental` only; the other "
     "place has nothing, or `true`.",
     passes="`tools/search` to each. A client whose SDK refuses to connect where there is a `true` passes without.",
-    level="ADVICE",
     eras=(LEGACY,),
 )
 async def advertisement_either_place(bench: ClientBench) -> None:
@@ -109,7 +108,6 @@ async def settings_unknown_members(bench: ClientBench) -> None:
     sends="Peers whose `maxLimit`, `topics` or `catalogSize` have a wrong type or range; the client is to find five "
     "tools, and then all. A client that lists where there is no `catalogSize` is not judged by that one.",
     passes="The client searches as ever, with a valid `limit`, or none.",
-    level="SHOULD",
 )
 async def settings_malformed(bench: ClientBench) -> None:
     wrong: tuple[tuple[str, Any], ...] = (
@@ -196,7 +194,6 @@ async def declares_in_every_request(bench: ClientBench) -> None:
     title="A legacy handshake declares the extension",
     sends="An ordinary legacy peer.",
     passes="An object at the extension's key under `extensions` or `experimental` of the capabilities in `initialize`.",
-    level="SHOULD",
     eras=(LEGACY,),
 )
 async def declares_in_initialize(bench: ClientBench) -> None:

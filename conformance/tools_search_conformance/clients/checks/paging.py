@@ -265,7 +265,6 @@ async def empty_cursor_followed(bench: ClientBench) -> None:
     title="A page without `nextCursor` is the last one",
     sends="Searches of one page, and of two; then with a `null` as `nextCursor` of the last page.",
     passes="No further request for the same `query`, and the tools of all pages.",
-    level="SHOULD",
 )
 async def last_page_ends(bench: ClientBench) -> None:
     for pages in (Pages(TOOLS[:1]), Pages(TOOLS[:1], TOOLS[1:2])):
@@ -291,7 +290,6 @@ async def last_page_ends(bench: ClientBench) -> None:
     sends="Searches whose pages lead to themselves, or to each other in a circle of two or three; after "
     f"{_LOOP_END} requests the peer ends them.",
     passes=f"Fewer than {_LOOP_END} requests, however the client ends the search.",
-    level="ADVICE",
 )
 async def cursor_loop(bench: ClientBench) -> None:
     def loop_of(length: int) -> Script:

@@ -138,7 +138,6 @@ async def _expect_fallback(
     sends="Peers that do not advertise the extension and list their tools on three pages, one of them after an empty "
     "page.",
     passes="Requests for all of them, and as the first tool the one on the last page, which alone fits.",
-    level="ADVICE",
 )
 async def fallback_not_advertised(bench: ClientBench) -> None:
     for all_pages in (False, True):
@@ -153,7 +152,6 @@ async def fallback_not_advertised(bench: ClientBench) -> None:
     sends="Peers that advertise the extension and refuse the search with error -32601, and with -32021; the client is "
     "to find some tools, and all. On a modern connection over HTTP, with other statuses, too.",
     passes="Requests for all pages of `tools/list`, and the tool on the last page, which alone fits, is found.",
-    level="SHOULD",
 )
 async def fallback_after_refusal(bench: ClientBench) -> None:
     over_http = bench.cell.transport == "http" and bench.cell.era == MODERN
@@ -172,7 +170,6 @@ async def fallback_after_refusal(bench: ClientBench) -> None:
     "nor `null`; a modern result that asks for input. Elsewhere a page with one valid tool among entries that are not.",
     passes="Requests for all pages of `tools/list`, and the tool on the last page, which alone fits, is found. Of the "
     "page with the invalid entries, the valid tool and nothing else, or the tools that listing finds.",
-    level="SHOULD",
 )
 async def fallback_after_invalid_result(bench: ClientBench) -> None:
     unusable: tuple[JsonObject, ...] = (
@@ -209,7 +206,6 @@ async def fallback_after_invalid_result(bench: ClientBench) -> None:
     sends=f"Peers that answer {_BUSY} searches, or as many requests for a second page, with error -32603 and "
     "`data.retryAfterMs`; they advertise a large catalog, then a small one. The client searches for several needs.",
     passes="No `tools/list` after such an answer. When the client searches again is not judged.",
-    level="SHOULD",
 )
 async def busy_not_listed(bench: ClientBench) -> None:
     for settings in (SETTINGS, {**SETTINGS, "catalogSize": len(TOOLS)}):
@@ -248,7 +244,6 @@ def _busy(times: int, *, later: bool = False) -> Search:
     title="A large catalog is searched",
     sends="Peers that list 2,000 tools: one advertises a million, the other an empty object.",
     passes="`tools/search`, at once or when the listing turns out long.",
-    level="ADVICE",
 )
 async def large_catalog_searched(bench: ClientBench) -> None:
     for settings in ({"catalogSize": 1_000_000}, {}):

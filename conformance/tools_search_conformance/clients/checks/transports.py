@@ -119,7 +119,6 @@ async def responses_matched(bench: ClientBench) -> None:
     sends="Two searches are begun and not answered. The client is to cancel the first one, and then has the answer to "
     "the second.",
     passes="`notifications/cancelled`; in a modern connection over HTTP, a response stream that the client closes.",
-    level="SHOULD",
 )
 async def cancel_tells_server(bench: ClientBench) -> None:
     await bench.require_features("concurrent", "cancel")
@@ -140,7 +139,6 @@ async def cancel_tells_server(bench: ClientBench) -> None:
     sends="A search of two peers is begun and not answered, and the client is to cancel it.",
     passes="`notifications/cancelled` with the id of its request to each of the two, or the response stream closed; no "
     "request for that search afterwards. A driver that cannot cancel such a search is not judged.",
-    level="SHOULD",
 )
 async def cancel_tells_every_server(bench: ClientBench) -> None:
     await bench.require_features("federation", "concurrent", "cancel")
