@@ -11,10 +11,8 @@ from tools_search_conformance.wire.eras import ERAS, Era, TransportName
 from tools_search_conformance.wire.record import Exchange
 
 SERVER_PREFIX: Final = "tools-search-server-"
-"""The beginning of the ids of server checks."""
 
 CLIENT_PREFIX: Final = "tools-search-client-"
-"""The beginning of the ids of client checks."""
 
 
 def rule_of(check: str) -> str:
@@ -180,7 +178,6 @@ class Run:
     partial: bool = False
     """Whether only some of the checks were chosen, so that there is no verdict on the whole."""
     strict: bool = False
-    """Whether recommendations count as well."""
     interrupted: int | None = None
     """The number of the signal that ended the run before its time."""
     stale: tuple[str, ...] = ()

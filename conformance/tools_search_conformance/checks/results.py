@@ -65,7 +65,6 @@ async def _pages(bench: Bench, query: str) -> AsyncGenerator[Exchange]:
 
 
 def _require_finds(bench: Bench, exchanges: list[Exchange]) -> None:
-    """Go on only where a search found something."""
     found = any((exchange.result or {}).get("tools") for exchange in exchanges)
     queries = list(dict.fromkeys(exchange.sent["params"]["query"] for exchange in exchanges))
     bench.require(found, f"no search found anything; tried {queries}", exchanges[0])

@@ -91,11 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _outcome(given: list[str]) -> int:
-    """Run the command and return the exit status.
-
-    Raises:
-        OSError: Standard output cannot be written.
-    """
+    """Run the command and return the exit status."""
     output = sys.stdout
     own = given[: given.index("--")] if "--" in given else given
 

@@ -159,12 +159,7 @@ def _judge(
     as_json: bool,
     progress: bool,
 ) -> None:
-    """Judge the target in `cells`, and end the program with the verdict; or list what would be run.
-
-    Raises:
-        UsageError: Nothing is chosen in any of the cells, or the reports cannot be written.
-        TargetError: There is nothing to judge.
-    """
+    """Judge the target in `cells`, and end the program with the verdict; or list what would be run."""
     chosen, offered = {cell for _, cell in options.selection.pairs}, {cell.name for cell in cells}
     if not chosen & offered:
         about = f"what is chosen is about {', '.join(sorted(chosen))}"
@@ -262,11 +257,7 @@ def _options_again(party: str, failure: JsonObject, given: Mapping[str, Any]) ->
 
 
 async def _send_again(failure: JsonObject, options: Options) -> None:
-    """Send the requests of a server's failure again, on one fresh connection, and print each answer then and now.
-
-    Raises:
-        TargetError: The target cannot be reached, or no longer speaks the era.
-    """
+    """Send the requests of a server's failure again, on one fresh connection, and print each answer then and now."""
     refused: TargetError | None = None
     async with anyio.create_task_group() as tasks:
         (target,) = targets_of(options, tasks, options.out)

@@ -102,11 +102,7 @@ def words(_: click.Context, __: click.Parameter, value: str | None) -> tuple[str
 
 
 def fixture_features(_: click.Context, __: click.Parameter, value: str | None) -> frozenset[FixtureFeature]:
-    """Return the fixture features of a list with commas between.
-
-    Raises:
-        BadParameter: One does not exist.
-    """
+    """Return the fixture features of a list with commas between; `BadParameter` says that one does not exist."""
     try:
         return features_named(name.strip() for name in (value or "").split(",") if name.strip())
     except ValueError as error:
@@ -121,11 +117,7 @@ def _baseline(context: click.Context, _: click.Parameter, value: str | None) -> 
 
 
 def writable_folder(out: Path) -> None:
-    """Make the folder for reports, before anything is run.
-
-    Raises:
-        UsageError: Nothing can be written there.
-    """
+    """Make the folder for reports, before anything is run; `UsageError` says that it cannot be written."""
     try:
         out.mkdir(parents=True, exist_ok=True)
         reason = "" if os.access(out, os.W_OK | os.X_OK) else os.strerror(errno.EACCES)

@@ -62,11 +62,7 @@ class ClientBench(Workbench):
         self._starts = 0
 
     async def driver(self) -> AnyDriver:
-        """Return the cell's driver, started again if it has ended.
-
-        Raises:
-            DriverError: it cannot be started.
-        """
+        """Return the cell's driver, started again if it has ended; `DriverError` says that it cannot be."""
         if self._driver is None or self._driver.ended is not None:
             await self.aclose()
             self._starts += 1
@@ -82,11 +78,7 @@ class ClientBench(Workbench):
         return self._driver
 
     async def require_features(self, *features: DriverFeature) -> None:
-        """Continue only where the driver can do what is needed.
-
-        Raises:
-            NoDriverFeatureError: it does not name one of the features.
-        """
+        """Continue only where the driver names all these features, or raise `NoDriverFeatureError`."""
         known = (await self.driver()).features
         for feature in features:
             if feature not in known:
@@ -271,28 +263,16 @@ class Session:
         self._bench.expect(condition, at or self.last_search, message, case=case)
 
     def expect_search(self, wanted: bool, message: str, *, case: str | None = None) -> None:
-        """Expect that the client has searched, or that it has not.
-
-        Raises:
-            ViolationError: It is otherwise.
-        """
+        """Expect that the client has searched, or that it has not, or raise `ViolationError`."""
         sent = self.peer.searches
         self._bench.expect(bool(sent) == wanted, sent[0] if sent else self.opening, message, case=case)
 
     def require_search(self) -> None:
-        """Continue only where the client searched.
-
-        Raises:
-            UnverifiableError: it did not.
-        """
+        """Continue only where the client searched, or raise `UnverifiableError`."""
         self._bench.require(bool(self.peer.searches), "the client did not send tools/search", self.latest)
 
     def require_second_page(self) -> None:
-        """Continue only where the client requested more than the first page.
-
-        Raises:
-            UnverifiableError: it did not.
-        """
+        """Continue only where the client requested more than the first page, or raise `UnverifiableError`."""
         read_on = len(self.peer.searches) > 1
         self._bench.require(read_on, "the client did not read on from the first page", self.latest)
 
@@ -349,11 +329,7 @@ class Session:
 
 
 def _require_its_query(query: str, searches: Sequence[Exchange]) -> None:
-    """Continue only where a one-shot client searched for `query`, or at least for some of its words.
-
-    Raises:
-        UnverifiableError: it did not.
-    """
+    """Continue only where a one-shot client searched for `query`, or at least for some of its words."""
     wanted, sent = _words(query), str(searches[0].params.get("query"))
     if wanted and not any(wanted & _words(str(exchange.params.get("query"))) for exchange in searches):
         message = f"the client searched for {cut(sent, 80)!r} instead of {cut(query, 80)!r}"

@@ -31,7 +31,6 @@ from tools_search_conformance.wire.process import TargetError, TargetProcess
 from tools_search_conformance.wire.record import Exchange
 
 CONTRACT_VERSION: Final = 1
-"""Version of `DRIVER.md` and of its schema."""
 
 _LIMITS: Final = Limits(message_bytes=4 * 1024 * 1024, values=200_000)
 _LOGGED_CHARACTERS: Final = 2000
@@ -187,7 +186,6 @@ class Driver:
         self.ended: str | None = None
         """Why nothing more can be asked, or `None` while something can."""
         self.hello: JsonObject = {}
-        """The driver's answer to `hello`."""
         self._note = note
         self._process = process
         self._lines = BufferedByteReceiveStream(process.stdout)
@@ -199,11 +197,7 @@ class Driver:
         return frozenset(map(str, self.hello.get("features", ())))
 
     async def introduce(self) -> None:
-        """Make sure that the driver follows the contract, and ask what it can do.
-
-        Raises:
-            DriverError: it does not.
-        """
+        """Ask the driver what it can do; `DriverError` says that it does not follow the contract."""
         unknown = f"frobnicate-{secrets.token_hex(8)}"
         outcome = await self.ask(unknown)
         if not outcome.unsupported:

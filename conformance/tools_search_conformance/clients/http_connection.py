@@ -19,7 +19,6 @@ _CHUNK: Final = 65536
 _CUTS: Final = re.compile(rb"[\xc2-\xf4](?=[\x80-\xbf])|\r(?=\n)|\n(?=\r)|\\(?=[\"\\/bfnrtu])|(?<=[dai]:)")
 """Ends of pieces: inside a character, a line end, an escape and a field of an event stream."""
 _MOST: Final = 24
-"""The most pieces of one message."""
 
 
 def divided(data: bytes) -> list[bytes]:

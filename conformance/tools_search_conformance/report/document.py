@@ -20,10 +20,8 @@ from tools_search_conformance.wire.display import plain
 from tools_search_conformance.wire.record import Exchange
 
 REPORT_VERSION: Final = 2
-"""Version of the format of `report.json`."""
 
 FAILURE_VERSION: Final = 1
-"""Version of the format of the files in the folder `failures`."""
 
 _BYTES_SHOWN: Final = 64 * 1024
 _USUAL_OUT: Final = Path("conformance-report")
@@ -41,11 +39,7 @@ def schema_of(kind: Literal["report", "failure"]) -> dict[str, Any]:
 
 
 def read_document(path: Path, kind: Literal["report", "failure"]) -> dict[str, Any]:
-    """Return the `report.json`, or the failure, at `path`.
-
-    Raises:
-        ReportError: It cannot be read, or is not after the schema.
-    """
+    """Return the `report.json`, or the failure, at `path`; `ReportError` says that it is none."""
     # The numbers of a failure are sent again as they were spelled.
     spelling = Spelled if kind == "failure" else None
     try:

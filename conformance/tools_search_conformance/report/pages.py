@@ -60,7 +60,6 @@ def accounts(document: Document) -> dict[str, list[dict[str, Any]]]:
 
 
 def _by_check(document: Document) -> dict[str, dict[str, Document]]:
-    """Return the results by check and cell."""
     results: dict[str, dict[str, Document]] = {}
     for result in document["results"]:
         results.setdefault(result["check"], {})[result["cell"]] = result

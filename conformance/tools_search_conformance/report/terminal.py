@@ -73,7 +73,7 @@ def print_run(run: Run, out: Path) -> None:
             rule=rule_of,
             folded=_folded,
             style=_style,
-            headline=_headline,
+            colors=_COLORS,
             json_line=json_line,
             answer_line=answer_line,
             without_routine=without_routine,
@@ -83,10 +83,6 @@ def print_run(run: Run, out: Path) -> None:
 
 def _style(text: str, color: str) -> str:
     return click.style(text, fg=color, bold=True)
-
-
-def _headline(status: Status) -> str:
-    return _style(status.upper(), _COLORS[status])
 
 
 def _folded(consequences: Iterable[JsonObject]) -> list[str]:

@@ -21,7 +21,6 @@ extension, not even with `--strict`."""
 GROUPS: Final[tuple[Group, ...]] = get_args(Group)
 
 BASE_HEADING: Final = "Base protocol: probably your SDK, not your extension"
-"""Heading of the section of `BASE`."""
 
 PROBLEMS: Final[tuple[Status, ...]] = ("error", "fail", "unverified", "warn")
 """The statuses that every report shows first and in full, the worst first; advice stands apart."""

@@ -37,7 +37,6 @@ class Entry:
     """One check that is known not to pass."""
 
     check: str
-    """Id of the check."""
     reason: str
     cells: tuple[str, ...] = ("*",)
     """Names of cells, or globs."""

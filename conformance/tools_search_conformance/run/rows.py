@@ -63,7 +63,8 @@ def place_of(row: Row) -> str:
 def level_of_check(check: str) -> Level:
     """Return how binding the check with this id is: as the most binding of its rows."""
     levels = {level_of(row).removesuffix(" NOT") for row in rows_of(check)}
-    return next(filter(levels.__contains__, LEVELS), LEVELS[0])
+    decided: list[Level] = [level for level in LEVELS if level in levels]
+    return decided[0] if decided else LEVELS[0]
 
 
 def level_of(row: Row) -> str:

@@ -74,7 +74,6 @@ class Bench(Workbench):
         super().__init__(options, cell, recorder)
         self.server = Server(options, cell, target, recorder, opening, timeouts, concurrency)
         self.first_cell = first_cell
-        """Whether it is the first cell of a run."""
         self.shared = SharedCases()
         self.first_search: tuple[str | None, Exchange] | None = None
         """Whether the first search of all left the listing as it was, and the exchange that ended the listing after."""

@@ -181,7 +181,6 @@ class _TargetJudge:
     async def _run_cell(
         self, cell: Cell, target: Target, go_on: anyio.Event | None = None, *, unadvertised: bool = False
     ) -> None:
-        """Run the checks of one cell."""
         options, found, known = self.options, self.found, bool(self.found.cells)
         secret = frozenset(name.lower() for name in options.headers)
         recorder = Recorder(cell.name, options.out / "wire" / f"{cell.name}.jsonl", secret=secret)

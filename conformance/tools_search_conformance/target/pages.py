@@ -85,13 +85,13 @@ class Listing:
         """Return whether the other listing has the same definitions, in any order."""
         return len(self.tools) == len(other.tools) and same(self.by_name, other.by_name)
 
-    def same_sequence_as(self, other: Listing) -> bool:
-        """Return whether the other listing has the same definitions in the same order."""
-        return same(list(self.tools), list(other.tools))
-
     def compared_to(self, before: Listing) -> Callable[[Listing, Listing], bool]:
         """Return the comparison that fits: a listing whose order varies without a search is no sequence to compare."""
-        return Listing.same_sequence_as if self.same_sequence_as(before) else Listing.same_as
+
+        def in_order(one: Listing, other: Listing) -> bool:
+            return same(list(one.tools), list(other.tools))
+
+        return in_order if in_order(self, before) else Listing.same_as
 
     def difference_from(self, before: Listing) -> str:
         """Return in a few words what is other than it was before: tools, a member of one, or the order."""

@@ -60,13 +60,10 @@ class Opening:
     """How the connections of one bench are opened."""
 
     catalog: str = "core"
-    """Name of the catalog that a fixture serves."""
     env: Mapping[str, str] = field(default_factory=dict[str, str])
     """More of the environment that the fixture is started in."""
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
-    """HTTP headers of every request."""
     capabilities: Params = field(default_factory=lambda: DECLARED)
-    """Capabilities that the client declares."""
 
 
 class ChangedError(UnverifiableError):

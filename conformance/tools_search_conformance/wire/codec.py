@@ -80,11 +80,7 @@ class Packed(dict[str, Any]):
         """Take the object's JSON text, and what to show of it."""
         super().__init__(shown)
         self._text: Final = zlib.compress(text.encode(), 1)
-
-    @property
-    def packed_bytes(self) -> int:
-        """How many bytes of memory it takes, besides what it shows."""
-        return len(self._text)
+        self.packed_bytes = len(self._text)
 
     @property
     def whole(self) -> JsonObject:

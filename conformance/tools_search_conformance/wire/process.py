@@ -126,11 +126,7 @@ class TargetProcess:
         return f"the process ended with exit status {self.returncode}{words and f'; stderr: {words}'}"
 
     async def write(self, data: bytes) -> None:
-        """Write to the target's stdin.
-
-        Raises:
-            anyio.BrokenResourceError, anyio.ClosedResourceError: the target no longer reads.
-        """
+        """Write to the target's stdin; anyio's errors of broken and closed resources say that it no longer reads."""
         assert self._process.stdin is not None  # noqa: S101 - piped by default
         await self._process.stdin.send(data)
 

@@ -24,7 +24,6 @@ REDACTED: Final = "[redacted]"
 _SECRET_HEADERS: Final = frozenset({"authorization", "proxy-authorization", "cookie", "set-cookie", "mcp-session-id"})
 _BYTES_LOGGED: Final = 256 * 1024
 _LOG_BYTES: Final = 128 * 1024 * 1024
-"""Maximum size of the wire log of a cell."""
 _CODE: Final = re.compile(r"-?[0-9]{1,9}")
 _MAX_ISSUERS: Final = 1000
 _MAX_ISSUER_BYTES: Final = 16 * 1024 * 1024
