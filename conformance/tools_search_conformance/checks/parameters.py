@@ -101,10 +101,7 @@ _INVALID_MEMBERS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
 
 @once
 async def _query_of_two_pages(bench: Bench) -> str | None:
-    """Return a broad query with a second page under limit 1 and 2, if one of two has such a page.
-
-    That a server serves it under another limit is for limit-may-vary to judge.
-    """
+    """Return a broad query, of two, that has a second page under limit 1 and 2; limit-may-vary judges the latter."""
     for query in (await bench.vocabulary()).broad(2):
         if cursor := (await bench.server.page(query, limit=1)).next_cursor:
             served = await bench.server.search({"query": query, "cursor": cursor, "limit": 2})

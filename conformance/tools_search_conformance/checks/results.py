@@ -235,10 +235,7 @@ async def _totals(bench: Bench, queries: list[str]) -> dict[int, list[Page | Non
 
 
 def _numbers(value: Any, path: str = "result") -> Iterator[tuple[str, Any]]:
-    """Yield every number with its place, numbers inside texts too, without those that have another meaning.
-
-    Of the tools, only hit metadata is added by a search.
-    """
+    """Yield every number that a search adds, with its place, inside texts too, but for those of another meaning."""
     if (members := as_object(value)) is not None:
         for name, member in members.items():
             if path == "result" and name == "tools":

@@ -129,10 +129,7 @@ class _Search:
 
 
 async def _explore_sequences(bench: Bench, change: Change | None = None) -> None:
-    """Try sequences of requests until one is answered otherwise than the model has it, or there are enough.
-
-    The case of the `ViolationError` names the steps of the shortest sequence that was found.
-    """
+    """Try sequences of requests until one is answered otherwise than the model has it, or there are enough."""
 
     async def search(listing: Listing) -> None:
         seen, ended = list[ViolationError](), list[Exception]()

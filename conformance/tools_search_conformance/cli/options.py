@@ -42,12 +42,7 @@ class Command(click.Command):
     """A command that shows what is wrong with its arguments, files and target as Click shows wrong usage."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command.
-
-        Raises:
-            UsageError: A name or a file that it was given is not what it should be.
-            TargetMissingError: There is nothing to judge.
-        """
+        """Run the command; what is wrong is raised as `UsageError`, or `TargetMissingError` where it is the target."""
         try:
             return super().invoke(ctx)
         except (UnknownCheckError, ReportError, MutantsError) as error:
@@ -57,12 +52,9 @@ class Command(click.Command):
 
 
 def name_value_pairs(_: click.Context, parameter: click.Parameter, values: Sequence[str]) -> dict[str, str]:
-    """Return `NAME=VALUE` options, or headers, `NAME:VALUE`, as a mapping.
+    """Return `NAME=VALUE` options, or headers, `NAME:VALUE`, as a mapping; `BadParameter` says that one is neither.
 
     A variable that is given by its name alone has the value that it has here.
-
-    Raises:
-        BadParameter: One is neither, or is not set here.
     """
     separator = ":" if parameter.name == "headers" else "="
     read: dict[str, str] = {}
@@ -87,11 +79,7 @@ def _authorities(_: click.Context, __: click.Parameter, value: str | None) -> st
 
 
 def words(_: click.Context, __: click.Parameter, value: str | None) -> tuple[str, ...]:
-    """Return a command as its words, none where there is no command; no shell ever sees it.
-
-    Raises:
-        BadParameter: It is empty, or cannot be split.
-    """
+    """Return a command as its words, none where there is none, or raise `BadParameter`; no shell ever sees it."""
     try:
         argv = tuple(shlex.split(value or ""))
     except ValueError as error:
@@ -230,11 +218,7 @@ def with_options(*groups: Sequence[Callable[[_Command], _Command]]) -> Callable[
 
 
 def options_of(party: str, given: dict[str, Any]) -> Options:
-    """Return the options that `given` are for a run of the checks of a party, of which some may be chosen.
-
-    Raises:
-        UnknownCheckError, ReportError: What is chosen by does not exist, or cannot be read.
-    """
+    """Return the options of a run of some checks of a party, or raise `UnknownCheckError` or `ReportError`."""
     selection = CHECKS[party].select(
         given.pop("only"),
         requirements=given.pop("requirement"),

@@ -100,17 +100,11 @@ class ClientBench(Workbench):
         era: Era | None = None,
         address: str | None = None,
     ) -> AsyncGenerator[Session]:
-        """Connect the client to a new peer, of the cell's era unless there is an `era`.
+        """Connect the client to a new peer that follows `script`, of the cell's era unless there is an `era`.
 
-        Args:
-            script: How the peer behaves.
-            must_connect: Whether the check is about being able to connect.
-            era: Era of the peer.
-            address: Where the peer is found: in the place of the last peer with the same one.
-
-        Raises:
-            ViolationError, NotConnectedError: the client reports that it cannot connect.
-            NoDriverFeatureError: the driver cannot.
+        With an `address`, the peer is found in the place of the last one with the same. That the client cannot connect
+        is a `ViolationError` where it `must_connect`, and else a `NotConnectedError`; a driver that cannot have it
+        connect raises `NoDriverFeatureError`.
         """
         peers = {"peer": Peer(era or self.cell.era, script or Script(), self.recorder)}
         async with self._session("connect", peers, must_connect, address) as session:
@@ -192,11 +186,7 @@ class Session:
         return await self.ask("search_all", query=query)
 
     async def find_and_call(self, query: str, name: str, arguments: Mapping[str, Any]) -> Outcome:
-        """Have the client find every tool for a need, and call one of them; return the outcome of the call.
-
-        Raises:
-            NoDriverFeatureError: it is a one-shot client, and does not do so.
-        """
+        """Have the client find every tool and call one; `NoDriverFeatureError` says that a one-shot client does not."""
         if not self._bench.options.one_shot:
             await self.search_all(query)
             return await self.ask("call", name=name, arguments=arguments)
@@ -208,10 +198,8 @@ class Session:
     async def begin(self, name: str, query: str) -> None:
         """Have the client begin a search, known by `name`, and return when the peers have it and hold it back.
 
-        Of several peers, those are waited for a moment that the client asks at once.
-
-        Raises:
-            UnverifiableError: the search reaches no peer.
+        Of several peers, those are waited for a moment that the client asks at once. `UnverifiableError` says that the
+        search reaches none.
         """
         alone = len(self.peers) == 1
         outcome = await self.ask("begin", query=query, **{"as": name})
@@ -254,12 +242,7 @@ class Session:
         self._driver.seconds = usual
 
     def expect(self, condition: bool, message: str, at: Exchange | None = None, *, case: str | None = None) -> None:
-        """Test one expectation against an exchange: the last search, unless another one shows it.
-
-        Raises:
-            ViolationError: It does not hold.
-            UnverifiableError: The client never searched.
-        """
+        """Test one expectation against an exchange: the last search, unless another one shows it."""
         self._bench.expect(condition, at or self.last_search, message, case=case)
 
     def expect_search(self, wanted: bool, message: str, *, case: str | None = None) -> None:

@@ -65,10 +65,7 @@ class NoDriverFeatureError(InapplicableError):
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of one operation, as the driver reports it: just one of `ok`, `error` and `unsupported`.
-
-    What depends on a report that there is not raises `NoDriverFeatureError`.
-    """
+    """The outcome of an operation, as the driver reports it; `NoDriverFeatureError` says that it reports none."""
 
     answer: JsonObject | None
     """The whole answer, or `None` where the client did something and nobody reports what it made of it."""
@@ -134,11 +131,7 @@ def contract_schema() -> JsonObject:
 
 
 def read_answer(op: str, answer: JsonObject) -> Outcome:
-    """Return the outcome that a driver's answer to `op` reports.
-
-    Raises:
-        DriverError: the answer does not follow the contract.
-    """
+    """Return the outcome that a driver's answer to `op` reports; `DriverError` says that it breaks the contract."""
     if op == "hello" and "sdk" in answer and "ok" not in answer:
         # The members of `hello` may also come without the `ok` around them.
         answer = {"id": answer["id"], "ok": {name: value for name, value in answer.items() if name != "id"}}
@@ -211,11 +204,7 @@ class Driver:
         self.hello = outcome.ok
 
     async def ask(self, op: str, **members: Any) -> Outcome:
-        """Have one operation done and return its outcome.
-
-        Raises:
-            DriverError: the driver ended, gave no answer in time, or one outside the contract. It is asked no more.
-        """
+        """Have one operation done and return its outcome; after a `DriverError` the driver is asked no more."""
         if self.ended is not None:
             raise DriverError(self.ended)
         try:
@@ -262,10 +251,7 @@ class Driver:
 
 
 class OneShotClient:
-    """A client after the contract of the official suite: one process, and one thing to do, for each connection.
-
-    The address of the server is its last argument; the environment says what to do.
-    """
+    """A client after the contract of the official suite: one process, and one thing to do, for each connection."""
 
     features: Final = frozenset({"http"})
 

@@ -104,10 +104,7 @@ class Pages:
 
 
 class SwitchedSearch:
-    """A search that is replaced for each case, so that one connection serves all cases.
-
-    Each case has its own query, so that a cached page of one case answers no other.
-    """
+    """A search that is replaced for each case, with a query of its own, so that one connection serves all cases."""
 
     def __init__(self) -> None:
         self._current = serves(found())

@@ -465,9 +465,7 @@ class Bench(Workbench):
     ) -> Exchange:
         """Expect `bad`, sent with `overrides`, to be refused with one of `codes` because of its difference from `good`.
 
-        Raises:
-            UnverifiableError: `good`, sent without overrides, is refused as well, so that nothing was shown.
-            ViolationError: `bad` was served, left without an answer, or refused with another code.
+        `UnverifiableError` says that `good`, sent without overrides, is refused as well, so that nothing was shown.
         """
         await self._require_served(good, case)
         exchange = await self.server.search(bad, **overrides)

@@ -102,10 +102,7 @@ async def judge_walks(bench: Bench, judge: Callable[[Walk], None]) -> None:
 
 
 async def judge_surveys(bench: Bench, judge: Judgement) -> None:
-    """Judge the surveys of generated catalogs; of a server with its own tools there are none.
-
-    Where a catalog could not be surveyed, `require_faithful` reports that.
-    """
+    """Judge the surveys of generated catalogs, of a fixture; `require_faithful` reports those that failed."""
     for survey in await _surveys(bench):
         if isinstance(survey, Survey):
             try:

@@ -53,13 +53,10 @@ class UnadvertisedError(Exception):
 
 
 async def judge_server(options: Options, progress: Progress = no_progress) -> Run:
-    """Run the checks and write the reports, of an interrupted run as well.
+    """Run the checks and write the reports; `TargetError` says that there is nothing to judge.
 
     Fixtures are judged side by side, since most of the time goes into waiting for them to start and to answer. Servers
     with tools of their own might disturb each other.
-
-    Raises:
-        TargetError: There is nothing to judge.
     """
     deadline = time.monotonic() + _RUN_SECONDS[options.effort]
 
@@ -89,12 +86,9 @@ async def judge_server(options: Options, progress: Progress = no_progress) -> Ru
 
 
 def targets_of(options: Options, tasks: TaskGroup, folder: Path) -> Sequence[Target]:
-    """Return the targets to connect to, one for each transport; fixtures read catalogs from below `folder`.
+    """Return the targets to connect to, one for each transport; `TargetError` says that an address is not allowed.
 
-    Each has its own files there, so that a change for one is not seen by the other while both are judged.
-
-    Raises:
-        TargetError: The address is no URL, or another machine's and that was not asked for.
+    Fixtures read catalogs from below `folder`, each its own, so that a change for one is not seen by the other.
     """
     given: dict[str, Any] = {"start_seconds": options.start_timeout}
     served: dict[str, Any] = {"headers": options.headers, "ca_file": options.ca_file}

@@ -154,11 +154,7 @@ class SharedCases:
 
 
 def read_page(exchange: Exchange, what: str) -> Page:
-    """Return the page that an exchange brought.
-
-    Raises:
-        UnverifiableError: It brought none. The checks of the result's shape say what is wrong with it.
-    """
+    """Return the page that an exchange brought, or raise `UnverifiableError`; checks of its shape say what is wrong."""
     result = exchange.result
     if result is None:
         raise UnverifiableError(f"{what} was answered by {exchange.describe()}", exchange)

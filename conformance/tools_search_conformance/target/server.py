@@ -79,10 +79,7 @@ def busy_seconds(exchange: Exchange) -> float | None:
 
 
 def _pause(exchange: Exchange) -> float | None:
-    """Return how long to wait before a search is sent again that was refused because of load; `None` if it was not.
-
-    An error that the draft does not have for that is for busy-refusal to judge, and for no other check.
-    """
+    """Return how long to wait before a search refused because of load is sent again; `None` for any other answer."""
     if exchange.error is not None and exchange.answer.status == _TOO_MANY_REQUESTS:
         return retry_after(exchange.answer.headers, _PAUSE_SECONDS)
     return busy_seconds(exchange)
@@ -229,10 +226,7 @@ class Server:
     async def ask(
         self, method: str, params: Params | None = None, *, seconds: float | None = None, **overrides: Any
     ) -> Exchange:
-        """Send any request, with overrides as in `Connection.request`, and return the exchange.
-
-        `seconds` shortens the wait for it.
-        """
+        """Send any request, with overrides as in `Connection.request`; `seconds` shortens the wait for its exchange."""
         async with self.concurrency.turn:
             self._require_room()
             connection = await self.connection()

@@ -43,12 +43,9 @@ _VISIBLE: Final = re.compile("[!-~]+")
 
 
 class RefusedError(Exception):
-    """The target did not open a connection in this era; `exchange` shows its answer.
+    """The target did not open a connection in this era; `exchange` shows its answer to the opening request.
 
-    Args:
-        reason: What it answered.
-        exchange: The opening request and the answer.
-        is_refusal: Whether the answer means that the era is not spoken. Silence, a crash and an internal error do not.
+    `is_refusal` says that the answer means that the era is not spoken. Silence, a crash and an internal error do not.
     """
 
     def __init__(self, reason: str, exchange: Exchange, *, is_refusal: bool) -> None:

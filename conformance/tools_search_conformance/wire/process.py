@@ -84,11 +84,7 @@ class TargetProcess:
         cwd: str | None = None,
         grace: GracePeriod | None = None,
     ) -> TargetProcess:
-        """Start `argv`; what drains its stderr runs in `tasks` until the process is ended.
-
-        Raises:
-            TargetError: the program cannot be run.
-        """
+        """Start `argv`, and what drains its stderr in `tasks`; `TargetError` says that the program cannot be run."""
         mark = secrets.token_hex(8)
         inherited = environment(env) | {_MARK: mark}
         try:

@@ -311,10 +311,7 @@ async def cursor_loop(bench: ClientBench) -> None:
 
 
 class _RefusedCursors:
-    """A search that refuses every cursor but the first `good` ones of each start.
-
-    A start begins with the `page` for its numbers of refusals and of starts.
-    """
+    """A search that refuses every cursor but the first `good` ones of each start, whose first page `page` makes."""
 
     def __init__(
         self, page: Callable[[int, int], Reply], *, good: int = 0, follows: Sequence[Reply] = (), data: bool = True
