@@ -69,11 +69,7 @@ class Power:
 
 
 def read_power(folder: Path) -> Power:
-    """Return what stands in the folder's `mutants.yaml`, `client_mutants.yaml` and `exceptions.yaml`.
-
-    Raises:
-        MutantsError: A file is missing or is not as it should be.
-    """
+    """Return the folder's `mutants.yaml`, `client_mutants.yaml` and `exceptions.yaml`, or raise `MutantsError`."""
     return Power(
         servers=_mutants(folder / "mutants.yaml"),
         clients=_mutants(folder / "client_mutants.yaml"),

@@ -130,9 +130,6 @@ def sep_file(number: int) -> str:
 
 
 def sep_check(number: int, check: str) -> str:
-    """Return the id of a check in the conformance process of the base protocol, for the proposal `number`.
-
-    That is the id itself for a check that decides no sentence of the proposal.
-    """
+    """Return the id of a check in the conformance process for the proposal `number`, as far as it decides that."""
     ours = any(check in row.checks for row in requirements())
     return f"sep-{number}-{check.removeprefix('tools-search-')}" if ours else check

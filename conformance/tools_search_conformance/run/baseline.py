@@ -49,12 +49,9 @@ class Entry:
 
 
 def read_baseline(path: Path, checks: Sequence[Check]) -> tuple[Entry, ...]:
-    """Return the baseline in the YAML file at `path`: a list of entries with `check`, `reason` and, if need be, more.
+    """Return the entries about `checks` in the YAML file at `path`, without those about advice.
 
-    The entries are about `checks`. Entries about advice are left out.
-
-    Raises:
-        BaselineError: it cannot be read, or an entry is malformed or names what does not exist.
+    `BaselineError` says that it cannot be read, or that an entry is malformed or names what does not exist.
     """
     try:
         held = yaml.safe_load(path.read_text(encoding="utf-8"))

@@ -53,10 +53,7 @@ Found = TypeVar("Found")
 
 
 class Timeouts:
-    """How long to wait for a silent target: long at first, then a tenth or a fiftieth, and in the end not at all.
-
-    One cell's connections to its target share it.
-    """
+    """How long one cell's connections wait for a silent target: long at first, then a tenth, and hardly at the end."""
 
     def __init__(self, seconds: float, start_seconds: float = 0) -> None:
         """Take the time for one request, and for one start, while the target answers."""
@@ -128,10 +125,7 @@ class Workbench:
         return [await act(case) for case in cases]
 
     def expect(self, condition: bool, exchange: Exchange, message: str, *, case: str | None = None) -> None:
-        """Test one expectation against an exchange, with a `ViolationError` where it does not hold.
-
-        A check that tests none cannot pass.
-        """
+        """Test one expectation against an exchange, or raise `ViolationError`; a check that tests none cannot pass."""
         if exchange.replied:
             self.recorder.judged.append(exchange.number)
         if not condition:

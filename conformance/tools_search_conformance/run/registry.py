@@ -71,13 +71,10 @@ class Registry(Generic[BenchT]):
     def check(
         self, *, title: str, sends: str, passes: str, **applicability: Unpack[Applicability]
     ) -> Callable[[Callable[[BenchT], Awaitable[None]]], Check]:
-        """Declare the decorated function as the check of its name; one that needs a fixture feature is for fixtures.
+        """Declare the decorated function as the check of its name, or raise `ValueError` where that names none or another.
 
-        It is as binding as the most binding of its rows. An underscore at the end of a name, which keeps it apart from
-        a keyword, is dropped.
-
-        Raises:
-            ValueError: There is a check of that name already, or the name is not valid.
+        It is as binding as the most binding of its rows, and for fixtures where it needs a fixture feature. An underscore
+        at the end of a name, which keeps it apart from a keyword, is dropped.
         """
 
         def declare(body: Callable[[BenchT], Awaitable[None]]) -> Check:
@@ -105,7 +102,7 @@ class Registry(Generic[BenchT]):
         cells: Sequence[str] = (),
         reports: Sequence[Mapping[str, Any]] = (),
     ) -> Selection:
-        """Return the checks that meet all criteria; one that is not given leaves nothing out.
+        """Return the checks that meet all criteria, or raise `UnknownCheckError`; one not given leaves nothing out.
 
         Args:
             checks: Ids, with or without their prefix; globs.
@@ -114,9 +111,6 @@ class Registry(Generic[BenchT]):
             levels: `MUST`, `SHOULD` or `ADVICE`.
             cells: Names of cells, or their eras, or the beginning of either; globs.
             reports: Earlier `report.json`: chosen is what did not pass there, in the cells in which it did not.
-
-        Raises:
-            UnknownCheckError: There are none, or a pattern matches nothing.
         """
         every = self.all
         ids = {check.id for check in choose_checks(checks, every)}
@@ -148,11 +142,7 @@ class Registry(Generic[BenchT]):
 
 
 def choose_checks(patterns: Sequence[str], every: Sequence[Check]) -> tuple[Check, ...]:
-    """Return the checks of `every` whose id, with or without its prefix, matches one of the globs; all for none.
-
-    Raises:
-        UnknownCheckError: A pattern matches nothing.
-    """
+    """Return the checks whose id, with or without its prefix, matches a glob, all for none, or raise `UnknownCheckError`."""
     # A server check and a client check may share a rule.
     names = _by_name((name, check.id) for check in every for name in (check.rule, check.id))
     chosen = _match("check", patterns or ["*"], names)

@@ -54,10 +54,7 @@ class Findings:
 async def conduct(options: Options, judge: Callable[[TaskGroup, Findings], Awaitable[None]]) -> Run:
     """Have `judge` fill the findings until it finishes or a signal arrives; write the reports, return the run.
 
-    Tasks that it starts in the group are cancelled after it.
-
-    Raises:
-        TargetError: There is nothing to judge.
+    Tasks that it starts in the group are cancelled after it. `TargetError` says that there is nothing to judge.
     """
     (options.out / "wire").mkdir(parents=True, exist_ok=True)
     began, started = time.monotonic(), datetime.now(UTC)

@@ -133,10 +133,7 @@ class Bench(Workbench):
             raise UnverifiableError(message, verdict.exchange, consequence_of="any-sequence") from verdict
 
     async def _fault_of_state(self, verdict: VerdictError) -> ViolationError | None:
-        """Return the fault if the deciding search fails again on this connection, and does not on a new one.
-
-        A cursor may hold on one connection only, and answers that vary have no cause to be found.
-        """
+        """Return the fault if the deciding search, without a cursor, fails again here and not on a new connection."""
         exchange = verdict.exchange
         if exchange is None or verdict.catalog is not None or not exchange.replied or not self._may_tell_state_apart():
             return None  # the catalog is named where the connection was a new one

@@ -2,10 +2,8 @@
 
 Sharing the walks is what lets seven invariants be tried on as many cases as one; only the case that fails is sent
 again, to shrink it. Every generated catalog needs a start of the server, so one visit collects the evidence for all
-checks: the listing, a search for tools by their names, walks, a search without a match. A catalog that breaks a rule
-is made smaller as far as a few restarts allow. What judges here raises `ViolationError` of the smallest case, or the
-smallest catalog, that was found to break the rule, and `UnverifiableError` where the listing or the pages of a search
-cannot be read.
+checks. What judges here raises `ViolationError` of the smallest case, or the smallest catalog, that was found to break
+the rule, and `UnverifiableError` where the listing or the pages of a search cannot be read.
 """
 
 from __future__ import annotations
