@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 from unicodedata import normalize
 
@@ -164,6 +164,7 @@ class ClientBench(Workbench):
             self._driver = None
 
 
+@dataclass(eq=False)
 class Session:
     """One connection of the client: to one peer, or to several as a federation.
 
@@ -172,10 +173,9 @@ class Session:
     `UnverifiableError` where there is none, unless they may be `None`.
     """
 
-    def __init__(self, bench: ClientBench, driver: AnyDriver, peers: Mapping[str, Peer]) -> None:
-        self.peers = peers
-        self._bench = bench
-        self._driver = driver
+    _bench: ClientBench
+    _driver: AnyDriver
+    peers: Mapping[str, Peer]
 
     async def search(self, query: str, limit: int | None = None) -> Outcome:
         """Have the client find tools for a need, at most `limit` if there is one."""

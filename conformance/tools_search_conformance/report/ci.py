@@ -150,7 +150,7 @@ def outputs(document: Mapping[str, Any], path: Path) -> str:
 
 
 def official_checks(run: Run, *, sep: int | None = None) -> list[dict[str, Any]]:
-    """Return the run as the official suite's `checks.json`: each check by its worst result; `sep` as for `write_reports`."""
+    """Return the run as the official suite's `checks.json`: each check once, by its worst result in any cell."""
     by_check: dict[str, list[Result]] = {}
     for result in run.results:
         by_check.setdefault(result.check, []).append(result)

@@ -71,10 +71,10 @@ class Registry(Generic[BenchT]):
     def check(
         self, *, title: str, sends: str, passes: str, **applicability: Unpack[Applicability]
     ) -> Callable[[Callable[[BenchT], Awaitable[None]]], Check]:
-        """Declare the decorated function as the check of its name, or raise `ValueError` where that names none or another.
+        """Declare the decorated function as the check of its name; `ValueError` says that this is not possible.
 
-        It is as binding as the most binding of its rows, and for fixtures where it needs a fixture feature. An underscore
-        at the end of a name, which keeps it apart from a keyword, is dropped.
+        It is as binding as the most binding of its rows, and for fixtures where it needs a fixture feature. An
+        underscore at the end of a name, which keeps it apart from a keyword, is dropped.
         """
 
         def declare(body: Callable[[BenchT], Awaitable[None]]) -> Check:
@@ -142,7 +142,7 @@ class Registry(Generic[BenchT]):
 
 
 def choose_checks(patterns: Sequence[str], every: Sequence[Check]) -> tuple[Check, ...]:
-    """Return the checks whose id, with or without its prefix, matches a glob, all for none, or raise `UnknownCheckError`."""
+    """Return the checks of which an id or rule matches a glob, all for none, or raise `UnknownCheckError`."""
     # A server check and a client check may share a rule.
     names = _by_name((name, check.id) for check in every for name in (check.rule, check.id))
     chosen = _match("check", patterns or ["*"], names)
