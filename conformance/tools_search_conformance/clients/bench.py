@@ -185,6 +185,10 @@ class Session:
         """Have the client find every tool for a need."""
         return await self.ask("search_all", query=query)
 
+    async def find(self, query: str, limit: int | None) -> Outcome:
+        """Have the client find every tool for a need, or at most `limit`."""
+        return await (self.search_all(query) if limit is None else self.search(query, limit))
+
     async def find_and_call(self, query: str, name: str, arguments: Mapping[str, Any]) -> Outcome:
         """Have the client find every tool and call one; `NoDriverFeatureError` says that a one-shot client does not."""
         if not self._bench.options.one_shot:

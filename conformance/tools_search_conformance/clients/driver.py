@@ -20,11 +20,10 @@ from typing import Any, Final
 import anyio
 from anyio.abc import TaskGroup
 from anyio.streams.buffered import BufferedByteReceiveStream
-from jsonschema import Draft202012Validator
-from referencing import Registry
 
 from tools_search_conformance.model import InapplicableError, SkipReason
 from tools_search_conformance.run.options import Options
+from tools_search_conformance.target.pages import complaint
 from tools_search_conformance.wire.codec import JsonObject, Limits, MalformedError, as_array, as_object, decode, encode
 from tools_search_conformance.wire.display import cut, plain
 from tools_search_conformance.wire.process import TargetError, TargetProcess
@@ -34,7 +33,6 @@ CONTRACT_VERSION: Final = 1
 
 _LIMITS: Final = Limits(message_bytes=4 * 1024 * 1024, values=200_000)
 _LOGGED_CHARACTERS: Final = 2000
-_NO_REFERENCES: Final[Registry[Any]] = Registry()
 _SCENARIOS: Final = {
     "search": ("search", "to search for the `query` of MCP_CONFORMANCE_CONTEXT, with its `limit` if it has one"),
     "search_all": ("search-all", "to search for the `query` of MCP_CONFORMANCE_CONTEXT and read every page"),
@@ -136,15 +134,11 @@ def read_answer(op: str, answer: JsonObject) -> Outcome:
         # The members of `hello` may also come without the `ok` around them.
         answer = {"id": answer["id"], "ok": {name: value for name, value in answer.items() if name != "id"}}
     shapes = contract_schema()["$defs"]
-    wanted = [(answer, shapes["answer"])]
-    if "ok" in answer:
-        wanted.append((answer["ok"], shapes["ok"].get(op, {"type": "object"})))
-    for value, shape in wanted:
-        validator = Draft202012Validator({**shape, "$defs": shapes}, registry=_NO_REFERENCES)
-        error = next(iter(validator.iter_errors(value)), None)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType, reportUnknownVariableType] - untyped generator
-        if error is not None:
-            what = f"{error.json_path[:300]}: {error.message[:300]}"
-            raise DriverError(f"the driver's answer to `{op}` is not one of DRIVER.md: {what}")
+    wrong = complaint(answer, shapes["answer"], shapes)
+    if wrong is None and "ok" in answer:
+        wrong = complaint(answer["ok"], shapes["ok"].get(op, {"type": "object"}), shapes)
+    if wrong is not None:
+        raise DriverError(f"the driver's answer to `{op}` is not one of DRIVER.md: {wrong}")
     return Outcome(answer)
 
 

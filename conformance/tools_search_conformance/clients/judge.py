@@ -35,7 +35,6 @@ async def judge_client(options: Options, progress: Progress = no_progress) -> Ru
                 chosen = cell.era in options.eras and options.transport in ("auto", cell.transport)
                 if chosen and options.selection.wanted(cell):
                     await judge_cell(cell, tasks, endpoints, found)
-        found.require_cells()
 
     async def judge_cell(cell: Cell, tasks: TaskGroup, endpoints: Endpoints, found: Findings) -> None:
         recorder = Recorder(cell.name, options.out / "wire" / f"{cell.name}.jsonl")

@@ -65,6 +65,7 @@ async def conduct(options: Options, judge: Callable[[TaskGroup, Findings], Await
             tasks.start_soon(_cancel_at_signal, judging, signals)
             try:
                 await judge(tasks, found)
+                found.require_cells()
             except TargetError as error:
                 failure = error  # raised outside the group, which would wrap it
         tasks.cancel_scope.cancel()

@@ -79,7 +79,6 @@ async def judge_server(options: Options, progress: Progress = no_progress) -> Ru
                 async with anyio.create_task_group() as closing:
                     for target in targets:
                         closing.start_soon(target.aclose)
-        found.require_cells()
 
     with TemporaryDirectory(prefix="tools-search-") as folder:
         return await conduct(options, judge)

@@ -188,12 +188,11 @@ def page_schema(era: Era) -> Mapping[str, Any]:
     }
 
 
-def complaint(value: Any, shape: str | Mapping[str, Any]) -> str | None:
-    """Return what is wrong with `value`, or `None`; `shape` names a type of the draft or is a schema using them."""
+def complaint(value: Any, shape: str | Mapping[str, Any], definitions: Mapping[str, Any] = _DEFINITIONS) -> str | None:
+    """Return what is wrong with `value`, or `None`; `shape` names one of `definitions` or is a schema using them."""
     wanted = {"$ref": f"#/$defs/{shape}"} if isinstance(shape, str) else shape
-    value = _unpacked(value)
-    validator = Draft202012Validator({**wanted, "$defs": _DEFINITIONS}, registry=_NO_OTHER_SCHEMAS)
-    error = next(iter(validator.iter_errors(value)), None)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType, reportUnknownVariableType] - untyped generator
+    validator = Draft202012Validator({**wanted, "$defs": definitions}, registry=_NO_OTHER_SCHEMAS)
+    error = next(iter(validator.iter_errors(_unpacked(value))), None)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType, reportUnknownVariableType] - untyped generator
     return None if error is None else f"{error.json_path[:300]}: {error.message[:300]}"
 
 

@@ -70,7 +70,7 @@ _CACHE_HINTS: Final[tuple[JsonObject, ...]] = ({}, {"ttlMs": 3_600_000, "cacheSc
 )
 async def query_repeated(bench: ClientBench) -> None:
     async def expect_repeated(session: Session, query: str, limit: int | None = None) -> Outcome:
-        outcome = await (session.search_all(query) if limit is None else session.search(query, limit))
+        outcome = await session.find(query, limit)
         for exchange in outcome.searches[1:]:
             if "cursor" in exchange.params:
                 first, later = (each.params.get("query") for each in (outcome.searches[0], exchange))
@@ -213,12 +213,9 @@ async def scores_not_compared(bench: ClientBench) -> None:
         for first, second in ((0.9, 0.2), (0.2, 0.9)):
             pages = Pages(scored(TOOLS[:2], first), scored(TOOLS[2:4], second), scored(TOOLS[4:6], 0.6))
             async with bench.connected(Script(search=pages)) as session:
+                orders.append((await session.find("keep the books", limit)).names)
                 if limit is None:
-                    outcome = await session.search_all("keep the books")
                     session.require_second_page()
-                else:
-                    outcome = await session.search("keep the books", limit)
-                orders.append(outcome.names)
                 message = f"with the scores of two pages exchanged, {orders[0]} became {orders[-1]}"
                 session.expect(orders[0] == orders[-1], message, case=f"limit {limit or 'none'}")
 
@@ -369,9 +366,7 @@ async def _expect_discarded(
 
     search = _RefusedCursors(start, good=good, follows=follows, data=data)
     async with bench.connected(Script(search=search, tools=(tool("new_one"),))) as session:
-        outcome = await (
-            session.search_all("keep the books") if limit is None else session.search("keep the books", limit)
-        )
+        outcome = await session.find("keep the books", limit)
         read_on = bool(search.refused or hints or limit)
         bench.require(read_on, "the client did not read on from the first page")
         if search.refused:
@@ -407,9 +402,7 @@ async def _expect_few_starts(
     follows = [found(tool(f"page_{number}"), cursor=f"later{number}", **hints) for number in range(good)]
     search = _RefusedCursors(page, good=good, follows=follows, data=data)
     async with bench.connected(Script(search=search)) as session:
-        outcome = await (
-            session.search_all("keep the books") if limit is None else session.search("keep the books", limit)
-        )
+        outcome = await session.find("keep the books", limit)
         reported = f"it has {outcome.describe()}"
         message = f"cursors were refused, and the client began its search {search.starts} times: {reported}"
         case = f"{good} cursors good, {json.dumps(hints)}{', with a limit' if limit else ''}"

@@ -121,8 +121,7 @@ async def _expect_fallback(
     """Expect every page of `tools/list`, and the tool on the last of them in the outcome; first, where it is ranked."""
     number = _LISTED_PAGES + script.list_starts_empty
     async with bench.connected(script) as session:
-        limit = 3 if ranked else len(TOOLS)
-        outcome = await (session.search_all(_NEED) if all_pages else session.search(_NEED, limit))
+        outcome = await session.find(_NEED, None if all_pages else 3 if ranked else len(TOOLS))
         where = session.last_request_for_tools
         pages = {str(exchange.params.get("cursor", "")) for exchange in session.peer.listings}
         message = f"{case}, and the client asked for {len(pages)} of {number} pages of tools/list"
