@@ -173,10 +173,9 @@ async def refusal_changes_nothing(bench: Bench) -> None:
         plain = [await other.server.page(query) for _ in range(2)]
         await other.each(range(_REFUSALS), refuse)
         after = await other.server.listing()
-        await _require_steady(other, after.same_as(listing))
-        other.expect(
-            after.same_as(listing), after.exchange, "tools/list returned something else after refused searches"
-        )
+        kept = after.same_as(listing)
+        await _require_steady(other, kept)
+        other.expect(kept, after.exchange, "tools/list returned something else after refused searches")
         if first.next_cursor:
             await other.served({**good, "cursor": first.next_cursor}, "a cursor from before refused searches")
         repeated = await other.served(good, "a search after refused ones")

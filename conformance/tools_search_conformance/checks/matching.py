@@ -172,9 +172,8 @@ async def no_match_empty(bench: Bench) -> None:
         await bench.served({"query": query}, f"a search for {query!r}, which nothing matches,")
 
     await bench.each((NONSENSE, "ƶʬʭ ꙮꙮꙮ", "!?…", "🦉🪁", "qzx"), serve)
-    await bench.served(
-        {"query": NONSENSE, "limit": 1}, f"a search for {NONSENSE!r} under limit 1, which nothing matches,"
-    )
+    limited = f"a search for {NONSENSE!r} under limit 1, which nothing matches,"
+    await bench.served({"query": NONSENSE, "limit": 1}, limited)
     if bench.profile == "fixture" and bench.can_start("empty") and bench.has_turn(0):
         async with bench.fresh(catalog="empty") as other:
             for query in ("anything", NONSENSE):

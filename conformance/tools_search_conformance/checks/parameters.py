@@ -175,9 +175,8 @@ async def query_long(bench: Bench) -> None:
         fitting = exchange.result is not None or (error is not None and error.code == INVALID_PARAMS)
         bench.expect(fitting, exchange, f"a {case} was answered by {exchange.describe()}", case=case)
         after = await bench.server.search(good)
-        bench.expect(
-            after.result is not None, after, f"after a {case}, a plain search got {after.describe()}", case=case
-        )
+        later = f"after a {case}, a plain search got {after.describe()}"
+        bench.expect(after.result is not None, after, later, case=case)
 
 
 @server_check(
@@ -433,9 +432,8 @@ async def limit_integral_float(bench: Bench) -> None:
         bench.expect(len(page.tools) <= most, page.exchange, excess, case=f"limit {spelled!r}")
 
     words = await bench.vocabulary()
-    await bench.each(
-        [(query, *each) for query in (words.name_query, *words.broad(1)) for each in _SPELLED_LIMITS], serve
-    )
+    queries = (words.name_query, *words.broad(1))
+    await bench.each([(query, *each) for query in queries for each in _SPELLED_LIMITS], serve)
     if (second := await _second_page(bench)) is not None:
         await bench.served({**second, "limit": Spelled("3.0")}, "limit 3.0 with a cursor")
 

@@ -114,9 +114,7 @@ class Bench(Workbench):
                 if compared is None or compared is not basis or await self._lists(compared):
                     raise
             self._forget_choices()
-        raise UnverifiableError(
-            "what tools/list returns changed each time that something was found; see list-unchanged"
-        )
+        raise UnverifiableError("what tools/list returns changed when anything was found; see list-unchanged")
 
     async def _with_state_told_apart(self, body: Callable[[], Awaitable[None]]) -> None:
         """Run the body of a check, and keep what it found for any-sequence where an earlier request is the cause."""

@@ -84,9 +84,7 @@ async def federation_scores_not_compared(bench: ClientBench) -> None:
             there = [each for each in order if each in best]
             bench.require(bool(there), f"of {best} the driver reports none: {order}", session.latest)
             leads.append((there[0] == best[0], session.evidence))
-    message = (
-        "of the best tools of two servers, the one with the higher score came first or alone, whichever server gave it"
-    )
+    message = "of the best tools of two servers, the one with the higher score came first or alone, of either server"
     bench.expect(not all(first for first, _ in leads), leads[-1][1], message, case="scores exchanged")
 
 
