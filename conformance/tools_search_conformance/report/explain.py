@@ -50,13 +50,9 @@ def list_checks(checks: Iterable[Check]) -> list[dict[str, Any]]:
     """Return the checks as JSON."""
     return [
         {
-            **members(check, "id", "level", "title", "sends", "passes"),
-            "eras": list(check.eras),
-            "transports": list(check.transports),
-            "profiles": list(check.profiles),
+            **members(check, "id", "level", "title", "sends", "passes", "eras", "transports", "profiles", "efforts"),
             "driverFeature": check.driver_feature,
             "fixtureFeature": check.fixture_feature,
-            "efforts": list(check.efforts),
             "base": is_base(check.id),
             "requirements": [row.id for row in rows_of(check.id)],
         }
