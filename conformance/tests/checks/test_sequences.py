@@ -1,4 +1,4 @@
-"""Sequences of requests: an answer that a search in between changes is found, whatever the answer was."""
+"""Sequences of requests: an answer that a search in between changes is found, be it a page or a refusal."""
 
 from __future__ import annotations
 

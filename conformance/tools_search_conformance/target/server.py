@@ -120,7 +120,7 @@ class Concurrency:
 class Server:
     """One connection to the target, opened when it is needed, and again when it has ended.
 
-    Whatever needs it raises `TargetError` where the target cannot be reached, `RefusedError` where it no longer speaks
+    All that needs it raises `TargetError` where the target cannot be reached, `RefusedError` where it no longer speaks
     this era, and `UnverifiableError` where no answer can be read: a search was refused, its result is not well-formed,
     its pages do not end, the server was too busy each time, or the answers so far take too much memory.
     """
