@@ -144,7 +144,7 @@ class _TargetJudge:
         self.found.results.sort(key=lambda result: CELLS.index(result.cell))
 
     async def _judge_cell(self, cell: Cell, go_on: anyio.Event) -> None:
-        """Judge a cell, with a target of its own where another one is judged; `go_on` says that the next one may begin."""
+        """Judge a cell, with a target of its own while another is judged; `go_on` says that the next may begin."""
         target = self.target.another() if self.under_way and isinstance(self.target, Program) else self.target
         self.under_way += 1
         try:
