@@ -42,7 +42,7 @@ def test_every_status_and_every_feature_of_fixtures_is_explained():
     before, _, after = README.partition("## Reading the verdict")
     features, statuses = (set(re.findall(r"^\| `(\w+)` \|", part, re.MULTILINE)) for part in (before, after))
     assert features == set(FIXTURE_FEATURES)
-    assert statuses == set(get_args(Status)) - {"info"}
+    assert statuses == set(get_args(Status))
 
 
 @pytest.mark.parametrize("link", re.findall(r"(?:\]\(|\]: )([^)#\s]+)", README))

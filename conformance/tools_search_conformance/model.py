@@ -11,10 +11,14 @@ from tools_search_conformance.wire.eras import ERAS, Era, TransportName
 from tools_search_conformance.wire.record import Exchange
 
 SERVER_PREFIX: Final = "tools-search-server-"
-"""The beginning of the ids of server checks."""
 
 CLIENT_PREFIX: Final = "tools-search-client-"
-"""The beginning of the ids of client checks."""
+
+
+def rule_of(check: str) -> str:
+    """Return the id of a check without its prefix."""
+    return check.removeprefix(SERVER_PREFIX).removeprefix(CLIENT_PREFIX)
+
 
 Level = Literal["MUST", "SHOULD", "ADVICE"]
 """How binding the sentence behind a check is; `MUST NOT` counts as `MUST`, `SHOULD NOT` as `SHOULD`.
@@ -24,10 +28,10 @@ Level = Literal["MUST", "SHOULD", "ADVICE"]
 LEVELS: Final[tuple[Level, ...]] = get_args(Level)
 """Every level, the most binding first."""
 
-Status = Literal["pass", "fail", "warn", "advice", "unverified", "skip", "info", "error"]
+Status = Literal["pass", "fail", "warn", "advice", "unverified", "skip", "error"]
 """The outcome of one check in one cell: where its rule is broken, `fail`, `warn` or `advice`, by the check's level."""
 
-SEVERITY: Final[tuple[Status, ...]] = ("error", "fail", "advice", "unverified", "warn", "info", "pass", "skip")
+SEVERITY: Final[tuple[Status, ...]] = ("error", "fail", "advice", "unverified", "warn", "pass", "skip")
 """Every status, the worst first; a check that passes wherever it applies has passed.
 
 No check is `advice` in one cell and `fail` or `warn` in another."""
@@ -83,7 +87,7 @@ class Check:
     @property
     def rule(self) -> str:
         """The id without its prefix."""
-        return self.id.removeprefix(SERVER_PREFIX).removeprefix(CLIENT_PREFIX)
+        return rule_of(self.id)
 
     def applies(self, cell: Cell, profile: Profile = "fixture") -> bool:
         """Return whether the check can be run in a cell."""
@@ -174,7 +178,6 @@ class Run:
     partial: bool = False
     """Whether only some of the checks were chosen, so that there is no verdict on the whole."""
     strict: bool = False
-    """Whether recommendations count as well."""
     interrupted: int | None = None
     """The number of the signal that ended the run before its time."""
     stale: tuple[str, ...] = ()

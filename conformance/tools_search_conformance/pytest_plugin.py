@@ -25,7 +25,7 @@ from tools_search_conformance.model import Run
 from tools_search_conformance.report.document import report
 from tools_search_conformance.report.pages import summary
 from tools_search_conformance.report.verdict import exit_status
-from tools_search_conformance.run.baseline import Baseline, read_baseline
+from tools_search_conformance.run.baseline import read_baseline
 from tools_search_conformance.run.options import Options, features_named
 from tools_search_conformance.run.registry import Registry
 from tools_search_conformance.target.judge import judge_server
@@ -73,7 +73,7 @@ class Judge:
             argv=argv,
             selection=self._registry.select(only),
             fixture_features=features_named(fixture_features),
-            baseline=read_baseline(baseline, self._registry.all) if baseline else Baseline(),
+            baseline=read_baseline(baseline, self._registry.all) if baseline else (),
             seed=seed,
             out=self._out,
             **options,

@@ -11,7 +11,7 @@ from tools_search_conformance.checks import SERVER_CHECKS
 from tools_search_conformance.cli.cli import cli
 from tools_search_conformance.clients.checks import CLIENT_CHECKS
 from tools_search_conformance.model import CELLS, Check
-from tools_search_conformance.report.mutants import Mutant, MutantsError, Power, read_power, signatures, unproven
+from tools_search_conformance.report.checks_page import Mutant, MutantsError, Power, read_power, signatures, unproven
 from tools_search_spec import retired
 
 FOLDER: Final = Path(__file__).parent

@@ -13,7 +13,7 @@ import pytest
 import yaml
 from tools_search_conformance.cli.cli import cli
 from tools_search_conformance.report.document import schema_of
-from tools_search_conformance.report.problems import BASE_HEADING
+from tools_search_conformance.report.verdict import BASE_HEADING
 
 Command = Callable[..., tuple[str, ...]]
 BROKEN = "unknown-version-refused"

@@ -37,10 +37,10 @@ async def test_an_era_that_is_broken_leaves_no_verdict(kind: str, era: str, opti
     [missing] = run.unavailable
     assert (missing.cell.era, missing.expected) == (era, True)
     assert exit_status(run) == 3
-    assert verdict_of(run).word == "NO VERDICT"
-    assert f"): stdio-{era} could not be run" in verdict_of(run).sentence
+    assert verdict_of(run)["word"] == "NO VERDICT"
+    assert f"): stdio-{era} could not be run" in verdict_of(run)["sentence"]
     (other,) = (each for each in ERAS if each != era)
-    assert f"--era {other}" in " ".join(verdict_of(run).next)
+    assert f"--era {other}" in " ".join(verdict_of(run)["next"])
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -72,9 +72,9 @@ async def test_a_server_that_shows_little_is_not_called_conformant(
     run = await judge(options(argv=target("dodgers", kind), profile="live", env=variable, era=era))
     assert run.of("fail", "error") == []
     assert exit_status(run) == 3
-    assert verdict_of(run).word == "INCONCLUSIVE"
-    assert "too many MUST checks could not be verified (" in verdict_of(run).sentence
-    assert "Give the server tools" in verdict_of(run).next[-1]
+    assert verdict_of(run)["word"] == "INCONCLUSIVE"
+    assert "too many MUST checks could not be verified (" in verdict_of(run)["sentence"]
+    assert "Give the server tools" in verdict_of(run)["next"][-1]
 
 
 @pytest.mark.parametrize("profile", ["live", "fixture"])
@@ -85,9 +85,9 @@ async def test_a_server_behind_a_rate_limit_that_lasts_is_judged_by_no_verdict(
     limited = target("limited", "--after", "150", "--retry-after", "3600")
     run = await judge(options(http_argv=limited, profile=profile, env=variable, era=MODERN))
     assert run.of("fail", "error") == []
-    assert (verdict_of(run).word, exit_status(run)) == ("INCONCLUSIVE", 3)
+    assert (verdict_of(run)["word"], exit_status(run)) == ("INCONCLUSIVE", 3)
     reason = "HTTP 429 instead of a response, which asks to wait for 3600 s; lift the rate limit for this run"
-    assert reason in verdict_of(run).next[0]
+    assert reason in verdict_of(run)["next"][0]
     assert run.target["servers"][0]["rateLimit"] == {"refused": ANY, "secondsWaited": 0, "lasting": True}
 
 

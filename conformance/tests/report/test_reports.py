@@ -15,13 +15,13 @@ import pytest
 from jsonschema import Draft202012Validator
 from tools_search_conformance.checks import SERVER_CHECKS
 from tools_search_conformance.model import CELLS, Cell, Evidence, Result, Run, Status, UnavailableCell
-from tools_search_conformance.report.ci import badge_json, badge_svg, junit
+from tools_search_conformance.report.ci import badge_json, badge_svg, junit, official_checks
 from tools_search_conformance.report.document import report, schema_of
-from tools_search_conformance.report.files import official_checks, write_reports
 from tools_search_conformance.report.pages import page, summary
 from tools_search_conformance.report.terminal import print_run
 from tools_search_conformance.report.verdict import exit_status, verdict_of
 from tools_search_conformance.run.causes import with_causes
+from tools_search_conformance.run.runner import write_reports
 from tools_search_conformance.wire.eras import DECLARED, LEGACY, MODERN, envelope
 from tools_search_conformance.wire.record import Answer, Exchange
 
@@ -78,7 +78,7 @@ ADVICE = (
     result("unverified", rule="surrogates-survived", level="ADVICE"),
 )
 RULES = ("cursor-nonempty", "last-page-nonempty", "surrogates-survived")
-EVERY: tuple[Status, ...] = ("pass", "fail", "warn", "advice", "unverified", "skip", "info", "error")
+EVERY: tuple[Status, ...] = ("pass", "fail", "warn", "advice", "unverified", "skip", "error")
 
 
 @pytest.mark.parametrize("status", EVERY)
@@ -111,7 +111,6 @@ def test_of_an_exchange_beyond_all_bounds_the_beginning_is_shown():
         ("advice", "ADVICE", "fixture", 0),
         ("unverified", "ADVICE", "fixture", 0),
         ("skip", "MUST", "fixture", 0),
-        ("info", "MUST", "fixture", 0),
         ("error", "MUST", "live", 4),
     ],
 )
@@ -124,7 +123,7 @@ def test_the_exit_status_follows_from_the_results(status: Status, level: str, pr
         3: "INCONCLUSIVE",
         4: "NO VERDICT",
     }
-    assert verdict_of(run).word == words[expected]
+    assert verdict_of(run)["word"] == words[expected]
 
 
 @pytest.mark.parametrize("profile", ["fixture", "live"])
@@ -139,7 +138,7 @@ def test_a_verdict_is_inconclusive_where_more_than_a_twentieth_of_a_cell_is_open
     assert exit_status(run_of(*enough, profile="live")) == 0
     run = run_of(*enough[1:], profile="live")
     assert exit_status(run) == 3
-    assert "(1 of 19 in stdio-2026-07-28)" in verdict_of(run).sentence
+    assert "(1 of 19 in stdio-2026-07-28)" in verdict_of(run)["sentence"]
 
 
 @pytest.mark.parametrize(
@@ -153,7 +152,6 @@ def test_a_verdict_is_inconclusive_where_more_than_a_twentieth_of_a_cell_is_open
         ("advice", "ADVICE", "INFO"),
         ("unverified", "ADVICE", "INFO"),
         ("skip", "MUST", "SUCCESS"),
-        ("info", "MUST", "INFO"),
         ("error", "MUST", "FAILURE"),
     ],
 )
@@ -227,7 +225,7 @@ COVERED = "(fixture profile; stdio 2026-07-28; HTTP 2025-11-25; 2026-07-28 over 
     ],
 )
 def test_the_verdict_counts_each_check_once_as_the_worst_it_came_to(results: list[Result], word: str, counts: str):
-    assert verdict_of(run_of(*results)).sentence == f"{word} {COVERED}: {counts}"
+    assert verdict_of(run_of(*results))["sentence"] == f"{word} {COVERED}: {counts}"
 
 
 MODERN_ONLY = (FIRST, Cell(transport="http", era=MODERN))
@@ -255,14 +253,14 @@ def test_the_headline_names_the_eras_that_were_judged_and_those_that_were_left_o
     cells: tuple[Cell, ...], asked: tuple[Cell, ...], unavailable: tuple[UnavailableCell, ...], headline: str
 ):
     run = replace(run_of(result("pass")), cells=cells, asked=asked, unavailable=unavailable)
-    assert verdict_of(run).headline == headline
+    assert verdict_of(run)["headline"] == headline
 
 
 def test_advice_counts_against_nobody_in_a_strict_run_either(tmp_path: Path):
     run = run_of(*ADVICE, result("pass"), strict=True)
     assert exit_status(run) == 0
-    assert verdict_of(run).headline.startswith("CONFORMANT (--strict; fixture profile; ")
-    assert verdict_of(run).sentence.endswith("1 MUST check shown, 0 not shown, 2 pieces of advice not taken")
+    assert verdict_of(run)["headline"].startswith("CONFORMANT (--strict; fixture profile; ")
+    assert verdict_of(run)["sentence"].endswith("1 MUST check shown, 0 not shown, 2 pieces of advice not taken")
     assert 'failures="0"' in junit(report(run))
 
 
@@ -274,7 +272,7 @@ def test_advice_is_shown_apart_and_after_what_counts(tmp_path: Path, capsys: pyt
     assert "spec/guides/servers.md#cursors (R-PAG-05)" in shown
     assert "UNVERIFIED" not in shown
     (counts,) = (line for line in shown.splitlines() if line.startswith(f"{FIRST.name} "))
-    assert counts.split("   ")[-2:] == ["ADVICE 1 unverified, 2 not taken", "BASE none"]
+    assert counts.split("   ")[-2:] == ["ADVICE 1 could not be verified, 2 not taken", "BASE none"]
 
 
 def test_the_summary_and_the_page_have_advice_apart():
@@ -304,9 +302,9 @@ def test_a_fault_of_the_suite_is_never_taken_for_advice(tmp_path: Path, capsys: 
 def test_an_interrupted_run_has_no_verdict():
     run = run_of(result("pass"), interrupted=2)
     assert exit_status(run) == 130
-    assert verdict_of(run).word == "INTERRUPTED, NO VERDICT"
-    assert verdict_of(run).sentence.endswith("): ended by signal 2; 1 MUST check shown, 0 not shown")
-    assert verdict_of(run_of(interrupted=15)).sentence.endswith("ended by signal 15; no check applies")
+    assert verdict_of(run)["word"] == "INTERRUPTED, NO VERDICT"
+    assert verdict_of(run)["sentence"].endswith("): ended by signal 2; 1 MUST check shown, 0 not shown")
+    assert verdict_of(run_of(interrupted=15))["sentence"].endswith("ended by signal 15; no check applies")
 
 
 def test_one_reason_of_many_failures_is_told_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
@@ -471,4 +469,4 @@ def test_the_badge_is_green_only_where_nothing_is_missing(run: Run, message: str
     assert (badge_json(document)["message"], badge_json(document)["color"]) == (message, color)
     image = ElementTree.fromstring(badge_svg(document))  # noqa: S314 - our own
     assert image.get("aria-label") == f"tools/search: {message}"
-    assert "".join(image[0].itertext()) == verdict_of(run).sentence
+    assert "".join(image[0].itertext()) == verdict_of(run)["sentence"]

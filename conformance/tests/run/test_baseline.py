@@ -17,7 +17,7 @@ from tools_search_conformance.model import Cell, Result, Run, Status
 from tools_search_conformance.report.ci import junit
 from tools_search_conformance.report.document import report
 from tools_search_conformance.report.verdict import exit_status, verdict_of
-from tools_search_conformance.run.baseline import Baseline, BaselineError, Entry, baseline_for, read_baseline, settle
+from tools_search_conformance.run.baseline import BaselineError, Entry, baseline_for, read_baseline, settle
 from tools_search_conformance.wire.eras import LEGACY, MODERN
 
 Command = Callable[..., tuple[str, ...]]
@@ -36,16 +36,16 @@ def run_of(*statuses: Status, **rest: Any) -> Run:
     return Run(**known, seconds=1, checks=SERVER_CHECKS.all, cells=(FIRST, SECOND), unavailable=(), results=results)
 
 
-def entry(**rest: Any) -> Baseline:
-    return Baseline((Entry(check=CHECK, reason="being mended", **rest),))
+def entry(**rest: Any) -> tuple[Entry, ...]:
+    return (Entry(check=CHECK, reason="being mended", **rest),)
 
 
 @pytest.mark.parametrize("status", ["fail", "unverified"])
 def test_what_is_expected_does_not_count(status: Status):
     run = settle(run_of(status, status), entry(), TODAY)
     assert exit_status(run) == 0
-    assert verdict_of(run).word == "NO WORSE THAN THE BASELINE"
-    assert verdict_of(run).sentence.endswith("0 MUST checks shown, 0 not shown, 1 check did not pass as expected")
+    assert verdict_of(run)["word"] == "NO WORSE THAN THE BASELINE"
+    assert verdict_of(run)["sentence"].endswith("0 MUST checks shown, 0 not shown, 1 check did not pass as expected")
     assert [result["expected"] for result in report(run)["results"]] == ["being mended"] * 2
     assert 'failures="0"' in junit(report(run))
 
@@ -71,8 +71,8 @@ def test_an_entry_that_is_no_longer_true_fails_the_run(statuses: Any, rest: dict
 
 def test_a_stale_entry_alone_is_told_as_such():
     run = settle(run_of("pass", "pass"), entry(cells=("stdio-*",)), TODAY)
-    assert verdict_of(run).word == "STALE BASELINE"
-    assert "): tools-search-server-limit-clamped passes in stdio-2026-07-28: take it off" in verdict_of(run).sentence
+    assert verdict_of(run)["word"] == "STALE BASELINE"
+    assert "): tools-search-server-limit-clamped passes in stdio-2026-07-28: take it off" in verdict_of(run)["sentence"]
 
 
 def test_an_entry_holds_until_its_last_day():
@@ -89,7 +89,7 @@ def test_a_baseline_is_read(tmp_path: Path):
     file.write_text(
         "- check: limit-clamped\n  reason: being mended\n  cells: [http-*]\n  expires: 2027-03-31\n  issue: '#12'\n"
     )
-    (read,) = read_baseline(file, SERVER_CHECKS.all).entries
+    (read,) = read_baseline(file, SERVER_CHECKS.all)
     assert read == Entry(check=CHECK, reason="being mended", cells=("http-*",), expires=date(2027, 3, 31))
 
 
@@ -156,12 +156,12 @@ def test_a_report_is_made_into_a_baseline_by_which_it_would_have_passed(tmp_path
     printed = click.testing.CliRunner().invoke(cli.cli, ["report", "baseline", str(tmp_path / "report.json")])
     assert printed.exit_code == 0, printed.output
     (tmp_path / "known.yaml").write_text(printed.output)
-    (made,) = read_baseline(tmp_path / "known.yaml", SERVER_CHECKS.all).entries
+    (made,) = read_baseline(tmp_path / "known.yaml", SERVER_CHECKS.all)
     assert made == Entry(
         check=CHECK,
         reason="not looked into yet: so it went",
         cells=(FIRST.name, SECOND.name),
         expires=date(2027, 2, 19),
     )
-    assert exit_status(settle(run, Baseline((made,)), TODAY)) == 0
+    assert exit_status(settle(run, [made], TODAY)) == 0
     assert yaml.safe_load(baseline_for(report(run_of("pass", started="2026-11-21T10:00:00+00:00")))) == []

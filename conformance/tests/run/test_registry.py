@@ -13,13 +13,13 @@ from tools_search_conformance.checks import SERVER_CHECKS
 from tools_search_conformance.cli import cli
 from tools_search_conformance.clients.checks import CLIENT_CHECKS
 from tools_search_conformance.model import CELLS, Check
-from tools_search_conformance.run.registry import Criteria, Registry, Selection, UnknownCheckError
+from tools_search_conformance.run.registry import Registry, Selection, UnknownCheckError
 
 Command = Callable[..., tuple[str, ...]]
 
 
 def chosen(**criteria: Any) -> Selection:
-    return SERVER_CHECKS.choose(Criteria(**criteria))
+    return SERVER_CHECKS.select(**criteria)
 
 
 def rules(selection: Selection) -> set[str]:

@@ -50,8 +50,8 @@ async def test_a_quick_run_starts_a_server_once_a_cell_and_its_verdict_says_that
     }
     assert exit_status(run) == 0
     verdict = verdict_of(run)
-    assert verdict.word == "PASSED, BUT --effort quick LEAVES CHECKS OUT"
-    assert verdict.binding.not_shown["need more effort"] > 0
+    assert verdict["word"] == "PASSED, BUT --effort quick LEAVES CHECKS OUT"
+    assert verdict["binding"]["whyNotShown"]["need more effort"] > 0
 
 
 async def test_a_server_that_ends_at_its_first_search_of_all_is_told_so_and_judged_on(

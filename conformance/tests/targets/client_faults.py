@@ -9,7 +9,7 @@ import importlib
 
 from .client_library import Client, Federation
 
-_MODULES = ("caching", "concurrency", "federation", "negotiation", "paging", "requests", "results", "transports")
+_MODULES = ("caching", "federation", "negotiation", "paging", "requests", "results", "transports")
 
 
 def find_client_fault(name: str) -> type[Client] | type[Federation]:

@@ -103,7 +103,7 @@ class AdvertisedUnderTools(Client):
 
 
 class SizeBelieved(Client):
-    """Lists what is small, whatever kind of number says so."""
+    """Lists what is small by a number of any kind."""
 
     def counts(self, held: Any) -> bool:
         size: Any = held.get("catalogSize", 5000) if isinstance(held, dict) else 5000  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - JSON

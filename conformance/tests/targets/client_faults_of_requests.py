@@ -75,7 +75,7 @@ class QueryTrimmedWhenBegunAgain(Client):
 
 
 class QueryOfTheLastSearchWithCursor(Client):
-    """Has one query at a time, whatever other search is under way."""
+    """Has one query at a time, also for another search that is under way."""
 
     last = ""
 
@@ -409,7 +409,7 @@ class ParamHeadersNotEncoded(Client):
 
 
 class WordsOfItsOwn(Client):
-    """Searches for what it was written for, whatever it is asked."""
+    """Searches for what it was written for, and not for what it is asked."""
 
     def page(self, params: Json) -> Json:
         return super().page({**params, "query": "read a file"})

@@ -219,7 +219,7 @@ class StdoutBanner(Fault):
 
 
 class _ReadsChunks(Fault):
-    """Reads what is in the pipe, whatever that is."""
+    """Reads all that is in the pipe."""
 
     def lines(self, stdin: BinaryIO) -> Iterator[bytes]:
         held = b""

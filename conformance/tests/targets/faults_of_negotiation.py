@@ -297,7 +297,7 @@ class GateBySearchInText(_Declares):
 
 
 class GateByMembership(_Declares):
-    """Asks whether the identifier is in `extensions`, whatever that is."""
+    """Asks whether the identifier is in `extensions`, be it an object or not."""
 
     def lets_in(self, params: Json, capabilities: Any) -> bool:
         extensions: Any = capabilities.get("extensions")
@@ -310,7 +310,7 @@ class GateAtFirstPagesOnly(_Declares):
 
 
 class DeclarationAlone(Fault):
-    """Takes a declaration that stands beside another one for none."""
+    """Takes a declaration that stands with another one for none."""
 
     def __init__(self) -> None:
         self.declared: dict[str, Json] = {}

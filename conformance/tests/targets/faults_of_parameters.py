@@ -321,7 +321,7 @@ def cursor_array_joined(params: Json) -> Json:
 
 @wrong_params
 def member_names_without_case(params: Json) -> Json:
-    """Finds members whatever the case of their names, as some decoders into structures do; the last one counts."""
+    """Finds members in any case of their names, as some decoders into structures do; the last one counts."""
     return {name.lower() if name.lower() in {"limit", "cursor"} else name: value for name, value in params.items()}
 
 

@@ -358,7 +358,7 @@ class CursorsHoldOnce(Miniature):
 
 @_variant("cursors-spent-for-good")
 class CursorsSpentForGood(Miniature):
-    """Answers each cursor once, and issues it again to whoever repeats the search that it comes from."""
+    """Answers each cursor once, and issues it again to a client that repeats the search that it comes from."""
 
     def __init__(self, tools: list[Json], fault: Fault) -> None:
         super().__init__(tools, fault)

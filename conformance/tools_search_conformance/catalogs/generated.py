@@ -9,6 +9,7 @@ from __future__ import annotations
 import string
 import zlib
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any, Final
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
@@ -40,14 +41,7 @@ _SUPPRESSED: Final = (HealthCheck.too_slow, HealthCheck.filter_too_much, HealthC
 _PROPERTY_NAMES: Final = ("id", "$kind", "a b", "größe", "gro\u0308ße", "名前", "שם", "x.y/z~1", "ID", "type", "items")
 
 
-_DEEP: Final = 20
-
-
-def _deep(levels: int) -> JsonObject:
-    """Return a schema as deep as that."""
-    return {"not": _deep(levels - 1)} if levels else {"const": "the end"}
-
-
+_DEEP: Final[JsonObject] = reduce(lambda schema, _: {"not": schema}, range(20), {"const": "the end"})
 _RICH: Final[JsonObject] = {
     "name": "rich",
     "title": 'Less < more & "most" \u2028\u2029 &amp; <b>bold</b>',
@@ -59,7 +53,7 @@ _RICH: Final[JsonObject] = {
             "__proto__": {"type": "object", "properties": {}},
             "toString": {"enum": [f"value {number}" for number in range(120)]},
             "": {"default": ["twice", "twice", "b", "a"], "maximum": 4_294_967_297, "multipleOf": 0.0000125},
-            "deep": _deep(_DEEP),
+            "deep": _DEEP,
         },
         "required": [],
     },

@@ -1,26 +1,13 @@
-"""Every server check; importing this package declares them."""
+"""Every server check; importing this package declares the checks of each of its modules."""
 
 from __future__ import annotations
 
-from tools_search_conformance.checks import (
-    callers,
-    changes,
-    concurrency,
-    consistency,
-    matching,
-    negotiation,
-    paging,
-    parameters,
-    protocol,
-    results,
-    sequences,
-)
+from importlib import import_module
+from pkgutil import iter_modules
+
 from tools_search_conformance.target.bench import SERVER_CHECKS
 
-__all__ = ["MODULES", "SERVER_CHECKS"]
+__all__ = ["SERVER_CHECKS"]
 
-MODULES = (
-    callers, changes, concurrency, consistency, matching, negotiation, paging, parameters,
-    protocol, results, sequences,
-)  # fmt: skip
-"""The modules that declare the checks."""
+for _module in iter_modules(__path__, f"{__name__}."):
+    import_module(_module.name)

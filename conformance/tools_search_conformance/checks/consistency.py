@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from functools import partial
 from typing import Any, Final
 
 from tools_search_spec import METHOD
@@ -35,11 +36,9 @@ async def _judge_every_page(bench: Bench, judge: Callable[[Page, Listing], None]
         pages = await bench.each(queries[:2], lambda query: bench.server.page(query, limit=large))
         return [page for walk in walks for page in walk.pages] + pages
 
-    async def search_names(_: Listing) -> list[Page]:
-        return await bench.each(names, lambda name: bench.server.first(name, limit=1))
-
+    first = partial(bench.server.first, limit=1)
     found = [await bench.once("pages", lambda: bench.with_stable_listing(search))]
-    found += [await bench.with_stable_listing(search_names)] if names else []
+    found += [await bench.with_stable_listing(lambda _: bench.each(names, first))] if names else []
     some = any(page.tools for _, pages in found for page in pages)
     bench.require(some, f"no search found anything; tried {queries}")
     for listing, pages in found:
@@ -174,10 +173,9 @@ async def refusal_changes_nothing(bench: Bench) -> None:
         plain = [await other.server.page(query) for _ in range(2)]
         await other.each(range(_REFUSALS), refuse)
         after = await other.server.listing()
-        await _require_steady(other, after.same_as(listing))
-        other.expect(
-            after.same_as(listing), after.exchange, "tools/list returned something else after refused searches"
-        )
+        kept = after.same_as(listing)
+        await _require_steady(other, kept)
+        other.expect(kept, after.exchange, "tools/list returned something else after refused searches")
         if first.next_cursor:
             await other.served({**good, "cursor": first.next_cursor}, "a cursor from before refused searches")
         repeated = await other.served(good, "a search after refused ones")

@@ -13,7 +13,7 @@ from string import ascii_lowercase, ascii_uppercase, digits
 from typing import Final
 
 from tools_search_conformance.model import UnverifiableError, ViolationError
-from tools_search_conformance.target.bench import Bench, server_check
+from tools_search_conformance.target.bench import Bench, once, server_check
 from tools_search_conformance.target.generated import explore_walks, judge_surveys, judge_walks, shared_whole
 from tools_search_conformance.target.pages import Listing, Page, Walk, read_page
 from tools_search_conformance.target.server import Opening
@@ -26,7 +26,6 @@ KEY_VARIABLE: Final = "TOOLS_SEARCH_CURSOR_KEY"
 
 _KEY: Final = "the replicas of a fixture share this secret of 64 characters ..."
 _MAX_PAGES: Final = 60
-_MAX_PAGES_READ_ON: Final = 250
 _MIXED_LIMITS: Final = (3, 1, 7, 2, 50)
 _PARAMS: Final = ("query", "limit", "cursor")
 _REPEATS: Final = 3
@@ -62,12 +61,9 @@ _MADE_UP: Final = (
 )
 
 
+@once
 async def _walks(bench: Bench) -> list[Walk]:
     """Walk a query with several matches in pages of several sizes."""
-    return await bench.once("walks", lambda: _walk(bench))
-
-
-async def _walk(bench: Bench) -> list[Walk]:
     query = await bench.query_with_two_matches()
     matches = len(dict.fromkeys((await bench.server.whole(query)).names))
     # Pages of one tool where there are not too many; limits from five upwards, too, since a server may rank a handful
@@ -81,36 +77,26 @@ async def _walk(bench: Bench) -> list[Walk]:
     return walks
 
 
-async def _read_on(bench: Bench, first: Page, query: str, limits: Sequence[int | None]) -> Walk:
-    """Return the pages of a search whose first one is `first`, the others under each of these limits in turn."""
-    pages, followed = [first], set[str]()
-    while (cursor := pages[-1].next_cursor) and cursor not in followed and len(pages) <= _MAX_PAGES_READ_ON:
-        followed.add(cursor)
-        limit = limits[(len(pages) - 1) % len(limits)]
-        pages.append(await bench.server.page(query, limit=limit, cursor=cursor))
-    return Walk(query, None, tuple(pages), ended=not cursor, again=cursor in followed)
-
-
+@once
 async def _walks_read_on(bench: Bench) -> list[tuple[Walk, Walk, str]]:
     """Return pairs of walks over a search, the second with other limits on later pages, and these limits in words."""
 
     async def read_on(case: tuple[Walk, Sequence[int | None], str]) -> list[tuple[Walk, Walk, str]]:
-        walk, limits, how = case
+        walk, later, how = case
         with suppress(UnverifiableError):  # that limits may differ is for limit-may-vary to judge
             try:
-                other = await _read_on(bench, walk.pages[0], walk.query, limits)
+                other = await bench.server.walk(walk.query, first=walk.pages[0], later=later)
             except UnverifiableError:  # a cursor may hold only once
-                first = await bench.server.page(walk.query, limit=walk.limit)
-                other = await _read_on(bench, first, walk.query, limits)
+                other = await bench.server.walk(walk.query, walk.limit, later=later)
             if other.ended:  # in a large catalog the rest is longer than is worth reading
                 return [(walk, other, how)]
         return []
 
     ways: list[tuple[Sequence[int | None], str]] = [
-        ((None,), "without a limit"), (_MIXED_LIMITS, f"under limits {_MIXED_LIMITS} in turn"),
+        ([None], "without a limit"), (_MIXED_LIMITS, f"under limits {_MIXED_LIMITS} in turn"),
     ]  # fmt: skip
     cases = [(walk, limits, how) for walk in await _walks(bench) for limits, how in ways]
-    return [*chain(*await bench.once("walks read on", lambda: bench.each(cases, read_on)))]
+    return [*chain(*await bench.each(cases, read_on))]
 
 
 @server_check(
@@ -165,12 +151,9 @@ async def pages_disjoint(bench: Bench) -> None:
     await judge_walks(bench, judge)
 
 
+@once
 async def _walks_of_every_kind(bench: Bench) -> list[Walk]:
     """Walk queries with many, some and no matches, in small pages and as the server likes."""
-    return await bench.once("walks of every kind", lambda: _walk_every_kind(bench))
-
-
-async def _walk_every_kind(bench: Bench) -> list[Walk]:
     words = await bench.vocabulary()
     most = 2 * len(words.tools) + 10
     query, others = next(iter(words.broad(1)), words.name_query), bench.some(words.sample(4), 1)
@@ -203,7 +186,6 @@ async def pages_end(bench: Bench) -> None:
     title="No `nextCursor` is empty",
     sends="Queries with and without matches, every cursor followed.",
     passes="Each `nextCursor` is absent or has a character.",
-    level="ADVICE",
 )
 async def cursor_nonempty(bench: Bench) -> None:
     for walk in await _walks_of_every_kind(bench):
@@ -215,7 +197,6 @@ async def cursor_nonempty(bench: Bench) -> None:
     title="A search with matches does not end with an empty page",
     sends="A query in pages of several sizes, some of which divide its matches evenly.",
     passes="The last page holds a tool.",
-    level="ADVICE",
 )
 async def last_page_nonempty(bench: Bench) -> None:
     query = await bench.query_with_two_matches()
@@ -248,7 +229,6 @@ async def cache_scope_stable(bench: Bench) -> None:
     sends="Queries of every kind, without a limit, under a large one and under a small one, three times each, second"
     " pages as well, and once more on another connection; generated ones twice.",
     passes="The same names in the same order.",
-    level="SHOULD",
 )
 async def deterministic(bench: Bench) -> None:
     async def repeat(first: Page, *, by: Bench = bench) -> None:
@@ -284,7 +264,6 @@ async def deterministic(bench: Bench) -> None:
     title="`limit` only cuts pages",
     sends="A query under limits from 1 up to beyond its matches; generated queries and limits.",
     passes="Each first page begins the full sequence; small pages together hold what large ones do.",
-    level="SHOULD",
 )
 async def limit_only_cuts(bench: Bench) -> None:
     async def judge_walk(walk: Walk, _: Listing) -> None:
@@ -323,7 +302,7 @@ async def limit_only_cuts(bench: Bench) -> None:
             known = await _walks(bench)
         small = next((walk for walk in known if walk.limit == 1), None) or await bench.server.whole(query, 1)
         if lost := set(whole.names) - set(small.names):
-            other = await _read_on(bench, small.pages[0], query, [None])
+            other = await bench.server.walk(query, first=small.pages[0])
             fault_of_paging = bool(set(other.names) - set(small.names))
             bench.expect(fault_of_paging, small.last, f"{sorted(lost)} do not match under limit 1", case=small.case)
     await explore_walks(bench, judge_walk)
@@ -332,12 +311,8 @@ async def limit_only_cuts(bench: Bench) -> None:
 async def _second_page(bench: Bench, query: str | None = None) -> JsonObject:
     """Return the params of a second page, by a cursor that nothing has been asked with; a single tool has none."""
     query = query or await bench.query_with_matches()
-    page = await bench.server.page(query, limit=1)
-    if not page.next_cursor:
-        several = len((await bench.nonempty_listing()).tools) > 1
-        bench.applies(several, "the server lists a single tool, and issues no cursor")
-    bench.require(bool(page.next_cursor), f"a search for {query!r} under limit 1 has one page", page.exchange)
-    return {"query": query, "limit": 1, "cursor": page.next_cursor}
+    _, cursor = await bench.page_with_cursor(query)
+    return {"query": query, "limit": 1, "cursor": cursor}
 
 
 @server_check(
@@ -363,7 +338,6 @@ async def cursor_forged(bench: Bench) -> None:
     title="A cursor that was answered is answered again",
     sends="A first page, and the request for the second one three times, once more after another search.",
     passes="A result for each.",
-    level="SHOULD",
 )
 async def cursor_repeated(bench: Bench) -> None:
     following = await _second_page(bench)

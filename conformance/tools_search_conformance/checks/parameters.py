@@ -6,7 +6,7 @@ from contextlib import nullcontext
 from typing import Any, Final
 
 from tools_search_conformance.model import UnverifiableError
-from tools_search_conformance.target.bench import INVALID_PARAMS, Bench, server_check
+from tools_search_conformance.target.bench import INVALID_PARAMS, Bench, once, server_check
 from tools_search_conformance.target.generated import judge_walks
 from tools_search_conformance.target.pages import Page, Walk, advertised_settings, complaint, read_page
 from tools_search_conformance.target.properties import explore, texts
@@ -99,22 +99,20 @@ _INVALID_MEMBERS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
 )
 
 
+@once
+async def _query_of_two_pages(bench: Bench) -> str | None:
+    """Return a broad query, of two, that has a second page under limit 1 and 2; limit-may-vary judges the latter."""
+    for query in (await bench.vocabulary()).broad(2):
+        if cursor := (await bench.server.page(query, limit=1)).next_cursor:
+            served = await bench.server.search({"query": query, "cursor": cursor, "limit": 2})
+            return query if served.result is not None else None
+    return None
+
+
 async def _second_page(bench: Bench) -> JsonObject | None:
-    """Return a broad query with the cursor of its second page under limit 1, if one of two has such a page.
-
-    A server that serves it under no other limit has none: that it should is for limit-may-vary to judge.
-    """
-
-    async def query_of_two_pages() -> str | None:
-        for query in (await bench.vocabulary()).broad(2):
-            if cursor := (await bench.server.page(query, limit=1)).next_cursor:
-                served = await bench.server.search({"query": query, "cursor": cursor, "limit": 2})
-                return query if served.result is not None else None
+    """Return that query, if there is one, with the cursor of its second page, which nothing has been asked with."""
+    if (query := await _query_of_two_pages(bench)) is None:
         return None
-
-    if (query := await bench.once("query of two pages", query_of_two_pages)) is None:
-        return None
-    # A cursor may hold only once.
     return {"query": query, "cursor": (await bench.server.page(query, limit=1)).next_cursor}
 
 
@@ -177,9 +175,8 @@ async def query_long(bench: Bench) -> None:
         fitting = exchange.result is not None or (error is not None and error.code == INVALID_PARAMS)
         bench.expect(fitting, exchange, f"a {case} was answered by {exchange.describe()}", case=case)
         after = await bench.server.search(good)
-        bench.expect(
-            after.result is not None, after, f"after a {case}, a plain search got {after.describe()}", case=case
-        )
+        later = f"after a {case}, a plain search got {after.describe()}"
+        bench.expect(after.result is not None, after, later, case=case)
 
 
 @server_check(
@@ -208,7 +205,6 @@ async def query_unusual_characters(bench: Bench) -> None:
     title="A message with unpaired surrogates does not end the server",
     sends="Queries with unpaired surrogates, escaped in JSON, which may be refused or dropped; a plain one after each.",
     passes="A result for each plain query, from the same process.",
-    level="ADVICE",
 )
 async def surrogates_survived(bench: Bench) -> None:
     good = {"query": await bench.name_query()}
@@ -276,6 +272,7 @@ async def cursor_type(bench: Bench) -> None:
         await bench.refused({**page, "cursor": [page["cursor"]]}, good, "a genuine cursor in an array")
 
 
+@once
 async def _refusals(bench: Bench) -> list[tuple[str, Exchange]]:
     """Return the member at fault and the exchange of each invalid request that was refused as such."""
 
@@ -284,7 +281,7 @@ async def _refusals(bench: Bench) -> list[tuple[str, Exchange]]:
 
     good = {"query": await bench.name_query()}
     cases: list[tuple[str, JsonObject]] = [("query", {}), *((f, {**good, **bad}) for f, bad in _INVALID_MEMBERS)]
-    exchanges = await bench.once("refusals", lambda: bench.each(cases, send))
+    exchanges = await bench.each(cases, send)
     refusals = [(field, found) for field, found in exchanges if found.error and found.error.code == INVALID_PARAMS]
     bench.require(bool(refusals), f"no invalid request was refused with {INVALID_PARAMS}", exchanges[-1][1])
     return refusals
@@ -294,7 +291,6 @@ async def _refusals(bench: Bench) -> list[tuple[str, Exchange]]:
     title="A refusal says which member is wrong, and why",
     sends="Searches with one invalid member each.",
     passes="`data` with the strings `field`, the member at fault, and `reason` in each -32602.",
-    level="SHOULD",
 )
 async def error_data(bench: Bench) -> None:
     for field, exchange in await _refusals(bench):
@@ -310,7 +306,6 @@ async def error_data(bench: Bench) -> None:
     title="A refusal has HTTP status 400",
     sends="Searches with one invalid member each, over modern Streamable HTTP.",
     passes="HTTP status 400 with each -32602.",
-    level="ADVICE",
     eras=(MODERN,),
     transports=("http",),
 )
@@ -401,7 +396,6 @@ async def max_limit_honored(bench: Bench) -> None:
     title="Without `limit` a page holds at most 20 tools",
     sends="Broad queries without a limit.",
     passes="No page holds more than 20 tools.",
-    level="SHOULD",
 )
 async def default_limit(bench: Bench) -> None:
     queries = bench.some((await bench.query_with_matches(), *(await bench.vocabulary()).broad()))
@@ -438,9 +432,8 @@ async def limit_integral_float(bench: Bench) -> None:
         bench.expect(len(page.tools) <= most, page.exchange, excess, case=f"limit {spelled!r}")
 
     words = await bench.vocabulary()
-    await bench.each(
-        [(query, *each) for query in (words.name_query, *words.broad(1)) for each in _SPELLED_LIMITS], serve
-    )
+    queries = (words.name_query, *words.broad(1))
+    await bench.each([(query, *each) for query in queries for each in _SPELLED_LIMITS], serve)
     if (second := await _second_page(bench)) is not None:
         await bench.served({**second, "limit": Spelled("3.0")}, "limit 3.0 with a cursor")
 

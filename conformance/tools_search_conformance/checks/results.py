@@ -10,7 +10,7 @@ from tools_search_spec import EXTENSION_ID
 
 from tools_search_conformance.catalogs import COMMON, WORDS, document, made_tool
 from tools_search_conformance.checks.matching import chosen
-from tools_search_conformance.target.bench import Bench, server_check
+from tools_search_conformance.target.bench import Bench, once, server_check
 from tools_search_conformance.target.generated import judge_surveys
 from tools_search_conformance.target.pages import Page, Survey, complaint, page_schema
 from tools_search_conformance.target.vocabulary import NONSENSE, Vocabulary, is_query
@@ -32,19 +32,15 @@ _CACHE_MEMBERS: Final = {
 }
 
 
+@once
 async def _searches(bench: Bench) -> list[Exchange]:
     """Return searches of every kind: broad, narrow, without a match, first pages and second ones."""
-    return await bench.once("searches", lambda: _search(bench))
-
-
-async def _search(bench: Bench) -> list[Exchange]:
     words, search = await bench.vocabulary(), bench.server.search
     queries = [words.name_query, *bench.some(words.sample(_SAMPLE))]
     exchanges = await bench.each(({"query": query} for query in (*queries, f" {words.name_query}\n")), search)
     nothing = await bench.each(({"query": NONSENSE}, {"query": NONSENSE, "limit": 1}), search)
-    exchanges += [
-        each for each in nothing if each.result is not None
-    ]  # that it is served is for no-match-empty to judge
+    # That these are served is for no-match-empty to judge.
+    exchanges += [each for each in nothing if each.result is not None]
     for query in queries[1:]:
         exchanges.append(await search({"query": query, "limit": _MANY}))
         pages = [page async for page in _pages(bench, query)]
@@ -69,7 +65,6 @@ async def _pages(bench: Bench, query: str) -> AsyncGenerator[Exchange]:
 
 
 def _require_finds(bench: Bench, exchanges: list[Exchange]) -> None:
-    """Go on only where a search found something."""
     found = any((exchange.result or {}).get("tools") for exchange in exchanges)
     queries = list(dict.fromkeys(exchange.sent["params"]["query"] for exchange in exchanges))
     bench.require(found, f"no search found anything; tried {queries}", exchanges[0])
@@ -100,9 +95,8 @@ async def result_schema(bench: Bench) -> None:
         expect_shape(exchange)
     _require_finds(bench, exchanges)
     # In the legacy era an output schema is an object's, unlike in the modern one.
-    names = [
-        tool["name"] for tool in chosen(bench, (await bench.server.known_listing()).tools) if "outputSchema" in tool
-    ]
+    tools = chosen(bench, (await bench.server.known_listing()).tools)
+    names = [tool["name"] for tool in tools if "outputSchema" in tool]
     for page in await bench.each(filter(is_query, names), lambda name: bench.server.first(name, limit=1)):
         expect_shape(page.exchange)
 
@@ -241,10 +235,7 @@ async def _totals(bench: Bench, queries: list[str]) -> dict[int, list[Page | Non
 
 
 def _numbers(value: Any, path: str = "result") -> Iterator[tuple[str, Any]]:
-    """Yield every number with its place, numbers inside texts too, without those that have another meaning.
-
-    Of the tools, only hit metadata is added by a search.
-    """
+    """Yield every number that a search adds, with its place, inside texts too, but for those of another meaning."""
     if (members := as_object(value)) is not None:
         for name, member in members.items():
             if path == "result" and name == "tools":

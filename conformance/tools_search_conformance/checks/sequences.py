@@ -72,11 +72,11 @@ async def _interleave(bench: Bench) -> None:
     found = any((page.result or {}).get("tools") for page in plain[0])
     bench.require(found, f"a search for {one!r} found nothing", first)
     # The order is only a SHOULD: where it varies, a third difference shows nothing.
-    same_twice = _names(plain[0]) == _names(plain[1])
+    same_twice = [*map(_names, plain[0])] == [*map(_names, plain[1])]
     bench.applies(same_twice, "the same searches get different answers by themselves; see deterministic")
     last, case = plain[0][-1], f"query {one!r}, after the same one under limit 1"
-    message = f"it was answered by {_names([last])[0]}, before a search under limit 1 by {_names([first])[0]}"
-    bench.expect(_names([last]) == _names([first]), last, message, case=case)
+    message = f"it was answered by {_names(last)}, before a search under limit 1 by {_names(first)}"
+    bench.expect(_names(last) == _names(first), last, message, case=case)
     betweens: tuple[JsonObject, ...] = (
         {"query": other, "limit": 1}, {"query": " "}, {"query": one, "limit": 2}, {"query": one, "cursor": "none"},
     )  # fmt: skip
@@ -84,11 +84,9 @@ async def _interleave(bench: Bench) -> None:
         exchanges = await _interrupted(bench, one, between)
         for before, exchange in zip(plain[0], exchanges, strict=False):
             case = f"params {json_text(exchange.params)}, after {json_text(between)}"
-            shown, wanted = (
-                each.describe() if each.result is None else _names([each])[0] for each in (exchange, before)
-            )
+            shown, wanted = _names(exchange), _names(before)
             message = f"it was answered by {shown}, without the search in between by {wanted}"
-            bench.expect(_names([exchange]) == _names([before]), exchange, message, case=case)
+            bench.expect(shown == wanted, exchange, message, case=case)
 
 
 async def _interrupted(bench: Bench, query: str, between: JsonObject | None) -> list[Exchange]:
@@ -105,14 +103,10 @@ async def _interrupted(bench: Bench, query: str, between: JsonObject | None) -> 
     return [*exchanges, await bench.server.search({"query": query})]
 
 
-def _names(exchanges: list[Exchange]) -> list[list[Any]]:
-    return [
-        [
-            (as_object(tool) or {}).get("name")
-            for tool in as_array((each.result or {}).get("tools")) or [each.describe()]
-        ]
-        for each in exchanges
-    ]
+def _names(exchange: Exchange) -> list[Any]:
+    """Return the names of the tools that an answer brought, or the answer in a few words where it brought none."""
+    tools = as_array((exchange.result or {}).get("tools"))
+    return [(as_object(tool) or {}).get("name") for tool in tools] if tools else [exchange.describe()]
 
 
 @dataclass(eq=False)
@@ -129,10 +123,7 @@ class _Search:
 
 
 async def _explore_sequences(bench: Bench, change: Change | None = None) -> None:
-    """Try sequences of requests until one is answered otherwise than the model has it, or there are enough.
-
-    The case of the `ViolationError` names the steps of the shortest sequence that was found.
-    """
+    """Try sequences of requests until one is answered otherwise than the model has it, or there are enough."""
 
     async def search(listing: Listing) -> None:
         seen, ended = list[ViolationError](), list[Exception]()

@@ -14,9 +14,8 @@ from typing import Final
 
 import click
 
-from tools_search_conformance.cli.judging_commands import client, server
+from tools_search_conformance.cli.judging_commands import client, replay, server
 from tools_search_conformance.cli.reading_commands import docs, explain, list_command, report_group, trace_command
-from tools_search_conformance.cli.replay_command import replay
 from tools_search_conformance.report.document import suite
 from tools_search_conformance.report.verdict import EXIT_SIGNAL
 from tools_search_conformance.wire.display import plain
@@ -92,11 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _outcome(given: list[str]) -> int:
-    """Run the command and return the exit status.
-
-    Raises:
-        OSError: Standard output cannot be written.
-    """
+    """Run the command and return the exit status."""
     output = sys.stdout
     own = given[: given.index("--")] if "--" in given else given
 

@@ -8,20 +8,21 @@ import secrets
 import shlex
 import ssl
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from tempfile import gettempdir
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, get_args
 
 import click
 
 from tools_search_conformance.checks import SERVER_CHECKS
 from tools_search_conformance.clients.checks import CLIENT_CHECKS
-from tools_search_conformance.model import LEVELS, FixtureFeature
+from tools_search_conformance.model import LEVELS, Effort, FixtureFeature
+from tools_search_conformance.report.checks_page import MutantsError
 from tools_search_conformance.report.document import ReportError, read_document
-from tools_search_conformance.report.mutants import MutantsError
-from tools_search_conformance.run.baseline import Baseline, BaselineError, read_baseline
+from tools_search_conformance.run.baseline import BaselineError, Entry, read_baseline
 from tools_search_conformance.run.options import Options, features_named
-from tools_search_conformance.run.registry import Criteria, UnknownCheckError
+from tools_search_conformance.run.registry import UnknownCheckError
 from tools_search_conformance.wire.display import plain
 from tools_search_conformance.wire.http import authorities
 from tools_search_conformance.wire.process import TargetError
@@ -42,12 +43,7 @@ class Command(click.Command):
     """A command that shows what is wrong with its arguments, files and target as Click shows wrong usage."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command.
-
-        Raises:
-            UsageError: A name or a file that it was given is not what it should be.
-            TargetMissingError: There is nothing to judge.
-        """
+        """Run the command; what is wrong is raised as `UsageError`, or `TargetMissingError` where it is the target."""
         try:
             return super().invoke(ctx)
         except (UnknownCheckError, ReportError, MutantsError) as error:
@@ -57,12 +53,9 @@ class Command(click.Command):
 
 
 def name_value_pairs(_: click.Context, parameter: click.Parameter, values: Sequence[str]) -> dict[str, str]:
-    """Return `NAME=VALUE` options, or headers, `NAME:VALUE`, as a mapping.
+    """Return `NAME=VALUE` options, or headers, `NAME:VALUE`, as a mapping; `BadParameter` says that one is neither.
 
     A variable that is given by its name alone has the value that it has here.
-
-    Raises:
-        BadParameter: One is neither, or is not set here.
     """
     separator = ":" if parameter.name == "headers" else "="
     read: dict[str, str] = {}
@@ -87,11 +80,7 @@ def _authorities(_: click.Context, __: click.Parameter, value: str | None) -> st
 
 
 def words(_: click.Context, __: click.Parameter, value: str | None) -> tuple[str, ...]:
-    """Return a command as its words, none where there is no command; no shell ever sees it.
-
-    Raises:
-        BadParameter: It is empty, or cannot be split.
-    """
+    """Return a command as its words, none where there is none, or raise `BadParameter`; no shell ever sees it."""
     try:
         argv = tuple(shlex.split(value or ""))
     except ValueError as error:
@@ -102,32 +91,22 @@ def words(_: click.Context, __: click.Parameter, value: str | None) -> tuple[str
 
 
 def fixture_features(_: click.Context, __: click.Parameter, value: str | None) -> frozenset[FixtureFeature]:
-    """Return the fixture features of a list with commas between.
-
-    Raises:
-        BadParameter: One does not exist.
-    """
+    """Return the fixture features of a list with commas between; `BadParameter` says that one does not exist."""
     try:
         return features_named(name.strip() for name in (value or "").split(",") if name.strip())
     except ValueError as error:
         raise click.BadParameter(str(error)) from error
 
 
-def _baseline(context: click.Context, _: click.Parameter, value: str | None) -> Baseline:
-    if value is None:
-        return Baseline()
+def _baseline(context: click.Context, _: click.Parameter, value: str | None) -> tuple[Entry, ...]:
     try:
-        return read_baseline(Path(value), CHECKS[str(context.info_name)].all)
+        return read_baseline(Path(value), CHECKS[str(context.info_name)].all) if value is not None else ()
     except BaselineError as error:
         raise click.BadParameter(str(error)) from error
 
 
 def writable_folder(out: Path) -> None:
-    """Make the folder for reports, before anything is run.
-
-    Raises:
-        UsageError: Nothing can be written there.
-    """
+    """Make the folder for reports, before anything is run; `UsageError` says that it cannot be written."""
     try:
         out.mkdir(parents=True, exist_ok=True)
         reason = "" if os.access(out, os.W_OK | os.X_OK) else os.strerror(errno.EACCES)
@@ -138,51 +117,37 @@ def writable_folder(out: Path) -> None:
         raise click.UsageError(f"{message} Name another one, such as --out {Path(gettempdir(), out.name)}.")
 
 
+_repeatable = partial(click.option, multiple=True)
+_flag = partial(click.option, is_flag=True)
+_seconds = partial(click.option, type=click.FloatRange(min=0.1), show_default=True)
+_FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
+
 SELECTION_OPTIONS: Final = (
-    click.option(
-        "--only", multiple=True, metavar="CHECK", help="Run only this check; a glob; repeatable, as all of these."
-    ),
-    click.option(
-        "--requirement", multiple=True, metavar="ROW", help="Run only the checks of this row, such as R-PAG-*."
-    ),
-    click.option(
-        "--section",
-        multiple=True,
-        metavar="ANCHOR",
-        help="Run only the checks of this section of the draft or a guide.",
-    ),
-    click.option(
-        "--level",
-        multiple=True,
-        type=click.Choice(LEVELS, case_sensitive=False),
+    _repeatable("--only", metavar="CHECK", help="Run only this check; a glob; repeatable, as all of these."),
+    _repeatable("--requirement", metavar="ROW", help="Run only the checks of this row, such as R-PAG-*."),
+    _repeatable("--section", metavar="ANCHOR", help="Run only the checks of this section of the draft or a guide."),
+    _repeatable(
+        "--level", type=click.Choice(LEVELS, case_sensitive=False),
         help="Run only checks that are as binding as this; ADVICE binds nobody.",
     ),
-    click.option("--cell", multiple=True, metavar="CELL", help="Run only in this cell, such as stdio-2026*, or http."),
-    click.option(
-        "--failed-from",
-        multiple=True,
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        metavar="REPORT.json",
-        help="Run only what did not pass in this run.",
+    _repeatable("--cell", metavar="CELL", help="Run only in this cell, such as stdio-2026*, or http."),
+    _repeatable(
+        "--failed-from", type=_FILE, metavar="REPORT.json", help="Run only what did not pass in this run."
     ),
-    click.option("--list", "listing", is_flag=True, help="Print what would be run, and run nothing."),
-)
+    _flag("--list", "listing", help="Print what would be run, and run nothing."),
+)  # fmt: skip
 
 RUN_OPTIONS: Final = (
-    click.option("--strict", is_flag=True, help="Let recommendations of the draft count as well; advice never does."),
+    _flag("--strict", help="Let recommendations of the draft count as well; advice never does."),
     click.option(
-        "--baseline",
-        callback=_baseline,
-        metavar="FILE",
+        "--baseline", callback=_baseline, metavar="FILE",
         help="YAML list of checks that are known not to pass, each with a reason; one that passes fails the run.",
     ),
     click.option(
-        "--effort", type=click.Choice(["quick", "default", "deep"]), default="default", help="How many generated cases."
+        "--effort", type=click.Choice(get_args(Effort)), default="default", help="How many generated cases."
     ),
     click.option(
-        "--seed",
-        type=click.IntRange(min=0),
-        default=lambda: secrets.randbelow(2**32),
+        "--seed", type=click.IntRange(min=0), default=lambda: secrets.randbelow(2**32),
         help="Repeat a run's generated cases.",
     ),
     click.option(
@@ -192,22 +157,15 @@ RUN_OPTIONS: Final = (
     click.option(
         "--sep", type=click.IntRange(min=1), metavar="N", help="Name checks in checks.json as `trace --sep N` does."
     ),
-    click.option("--json", "as_json", is_flag=True, help="Print the report as JSON."),
-    click.option(
-        "--progress", is_flag=True, help="Write a line for each check to standard error, even if it is no terminal."
-    ),
+    _flag("--json", "as_json", help="Print the report as JSON."),
+    _flag("--progress", help="Write a line for each check to standard error, even if it is no terminal."),
 )  # fmt: skip
 
 START_OPTIONS: Final = (
-    click.option(
-        "--timeout", type=click.FloatRange(min=0.1), default=10.0, show_default=True,
-        help="Seconds for one request, or one operation of a driver.",
-    ),
-    click.option(
-        "--start-timeout", type=click.FloatRange(min=0.1), default=60.0, show_default=True, help="Seconds to start."
-    ),
-    click.option(
-        "--env", multiple=True, callback=name_value_pairs, metavar="NAME[=VALUE]",
+    _seconds("--timeout", default=10.0, help="Seconds for one request, or one operation of a driver."),
+    _seconds("--start-timeout", default=60.0, help="Seconds to start."),
+    _repeatable(
+        "--env", callback=name_value_pairs, metavar="NAME[=VALUE]",
         help="Environment variable of the program that is started; a name alone passes on the one of this command.",
     ),
     click.option(
@@ -216,11 +174,10 @@ START_OPTIONS: Final = (
 )  # fmt: skip
 
 SERVER_OPTIONS: Final = (
-    click.option(
-        "--header", "headers", multiple=True, callback=name_value_pairs, metavar="NAME:VALUE",
-        help="HTTP header of each request.",
+    _repeatable(
+        "--header", "headers", callback=name_value_pairs, metavar="NAME:VALUE", help="HTTP header of each request."
     ),
-    click.option("--allow-remote", is_flag=True, help="Speak to another machine."),
+    _flag("--allow-remote", help="Speak to another machine."),
     click.option(
         "--ca-file", type=click.Path(exists=True, dir_okay=False), callback=_authorities, metavar="FILE",
         help="Certificate authorities to trust as well, in PEM format; so are those of SSL_CERT_FILE.",
@@ -240,17 +197,13 @@ def with_options(*groups: Sequence[Callable[[_Command], _Command]]) -> Callable[
 
 
 def options_of(party: str, given: dict[str, Any]) -> Options:
-    """Return the options that `given` are for a run of the checks of a party, of which some may be chosen.
-
-    Raises:
-        UnknownCheckError, ReportError: What is chosen by does not exist, or cannot be read.
-    """
-    criteria = Criteria(
-        checks=given.pop("only"),
+    """Return the options of a run of some checks of a party, or raise `UnknownCheckError` or `ReportError`."""
+    selection = CHECKS[party].select(
+        given.pop("only"),
         requirements=given.pop("requirement"),
         sections=given.pop("section"),
         levels=given.pop("level"),
         cells=given.pop("cell"),
         reports=[read_document(path, "report") for path in given.pop("failed_from")],
     )
-    return Options(selection=CHECKS[party].choose(criteria), **given)
+    return Options(selection=selection, **given)

@@ -11,7 +11,7 @@ import click
 from tools_search_conformance.checks import SERVER_CHECKS
 from tools_search_conformance.cli.options import Command, writable_folder
 from tools_search_conformance.clients.checks import CLIENT_CHECKS
-from tools_search_conformance.report.checks_page import checks_page
+from tools_search_conformance.report.checks_page import checks_page, read_power
 from tools_search_conformance.report.ci import outputs
 from tools_search_conformance.report.document import read_document
 from tools_search_conformance.report.explain import (
@@ -22,7 +22,6 @@ from tools_search_conformance.report.explain import (
     trace,
     trace_text,
 )
-from tools_search_conformance.report.mutants import read_power
 from tools_search_conformance.report.pages import matrix_markdown, matrix_page
 from tools_search_conformance.run.baseline import baseline_for
 from tools_search_conformance.run.registry import choose_checks
@@ -56,32 +55,23 @@ def list_command(as_json: bool, markdown: bool, mutants: Path | None) -> None:
             click.echo(f"{check.level:6}  {check.id}\n        {check.title}")
 
 
-@click.command(
-    cls=Command,
-    epilog=_examples("explain limit-invalid", "explain 'cursor-*'"),
-    short_help="Explain a check, with the sentences behind it.",
-)
+@click.command(cls=Command, epilog=_examples("explain limit-invalid", "explain 'cursor-*'"))
 @click.argument("check")
 def explain(check: str) -> None:
-    """Explain a check: the sentences of the draft or a guide behind it, what is sent, what passes."""
+    """Explain a check: its sentences, what is sent, what passes."""
     for each in choose_checks([check], (*SERVER_CHECKS.all, *CLIENT_CHECKS.all)):
         click.echo(explain_check(each))
     click.echo(f"\nThe draft: {documents()['draft'][0]}  (tools-search-conformance docs draft)")
 
 
-@click.command(
-    cls=Command,
-    name="trace",
-    epilog=_examples("trace", "trace conformance-report/report.json --json"),
-    short_help="Show what decides each sentence of the draft.",
-)
+@click.command(cls=Command, name="trace", epilog=_examples("trace", "trace conformance-report/report.json --json"))
 @click.argument("report", required=False, type=_REPORT)
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 @click.option(
     "--sep", type=click.IntRange(min=1), metavar="N", help="Print the rows as the official suite's sep-N.yaml."
 )
 def trace_command(report: Path | None, as_json: bool, sep: int | None) -> None:
-    """Show which checks decide each sentence of the draft, rule of the base protocol and piece of advice.
+    """Show which checks decide each sentence, rule and piece of advice.
 
     With a REPORT.json, show the outcome as well.
     """
@@ -100,7 +90,6 @@ def trace_command(report: Path | None, as_json: bool, sep: int | None) -> None:
         "docs draft | less",
         "docs skeleton > my_driver.py",
     ),
-    short_help="Print the draft, the driver's contract or an example.",
 )
 @click.argument("name", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print names, paths and purposes as JSON.")
@@ -132,16 +121,14 @@ def report_group() -> None:
     """Make other reports from `report.json`."""
 
 
-@report_group.command(
-    "merge", cls=Command, epilog=_examples(_MERGE), short_help="Put many implementations on one page."
-)
+@report_group.command("merge", cls=Command, epilog=_examples(_MERGE))
 @click.argument("reports", nargs=-1, required=True, metavar="[NAME=]REPORT.json…")
 @click.option(
     "--out", type=click.Path(file_okay=False, path_type=Path), default=Path("conformance-matrix"), show_default=True,
     help="Folder for matrix.html and matrix.md.",
 )  # fmt: skip
 def merge(reports: tuple[str, ...], out: Path) -> None:
-    """Put many implementations on one page, each check against each of them."""
+    """Put many implementations on one page, check by check."""
     by_name: dict[str, dict[str, Any]] = {}
     for given in reports:
         name, _, path = given.rpartition("=")
@@ -155,19 +142,15 @@ def merge(reports: tuple[str, ...], out: Path) -> None:
     click.echo(f"{plain(str(out / 'matrix.html'))} shows {len(by_name)} implementations")
 
 
-@report_group.command(
-    "baseline", cls=Command, epilog=_examples(_BASELINE), short_help="Print a baseline of the checks that did not pass."
-)
+@report_group.command("baseline", cls=Command, epilog=_examples(_BASELINE))
 @click.argument("path", metavar="REPORT.json", type=_REPORT)
 def baseline_command(path: Path) -> None:
-    """Print a baseline of the checks that did not pass, to be given reasons and put into a file."""
+    """Print a baseline of what did not pass, to be given reasons."""
     click.echo(baseline_for(read_document(path, "report")), nl=False)
 
 
-@report_group.command(
-    "outputs", cls=Command, epilog=_examples(_OUTPUTS), short_help="Print the outputs of a step of a CI job."
-)
+@report_group.command("outputs", cls=Command, epilog=_examples(_OUTPUTS))
 @click.argument("path", metavar="REPORT.json", type=_REPORT)
 def outputs_command(path: Path) -> None:
-    """Print the outputs of a CI job's step: the verdict, its facts, and the path of the report."""
+    """Print the outputs of a CI job's step: the verdict and its facts."""
     click.echo(outputs(read_document(path, "report"), path), nl=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 from unicodedata import normalize
 
@@ -62,11 +62,7 @@ class ClientBench(Workbench):
         self._starts = 0
 
     async def driver(self) -> AnyDriver:
-        """Return the cell's driver, started again if it has ended.
-
-        Raises:
-            DriverError: it cannot be started.
-        """
+        """Return the cell's driver, started again if it has ended; `DriverError` says that it cannot be."""
         if self._driver is None or self._driver.ended is not None:
             await self.aclose()
             self._starts += 1
@@ -82,11 +78,7 @@ class ClientBench(Workbench):
         return self._driver
 
     async def require_features(self, *features: DriverFeature) -> None:
-        """Continue only where the driver can do what is needed.
-
-        Raises:
-            NoDriverFeatureError: it does not name one of the features.
-        """
+        """Continue only where the driver names all these features, or raise `NoDriverFeatureError`."""
         known = (await self.driver()).features
         for feature in features:
             if feature not in known:
@@ -108,17 +100,11 @@ class ClientBench(Workbench):
         era: Era | None = None,
         address: str | None = None,
     ) -> AsyncGenerator[Session]:
-        """Connect the client to a new peer, of the cell's era unless there is an `era`.
+        """Connect the client to a new peer that follows `script`, of the cell's era unless there is an `era`.
 
-        Args:
-            script: How the peer behaves.
-            must_connect: Whether the check is about being able to connect.
-            era: Era of the peer.
-            address: Where the peer is found: in the place of the last peer with the same one.
-
-        Raises:
-            ViolationError, NotConnectedError: the client reports that it cannot connect.
-            NoDriverFeatureError: the driver cannot.
+        With an `address`, the peer is found in the place of the last one with the same. That the client cannot connect
+        is a `ViolationError` where it `must_connect`, and else a `NotConnectedError`; a driver that cannot have it
+        connect raises `NoDriverFeatureError`.
         """
         peers = {"peer": Peer(era or self.cell.era, script or Script(), self.recorder)}
         async with self._session("connect", peers, must_connect, address) as session:
@@ -178,6 +164,7 @@ class ClientBench(Workbench):
             self._driver = None
 
 
+@dataclass(eq=False)
 class Session:
     """One connection of the client: to one peer, or to several as a federation.
 
@@ -186,10 +173,9 @@ class Session:
     `UnverifiableError` where there is none, unless they may be `None`.
     """
 
-    def __init__(self, bench: ClientBench, driver: AnyDriver, peers: Mapping[str, Peer]) -> None:
-        self.peers = peers
-        self._bench = bench
-        self._driver = driver
+    _bench: ClientBench
+    _driver: AnyDriver
+    peers: Mapping[str, Peer]
 
     async def search(self, query: str, limit: int | None = None) -> Outcome:
         """Have the client find tools for a need, at most `limit` if there is one."""
@@ -199,12 +185,12 @@ class Session:
         """Have the client find every tool for a need."""
         return await self.ask("search_all", query=query)
 
-    async def find_and_call(self, query: str, name: str, arguments: Mapping[str, Any]) -> Outcome:
-        """Have the client find every tool for a need, and call one of them; return the outcome of the call.
+    async def find(self, query: str, limit: int | None) -> Outcome:
+        """Have the client find every tool for a need, or at most `limit`."""
+        return await (self.search_all(query) if limit is None else self.search(query, limit))
 
-        Raises:
-            NoDriverFeatureError: it is a one-shot client, and does not do so.
-        """
+    async def find_and_call(self, query: str, name: str, arguments: Mapping[str, Any]) -> Outcome:
+        """Have the client find every tool and call one; `NoDriverFeatureError` says that a one-shot client does not."""
         if not self._bench.options.one_shot:
             await self.search_all(query)
             return await self.ask("call", name=name, arguments=arguments)
@@ -216,10 +202,8 @@ class Session:
     async def begin(self, name: str, query: str) -> None:
         """Have the client begin a search, known by `name`, and return when the peers have it and hold it back.
 
-        Of several peers, those are waited for a moment that the client asks at once.
-
-        Raises:
-            UnverifiableError: the search reaches no peer.
+        Of several peers, those are waited for a moment that the client asks at once. `UnverifiableError` says that the
+        search reaches none.
         """
         alone = len(self.peers) == 1
         outcome = await self.ask("begin", query=query, **{"as": name})
@@ -262,37 +246,20 @@ class Session:
         self._driver.seconds = usual
 
     def expect(self, condition: bool, message: str, at: Exchange | None = None, *, case: str | None = None) -> None:
-        """Test one expectation against an exchange: the last search, unless another one shows it.
-
-        Raises:
-            ViolationError: It does not hold.
-            UnverifiableError: The client never searched.
-        """
+        """Test one expectation against an exchange: the last search, unless another one shows it."""
         self._bench.expect(condition, at or self.last_search, message, case=case)
 
     def expect_search(self, wanted: bool, message: str, *, case: str | None = None) -> None:
-        """Expect that the client has searched, or that it has not.
-
-        Raises:
-            ViolationError: It is otherwise.
-        """
+        """Expect that the client has searched, or that it has not, or raise `ViolationError`."""
         sent = self.peer.searches
         self._bench.expect(bool(sent) == wanted, sent[0] if sent else self.opening, message, case=case)
 
     def require_search(self) -> None:
-        """Continue only where the client searched.
-
-        Raises:
-            UnverifiableError: it did not.
-        """
+        """Continue only where the client searched, or raise `UnverifiableError`."""
         self._bench.require(bool(self.peer.searches), "the client did not send tools/search", self.latest)
 
     def require_second_page(self) -> None:
-        """Continue only where the client requested more than the first page.
-
-        Raises:
-            UnverifiableError: it did not.
-        """
+        """Continue only where the client requested more than the first page, or raise `UnverifiableError`."""
         read_on = len(self.peer.searches) > 1
         self._bench.require(read_on, "the client did not read on from the first page", self.latest)
 
@@ -349,11 +316,7 @@ class Session:
 
 
 def _require_its_query(query: str, searches: Sequence[Exchange]) -> None:
-    """Continue only where a one-shot client searched for `query`, or at least for some of its words.
-
-    Raises:
-        UnverifiableError: it did not.
-    """
+    """Continue only where a one-shot client searched for `query`, or at least for some of its words."""
     wanted, sent = _words(query), str(searches[0].params.get("query"))
     if wanted and not any(wanted & _words(str(exchange.params.get("query"))) for exchange in searches):
         message = f"the client searched for {cut(sent, 80)!r} instead of {cut(query, 80)!r}"

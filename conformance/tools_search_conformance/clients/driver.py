@@ -20,36 +20,30 @@ from typing import Any, Final
 import anyio
 from anyio.abc import TaskGroup
 from anyio.streams.buffered import BufferedByteReceiveStream
-from jsonschema import Draft202012Validator
-from referencing import Registry
 
 from tools_search_conformance.model import InapplicableError, SkipReason
 from tools_search_conformance.run.options import Options
+from tools_search_conformance.target.pages import complaint
 from tools_search_conformance.wire.codec import JsonObject, Limits, MalformedError, as_array, as_object, decode, encode
 from tools_search_conformance.wire.display import cut, plain
 from tools_search_conformance.wire.process import TargetError, TargetProcess
 from tools_search_conformance.wire.record import Exchange
 
 CONTRACT_VERSION: Final = 1
-"""Version of `DRIVER.md` and of its schema."""
 
 _LIMITS: Final = Limits(message_bytes=4 * 1024 * 1024, values=200_000)
 _LOGGED_CHARACTERS: Final = 2000
-_NO_REFERENCES: Final[Registry[Any]] = Registry()
 _SCENARIOS: Final = {
-    "search": "search",
-    "search_all": "search-all",
-    "list_tools": "list-tools",
-    "find_and_call": "call",
+    "search": ("search", "to search for the `query` of MCP_CONFORMANCE_CONTEXT, with its `limit` if it has one"),
+    "search_all": ("search-all", "to search for the `query` of MCP_CONFORMANCE_CONTEXT and read every page"),
+    "list_tools": ("list-tools", "to list all tools"),
+    "find_and_call": (
+        "call",
+        "to search for the `query` of MCP_CONFORMANCE_CONTEXT, read every page, and call the tool `name` with "
+        "`arguments`",
+    ),
 }
-_EXPECTED: Final = {
-    "search": "to search for the `query` of MCP_CONFORMANCE_CONTEXT, with its `limit` if it has one",
-    "search_all": "to search for the `query` of MCP_CONFORMANCE_CONTEXT and read every page",
-    "list_tools": "to list all tools",
-    "find_and_call": "to search for the `query` of MCP_CONFORMANCE_CONTEXT, read every page, and call the tool `name` "
-    "with `arguments`",
-}
-"""What a one-shot client is to do, by operation."""
+"""The scenario of a one-shot client and what it is to do, by operation."""
 _ONE_SHOT_CHUNKS: Final = 1024
 """How much of its stdout a one-shot client may write; nobody reads it."""
 
@@ -69,10 +63,7 @@ class NoDriverFeatureError(InapplicableError):
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of one operation, as the driver reports it: just one of `ok`, `error` and `unsupported`.
-
-    What depends on a report that there is not raises `NoDriverFeatureError`.
-    """
+    """The outcome of an operation, as the driver reports it; `NoDriverFeatureError` says that it reports none."""
 
     answer: JsonObject | None
     """The whole answer, or `None` where the client did something and nobody reports what it made of it."""
@@ -138,24 +129,16 @@ def contract_schema() -> JsonObject:
 
 
 def read_answer(op: str, answer: JsonObject) -> Outcome:
-    """Return the outcome that a driver's answer to `op` reports.
-
-    Raises:
-        DriverError: the answer does not follow the contract.
-    """
+    """Return the outcome that a driver's answer to `op` reports; `DriverError` says that it breaks the contract."""
     if op == "hello" and "sdk" in answer and "ok" not in answer:
         # The members of `hello` may also come without the `ok` around them.
         answer = {"id": answer["id"], "ok": {name: value for name, value in answer.items() if name != "id"}}
     shapes = contract_schema()["$defs"]
-    wanted = [(answer, shapes["answer"])]
-    if "ok" in answer:
-        wanted.append((answer["ok"], shapes["ok"].get(op, {"type": "object"})))
-    for value, shape in wanted:
-        validator = Draft202012Validator({**shape, "$defs": shapes}, registry=_NO_REFERENCES)
-        error = next(iter(validator.iter_errors(value)), None)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType, reportUnknownVariableType] - untyped generator
-        if error is not None:
-            what = f"{error.json_path[:300]}: {error.message[:300]}"
-            raise DriverError(f"the driver's answer to `{op}` is not one of DRIVER.md: {what}")
+    wrong = complaint(answer, shapes["answer"], shapes)
+    if wrong is None and "ok" in answer:
+        wrong = complaint(answer["ok"], shapes["ok"].get(op, {"type": "object"}), shapes)
+    if wrong is not None:
+        raise DriverError(f"the driver's answer to `{op}` is not one of DRIVER.md: {wrong}")
     return Outcome(answer)
 
 
@@ -190,7 +173,6 @@ class Driver:
         self.ended: str | None = None
         """Why nothing more can be asked, or `None` while something can."""
         self.hello: JsonObject = {}
-        """The driver's answer to `hello`."""
         self._note = note
         self._process = process
         self._lines = BufferedByteReceiveStream(process.stdout)
@@ -202,11 +184,7 @@ class Driver:
         return frozenset(map(str, self.hello.get("features", ())))
 
     async def introduce(self) -> None:
-        """Make sure that the driver follows the contract, and ask what it can do.
-
-        Raises:
-            DriverError: it does not.
-        """
+        """Ask the driver what it can do; `DriverError` says that it does not follow the contract."""
         unknown = f"frobnicate-{secrets.token_hex(8)}"
         outcome = await self.ask(unknown)
         if not outcome.unsupported:
@@ -220,11 +198,7 @@ class Driver:
         self.hello = outcome.ok
 
     async def ask(self, op: str, **members: Any) -> Outcome:
-        """Have one operation done and return its outcome.
-
-        Raises:
-            DriverError: the driver ended, gave no answer in time, or one outside the contract. It is asked no more.
-        """
+        """Have one operation done and return its outcome; after a `DriverError` the driver is asked no more."""
         if self.ended is not None:
             raise DriverError(self.ended)
         try:
@@ -271,10 +245,7 @@ class Driver:
 
 
 class OneShotClient:
-    """A client after the contract of the official suite: one process, and one thing to do, for each connection.
-
-    The address of the server is its last argument; the environment says what to do.
-    """
+    """A client after the contract of the official suite: one process, and one thing to do, for each connection."""
 
     features: Final = frozenset({"http"})
 
@@ -304,8 +275,9 @@ class OneShotClient:
         if self._connection is None:
             raise NoDriverFeatureError("one-shot clients do one thing on a connection, and this takes more")
         target, era, self._connection = self._connection["target"], self._connection["era"], None
-        scenario = f"tools-search/{_SCENARIOS[op]}"
-        self.expected = f"in the scenario {scenario} the client is {_EXPECTED[op]}"
+        name, purpose = _SCENARIOS[op]
+        scenario = f"tools-search/{name}"
+        self.expected = f"in the scenario {scenario} the client is {purpose}"
         context = json.dumps({**({} if "name" in members else {"name": scenario}), **members})
         env = {
             **self._options.env,

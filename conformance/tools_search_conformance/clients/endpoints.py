@@ -17,13 +17,11 @@ from pathlib import Path
 from typing import Final
 
 import anyio
-import h11
 from anyio.abc import TaskGroup
 
 from tools_search_conformance.clients import relay
-from tools_search_conformance.clients.http_connection import CONNECTION_ERRORS, HttpConnection
+from tools_search_conformance.clients.http_connection import CONNECTION_ERRORS, HttpConnection, divided
 from tools_search_conformance.clients.peer import MESSAGE_LIMITS, Peer
-from tools_search_conformance.clients.pieces import divided
 from tools_search_conformance.wire.codec import JsonObject, MalformedError, decode_message, encode
 from tools_search_conformance.wire.eras import LEGACY, TransportName
 
@@ -97,25 +95,21 @@ class Endpoints:
         return server
 
     async def _serve_http(self, reader: StreamReader, writer: StreamWriter) -> None:
-        """Serve one HTTP connection of a client, request after request."""
         connection = HttpConnection(reader, writer)
         while (asked := await connection.request(MESSAGE_LIMITS.message_bytes)) is not None:
-            await self._answer_http(connection, *asked)
-
-    async def _answer_http(self, connection: HttpConnection, request: h11.Request, body: bytes) -> None:
-        headers = {
-            name.decode("ascii"): value.decode("utf-8", errors="replace") for name, value in request.headers.raw_items()
-        }
-        host = {name.lower(): value for name, value in headers.items()}.get("host", "").rpartition(":")[0]
-        peer = self._peers.get(request.target.decode("ascii").strip("/").partition("/")[0])
-        if peer is None or host not in _HOSTS:
-            await connection.respond(404, b"no such peer", "text/plain")
-        elif request.method == b"POST":
-            await _answer_post(connection, peer, body, headers)
-        elif request.method == b"GET" and peer.era == LEGACY:
-            await _stream_notifications(connection, peer, None, headers)
-        else:
-            await connection.respond(200 if request.method == b"DELETE" else 405, b"", "text/plain")
+            request, body = asked
+            items = request.headers.raw_items()
+            headers = {name.decode("ascii"): value.decode("utf-8", errors="replace") for name, value in items}
+            host = {name.lower(): value for name, value in headers.items()}.get("host", "").rpartition(":")[0]
+            peer = self._peers.get(request.target.decode("ascii").strip("/").partition("/")[0])
+            if peer is None or host not in _HOSTS:
+                await connection.respond(404, b"no such peer", "text/plain")
+            elif request.method == b"POST":
+                await _answer_post(connection, peer, body, headers)
+            elif request.method == b"GET" and peer.era == LEGACY:
+                await _stream_notifications(connection, peer, None, headers)
+            else:
+                await connection.respond(200 if request.method == b"DELETE" else 405, b"", "text/plain")
 
     async def _serve_relay(self, reader: StreamReader, writer: StreamWriter) -> None:
         """Serve one relay: first the secret of its peer, then messages until either side ends."""
@@ -180,17 +174,14 @@ async def _answer_post(connection: HttpConnection, peer: Peer, body: bytes, head
     session = "judged" if message.get("method") == "initialize" else None
     response = peer.response(message, reply)
     streams = connection.streaming or reply.streamed or reply.before or (peer.era == LEGACY and "result" in response)
-    if reply.divided and not streams:
-        await connection.respond_in_pieces(peer.status(reply), encode(response))
-        return
     if reply.raw is not None or not streams:
-        await connection.respond(peer.status(reply), reply.raw or encode(response), session=session)
+        body, in_pieces = reply.raw or encode(response), reply.divided and not streams
+        await connection.respond(peer.status(reply), body, session=session, in_pieces=in_pieces)
         return
     if not connection.streaming:
         await connection.start_stream(session)
-    send = connection.send_event_in_pieces if reply.divided else connection.send_event
     for each in (*reply.before, response):
-        await send(each)
+        await connection.send_event(each, in_pieces=reply.divided)
     await connection.end_stream()
 
 

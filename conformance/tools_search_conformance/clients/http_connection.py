@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from asyncio import LimitOverrunError, StreamReader, StreamWriter
 from contextlib import suppress
 from typing import Final
 
 import h11
 
-from tools_search_conformance.clients.pieces import divided
 from tools_search_conformance.wire.codec import JsonObject, encode
 
 CONNECTION_ERRORS: Final = (OSError, EOFError, LimitOverrunError, h11.ProtocolError)
@@ -16,6 +16,15 @@ CONNECTION_ERRORS: Final = (OSError, EOFError, LimitOverrunError, h11.ProtocolEr
 
 _HEAD_BYTES: Final = 64 * 1024
 _CHUNK: Final = 65536
+_CUTS: Final = re.compile(rb"[\xc2-\xf4](?=[\x80-\xbf])|\r(?=\n)|\n(?=\r)|\\(?=[\"\\/bfnrtu])|(?<=[dai]:)")
+"""Ends of pieces: inside a character, a line end, an escape and a field of an event stream."""
+_MOST: Final = 24
+
+
+def divided(data: bytes) -> list[bytes]:
+    """Return `data` in pieces, so that a reader that takes a piece for a whole fails."""
+    ends = [match.end() for match in _CUTS.finditer(data)][: _MOST - 1]
+    return [data[start:end] for start, end in zip([0, *ends], [*ends, len(data)], strict=True) if start < end]
 
 
 class HttpConnection:
@@ -45,17 +54,17 @@ class HttpConnection:
         return request, bytes(body)
 
     async def respond(
-        self, status: int, body: bytes = b"", kind: str = "application/json", session: str | None = None
+        self,
+        status: int,
+        body: bytes = b"",
+        kind: str = "application/json",
+        session: str | None = None,
+        *,
+        in_pieces: bool = False,
     ) -> None:
-        """Send a whole response."""
-        await self._send_head(status, kind, session, ("Content-Length", str(len(body))))
-        await self._send(h11.Data(data=body))
-        await self._send(h11.EndOfMessage())
-
-    async def respond_in_pieces(self, status: int, body: bytes) -> None:
-        """Send a whole response of JSON in chunks."""
-        await self._send_head(status, "application/json", None)
-        await self._send_pieces(body)
+        """Send a whole response, in chunks where it goes `in_pieces`."""
+        await self._send_head(status, kind, session, *([] if in_pieces else [("Content-Length", str(len(body)))]))
+        await self._send_body(body, in_pieces=in_pieces)
         await self._send(h11.EndOfMessage())
 
     async def start_stream(self, session: str | None = None) -> None:
@@ -63,14 +72,13 @@ class HttpConnection:
         await self._send_head(200, "text/event-stream", session)
         self.streaming = True
 
-    async def send_event(self, message: JsonObject) -> None:
-        """Send a message on the event stream."""
-        await self._send(h11.Data(data=b"event: message\ndata: " + encode(message) + b"\n\n"))
-
-    async def send_event_in_pieces(self, message: JsonObject) -> None:
-        """Send a message on the event stream in chunks, among comments, fields and an event that are no message."""
-        others = b": a comment\r\n\r\nevent: of_another_name\r\ndata: [1\r\ndata: ]\r\n\r\n:\r\n"
-        await self._send_pieces(others + b"retry: 5000\r\nid: 7\r\ndata:" + encode(message) + b"\r\n\r\n")
+    async def send_event(self, message: JsonObject, *, in_pieces: bool = False) -> None:
+        """Send a message on the event stream; `in_pieces`, among comments, fields and an event that are no message."""
+        event = b"event: message\ndata: " + encode(message) + b"\n\n"
+        if in_pieces:
+            others = b": a comment\r\n\r\nevent: of_another_name\r\ndata: [1\r\ndata: ]\r\n\r\n:\r\n"
+            event = others + b"retry: 5000\r\nid: 7\r\ndata:" + encode(message) + b"\r\n\r\n"
+        await self._send_body(event, in_pieces=in_pieces)
 
     async def end_stream(self) -> None:
         """End the event stream."""
@@ -90,8 +98,8 @@ class HttpConnection:
             self._http.receive_data(await self._reader.read(_CHUNK))
         return event
 
-    async def _send_pieces(self, data: bytes) -> None:
-        for piece in divided(data):
+    async def _send_body(self, data: bytes, *, in_pieces: bool) -> None:
+        for piece in divided(data) if in_pieces else (data,):
             await self._send(h11.Data(data=piece))
 
     async def _send_head(self, status: int, kind: str, session: str | None, *more: tuple[str, str]) -> None:

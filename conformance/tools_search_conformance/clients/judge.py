@@ -24,11 +24,7 @@ _RUN_SECONDS: Final = 900
 
 
 async def judge_client(options: Options, progress: Progress = no_progress) -> Run:
-    """Run the checks and write the reports, of an interrupted run as well.
-
-    Raises:
-        TargetError: There is nothing to judge, or the driver is not to be trusted.
-    """
+    """Run the checks and write the reports; `TargetError`: there is nothing to judge, or no driver to trust."""
     deadline = time.monotonic() + _RUN_SECONDS
     client: dict[str, Any] = {"argv": list(options.argv)} | ({"oneShot": True} if options.one_shot else {})
 
@@ -39,7 +35,6 @@ async def judge_client(options: Options, progress: Progress = no_progress) -> Ru
                 chosen = cell.era in options.eras and options.transport in ("auto", cell.transport)
                 if chosen and options.selection.wanted(cell):
                     await judge_cell(cell, tasks, endpoints, found)
-        found.require_cells()
 
     async def judge_cell(cell: Cell, tasks: TaskGroup, endpoints: Endpoints, found: Findings) -> None:
         recorder = Recorder(cell.name, options.out / "wire" / f"{cell.name}.jsonl")
@@ -63,10 +58,7 @@ async def judge_client(options: Options, progress: Progress = no_progress) -> Ru
 
 
 async def _unavailable(bench: ClientBench) -> UnavailableCell | None:
-    """Return why there is nothing to judge in the cell; `None` where the client can be judged.
-
-    That takes a client that connects in the cell's era to an ordinary peer, and declares or uses the extension.
-    """
+    """Return why there is nothing to judge, unless the client connects and declares or uses the extension."""
     try:
         if bench.cell.transport not in (await bench.driver()).features:
             raise NoDriverFeatureError(f"the driver does not name `{bench.cell.transport}` among its features")

@@ -47,7 +47,6 @@ class Reply:
     held: anyio.Event | None = None
     """The event that it waits for; over HTTP the head of an event stream is sent first."""
     silent: bool = False
-    """Whether nothing is sent."""
     hangs_up: bool = False
     """Whether the connection ends instead."""
 
@@ -105,10 +104,7 @@ class Pages:
 
 
 class SwitchedSearch:
-    """A search that is replaced for each case, so that one connection serves all cases.
-
-    Each case has its own query, so that a cached page of one case answers no other.
-    """
+    """A search that is replaced for each case, with a query of its own, so that one connection serves all cases."""
 
     def __init__(self) -> None:
         self._current = serves(found())
@@ -163,9 +159,7 @@ class Script:
 
     search: Search = field(default_factory=lambda: Pages(TOOLS[3:5]))
     tools: Sequence[JsonObject] = TOOLS
-    """What `tools/list` lists."""
     list_page: int = 3
-    """How many tools a page of `tools/list` has."""
     list_fails: bool = False
     """Whether `tools/list` is answered with an internal error."""
     list_starts_empty: bool = False

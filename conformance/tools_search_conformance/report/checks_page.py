@@ -1,20 +1,122 @@
-"""Every check on one page of Markdown, by section of the draft: `conformance/CHECKS.md`."""
+"""Every check on one page of Markdown, `conformance/CHECKS.md`, with the mutants that prove its power.
+
+A mutant is an implementation with one rule broken. The suite's own tests judge each of them; here it is only read which
+checks each one must turn red, in which cells, and which checks that leaves unproven.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
+import yaml
 from tools_search_spec import advice, requirements, retired
 
-from tools_search_conformance.model import CELLS, Check
-from tools_search_conformance.report.mutants import Mutant, Power, signatures, unproven
+from tools_search_conformance.model import CELLS, Cell, Check, Profile
 from tools_search_conformance.report.render import render
 from tools_search_conformance.run.rows import Row, place_of, rows_of
 
 _BASE: Final = "#base-protocol"
 """The section of the checks that decide rules of the base protocol only."""
+
+_PROFILES: Final[tuple[Profile, ...]] = ("fixture", "live")
+
+Place: TypeAlias = tuple[str, Cell, Profile]
+"""A rule, and where it is judged."""
+
+
+class MutantsError(ValueError):
+    """The files of the mutants cannot be read; the message says which."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mutant:
+    """One fault and what it does to the verdict."""
+
+    name: str
+    kills: tuple[str, ...]
+    """Rules of the checks that turn red: ids without what they begin with."""
+    cells: tuple[str, ...] = ()
+    """Parts of the names of the cells in which it shows; all of them where there is none."""
+    live: bool = True
+    """Whether it also shows in a server that serves its own tools."""
+    because: str = ""
+    """Why it kills more than one check."""
+
+    def kills_in(self, rule: str, cell: Cell, profile: Profile = "fixture") -> bool:
+        """Return whether it turns the check red there, if that applies there."""
+        shows = not self.cells or any(part in cell.name for part in self.cells)
+        return rule in self.kills and shows and (self.live or profile == "fixture")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Power:
+    """The mutants of servers and of clients, and what has none."""
+
+    servers: tuple[Mutant, ...]
+    clients: tuple[Mutant, ...]
+    exceptions: Mapping[str, str]
+    """Why a check has no mutant in a place, by `rule`, or `rule cell profile` with globs."""
+
+    def excused(self, place: Place) -> str | None:
+        """Return why nothing proves that a check has power in a place; `None` where something should."""
+        rule, cell, profile = place
+        whole = f"{rule} {cell.name} {profile}"
+        return next((why for name, why in self.exceptions.items() if name == rule or fnmatchcase(whole, name)), None)
+
+
+def read_power(folder: Path) -> Power:
+    """Return the folder's `mutants.yaml`, `client_mutants.yaml` and `exceptions.yaml`, or raise `MutantsError`."""
+    return Power(
+        servers=_mutants(folder / "mutants.yaml"),
+        clients=_mutants(folder / "client_mutants.yaml"),
+        exceptions={name: str(why) for name, why in _rows(folder / "exceptions.yaml").items()},
+    )
+
+
+def _mutants(path: Path) -> tuple[Mutant, ...]:
+    try:
+        return tuple(
+            Mutant(
+                name=name,
+                kills=tuple(row["kills"]),
+                cells=tuple(map(str, row.get("cells", ()))),
+                live=row.get("live", True),
+                because=row.get("because", ""),
+            )
+            for name, row in _rows(path).items()
+        )
+    except (AttributeError, KeyError, TypeError) as error:
+        raise MutantsError(f"{path} holds a row that is no mutant: {type(error).__name__}: {error}") from error
+
+
+def _rows(path: Path) -> dict[str, Any]:
+    try:
+        return yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise MutantsError(f"{path} cannot be read: {error}") from error
+
+
+def unproven(checks: Iterable[Check], mutants: Sequence[Mutant]) -> list[Place]:
+    """Return where a check applies and no mutant turns it red."""
+    return [
+        (check.rule, cell, profile)
+        for check in checks
+        for cell in CELLS
+        for profile in _PROFILES
+        if check.applies(cell, profile) and not any(mutant.kills_in(check.rule, cell, profile) for mutant in mutants)
+    ]
+
+
+def signatures(mutants: Iterable[Mutant]) -> dict[tuple[str, ...], list[str]]:
+    """Return each set of rules that some mutant breaks, and the names of those mutants."""
+    found: dict[tuple[str, ...], list[str]] = {}
+    for mutant in mutants:
+        found.setdefault(tuple(sorted(mutant.kills)), []).append(mutant.name)
+    return found
 
 
 def checks_page(checks: Sequence[Check], power: Power | None = None) -> str:
@@ -50,7 +152,6 @@ def checks_page(checks: Sequence[Check], power: Power | None = None) -> str:
         sections={section: of_section for section, of_section in sections.items() if of_section},
         guides=guides,
         power=power and {"server": _signed(power.servers), "client": _signed(power.clients)},
-        title=_title,
         rows_of=rows_of,
         link=_link,
         where=_where,
@@ -64,10 +165,6 @@ def _signed(mutants: Sequence[Mutant]) -> dict[str, Any]:
     alike = {name: names for names in found.values() for name in names}
     alone = sum(len(names) == 1 for names in found.values())
     return {"mutants": mutants, "signatures": len(found), "alike": alike, "alone": alone}
-
-
-def _title(section: str) -> str:
-    return section.removeprefix("#").replace("-", " ").capitalize()
 
 
 def _link(row: Row) -> str:

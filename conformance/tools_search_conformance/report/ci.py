@@ -1,4 +1,4 @@
-"""The run as CI systems and READMEs show it: JUnit XML, a badge, and the outputs of a job's step."""
+"""The run as CI systems, READMEs and the official suite show it: JUnit XML, outputs of a step, badge, `checks.json`."""
 
 from __future__ import annotations
 
@@ -10,10 +10,22 @@ from xml.etree import ElementTree
 
 from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
+from tools_search_conformance.model import SEVERITY, Level, Result, Run, Status
+from tools_search_conformance.report.explain import sep_check
 from tools_search_conformance.report.render import render
+from tools_search_conformance.run.rows import is_base, place_of, rows_of
 from tools_search_conformance.wire.display import plain
 from tools_search_conformance.wire.eras import ERAS
 
+_OFFICIAL: Final[Mapping[Status, str]] = {
+    "pass": "SUCCESS",
+    "fail": "FAILURE",
+    "warn": "WARNING",
+    "advice": "INFO",
+    "skip": "SKIPPED",
+    "error": "FAILURE",
+}
+_OFFICIAL_UNVERIFIED: Final[Mapping[Level, str]] = {"MUST": "FAILURE", "SHOULD": "WARNING", "ADVICE": "INFO"}
 _LABEL: Final = "tools/search"
 _GREEN, _BLUE, _RED, _GREY = "#2e7d32", "#1565c0", "#c62828", "#616161"
 _LETTER_PIXELS: Final = 6.6
@@ -135,3 +147,34 @@ def outputs(document: Mapping[str, Any], path: Path) -> str:
     """
     values = _properties(document) | {"exit-status": str(document["verdict"]["exitStatus"]), "report": str(path)}
     return "".join(f"{name}={plain(value)}\n" for name, value in values.items())
+
+
+def official_checks(run: Run, *, sep: int | None = None) -> list[dict[str, Any]]:
+    """Return the run as the official suite's `checks.json`: each check once, by its worst result in any cell."""
+    by_check: dict[str, list[Result]] = {}
+    for result in run.results:
+        by_check.setdefault(result.check, []).append(result)
+    entries: list[dict[str, Any]] = []
+    for check, results in by_check.items():
+        worst = min(results, key=lambda result: SEVERITY.index(result.status))
+        rows, unverified = rows_of(check), worst.status == "unverified"
+        status = _OFFICIAL_UNVERIFIED[worst.level] if unverified else _OFFICIAL[worst.status]
+        base = is_base(check)
+        if base and worst.status != "error" and status == "FAILURE":
+            status = "WARNING"
+        marks = {"baseProtocol": base, "untestable": unverified, "harnessError": worst.status == "error"}
+        details = {"cells": {result.cell.name: result.status for result in results}}
+        details |= {name: True for name, holds in marks.items() if holds}
+        entry: dict[str, Any] = {
+            "id": check if sep is None else sep_check(sep, check),
+            "name": check,
+            "description": rows[0].text if rows else check,
+            "status": status,
+            "timestamp": run.started,
+            "specReferences": [{"id": row.id, "url": place_of(row)} for row in rows],
+            "details": details,
+        }
+        if status in {"FAILURE", "WARNING"}:
+            entry["errorMessage"] = f"Not testable: {worst.message}" if unverified else worst.message
+        entries.append(entry)
+    return entries

@@ -13,21 +13,19 @@ from typing import Any, Final, Literal
 from jsonschema import Draft202012Validator, ValidationError
 
 from tools_search_conformance.model import CLIENT_PREFIX, Check, Result, Run
-from tools_search_conformance.report.problems import GROUPS, group_of, problems_of
-from tools_search_conformance.report.verdict import only_base, tally, verdict_of
+from tools_search_conformance.report.verdict import GROUPS, group_of, problems_of, tally, verdict_of
 from tools_search_conformance.run.rows import is_base, level_of, place_of, rows_of
 from tools_search_conformance.wire.codec import JsonObject, Spelled, encode
 from tools_search_conformance.wire.display import plain
 from tools_search_conformance.wire.record import Exchange
 
 REPORT_VERSION: Final = 2
-"""Version of the format of `report.json`."""
 
 FAILURE_VERSION: Final = 1
-"""Version of the format of the files in the folder `failures`."""
 
 _BYTES_SHOWN: Final = 64 * 1024
 _USUAL_OUT: Final = Path("conformance-report")
+_REPLAY: Final = ("tools-search-conformance", "replay")
 
 
 class ReportError(ValueError):
@@ -41,11 +39,7 @@ def schema_of(kind: Literal["report", "failure"]) -> dict[str, Any]:
 
 
 def read_document(path: Path, kind: Literal["report", "failure"]) -> dict[str, Any]:
-    """Return the `report.json`, or the failure, at `path`.
-
-    Raises:
-        ReportError: It cannot be read, or is not after the schema.
-    """
+    """Return the `report.json`, or the failure, at `path`; `ReportError` says that it is none."""
     # The numbers of a failure are sent again as they were spelled.
     spelling = Spelled if kind == "failure" else None
     try:
@@ -74,57 +68,44 @@ def failure_files(run: Run) -> dict[str, Result]:
     return {f"{number:02}-{result.check}-{result.cell.name}.json": result for number, result in enumerate(failing, 1)}
 
 
-def replay_commands(run: Run, out: Path) -> dict[tuple[str, str], str]:
-    """Return the command that repeats each failure of a run, by check and name of the cell."""
-    command = ["tools-search-conformance", "replay"]
-    return {
-        (result.check, result.cell.name): shlex.join([*command, str(out / "failures" / name)])
-        for name, result in failure_files(run).items()
-    }
-
-
 def report(run: Run, out: Path = _USUAL_OUT) -> dict[str, Any]:
     """Return the run as `report.json` has it; `out` is the folder that it is written into."""
-    judged, replay = {result.check for result in run.results}, replay_commands(run, out)
+    judged = {result.check for result in run.results}
+    replay = {
+        (result.check, result.cell): shlex.join([*_REPLAY, str(out / "failures" / name)])
+        for name, result in failure_files(run).items()
+    }
     return {
         "reportVersion": REPORT_VERSION,
         "suite": suite(),
         "target": dict(run.target),
-        "profile": run.profile,
-        "effort": run.effort,
-        "seed": run.seed,
-        "started": run.started,
-        "seconds": run.seconds,
-        "verdict": {
-            **verdict_of(run).to_json(),
-            "partial": run.partial,
-            "baseDecides": only_base(run),
-            "strict": run.strict,
-        },
+        **members(run, "profile", "effort", "seed", "started", "seconds"),
+        "verdict": verdict_of(run),
         "staleBaseline": list(run.stale),
         "cells": [
-            {
-                "name": cell.name,
-                "transport": cell.transport,
-                "era": cell.era,
-                "counts": {group: dict(tally(run, cell, group)) for group in GROUPS},
-            }
+            members(cell, "name", "transport", "era")
+            | {"counts": {group: dict(tally(run, cell, group)) for group in GROUPS}}
             for cell in run.cells
         ],
         "unavailable": [
             {"cell": entry.cell.name, "reason": entry.reason, "expected": entry.expected} for entry in run.unavailable
         ],
-        "problems": [problem.to_json() for problem in problems_of(run)],
+        "problems": problems_of(run),
         "checks": [_check(check) for check in run.checks if check.id in judged],
-        "results": [_result(result, replay.get((result.check, result.cell.name))) for result in run.results],
+        "results": [_result(result, replay.get((result.check, result.cell))) for result in run.results],
     }
 
 
+def members(of: object, *names: str) -> JsonObject:
+    """Return some attributes of a value by their names."""
+    return {name: getattr(of, name) for name in names}
+
+
 def _check(check: Check) -> dict[str, Any]:
-    described = {name: getattr(check, name) for name in ("id", "level", "title", "sends", "passes")}
     rows = [
         {"id": row.id, "level": level_of(row), "text": row.text, "place": place_of(row)} for row in rows_of(check.id)
     ]
+    described = members(check, "id", "level", "title", "sends", "passes")
     return {**described, "base": is_base(check.id), "requirements": rows}
 
 
@@ -136,19 +117,14 @@ def _result(result: Result, replay: str | None) -> dict[str, Any]:
             exchange = evidence.decisive.in_brief().to_json()
     return _present(
         {
-            "check": result.check,
-            "level": result.level,
+            **members(result, "check", "level", "status", "milliseconds", "skip", "expected"),
             "base": group_of(result) == "BASE",
             "cell": result.cell.name,
-            "status": result.status,
             "requirements": [row.id for row in rows_of(result.check)],
-            "milliseconds": result.milliseconds,
             "observations": evidence.observations,
             "exchanges": list(evidence.exchanges),
             "message": result.message or None,
-            "skip": result.skip,
             "consequenceOf": result.consequence_of,
-            "expected": result.expected,
             "case": evidence.case,
             "replay": replay,
             "exchange": exchange,
@@ -166,16 +142,11 @@ def failure(run: Run, result: Result) -> JsonObject:
         {
             "failureVersion": FAILURE_VERSION,
             "suite": suite(),
-            "check": result.check,
+            **members(result, "check", "status", "message"),
             "cell": result.cell.name,
-            "transport": result.cell.transport,
-            "era": result.cell.era,
-            "status": result.status,
-            "message": result.message,
+            **members(result.cell, "transport", "era"),
             "case": result.evidence.case,
-            "seed": run.seed,
-            "effort": run.effort,
-            "profile": run.profile,
+            **members(run, "seed", "effort", "profile"),
             "target": dict(target),
             "catalog": result.evidence.catalog,
             "requests": [_request(exchange) for exchange in result.evidence.requests],

@@ -11,7 +11,8 @@ from typing import Any, Final
 import yaml
 from tools_search_spec import Requirement, requirements
 
-from tools_search_conformance.model import SERVER_PREFIX, SEVERITY, Check
+from tools_search_conformance.model import SEVERITY, Check, rule_of
+from tools_search_conformance.report.document import members
 from tools_search_conformance.report.render import render
 from tools_search_conformance.run.rows import DRAFT, every_row, is_base, level_of, place_of, rows_of
 
@@ -49,13 +50,9 @@ def list_checks(checks: Iterable[Check]) -> list[dict[str, Any]]:
     """Return the checks as JSON."""
     return [
         {
-            **{member: getattr(check, member) for member in ("id", "level", "title", "sends", "passes")},
-            "eras": list(check.eras),
-            "transports": list(check.transports),
-            "profiles": list(check.profiles),
+            **members(check, "id", "level", "title", "sends", "passes", "eras", "transports", "profiles", "efforts"),
             "driverFeature": check.driver_feature,
             "fixtureFeature": check.fixture_feature,
-            "efforts": list(check.efforts),
             "base": is_base(check.id),
             "requirements": [row.id for row in rows_of(check.id)],
         }
@@ -81,14 +78,8 @@ def trace(report: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
         statuses.setdefault(result["check"], set()).add(result["status"])
     entries: list[dict[str, Any]] = []
     for row in every_row():
-        entry: dict[str, Any] = {
-            "id": row.id,
-            "level": level_of(row),
-            "role": row.role,
-            "text": row.text,
-            "place": place_of(row),
-            "checks": list(row.checks),
-        }
+        decided = {"level": level_of(row), "place": place_of(row), "checks": list(row.checks)}
+        entry: dict[str, Any] = {**members(row, "id", "role", "text"), **decided}
         if isinstance(row, Requirement) and row.excluded is not None:
             entry |= {"excluded": row.excluded, "kind": row.kind}
         elif report is not None:
@@ -104,7 +95,7 @@ def trace_text(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return the rows as text for a terminal: a line for each, then the counts."""
     lines: list[str] = []
     for row in rows:
-        decided = ", ".join(check.removeprefix(SERVER_PREFIX) for check in row["checks"])
+        decided = ", ".join(rule_of(check) for check in row["checks"])
         excluded = "excluded" in row
         what = f"{row['kind']}: {row['excluded']}" if excluded else f"{row.get('status', '')}  {decided}".strip()
         lines.append(f"{row['id']:<10} {row['level']:<10} {row['role']:<7} {what}")
@@ -135,9 +126,6 @@ def sep_file(number: int) -> str:
 
 
 def sep_check(number: int, check: str) -> str:
-    """Return the id of a check in the conformance process of the base protocol, for the proposal `number`.
-
-    That is the id itself for a check that decides no sentence of the proposal.
-    """
+    """Return the id of a check in the conformance process for the proposal `number`, as far as it decides that."""
     ours = any(check in row.checks for row in requirements())
     return f"sep-{number}-{check.removeprefix('tools-search-')}" if ours else check

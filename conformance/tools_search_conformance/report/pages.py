@@ -5,17 +5,65 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from tools_search_conformance.model import SEVERITY
 from tools_search_conformance.report.explain import documents
-from tools_search_conformance.report.problems import BASE_HEADING, GROUPS
 from tools_search_conformance.report.render import render
-from tools_search_conformance.report.verdict import target_text
+from tools_search_conformance.report.verdict import BASE_HEADING, GROUPS, target_text
 from tools_search_conformance.run.rows import every_row
 
 Document = Mapping[str, Any]
 """A `report.json`."""
+
+
+_HEADINGS: Final = {
+    "problems": "What is wrong",
+    "expected": "What the baseline expects",
+    "base": BASE_HEADING,
+    "advice": "Advice that was not taken, which counts against nobody",
+}
+
+
+def accounts(document: Document) -> dict[str, list[dict[str, Any]]]:
+    """Return what did not pass, by section of a report, each check with its results in the cells concerned.
+
+    The sections are `problems`, `expected` by the baseline, `base` for the base protocol, and `advice`. A check has its
+    `consequences`, its `messages` by status and text with their cells, and the worst of its results as `first`.
+    """
+    checks = {check["id"]: check for check in document["checks"]}
+    results = _by_check(document)
+
+    def account(check: str, cells: Iterable[str], consequences: Iterable[Document] = ()) -> dict[str, Any]:
+        found = sorted((results[check][cell] for cell in cells), key=lambda result: SEVERITY.index(result["status"]))
+        messages: dict[tuple[str, str], list[str]] = {}
+        for result in found:
+            messages.setdefault((result["status"], result.get("message", "")), []).append(result["cell"])
+        replays = [result["replay"] for result in found if "replay" in result]
+        follow = [account(each["check"], each["cells"]) for each in consequences]
+        facts = {"messages": messages, "first": found[0], "replays": replays, "consequences": follow}
+        return {**checks[check], **facts}
+
+    def where(held: Callable[[Document], bool]) -> list[dict[str, Any]]:
+        cells = {check: [cell for cell, result in found.items() if held(result)] for check, found in results.items()}
+        return [account(check, names) for check, names in cells.items() if names]
+
+    problems = [
+        (each["base"], account(each["check"], each["cells"], each["consequences"])) for each in document["problems"]
+    ]
+    return {
+        "problems": [each for base, each in problems if not base],
+        "expected": where(lambda result: "expected" in result),
+        "base": [each for base, each in problems if base],
+        "advice": where(lambda result: result["status"] == "advice"),
+    }
+
+
+def _by_check(document: Document) -> dict[str, dict[str, Document]]:
+    results: dict[str, dict[str, Document]] = {}
+    for result in document["results"]:
+        results.setdefault(result["check"], {})[result["cell"]] = result
+    return results
 
 
 def page(document: Document) -> str:
@@ -23,62 +71,22 @@ def page(document: Document) -> str:
 
     The result of a check in a cell has the anchor `#CHECK-CELL`, and a rule its id, in every report.
     """
-    results: dict[str, dict[str, Document]] = {}
-    for result in document["results"]:
-        results.setdefault(result["check"], {})[result["cell"]] = result
-    checks = {check["id"]: {**check, "results": results[check["id"]]} for check in document["checks"]}
-
-    def shown(check: str, cells: Iterable[str], consequences: Iterable[Document] = ()) -> dict[str, Any]:
-        found = sorted((results[check][cell] for cell in cells), key=lambda result: SEVERITY.index(result["status"]))
-        messages: dict[str, list[str]] = {}
-        for result in found:
-            messages.setdefault(result.get("message", ""), []).append(result["cell"])
-        follow = [shown(each["check"], each["cells"]) for each in consequences]
-        return {**checks[check], "messages": messages, "first": found[0], "consequences": follow}
-
-    def where(held: Callable[[Document], bool]) -> list[dict[str, Any]]:
-        cells = {check: [cell for cell, result in found.items() if held(result)] for check, found in results.items()}
-        return [shown(check, names) for check, names in cells.items() if names]
-
-    problems = [
-        (each["base"], shown(each["check"], each["cells"], each["consequences"])) for each in document["problems"]
-    ]
-    sections = (
-        ("problems", "What is wrong", [each for base, each in problems if not base]),
-        ("expected", "What the baseline expects", where(lambda result: "expected" in result)),
-        ("base", BASE_HEADING, [each for base, each in problems if base]),
-        ("advice", "Advice that was not taken, which counts against nobody", where(_is_advice)),
-    )
-    detailed = {
-        (each["id"], cell)
-        for _, _, found in sections
-        for problem in found
-        for each in (problem, *problem["consequences"])
-        for cells in each["messages"].values()
-        for cell in cells
-    }
+    results, found = _by_check(document), accounts(document)
+    shown = [each for section in found.values() for problem in section for each in (problem, *problem["consequences"])]
     return render(
         "report.html.jinja",
         document=document,
         target=target_text(document["target"]),
         good=document["verdict"]["exitStatus"] == 0,
-        checks=list(checks.values()),
+        checks=[{**check, "results": results[check["id"]]} for check in document["checks"]],
         groups=GROUPS,
-        sections=[section for section in sections if section[-1]],
-        detailed=detailed,
-        shown={check for check, _ in detailed},
-        open={check for each in document["problems"] for check in _checks_of(each)},
+        sections=[(name, heading, found[name]) for name, heading in _HEADINGS.items() if found[name]],
+        detailed={(each["id"], cell) for each in shown for cells in each["messages"].values() for cell in cells},
+        shown={each["id"] for each in shown},
+        open={each["check"] for problem in document["problems"] for each in (problem, *problem["consequences"])},
         rules=_rules(document),
         texts=_sections_of_draft(),
     )
-
-
-def _checks_of(problem: Document) -> list[str]:
-    return [problem["check"], *(each["check"] for each in problem["consequences"])]
-
-
-def _is_advice(result: Document) -> bool:
-    return result["status"] == "advice"
 
 
 def _rules(document: Document) -> list[dict[str, Any]]:
@@ -105,39 +113,8 @@ def _sections_of_draft() -> dict[str, str]:
 
 def summary(document: Document) -> str:
     """Return the text of `summary.md`, for a job summary or a pull request."""
-    results = document["results"]
-    by_place = {(result["check"], result["cell"]): result for result in results}
-
-    def rows(*, base: bool) -> list[tuple[str, str, str, list[str]]]:
-        table: list[tuple[str, str, str, list[str]]] = []
-        for each in document["problems"]:
-            if each["base"] is base:
-                table += _summary_rows(by_place[each["check"], cell] for cell in each["cells"])
-                for found in each["consequences"]:
-                    table += _summary_rows((by_place[found["check"], cell] for cell in found["cells"]), "↳ ")
-        return table
-
-    problems = [each for each in document["problems"] if not each["base"]]
-    replays: list[str | None] = [by_place[p["check"], cell].get("replay") for p in problems for cell in p["cells"]]
-    expected = _summary_rows((result for result in results if "expected" in result), "expected ")
-    return render(
-        "summary.md.jinja",
-        document=document,
-        groups=GROUPS,
-        base_heading=BASE_HEADING,
-        problems=[*rows(base=False), *expected],
-        base=rows(base=True),
-        advice=_summary_rows(filter(_is_advice, results)),
-        commands=list(filter(None, replays)),
-    )
-
-
-def _summary_rows(results: Iterable[Document], mark: str = "") -> list[tuple[str, str, str, list[str]]]:
-    """Return the status after its `mark`, the check, the message and the cells of results, alike ones once."""
-    cells: dict[tuple[str, str, str], list[str]] = {}
-    for result in results:
-        cells.setdefault((result["status"], result["check"], result.get("message", "")), []).append(result["cell"])
-    return [(f"{mark}{status}", check, message, where) for (status, check, message), where in cells.items()]
+    facts = {"document": document, "groups": GROUPS, "base_heading": BASE_HEADING}
+    return render("summary.md.jinja", **facts, **accounts(document))
 
 
 def matrix_page(documents: Mapping[str, Document]) -> str:

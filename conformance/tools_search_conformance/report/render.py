@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
@@ -21,7 +20,6 @@ _MARKS: Final = {
     "advice": "~",
     "unverified": "?",
     "skip": "–",  # noqa: RUF001
-    "info": "i",
     "error": "‼",
 }
 """Each status in one character."""
@@ -30,23 +28,12 @@ _WORDS: Final = {
     "pass": "passed",
     "fail": "failed",
     "warn": "not followed",
-    "advice": "advice not taken",
+    "advice": "not taken",
     "unverified": "could not be verified",
     "skip": "not applicable",
-    "info": "for information",
     "error": "ended by a fault of the suite",
 }
 _LONGEST_CELL: Final = 300
-
-Item = TypeVar("Item")
-
-
-def grouped(items: Iterable[Item], attribute: str) -> dict[Any, list[Item]]:
-    """Return the items by the value of an attribute, in the order in which the values first appear."""
-    groups: dict[Any, list[Item]] = {}
-    for item in items:
-        groups.setdefault(getattr(item, attribute), []).append(item)
-    return groups
 
 
 def number_of(count: int, thing: str) -> str:
@@ -79,11 +66,8 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    filters: dict[str, Any] = {
-        "grouped": grouped, "markdown": markdown, "number_of": number_of, "plain": plain, "pretty": _pretty,
-        "prose": _prose,
-    }  # fmt: skip
-    environment.filters.update(filters)
+    filters: dict[str, Any] = {"number_of": number_of, "plain": plain, "pretty": _pretty, "prose": _prose}
+    environment.filters.update(filters, markdown=markdown)
     return environment
 
 

@@ -1,35 +1,43 @@
-"""The verdict: a word, what it covers and how much of that was shown, and the exit status that agrees with it."""
+"""The verdict: a word, what it covers and how much of that was shown, the exit status, and what did not pass."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, Literal, get_args
 
-from tools_search_conformance.model import CELLS, Cell, Profile, Result, Run, SkipReason, Status
-from tools_search_conformance.report.problems import Group, group_of, problems_of
+from tools_search_conformance.model import CELLS, Cell, Result, Run, SkipReason, Status, UnavailableCell
 from tools_search_conformance.report.render import number_of
-from tools_search_conformance.run.rows import is_base
+from tools_search_conformance.run.rows import is_base, place_in_order
 from tools_search_conformance.wire.codec import JsonObject
-from tools_search_conformance.wire.eras import ERAS, Era, TransportName
+from tools_search_conformance.wire.eras import ERAS, TransportName
 
-_MOST_UNVERIFIED: Final = 0.05
-"""Share of the binding checks of a cell that may be unverified in a conclusive verdict."""
+Group = Literal["MUST", "SHOULD", "ADVICE", "BASE"]
+"""How reports group checks: by their level, and those of the base protocol apart, at any level.
+
+A server or client on an SDK seldom has the base protocol in its own hands, so its rules decide nothing about the
+extension, not even with `--strict`."""
+
+GROUPS: Final[tuple[Group, ...]] = get_args(Group)
+
+BASE_HEADING: Final = "Base protocol: probably your SDK, not your extension"
+
+PROBLEMS: Final[tuple[Status, ...]] = ("error", "fail", "unverified", "warn")
+"""The statuses that every report shows first and in full, the worst first; advice stands apart."""
 
 EXIT_SIGNAL: Final = 128
 """Added to the number of the signal that ended a run."""
+
+_MOST_UNVERIFIED: Final = 0.05
+"""Share of the binding checks of a cell that may be unverified in a conclusive verdict."""
 
 _CONFORMANT: Final = "CONFORMANT"
 _AS_SHOWN: Final = "CONFORMANT AS FAR AS ITS OWN TOOLS SHOW"
 _INCONCLUSIVE: Final = "INCONCLUSIVE"
 _STALE: Final = "STALE BASELINE"
-
 _REASONS: Final = 3
 """How many reasons of an inconclusive verdict are named."""
-
 _TRANSPORTS: Final[Mapping[TransportName, str]] = {"stdio": "stdio", "http": "HTTP"}
-
 _UNREACHED: Final[Mapping[SkipReason, str]] = {
     "profile": "need the fixture profile",
     "fixture-feature": "need --fixture-features",
@@ -37,8 +45,49 @@ _UNREACHED: Final[Mapping[SkipReason, str]] = {
     "effort": "need more effort",
 }
 """Why a rule that binds the target was not judged, by the reason of the skip; by the other reasons it does not bind."""
+_TALLIED: Final[tuple[Status, ...]] = ("pass", "error", "fail", "unverified", "warn", "advice", "skip")
 
-_TALLIED: Final[tuple[Status, ...]] = ("pass", "error", "fail", "unverified", "warn", "advice", "info", "skip")
+
+def group_of(result: Result) -> Group:
+    """Return the group of a result's check."""
+    return "BASE" if is_base(result.check) else result.level
+
+
+def problems_of(run: Run) -> list[JsonObject]:
+    """Return what did not pass and is not expected to, advice apart, as `report.json` has it: consequences by cause.
+
+    Faults of the suite come first, then what is broken, what could not be verified, and what is not followed. Among
+    those, what explains most comes first, then what the draft asks for first. A consequence is one of a cause that is
+    shown too, so that what a baseline expects hides nothing else.
+    """
+    shown = [
+        result
+        for result in run.of(*PROBLEMS)
+        if result.expected is None and (result.level != "ADVICE" or result.status == "error")
+    ]
+    there = {(result.check, result.cell) for result in shown}
+    own: dict[str, list[Result]] = {}
+    consequences: dict[str, dict[str, list[str]]] = {}
+    for result in shown:
+        cause = result.consequence_of
+        if cause is not None and (cause, result.cell) in there:
+            consequences.setdefault(cause, {}).setdefault(result.check, []).append(result.cell.name)
+        else:
+            own.setdefault(result.check, []).append(result)
+    problems: list[JsonObject] = []
+    for check, results in own.items():
+        following = [{"check": other, "cells": cells} for other, cells in consequences.get(check, {}).items()]
+        worst = min((result.status for result in results), key=PROBLEMS.index)
+        base = is_base(check) and worst != "error"  # faults of the suite do not stand among those of the SDK
+        cells = [result.cell.name for result in results]
+        problems.append({"check": check, "status": worst, "base": base, "cells": cells, "consequences": following})
+
+    def place(problem: JsonObject) -> tuple[int, int, int]:
+        return (
+            PROBLEMS.index(problem["status"]), -len(problem["consequences"]), place_in_order(problem["check"])
+        )  # fmt: skip
+
+    return sorted(problems, key=place)
 
 
 def only_base(run: Run) -> bool:
@@ -117,106 +166,19 @@ def _target_text(target: Mapping[str, Any]) -> str:
     return f"{text} (HTTP status 429 or 503 refused {refused}; the run waited {limit['secondsWaited']:g} s for that)"
 
 
-@dataclass(frozen=True, kw_only=True)
-class LeftOut:
-    """A cell of the target's transports that the verdict does not cover."""
-
-    cell: Cell
-    reason: str
-    chosen: bool
-    """Whether it was asked for."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Binding:
-    """The outcomes of the extension's MUST checks, each counted once, as its worst in any cell."""
-
-    shown: int
-    """Passed wherever they apply."""
-    failed: int
-    consequences: int
-    """How many of those failed as probable consequences of others."""
-    expected: int
-    """Did not pass, as a baseline expects."""
-    not_shown: Mapping[str, int]
-    """Could not be judged, by the reason."""
-
-    @property
-    def total(self) -> int:
-        """How many there are."""
-        return self.shown + self.failed + self.expected + sum(self.not_shown.values())
-
-
-@dataclass(frozen=True, kw_only=True)
-class Verdict:
-    """The facts that every report shows."""
-
-    word: str
-    """Such as `CONFORMANT`."""
-    headline: str
-    """The word with what it covers: profile, transports and eras."""
-    sentence: str
-    """The headline with what was counted."""
-    exit_status: int
-    profile: Profile
-    transports: tuple[TransportName, ...]
-    eras: tuple[Era, ...]
-    left_out: tuple[LeftOut, ...]
-    missing: tuple[LeftOut, ...]
-    """Cells that should be there and could not be run."""
-    binding: Binding
-    base_failed: int
-    """How many checks of the base protocol failed, where those do not count."""
-    next: tuple[str, ...]
-    """What to do where there is no verdict, or not a good one."""
-
-    def to_json(self) -> JsonObject:
-        """Return the facts as `report.json` has them."""
-
-        def cells(entries: Iterable[LeftOut]) -> list[JsonObject]:
-            return [{"cell": entry.cell.name, "reason": entry.reason, "chosen": entry.chosen} for entry in entries]
-
-        return {
-            "word": self.word,
-            "headline": self.headline,
-            "sentence": self.sentence,
-            "exitStatus": self.exit_status,
-            "profile": self.profile,
-            "transports": list(self.transports),
-            "eras": list(self.eras),
-            "leftOut": cells(self.left_out),
-            "missing": cells(self.missing),
-            "binding": {
-                "shown": self.binding.shown,
-                "failed": self.binding.failed,
-                "consequences": self.binding.consequences,
-                "expected": self.binding.expected,
-                "notShown": sum(self.binding.not_shown.values()),
-                "whyNotShown": dict(self.binding.not_shown),
-                "total": self.binding.total,
-            },
-            "baseFailed": self.base_failed,
-            "next": list(self.next),
-        }
-
-
-def verdict_of(run: Run) -> Verdict:
-    """Return the verdict on a run; every report shows these facts and no others."""
+def verdict_of(run: Run) -> JsonObject:
+    """Return the verdict on a run as `report.json` has it; every report shows these facts and no others."""
     status, binding = exit_status(run), _binding(run)
+    refused = [entry for entry in run.unavailable if not entry.expected]
+    missing = [entry for entry in run.unavailable if entry.expected]
     tried = {cell.transport for cell in (*run.cells, *(entry.cell for entry in run.unavailable))}
-    not_chosen = [
-        LeftOut(cell=cell, reason="not chosen", chosen=False)
-        for cell in CELLS
-        if cell.transport in tried and cell not in run.asked
-    ]
-    entries = [(e.expected, LeftOut(cell=e.cell, reason=e.reason, chosen=True)) for e in run.unavailable]
-    left_out = (*(entry for expected, entry in entries if not expected), *not_chosen)
-    missing = tuple(entry for expected, entry in entries if expected)
+    unchosen = [cell for cell in CELLS if cell.transport in tried and cell not in run.asked]
     spoken = {cell.era for cell in run.cells}
-    eras: tuple[Era, ...] = tuple(era for era in ERAS if era in spoken)
-    word, counts = _word(run, status), _counts(run, binding)
+    eras = [era for era in ERAS if era in spoken]
+    word = _word(run, status)
     only = f" for {eras[0]} only" if len(eras) == 1 and word in (_CONFORMANT, _AS_SHOWN) else ""
-    headline = f"{word}{only} ({'; '.join(_scope(run, left_out))})"
+    scope = _scope(run, {"not offered": [entry.cell for entry in refused], "not chosen": unchosen})
+    headline = f"{word}{only} ({'; '.join(scope)})"
     reasons = [] if run.interrupted is None else [f"ended by signal {run.interrupted}"]
     if word == _STALE:
         reasons += run.stale
@@ -225,20 +187,28 @@ def verdict_of(run: Run) -> Verdict:
         reasons.append(f"too many MUST checks could not be verified ({found})")
     if missing:
         reasons.append(f"{', '.join(entry.cell.name for entry in missing)} could not be run")
-    return Verdict(
-        word=word,
-        headline=headline,
-        sentence=f"{headline}: {'; '.join([*reasons, counts])}",
-        exit_status=status,
-        profile=run.profile,
-        transports=tuple(name for name in _TRANSPORTS if any(cell.transport == name for cell in run.cells)),
-        eras=eras,
-        left_out=left_out,
-        missing=missing,
-        binding=binding,
-        base_failed=0 if only_base(run) else len({r.check for r in run.of("fail", "warn") if group_of(r) == "BASE"}),
-        next=tuple(_next(run, word, missing)),
-    )
+    left_out = [{"cell": cell.name, "reason": "not chosen", "chosen": False} for cell in unchosen]
+    return {
+        "word": word,
+        "headline": headline,
+        "sentence": f"{headline}: {'; '.join([*reasons, _counts(run, binding)])}",
+        "exitStatus": status,
+        "profile": run.profile,
+        "transports": [name for name in _TRANSPORTS if any(cell.transport == name for cell in run.cells)],
+        "eras": eras,
+        "leftOut": [*map(_unavailable, refused), *left_out],
+        "missing": [*map(_unavailable, missing)],
+        "binding": binding,
+        "baseFailed": 0 if only_base(run) else len({r.check for r in run.of("fail", "warn") if group_of(r) == "BASE"}),
+        "next": [*_next(run, word, missing)],
+        "partial": run.partial,
+        "baseDecides": only_base(run),
+        "strict": run.strict,
+    }
+
+
+def _unavailable(entry: UnavailableCell) -> JsonObject:
+    return {"cell": entry.cell.name, "reason": entry.reason, "chosen": True}
 
 
 def _word(run: Run, status: int) -> str:
@@ -266,8 +236,8 @@ def _success(run: Run) -> str:
     return _AS_SHOWN if run.profile == "live" else _CONFORMANT
 
 
-def _scope(run: Run, left_out: Iterable[LeftOut]) -> list[str]:
-    """Return what a verdict covers: the profile, the transports and the eras, and which eras it leaves out and why."""
+def _scope(run: Run, without: Mapping[str, Sequence[Cell]]) -> list[str]:
+    """Return what a verdict covers: profile, transports and eras, and which eras it is `without`, by the reason."""
     clients: list[Mapping[str, Any]] = run.target.get("clients", [])
     how = f"{run.profile} profile" if not clients else "one-shot" if clients[0].get("oneShot") else "through its driver"
     eras: dict[str, list[str]] = {}
@@ -280,19 +250,20 @@ def _scope(run: Run, left_out: Iterable[LeftOut]) -> list[str]:
         covered = [" and ".join(transports), both]
     else:
         covered = [f"{' and '.join(names)} {both}" for both, names in eras.items()]
-    without: dict[str, list[LeftOut]] = {}
-    for entry in left_out:
-        without.setdefault("not offered" if entry.chosen else "not chosen", []).append(entry)
     judged = {cell.era for cell in run.cells}
-    for why, entries in without.items():
-        whole = [era for era in ERAS if era not in judged and any(entry.cell.era == era for entry in entries)]
-        some = [entry.cell for entry in entries if entry.cell.era in judged]
-        names = [*whole, *(f"{cell.era} over {_TRANSPORTS[cell.transport]}" for cell in some)]
-        covered.append(f"{' and '.join(names)} {why}")
+    for why, cells in without.items():
+        whole = [era for era in ERAS if era not in judged and any(cell.era == era for cell in cells)]
+        some = [f"{cell.era} over {_TRANSPORTS[cell.transport]}" for cell in cells if cell.era in judged]
+        if cells:
+            covered.append(f"{' and '.join([*whole, *some])} {why}")
     return [*(["--strict"] if run.strict else []), how, *(covered or ["nothing was run"])]
 
 
-def _binding(run: Run) -> Binding:
+def _binding(run: Run) -> JsonObject:
+    """Count the outcomes of the extension's MUST checks, each once, as its worst in any cell.
+
+    Shown is what passed wherever it applies, a consequence what failed because of another check in each cell.
+    """
     by_check: dict[str, list[Result]] = {}
     for result in run.results:
         if group_of(result) == ("BASE" if only_base(run) else "MUST") and result.level == "MUST":
@@ -311,54 +282,53 @@ def _binding(run: Run) -> Binding:
             why["could not be verified"] += 1
         elif any(result.expected is not None for result in results):
             counts["expected"] += 1
-        elif statuses & {"pass", "info"}:
+        elif "pass" in statuses:
             counts["shown"] += 1
         elif reasons:
             why[reasons[0]] += 1
-    names = ("shown", "failed", "consequences", "expected")
-    return Binding(**{name: counts[name] for name in names}, not_shown=dict(why.most_common()))
+    total = counts["shown"] + counts["failed"] + counts["expected"] + why.total()
+    counted = {name: counts[name] for name in ("shown", "failed", "consequences", "expected")}
+    return {**counted, "notShown": why.total(), "whyNotShown": dict(why.most_common()), "total": total}
 
 
-def _counts(run: Run, binding: Binding) -> str:
+def _counts(run: Run, binding: Mapping[str, Any]) -> str:
     """Return what was counted: of each check, its worst result in any cell."""
-    own = [result for result in run.results if group_of(result) != "BASE" or only_base(run)]
-    base = [] if only_base(run) else [result for result in run.results if group_of(result) == "BASE"]
+    alone = only_base(run)
+    own = [result for result in run.results if alone or group_of(result) != "BASE"]
+    base = [result for result in run.results if not alone and group_of(result) == "BASE"]
 
-    def count(results: Iterable[Result], thing: str, outcome: str) -> None:
-        if found := len({result.check for result in results}):
-            parts.append(f"{number_of(found, thing)} {outcome}")
+    def checks(results: Iterable[Result], status: Status) -> set[str]:
+        return {result.check for result in results if result.status == status and result.expected is None}
 
-    def unexpected(*statuses: Status) -> list[Result]:
-        return [result for result in own if result.status in statuses and result.expected is None]
+    def texts(*counted: tuple[int, str, str]) -> list[str]:
+        return [f"{number_of(number, thing)} {outcome}" for number, thing, outcome in counted if number]
 
-    parts: list[str] = []
-    count(run.of("error"), "check", "hit a fault of the suite")
-    kind = "base-protocol check" if only_base(run) else "MUST check"
-    if binding.failed:
-        following = (
-            f", {binding.consequences} of them probably in consequence of others" if binding.consequences else ""
-        )
-        parts.append(f"{number_of(binding.failed, kind)} failed{following}")
-    if binding.total:
-        why = ", ".join(f"{number} {reason}" for reason, number in binding.not_shown.items())
-        parts.append(f"{binding.shown if binding.failed else number_of(binding.shown, kind)} shown")
-        parts.append(f"{sum(binding.not_shown.values())} not shown{f' ({why})' if why else ''}")
+    failed, consequences, shown = binding["failed"], binding["consequences"], binding["shown"]
+    kind = "base-protocol check" if alone else "MUST check"
+    following = f", {consequences} of them probably in consequence of others" if consequences else ""
+    errors = len({result.check for result in run.of("error")})
+    parts = texts((errors, "check", "hit a fault of the suite"), (failed, kind, f"failed{following}"))
+    if binding["total"]:
+        why = ", ".join(f"{number} {reason}" for reason, number in binding["whyNotShown"].items())
+        parts.append(f"{shown if failed else number_of(shown, kind)} shown")
+        parts.append(f"{binding['notShown']} not shown{f' ({why})' if why else ''}")
     else:
-        count(unexpected("pass"), "check", "passed")
-    count(unexpected("warn"), "recommendation", "not followed")
-    if run.strict:
-        count((r for r in unexpected("unverified") if r.level == "SHOULD"), "recommendation", "could not be verified")
-    count((result for result in own if result.expected is not None), "check", "did not pass as expected")
-    count(unexpected("advice"), "piece", "of advice not taken")
-    broken = [result for result in base if result.status == "fail" and result.expected is None]
-    count(broken, "base-protocol check", "failed, which does not count")
-    failed = {result.check for result in broken}
-    warned = (r for r in base if r.status == "warn" and r.expected is None and r.check not in failed)
-    count(warned, "base-protocol recommendation", "not followed, which does not count")
+        parts += texts((len(checks(own, "pass")), "check", "passed"))
+    recommended = [result for result in own if result.level == "SHOULD" and run.strict]
+    excused = {result.check for result in own if result.expected is not None}
+    broken, warned = checks(base, "fail"), checks(base, "warn")
+    parts += texts(
+        (len(checks(own, "warn")), "recommendation", "not followed"),
+        (len(checks(recommended, "unverified")), "recommendation", "could not be verified"),
+        (len(excused), "check", "did not pass as expected"),
+        (len(checks(own, "advice")), "piece", "of advice not taken"),
+        (len(broken), "base-protocol check", "failed, which does not count"),
+        (len(warned - broken), "base-protocol recommendation", "not followed, which does not count"),
+    )
     return ", ".join(parts) or "no check applies"
 
 
-def _next(run: Run, word: str, missing: Iterable[LeftOut]) -> Iterator[str]:
+def _next(run: Run, word: str, missing: Iterable[UnavailableCell]) -> Iterator[str]:
     """Yield what to do about a verdict that is not a good one, a sentence each."""
     if run.interrupted is not None:
         yield "Run it again: --effort quick, or --only with some checks, takes less time."
@@ -369,14 +339,14 @@ def _next(run: Run, word: str, missing: Iterable[LeftOut]) -> Iterator[str]:
     if word == _INCONCLUSIVE:
         yield from _next_of_unverified(run)
     first = next(iter(problems_of(run)), None)
-    if first is not None and first.consequences and word != _INCONCLUSIVE:
-        follow = number_of(len(first.consequences), "other check")
-        yield f"Begin with {first.check}: {follow} probably did not pass because of it."
+    if first is not None and first["consequences"] and word != _INCONCLUSIVE:
+        follow = number_of(len(first["consequences"]), "other check")
+        yield f"Begin with {first['check']}: {follow} probably did not pass because of it."
     if word == _STALE:
         yield "Take these entries off the baseline, or give them a later day."
 
 
-def _next_of_missing(run: Run, missing: Iterable[LeftOut]) -> Iterator[str]:
+def _next_of_missing(run: Run, missing: Iterable[UnavailableCell]) -> Iterator[str]:
     by_reason: dict[str, list[Cell]] = {}
     for entry in missing:
         by_reason.setdefault(entry.reason, []).append(entry.cell)

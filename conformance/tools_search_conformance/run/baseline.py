@@ -37,7 +37,6 @@ class Entry:
     """One check that is known not to pass."""
 
     check: str
-    """Id of the check."""
     reason: str
     cells: tuple[str, ...] = ("*",)
     """Names of cells, or globs."""
@@ -49,20 +48,10 @@ class Entry:
         return result.check == self.check and any(fnmatchcase(result.cell.name, cell) for cell in self.cells)
 
 
-@dataclass(frozen=True)
-class Baseline:
-    """The entries of one file."""
+def read_baseline(path: Path, checks: Sequence[Check]) -> tuple[Entry, ...]:
+    """Return the entries about `checks` in the YAML file at `path`, without those about advice.
 
-    entries: tuple[Entry, ...] = ()
-
-
-def read_baseline(path: Path, checks: Sequence[Check]) -> Baseline:
-    """Return the baseline in the YAML file at `path`: a list of entries with `check`, `reason` and, if need be, more.
-
-    The entries are about `checks`. Entries about advice are left out.
-
-    Raises:
-        BaselineError: it cannot be read, or an entry is malformed or names what does not exist.
+    `BaselineError` says that it cannot be read, or that an entry is malformed or names what does not exist.
     """
     try:
         held = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -72,7 +61,7 @@ def read_baseline(path: Path, checks: Sequence[Check]) -> Baseline:
         raise BaselineError(f"{path} holds no list of entries such as `- check: limit-clamped`")
     known = {name: check for check in checks for name in (check.id, check.rule)}
     read = [_entry(entry, f"{path}, entry {number}", known) for number, entry in enumerate(entries, 1)]
-    return Baseline(tuple(entry for entry in read if known[entry.check].level != "ADVICE"))
+    return tuple(entry for entry in read if known[entry.check].level != "ADVICE")
 
 
 def _entry(value: Any, where: str, known: Mapping[str, Check]) -> Entry:
@@ -97,10 +86,10 @@ def _entry(value: Any, where: str, known: Mapping[str, Check]) -> Entry:
     return Entry(check=check.id, reason=reason, cells=tuple(cells), expires=expires)
 
 
-def settle(run: Run, baseline: Baseline, today: date) -> Run:
+def settle(run: Run, baseline: Sequence[Entry], today: date) -> Run:
     """Return the run with expected failures marked as such, and with the problems of the baseline."""
     results, stale = list(run.results), list[str]()
-    for entry in baseline.entries:
+    for entry in baseline:
         if entry.expires is not None and entry.expires < today:
             stale.append(f"{entry.check} expired on {entry.expires}")
             continue

@@ -49,8 +49,8 @@ def _causes_in_cell(results: Sequence[Result], open_: Sequence[int]) -> dict[int
     for place in open_:
         if ended is not None and place > ended and results[place].message.startswith(GONE):
             causes.setdefault(place, ended)
-    for kind in (_error_of, _message_of):
-        for group in _alike(results, open_, kind):
+    for end_of in (_error_of, _message_of):
+        for group in _alike(results, open_, end_of):
             first = min(group, key=lambda place: _rank(results[place]))
             for place in group:
                 if place != first and first not in causes:
@@ -64,27 +64,22 @@ def _rank(result: Result) -> tuple[bool, bool, int]:
 
 
 def _alike(
-    results: Sequence[Result], open_: Sequence[int], kind: Callable[[Result], tuple[Hashable, int] | None]
+    results: Sequence[Result], open_: Sequence[int], end_of: Callable[[Result], tuple[Hashable, ...] | None]
 ) -> list[list[int]]:
-    groups: dict[Hashable, list[int]] = {}
-    enough: dict[Hashable, int] = {}
+    groups: dict[tuple[Hashable, ...], list[int]] = {}
     for place in open_:
-        if (found := kind(results[place])) is not None:
-            groups.setdefault(found[0], []).append(place)
-            enough[found[0]] = found[1]
-    return [group for end, group in groups.items() if len(group) >= enough[end]]
+        if (end := end_of(results[place])) is not None:
+            groups.setdefault(end, []).append(place)
+    return [group for end, group in groups.items() if len(group) >= (_REFUSED_ALIKE if end[0] in _REFUSALS else _ALIKE)]
 
 
-def _error_of(result: Result) -> tuple[Hashable, int] | None:
-    """Return the error that decided, and how many checks must have come to it."""
+def _error_of(result: Result) -> tuple[Hashable, ...] | None:
     error = result.evidence.decisive.error if result.evidence.decisive else None
-    if error is None:
-        return None
-    return (error.code, error.message), _REFUSED_ALIKE if error.code in _REFUSALS else _ALIKE
+    return None if error is None else (error.code, error.message)
 
 
-def _message_of(result: Result) -> tuple[Hashable, int] | None:
-    return result.message, _ALIKE
+def _message_of(result: Result) -> tuple[Hashable, ...] | None:
+    return (result.message,)
 
 
 def _root(place: int, causes: dict[int, int]) -> int:

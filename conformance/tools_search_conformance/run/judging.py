@@ -53,10 +53,7 @@ Found = TypeVar("Found")
 
 
 class Timeouts:
-    """How long to wait for a silent target: long at first, then a tenth or a fiftieth, and in the end not at all.
-
-    One cell's connections to its target share it.
-    """
+    """How long one cell's connections wait for a silent target: long at first, then a tenth, and hardly at the end."""
 
     def __init__(self, seconds: float, start_seconds: float = 0) -> None:
         """Take the time for one request, and for one start, while the target answers."""
@@ -128,10 +125,7 @@ class Workbench:
         return [await act(case) for case in cases]
 
     def expect(self, condition: bool, exchange: Exchange, message: str, *, case: str | None = None) -> None:
-        """Test one expectation against an exchange, with a `ViolationError` where it does not hold.
-
-        A check that tests none cannot pass.
-        """
+        """Test one expectation against an exchange, or raise `ViolationError`; a check that tests none cannot pass."""
         if exchange.replied:
             self.recorder.judged.append(exchange.number)
         if not condition:
@@ -181,14 +175,10 @@ async def run_check(check: Check, bench: Workbench, *, deadline: float) -> Resul
     status: Status = verdict.status if verdict else "pass"
     if isinstance(verdict, ViolationError):
         status = _BROKEN[check.level]
-    return Result(
-        check=check.id,
-        level=check.level,
-        cell=bench.cell,
-        status=status,
-        message=cut_within(verdict.message, _MESSAGE_CHARACTERS) if verdict else "",
+    message = cut_within(verdict.message, _MESSAGE_CHARACTERS) if verdict else ""
+    return replace(
+        _result(check, bench, status, message, verdict.consequence_of if verdict else None),
         skip=verdict.kind if isinstance(verdict, InapplicableError) else None,
-        consequence_of=named(check.id, verdict.consequence_of) if verdict and verdict.consequence_of else None,
         evidence=_evidence(recorder, verdict),
         milliseconds=round((time.monotonic() - began) * 1000, 1),
     )
@@ -196,22 +186,25 @@ async def run_check(check: Check, bench: Workbench, *, deadline: float) -> Resul
 
 def not_run(check: Check, bench: Workbench, why: str, *, consequence_of: str) -> Result:
     """Return the result of a check that has nothing to judge, unless it does not apply in the cell anyway."""
-    unverified = Result(
-        check=check.id,
-        level=check.level,
-        cell=bench.cell,
-        status="unverified",
-        message=why,
-        consequence_of=named(check.id, consequence_of),
-    )
-    return _skipped(check, bench) or unverified
+    return _skipped(check, bench) or _result(check, bench, "unverified", why, consequence_of)
 
 
 def _skipped(check: Check, bench: Workbench) -> Result | None:
     if (reason := _inapplicable(check, bench)) is None:
         return None
     skip, why = reason
-    return Result(check=check.id, level=check.level, cell=bench.cell, status="skip", skip=skip, message=why)
+    return replace(_result(check, bench, "skip", why), skip=skip)
+
+
+def _result(check: Check, bench: Workbench, status: Status, message: str, cause: str | None = None) -> Result:
+    return Result(
+        check=check.id,
+        level=check.level,
+        cell=bench.cell,
+        status=status,
+        message=message,
+        consequence_of=named(check.id, cause) if cause else None,
+    )
 
 
 async def _verdict(check: Check, bench: Workbench, left: float) -> VerdictError | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from tools_search_conformance.model import FIXTURE_FEATURES, Effort, FixtureFeature, Profile
-from tools_search_conformance.run.baseline import Baseline
+from tools_search_conformance.run.baseline import Entry
 from tools_search_conformance.run.registry import Selection
 from tools_search_conformance.wire.eras import ERAS, Era, TransportName
 
@@ -18,7 +18,6 @@ class Options:
     """What a run is asked for. Each option has the name that it has on the command line."""
 
     selection: Selection
-    """Which checks to run in which cells."""
     out: Path
     """Folder for the reports and the wire log."""
     argv: tuple[str, ...] = ()
@@ -29,12 +28,11 @@ class Options:
     timeout: float = 10
     """Seconds for one request, or for one operation of a driver."""
     start_timeout: float = 60
-    """Seconds for a start."""
     env: Mapping[str, str] = field(default_factory=dict[str, str])
     cwd: str | None = None
     strict: bool = False
-    """Whether recommendations count as well."""
-    baseline: Baseline = field(default_factory=Baseline)
+    baseline: tuple[Entry, ...] = ()
+    """What is known not to pass."""
     sep: int | None = None
     """Number of the proposal that `checks.json` names checks after."""
 
@@ -73,11 +71,7 @@ class Options:
 
 
 def features_named(names: Iterable[str]) -> frozenset[FixtureFeature]:
-    """Return the fixture features with these names.
-
-    Raises:
-        ValueError: One of them does not exist; the message says which there are.
-    """
+    """Return the fixture features with these names; `ValueError` says which there are."""
     named = set(names)
     if unknown := sorted(named.difference(FIXTURE_FEATURES)):
         raise ValueError(f"{', '.join(map(repr, unknown))} unknown; there are {', '.join(FIXTURE_FEATURES)}")

@@ -7,7 +7,7 @@ and all kinds must hold: `limit-*` or `cursor-*`, and level MUST.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -15,8 +15,8 @@ from typing import Any, Final, Generic, TypedDict, TypeVar, Unpack
 
 from tools_search_spec import Advice, Requirement, requirements, retired
 
-from tools_search_conformance.model import CELLS, Cell, Check, DriverFeature, Effort, FixtureFeature, Level, Profile
-from tools_search_conformance.run.rows import Row, rows_of
+from tools_search_conformance.model import CELLS, Cell, Check, DriverFeature, Effort, FixtureFeature, Profile
+from tools_search_conformance.run.rows import Row, level_of_check, rows_of
 from tools_search_conformance.wire.eras import Era, TransportName
 
 _NOT_PASSED: Final = frozenset({"fail", "warn", "unverified", "error"})
@@ -26,24 +26,6 @@ BenchT = TypeVar("BenchT")
 
 class UnknownCheckError(LookupError):
     """A pattern matches nothing, or nothing is left to run; the message says which, and suggests near ones."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Criteria:
-    """The criteria of a selection. A kind without patterns leaves nothing out."""
-
-    checks: Sequence[str] = ()
-    """Ids of checks, with or without their prefix; globs."""
-    requirements: Sequence[str] = ()
-    """Ids of rows, such as `R-PAG-01`; globs."""
-    sections: Sequence[str] = ()
-    """Anchors of the draft or of a guide, with or without `#`; globs."""
-    levels: Sequence[str] = ()
-    """`MUST`, `SHOULD` or `ADVICE`."""
-    cells: Sequence[str] = ()
-    """Names of cells, or their eras, or the beginning of either; globs."""
-    reports: Sequence[Mapping[str, Any]] = ()
-    """Earlier `report.json`: chosen is what did not pass there, in the cells in which it did not."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,9 +45,8 @@ class Selection:
 
 
 class Applicability(TypedDict, total=False):
-    """How binding a check is, and where it applies; what is not given is as in `Check`."""
+    """Where a check applies; what is not given is as in `Check`."""
 
-    level: Level
     eras: tuple[Era, ...]
     transports: tuple[TransportName, ...]
     profiles: tuple[Profile, ...]
@@ -90,12 +71,10 @@ class Registry(Generic[BenchT]):
     def check(
         self, *, title: str, sends: str, passes: str, **applicability: Unpack[Applicability]
     ) -> Callable[[Callable[[BenchT], Awaitable[None]]], Check]:
-        """Declare the decorated function as the check of its name; one that needs a fixture feature is for fixtures.
+        """Declare the decorated function as the check of its name; `ValueError` says that this is not possible.
 
-        An underscore at the end of a name, which keeps it apart from a keyword, is dropped.
-
-        Raises:
-            ValueError: There is a check of that name already, or the name is not valid.
+        It is as binding as the most binding of its rows, and for fixtures where it needs a fixture feature. An
+        underscore at the end of a name, which keeps it apart from a keyword, is dropped.
         """
 
         def declare(body: Callable[[BenchT], Awaitable[None]]) -> Check:
@@ -106,34 +85,48 @@ class Registry(Generic[BenchT]):
             id_ = self._prefix + name.rstrip("_").replace("_", "-")
             if id_ in self._checks:
                 raise ValueError(f"two checks with the id {id_}")
-            self._checks[id_] = Check(id=id_, title=title, sends=sends, passes=passes, run=body, **applicability)
-            return self._checks[id_]
+            texts = {"title": title, "sends": sends, "passes": passes}
+            check = Check(id=id_, run=body, level=level_of_check(id_), **texts, **applicability)
+            self._checks[id_] = check
+            return check
 
         return declare
 
-    def select(self, patterns: Sequence[str] = ()) -> Selection:
-        """Return the checks whose id, with or without its prefix, matches one of the glob `patterns`; all for none."""
-        return self.choose(Criteria(checks=patterns))
+    def select(
+        self,
+        checks: Sequence[str] = (),
+        *,
+        requirements: Sequence[str] = (),
+        sections: Sequence[str] = (),
+        levels: Sequence[str] = (),
+        cells: Sequence[str] = (),
+        reports: Sequence[Mapping[str, Any]] = (),
+    ) -> Selection:
+        """Return the checks that meet all criteria, or raise `UnknownCheckError`; one not given leaves nothing out.
 
-    def choose(self, criteria: Criteria) -> Selection:
-        """Return the checks that meet all of `criteria`; `UnknownCheckError` says that there are none."""
+        Args:
+            checks: Ids, with or without their prefix; globs.
+            requirements: Ids of rows, such as `R-PAG-01`; globs.
+            sections: Anchors of the draft or of a guide, with or without `#`; globs.
+            levels: `MUST`, `SHOULD` or `ADVICE`.
+            cells: Names of cells, or their eras, or the beginning of either; globs.
+            reports: Earlier `report.json`: chosen is what did not pass there, in the cells in which it did not.
+        """
         every = self.all
-        ids = {check.id for check in choose_checks(criteria.checks, every)}
-        if criteria.requirements:
-            ids &= _match("requirement", criteria.requirements, _ids_by(every, lambda row: row.id))
-        if criteria.sections:
-            anchors = [f"#{name.removeprefix('#')}" for name in criteria.sections]
-            ids &= _match("section", anchors, _ids_by(every, _section))
-        if criteria.levels:
-            ids &= {check.id for check in every if check.level in criteria.levels}
-        cells: dict[str, set[str]] = {}
-        for cell in CELLS:
-            for whole in (cell.name, cell.era):
-                for end in range(1, len(whole) + 1):
-                    cells.setdefault(whole[:end], set()).add(cell.name)
-        pairs = {(check, cell) for check in ids for cell in _match("cell", criteria.cells or ["*"], cells)}
-        if criteria.reports:
-            results = [result for report in criteria.reports for result in report["results"]]
+        ids = {check.id for check in choose_checks(checks, every)}
+        rows = [(row, check.id) for check in every for row in rows_of(check.id)]
+        if requirements:
+            ids &= _match("requirement", requirements, _by_name((row.id, check) for row, check in rows))
+        if sections:
+            anchors = [f"#{name.removeprefix('#')}" for name in sections]
+            named = ((name, check) for row, check in rows if (name := _section(row)))
+            ids &= _match("section", anchors, _by_name(named))
+        if levels:
+            ids &= {check.id for check in every if check.level in levels}
+        by_cell = _by_name((name, cell.name) for cell in CELLS for name in (cell.name, cell.era))
+        pairs = {(check, cell) for check in ids for cell in _match("cell", cells or ["*"], by_cell)}
+        if reports:
+            results = [result for report in reports for result in report["results"]]
             not_passed = {(r["check"], r["cell"]) for r in results if r["status"] in _NOT_PASSED}
             if not not_passed & {(check.id, cell.name) for check in every for cell in CELLS}:
                 raise UnknownCheckError("in that report no such check did not pass: there is nothing to run again")
@@ -149,27 +142,18 @@ class Registry(Generic[BenchT]):
 
 
 def choose_checks(patterns: Sequence[str], every: Sequence[Check]) -> tuple[Check, ...]:
-    """Return the checks of `every` whose id, with or without its prefix, matches one of the globs; all for none.
-
-    Raises:
-        UnknownCheckError: A pattern matches nothing.
-    """
-    names: dict[str, set[str]] = {}
-    for check in every:
-        for name in (check.rule, check.id):
-            names.setdefault(name, set()).add(check.id)  # a server check and a client check may share a rule
+    """Return the checks of which an id or rule matches a glob, all for none, or raise `UnknownCheckError`."""
+    # A server check and a client check may share a rule.
+    names = _by_name((name, check.id) for check in every for name in (check.rule, check.id))
     chosen = _match("check", patterns or ["*"], names)
     return tuple(check for check in every if check.id in chosen)
 
 
-def _ids_by(every: Sequence[Check], name_of: Callable[[Row], str]) -> dict[str, set[str]]:
-    """Return the ids of checks by a name of the rows that they decide, such as their section."""
-    ids: dict[str, set[str]] = {}
-    for check in every:
-        for row in rows_of(check.id):
-            ids.setdefault(name_of(row), set()).add(check.id)
-    ids.pop("", None)
-    return ids
+def _by_name(pairs: Iterable[tuple[str, str]]) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for name, value in pairs:
+        found.setdefault(name, set()).add(value)
+    return found
 
 
 def _section(row: Row) -> str:
@@ -182,7 +166,8 @@ def _match(kind: str, patterns: Sequence[str], names: Mapping[str, Collection[st
     """Return the values of the names that match one of the patterns, each of which must match a name."""
     found: set[str] = set()
     for pattern in patterns:
-        matched = [name for name in names if fnmatchcase(name, pattern)]
+        glob = f"{pattern}*" if kind == "cell" else pattern
+        matched = [name for name in names if fnmatchcase(name, glob)]
         if not matched:
             raise UnknownCheckError(f"{pattern!r} matches no {kind}{_hint(kind, pattern, names)}")
         found.update(*(names[name] for name in matched))

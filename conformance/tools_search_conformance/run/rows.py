@@ -7,6 +7,8 @@ from typing import Final
 
 from tools_search_spec import Advice, BaseRule, Requirement, advice, base_rules, requirements
 
+from tools_search_conformance.model import LEVELS, Level
+
 DRAFT: Final = "spec/draft/tools-search.md"
 """Path of the draft in the sources."""
 
@@ -55,6 +57,14 @@ def place_of(row: Row) -> str:
             return f"spec/{row.place}"
         case BaseRule():
             return next(iter(row.links.values()))
+
+
+@cache
+def level_of_check(check: str) -> Level:
+    """Return how binding the check with this id is: as the most binding of its rows."""
+    levels = {level_of(row).removesuffix(" NOT") for row in rows_of(check)}
+    decided: list[Level] = [level for level in LEVELS if level in levels]
+    return decided[0] if decided else LEVELS[0]
 
 
 def level_of(row: Row) -> str:

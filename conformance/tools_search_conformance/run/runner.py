@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup
 
 from tools_search_conformance.model import CELLS, Cell, Result, Run, UnavailableCell
-from tools_search_conformance.report.files import write_reports
+from tools_search_conformance.report.ci import badge_json, badge_svg, junit, official_checks
+from tools_search_conformance.report.document import failure, failure_files, report
+from tools_search_conformance.report.pages import page, summary
 from tools_search_conformance.run.baseline import settle
 from tools_search_conformance.run.causes import with_causes
 from tools_search_conformance.run.options import Options
+from tools_search_conformance.wire.codec import encode
 from tools_search_conformance.wire.process import TargetError
 
 Progress = Callable[[Result], None]
@@ -49,10 +54,7 @@ class Findings:
 async def conduct(options: Options, judge: Callable[[TaskGroup, Findings], Awaitable[None]]) -> Run:
     """Have `judge` fill the findings until it finishes or a signal arrives; write the reports, return the run.
 
-    Tasks that it starts in the group are cancelled after it.
-
-    Raises:
-        TargetError: There is nothing to judge.
+    Tasks that it starts in the group are cancelled after it. `TargetError` says that there is nothing to judge.
     """
     (options.out / "wire").mkdir(parents=True, exist_ok=True)
     began, started = time.monotonic(), datetime.now(UTC)
@@ -63,6 +65,7 @@ async def conduct(options: Options, judge: Callable[[TaskGroup, Findings], Await
             tasks.start_soon(_cancel_at_signal, judging, signals)
             try:
                 await judge(tasks, found)
+                found.require_cells()
             except TargetError as error:
                 failure = error  # raised outside the group, which would wrap it
         tasks.cancel_scope.cancel()
@@ -90,6 +93,27 @@ async def conduct(options: Options, judge: Callable[[TaskGroup, Findings], Await
     if failure is not None:
         raise failure  # and the reports of an earlier run are not taken for those of this one
     return run
+
+
+def write_reports(run: Run, out: Path, *, sep: int | None = None) -> None:
+    """Write every report into the folder `out`, in place of an earlier run's.
+
+    With `sep`, the number of a proposal, `checks.json` names checks as that proposal's traceability file does.
+    """
+    failures = out / "failures"
+    failures.mkdir(parents=True, exist_ok=True)
+    for old in failures.glob("[0-9][0-9]*-tools-search-*.json"):
+        old.unlink()
+    for name, result in failure_files(run).items():
+        (failures / name).write_bytes(encode(failure(run, result)) + b"\n")
+    document = report(run, out)
+    values = {"report": document, "checks": official_checks(run, sep=sep), "badge": badge_json(document)}
+    # Escaped, because a target may have sent text that UTF-8 or a viewer cannot take.
+    texts = {f"{name}.json": json.dumps(value, indent=2, ensure_ascii=True) + "\n" for name, value in values.items()}
+    texts |= {"badge.svg": badge_svg(document), "junit.xml": junit(document)}
+    texts |= {"report.html": page(document), "summary.md": summary(document)}
+    for name, text in texts.items():
+        (out / name).write_text(text, encoding="utf-8")
 
 
 async def _cancel_at_signal(scope: anyio.CancelScope, received: list[int]) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from functools import partial, wraps
 from typing import Any, Final
 
 import anyio
@@ -17,6 +18,7 @@ from tools_search_conformance.model import (
     UnverifiableError,
     VerdictError,
     ViolationError,
+    rule_of,
 )
 from tools_search_conformance.run.judging import Case, Found, Timeouts, Workbench
 from tools_search_conformance.run.options import Options
@@ -34,6 +36,7 @@ from tools_search_conformance.wire.record import Exchange, Recorder
 
 INVALID_PARAMS: Final = -32602
 MISSING_CAPABILITY: Final = -32021
+_INVALID: Final = (INVALID_PARAMS,)
 
 _ROUNDS: Final = 3
 _LOOK_SECONDS: Final = 0.05
@@ -63,17 +66,14 @@ class Bench(Workbench):
         target: Target,
         recorder: Recorder,
         opening: Opening | None = None,
-        *,
         timeouts: Timeouts | None = None,
         concurrency: Concurrency | None = None,
+        *,
         first_cell: bool = True,
     ) -> None:
         super().__init__(options, cell, recorder)
-        self.server = Server(
-            options, cell, target, recorder, opening=opening, timeouts=timeouts, concurrency=concurrency
-        )
+        self.server = Server(options, cell, target, recorder, opening, timeouts, concurrency)
         self.first_cell = first_cell
-        """Whether it is the first cell of a run."""
         self.shared = SharedCases()
         self.first_search: tuple[str | None, Exchange] | None = None
         """Whether the first search of all left the listing as it was, and the exchange that ended the listing after."""
@@ -85,7 +85,6 @@ class Bench(Workbench):
         self._name_query: str | None = None
         self._query_with_matches: tuple[str, int] | None = None
         self._fixtures: dict[str, Bench] = {}
-        self._second: Bench | None = None
         self._control: tuple[Params, Exchange] | None = None
         self._words: Vocabulary | None = None
         self.faults_of_state: list[ViolationError] = []
@@ -115,9 +114,7 @@ class Bench(Workbench):
                 if compared is None or compared is not basis or await self._lists(compared):
                     raise
             self._forget_choices()
-        raise UnverifiableError(
-            "what tools/list returns changed each time that something was found; see list-unchanged"
-        )
+        raise UnverifiableError("what tools/list returns changed when anything was found; see list-unchanged")
 
     async def _with_state_told_apart(self, body: Callable[[], Awaitable[None]]) -> None:
         """Run the body of a check, and keep what it found for any-sequence where an earlier request is the cause."""
@@ -134,10 +131,7 @@ class Bench(Workbench):
             raise UnverifiableError(message, verdict.exchange, consequence_of="any-sequence") from verdict
 
     async def _fault_of_state(self, verdict: VerdictError) -> ViolationError | None:
-        """Return the fault if the deciding search fails again on this connection, and does not on a new one.
-
-        A cursor may hold on one connection only, and answers that vary have no cause to be found.
-        """
+        """Return the fault if the deciding search, without a cursor, fails again here and not on a new connection."""
         exchange = verdict.exchange
         if exchange is None or verdict.catalog is not None or not exchange.replied or not self._may_tell_state_apart():
             return None  # the catalog is named where the connection was a new one
@@ -164,11 +158,9 @@ class Bench(Workbench):
         return fault
 
     def _may_tell_state_apart(self) -> bool:
-        wanted = {check.id.removeprefix(SERVER_PREFIX) for check in self.options.selection.wanted(self.cell)}
-        judges_state = self.recorder.check.removeprefix(SERVER_PREFIX) in _JUDGES_OF_STATE
-        return (
-            not judges_state and "any-sequence" in wanted and self.can_start("core") and self._told_apart < _TOLD_APART
-        )
+        wanted = any(check.rule == "any-sequence" for check in self.options.selection.wanted(self.cell))
+        judges_state = rule_of(self.recorder.check) in _JUDGES_OF_STATE
+        return wanted and not judges_state and self.can_start("core") and self._told_apart < _TOLD_APART
 
     async def _send_again(self, exchange: Exchange) -> Exchange:
         connection = await self.server.connection()
@@ -250,6 +242,50 @@ class Bench(Workbench):
         env = self._own_process(self.recorder.check) if own_process else {}
         other = self._bench(Opening(catalog=catalog, capabilities=capabilities, env=env), self.server.timeouts)
         try:
+            async with self._opened(other, catalog):
+                yield other
+        finally:
+            await other.aclose()
+
+    def undeclaring(self) -> AbstractAsyncContextManager[Bench]:
+        """Give a bench like `fresh` with its own process, of a client that declares nothing, to each check."""
+        return self._kept(Opening(capabilities=UNDECLARED, env=self._own_process("undeclaring")), "undeclaring")
+
+    @asynccontextmanager
+    async def another(self, *, unasked: Collection[str] = ()) -> AsyncGenerator[Bench]:
+        """Give a bench on another connection to the usual fixture, which nobody has asked for the methods `unasked`.
+
+        Checks of a fixture share it on stdio, where each connection is a start, until one of them ends early.
+        """
+        known = self._fixtures.get("another")
+        if known is not None and not known.server.asked.isdisjoint(unasked):
+            await self._fixtures.pop("another").aclose()
+        shared = self.cell.transport == "stdio" and self.profile == "fixture"
+        async with self._kept(Opening(), "another") if shared else self.fresh() as other:
+            yield other
+
+    @asynccontextmanager
+    async def serving(self, catalog: str) -> AsyncGenerator[Bench]:
+        """Give a bench of the fixture that serves `catalog` to every check of this cell."""
+        async with self._opened(await self.fixture(catalog, Opening(catalog=catalog)), catalog) as other:
+            yield other
+
+    @asynccontextmanager
+    async def _kept(self, opening: Opening, name: str) -> AsyncGenerator[Bench]:
+        """Give the bench `name`, which is kept until a check that uses it ends early."""
+        self._require_start("core")
+        other = self._fixtures.setdefault(name, self._bench(opening, self.server.timeouts))
+        try:
+            async with self._opened(other, "core"):
+                yield other
+        except BaseException:
+            await self._fixtures.pop(name).aclose()
+            raise
+
+    @asynccontextmanager
+    async def _opened(self, other: Bench, catalog: str) -> AsyncGenerator[Bench]:
+        """Give another bench, connected; what is found with it was seen on `catalog`."""
+        try:
             await other.server.connection()
         except RefusedError as error:
             raise UnverifiableError(f"a second connection was refused: {error}", error.exchange) from error
@@ -258,71 +294,11 @@ class Bench(Workbench):
         except VerdictError as verdict:
             verdict.catalog = verdict.catalog or catalog
             raise
-        finally:
-            await other.aclose()
-
-    @asynccontextmanager
-    async def undeclaring(self) -> AsyncGenerator[Bench]:
-        """Give a bench like `fresh` with its own process, of a client that declares nothing, to each check."""
-        self._require_start("core")
-        opening = Opening(capabilities=UNDECLARED, env=self._own_process("undeclaring"))
-        other = self._fixtures.setdefault("undeclaring", self._bench(opening, self.server.timeouts))
-        try:
-            await other.server.connection()
-            yield other
-        except BaseException as error:
-            await self._fixtures.pop("undeclaring").aclose()
-            if isinstance(error, VerdictError):
-                error.catalog = error.catalog or "core"
-            if isinstance(error, RefusedError):
-                raise UnverifiableError(f"a second connection was refused: {error}", error.exchange) from error
-            raise
 
     def _own_process(self, name: str) -> dict[str, str]:
         """Return the environment of a process that is shared under this name only; on stdio each bench has its own."""
         shared = self.cell.transport == "stdio" or self.options.effective_brief
         return {} if shared else {"TOOLS_SEARCH_START": name}
-
-    @asynccontextmanager
-    async def another(self, *, unasked: Collection[str] = ()) -> AsyncGenerator[Bench]:
-        """Give a bench on another connection to the usual fixture, which nobody has asked for the methods `unasked`.
-
-        Checks of a fixture share it on stdio, where each connection is a start, until one of them ends early.
-        """
-        if self.cell.transport == "http" or self.profile != "fixture":
-            async with self.fresh() as other:
-                yield other
-            return
-        self._require_start("core")
-        if self._second is not None and not self._second.server.asked.isdisjoint(unasked):
-            await self._close_second()
-        if self._second is None:
-            self._second = self._bench(Opening(), self.server.timeouts)
-        try:
-            await self._second.server.connection()
-            yield self._second
-        except BaseException as error:
-            await self._close_second()
-            if isinstance(error, VerdictError):
-                error.catalog = error.catalog or "core"
-            if isinstance(error, RefusedError):
-                raise UnverifiableError(f"a second connection was refused: {error}", error.exchange) from error
-            raise
-
-    async def _close_second(self) -> None:
-        if self._second is not None:
-            second, self._second = self._second, None
-            await second.aclose()
-
-    @asynccontextmanager
-    async def serving(self, catalog: str) -> AsyncGenerator[Bench]:
-        """Give a bench of the fixture that serves `catalog` to every check of this cell."""
-        other = await self.fixture(catalog, Opening(catalog=catalog))
-        try:
-            yield other
-        except VerdictError as verdict:
-            verdict.catalog = verdict.catalog or catalog
-            raise
 
     async def fixture(self, name: str, opening: Opening) -> Bench:
         """Return the bench `name`, opened as `opening` says when it is first asked for and kept until this one closes.
@@ -336,8 +312,8 @@ class Bench(Workbench):
         return self._fixtures[name]
 
     def _bench(self, opening: Opening, timeouts: Timeouts | None = None) -> Bench:
-        own = self.options, self.cell, self._target, self.recorder, opening
-        return Bench(*own, timeouts=timeouts, concurrency=self.server.concurrency)
+        own = self.options, self.cell, self._target, self.recorder
+        return Bench(*own, opening, timeouts, self.server.concurrency)
 
     def place(self, catalog: str, document: JsonObject) -> None:
         """Put a catalog file where fixtures find it, in place of the one of that name."""
@@ -349,7 +325,6 @@ class Bench(Workbench):
         async with anyio.create_task_group() as closing:
             for other in fixtures.values():
                 closing.start_soon(other.aclose)
-            await self._close_second()
             await self.server.aclose()
 
     def can_start(self, catalog: str) -> bool:
@@ -452,8 +427,11 @@ class Bench(Workbench):
     async def page_with_cursor(self, query: str, *, limit: int = 1) -> tuple[Page, str]:
         """Return the first page of a search that has more of them, and the cursor of the next one."""
         page = await self.server.page(query, limit=limit)
-        self.require(bool(page.next_cursor), f"a search for {query!r} under limit {limit} has one page", page.exchange)
-        return page, str(page.next_cursor)
+        if not page.next_cursor:
+            several = len((await self.nonempty_listing()).tools) > 1
+            self.applies(several, "the server lists a single tool, and issues no cursor")
+            raise UnverifiableError(f"a search for {query!r} under limit {limit} has one page", page.exchange)
+        return page, page.next_cursor
 
     async def pages_from(self, query: str, cursor: str, case: str, *, most: int) -> AsyncGenerator[Page]:
         """Yield the pages of a search from `cursor` on, up to `most`, until one is refused or has no cursor."""
@@ -478,17 +456,15 @@ class Bench(Workbench):
         return read_page(exchange, case)
 
     async def refused(
-        self, bad: Params, good: Params, case: str, *, code: int | tuple[int, ...] = INVALID_PARAMS, **overrides: Any
+        self, bad: Params, good: Params, case: str, *, codes: Sequence[int] = _INVALID, **overrides: Any
     ) -> Exchange:
-        """Expect `bad`, sent with `overrides`, to be refused with `code` because of its difference from `good`.
+        """Expect `bad`, sent with `overrides`, to be refused with one of `codes` because of its difference from `good`.
 
-        Raises:
-            UnverifiableError: `good`, sent without overrides, is refused as well, so that nothing was shown.
-            ViolationError: `bad` was served, left without an answer, or refused with another code.
+        `UnverifiableError` says that `good`, sent without overrides, is refused as well, so that nothing was shown.
         """
         await self._require_served(good, case)
         exchange = await self.server.search(bad, **overrides)
-        self._expect_code(exchange, case, *(code if isinstance(code, tuple) else (code,)))
+        self._expect_code(exchange, case, codes)
         await self._require_served(good, case)
         return exchange
 
@@ -499,7 +475,7 @@ class Bench(Workbench):
         """
 
         async def refuse(case: tuple[Params, str]) -> None:
-            self._expect_code(await self.server.search(case[0]), case[1], INVALID_PARAMS)
+            self._expect_code(await self.server.search(case[0]), case[1])
 
         await self._require_served(good, cases[0][1])
         await self.each(cases, refuse)
@@ -509,9 +485,9 @@ class Bench(Workbench):
         """Expect `bad` to be refused as `refused` does, sending `good` once: its cursor may hold only once."""
         exchange = await self.server.search(bad)
         if exchange.result is not None:
-            self._expect_code(exchange, case, INVALID_PARAMS)
+            self._expect_code(exchange, case)
         await self._require_served(good, case)
-        self._expect_code(exchange, case, INVALID_PARAMS)
+        self._expect_code(exchange, case)
 
     async def refused_cursors(
         self, issue: Callable[[], Awaitable[JsonObject]], vary: Callable[[JsonObject], Sequence[tuple[JsonObject, str]]]
@@ -526,18 +502,18 @@ class Bench(Workbench):
         exchanges = await self.each(cases, lambda case: self.server.search(case[0]))
         for exchange, (_, case) in zip(exchanges, cases, strict=True):
             if exchange.result is not None:
-                self._expect_code(exchange, case, INVALID_PARAMS)
+                self._expect_code(exchange, case)
         wrong = [exchange.error is None or exchange.error.code != INVALID_PARAMS for exchange in exchanges]
         if not any(wrong) and (await self.server.search(good)).result is not None:
             for exchange, (_, case) in zip(exchanges, cases, strict=True):
-                self._expect_code(exchange, case, INVALID_PARAMS)
+                self._expect_code(exchange, case)
             return
         for number in range(len(cases)):
             if wrong[number] or not any(wrong):
                 good = await issue()
                 await self.refused_cursor(*self.some(vary(good))[number][:1], good, cases[number][1])
 
-    def _expect_code(self, exchange: Exchange, case: str, *codes: int) -> None:
+    def _expect_code(self, exchange: Exchange, case: str, codes: Sequence[int] = _INVALID) -> None:
         wanted = " or ".join(map(str, codes))
         message = f"{case} was answered by {exchange.describe()} instead of error {wanted}"
         self.expect(exchange.error is not None and exchange.error.code in codes, exchange, message, case=case)
@@ -554,6 +530,16 @@ class Bench(Workbench):
 def _outcome(exchange: Exchange) -> tuple[str, list[Any]]:
     tools = as_array((exchange.result or {}).get("tools")) or []
     return exchange.describe(), [(as_object(tool) or {}).get("name") for tool in tools]
+
+
+def once(make: Callable[[Bench], Awaitable[Found]]) -> Callable[[Bench], Awaitable[Found]]:
+    """Have what the decorated function brings asked for once in a cell, as by `Bench.once`."""
+
+    @wraps(make)
+    async def asked_once(bench: Bench) -> Found:
+        return await bench.once(make.__name__, partial(make, bench))
+
+    return asked_once
 
 
 SERVER_CHECKS: Final = Registry[Bench](SERVER_PREFIX)

@@ -2,10 +2,8 @@
 
 Sharing the walks is what lets seven invariants be tried on as many cases as one; only the case that fails is sent
 again, to shrink it. Every generated catalog needs a start of the server, so one visit collects the evidence for all
-checks: the listing, a search for tools by their names, walks, a search without a match. A catalog that breaks a rule
-is made smaller as far as a few restarts allow. What judges here raises `ViolationError` of the smallest case, or the
-smallest catalog, that was found to break the rule, and `UnverifiableError` where the listing or the pages of a search
-cannot be read.
+checks. What judges here raises `ViolationError` of the smallest case, or the smallest catalog, that was found to break
+the rule, and `UnverifiableError` where the listing or the pages of a search cannot be read.
 """
 
 from __future__ import annotations
@@ -102,10 +100,7 @@ async def judge_walks(bench: Bench, judge: Callable[[Walk], None]) -> None:
 
 
 async def judge_surveys(bench: Bench, judge: Judgement) -> None:
-    """Judge the surveys of generated catalogs; of a server with its own tools there are none.
-
-    Where a catalog could not be surveyed, `require_faithful` reports that.
-    """
+    """Judge the surveys of generated catalogs, of a fixture; `require_faithful` reports those that failed."""
     for survey in await _surveys(bench):
         if isinstance(survey, Survey):
             try:

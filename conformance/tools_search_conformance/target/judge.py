@@ -22,7 +22,7 @@ from anyio.abc import TaskGroup
 from tools_search_spec import EXTENSION_ID
 
 from tools_search_conformance import catalogs
-from tools_search_conformance.model import CELLS, SERVER_PREFIX, Cell, Effort, Run, UnavailableCell, UnverifiableError
+from tools_search_conformance.model import CELLS, Cell, Effort, Run, UnavailableCell, UnverifiableError, rule_of
 from tools_search_conformance.run.judging import not_run, run_check
 from tools_search_conformance.run.options import Options
 from tools_search_conformance.run.runner import Findings, Progress, conduct, no_progress
@@ -33,6 +33,7 @@ from tools_search_conformance.target.vocabulary import Vocabulary
 from tools_search_conformance.wire.codec import DEFAULT_LIMITS, JsonObject, as_array
 from tools_search_conformance.wire.connection import Connection, RefusedError
 from tools_search_conformance.wire.eras import LEGACY, Era
+from tools_search_conformance.wire.http import check_address
 from tools_search_conformance.wire.process import TargetError
 from tools_search_conformance.wire.record import Recorder
 
@@ -52,13 +53,10 @@ class UnadvertisedError(Exception):
 
 
 async def judge_server(options: Options, progress: Progress = no_progress) -> Run:
-    """Run the checks and write the reports, of an interrupted run as well.
+    """Run the checks and write the reports; `TargetError` says that there is nothing to judge.
 
     Fixtures are judged side by side, since most of the time goes into waiting for them to start and to answer. Servers
     with tools of their own might disturb each other.
-
-    Raises:
-        TargetError: There is nothing to judge.
     """
     deadline = time.monotonic() + _RUN_SECONDS[options.effort]
 
@@ -81,26 +79,22 @@ async def judge_server(options: Options, progress: Progress = no_progress) -> Ru
                 async with anyio.create_task_group() as closing:
                     for target in targets:
                         closing.start_soon(target.aclose)
-        found.require_cells()
 
     with TemporaryDirectory(prefix="tools-search-") as folder:
         return await conduct(options, judge)
 
 
 def targets_of(options: Options, tasks: TaskGroup, folder: Path) -> Sequence[Target]:
-    """Return the targets to connect to, one for each transport; fixtures read catalogs from below `folder`.
+    """Return the targets to connect to, one for each transport; `TargetError` says that an address is not allowed.
 
-    Each has its own files there, so that a change for one is not seen by the other while both are judged.
-
-    Raises:
-        TargetError: The address is no URL, or another machine's and that was not asked for.
+    Fixtures read catalogs from below `folder`, each its own, so that a change for one is not seen by the other.
     """
-    headers, start_seconds = options.headers, options.start_timeout
+    given: dict[str, Any] = {"start_seconds": options.start_timeout}
+    served: dict[str, Any] = {"headers": options.headers, "ca_file": options.ca_file}
     if options.url:
-        remote, ca_file = options.allow_remote, options.ca_file
-        given: dict[str, Any] = {"headers": headers, "start_seconds": start_seconds}
-        return [UrlTarget(options.url, allow_remote=remote, ca_file=ca_file, **given)]
-    started: dict[str, Any] = {"tasks": tasks, "env": options.env, "cwd": options.cwd, "start_seconds": start_seconds}
+        check_address(options.url, allow_remote=options.allow_remote)
+        return [UrlTarget(options.url, **served, **given)]
+    given |= {"tasks": tasks, "env": options.env, "cwd": options.cwd}
     targets: list[Target] = []
     if options.argv:
         (own := folder / "stdio").mkdir(exist_ok=True)
@@ -108,12 +102,10 @@ def targets_of(options: Options, tasks: TaskGroup, folder: Path) -> Sequence[Tar
         cells = [Cell(transport="stdio", era=era) for era in options.eras]
         brief = sum(bool(options.selection.wanted(cell)) for cell in cells)
         needed = brief if options.effective_brief else math.inf
-        targets.append(StdioTarget(options.argv, needed=needed, folder=own, **started))
+        targets.append(StdioTarget(options.argv, needed=needed, folder=own, **given))
     if options.http_argv:
         (own := folder / "http").mkdir(exist_ok=True)
-        targets.append(
-            HttpCommandTarget(options.http_argv, headers=headers, ca_file=options.ca_file, folder=own, **started)
-        )
+        targets.append(HttpCommandTarget(options.http_argv, folder=own, **served, **given))
     return targets
 
 
@@ -152,7 +144,7 @@ class _TargetJudge:
         self.found.results.sort(key=lambda result: CELLS.index(result.cell))
 
     async def _judge_cell(self, cell: Cell, go_on: anyio.Event) -> None:
-        """Judge a cell, with a target of its own beside another cell; `go_on` says that the next one may begin."""
+        """Judge a cell, with a target of its own while another is judged; `go_on` says that the next may begin."""
         target = self.target.another() if self.under_way and isinstance(self.target, Program) else self.target
         self.under_way += 1
         try:
@@ -182,7 +174,6 @@ class _TargetJudge:
     async def _run_cell(
         self, cell: Cell, target: Target, go_on: anyio.Event | None = None, *, unadvertised: bool = False
     ) -> None:
-        """Run the checks of one cell."""
         options, found, known = self.options, self.found, bool(self.found.cells)
         secret = frozenset(name.lower() for name in options.headers)
         recorder = Recorder(cell.name, options.out / "wire" / f"{cell.name}.jsonl", secret=secret)
@@ -197,30 +188,26 @@ class _TargetJudge:
                 self.promised = LEGACY in (as_array(connection.server.get("supportedVersions")) or [])
                 if go_on is not None and bench.server.concurrency.slow and bench.profile == "fixture":
                     go_on.set()
-            cause: str | None = None
+            cause = ""  # the rule of the check that shows that no search is served
             checks = sorted(options.selection.wanted(cell), key=lambda check: check.rule != _SERVED)
             for check in checks:
                 if check is checks[-1] and cell.era == options.eras[-1] and isinstance(target, StdioTarget):
                     target.needed = min(target.needed, 1)  # none is started ahead of what is not needed
                 if unadvertised and not check.rule.startswith("advertised"):
                     continue
-                if cause is None or check.rule == cause or check.rule in _WITHOUT_A_SEARCH:
+                if not cause or check.rule == cause or check.rule in _WITHOUT_A_SEARCH:
                     result = await run_check(check, bench, deadline=self.deadline)
                 else:
                     result = not_run(check, bench, f"no search is served; see {cause}", consequence_of=cause)
                 if check.rule == _SERVED:
                     failed = result.status == "fail" and not bench.has_served
-                    cause = _SERVED if failed else _rule(result.consequence_of)
+                    cause = _SERVED if failed else rule_of(result.consequence_of or "")
                 found.results.append(result)
                 self.progress(result)
         finally:
             with anyio.CancelScope(shield=True):
                 await bench.aclose()
                 recorder.close()
-
-
-def _rule(check: str | None) -> str | None:
-    return None if check is None else check.removeprefix(SERVER_PREFIX)
 
 
 async def smoke(bench: Bench) -> Connection:
@@ -238,9 +225,8 @@ async def smoke(bench: Bench) -> Connection:
         listing = await server.listing()
     except UnverifiableError as error:
         bounds = (DEFAULT_LIMITS.message_bytes, DEFAULT_LIMITS.values)
-        hint = (
-            "; have tools/list return smaller pages" if any(f"more than {n} " in error.message for n in bounds) else ""
-        )
+        large = any(f"more than {bound} " in error.message for bound in bounds)
+        hint = "; have tools/list return smaller pages" if large else ""
         raise UnjudgeableError(f"it cannot list its tools: {error.message}{hint}") from error
     if advertised_settings(connection) is None:
         try:

@@ -85,13 +85,13 @@ class Listing:
         """Return whether the other listing has the same definitions, in any order."""
         return len(self.tools) == len(other.tools) and same(self.by_name, other.by_name)
 
-    def same_sequence_as(self, other: Listing) -> bool:
-        """Return whether the other listing has the same definitions in the same order."""
-        return same(list(self.tools), list(other.tools))
-
     def compared_to(self, before: Listing) -> Callable[[Listing, Listing], bool]:
         """Return the comparison that fits: a listing whose order varies without a search is no sequence to compare."""
-        return Listing.same_sequence_as if self.same_sequence_as(before) else Listing.same_as
+
+        def in_order(one: Listing, other: Listing) -> bool:
+            return same(list(one.tools), list(other.tools))
+
+        return in_order if in_order(self, before) else Listing.same_as
 
     def difference_from(self, before: Listing) -> str:
         """Return in a few words what is other than it was before: tools, a member of one, or the order."""
@@ -151,16 +151,10 @@ class SharedCases:
     """The listing at the time of these walks."""
     surveys: list[Survey | UnverifiableError] | None = None
     """Surveys of generated catalogs, or why there is none; `None` before the first one."""
-    hung_up: tuple[Exchange, list[str], bool] | None = None
-    """The last search to a process whose stdin was closed, what it printed, and whether it ended in time."""
 
 
 def read_page(exchange: Exchange, what: str) -> Page:
-    """Return the page that an exchange brought.
-
-    Raises:
-        UnverifiableError: It brought none. The checks of the result's shape say what is wrong with it.
-    """
+    """Return the page that an exchange brought, or raise `UnverifiableError`; checks of its shape say what is wrong."""
     result = exchange.result
     if result is None:
         raise UnverifiableError(f"{what} was answered by {exchange.describe()}", exchange)
@@ -194,12 +188,11 @@ def page_schema(era: Era) -> Mapping[str, Any]:
     }
 
 
-def complaint(value: Any, shape: str | Mapping[str, Any]) -> str | None:
-    """Return what is wrong with `value`, or `None`; `shape` names a type of the draft or is a schema using them."""
+def complaint(value: Any, shape: str | Mapping[str, Any], definitions: Mapping[str, Any] = _DEFINITIONS) -> str | None:
+    """Return what is wrong with `value`, or `None`; `shape` names one of `definitions` or is a schema using them."""
     wanted = {"$ref": f"#/$defs/{shape}"} if isinstance(shape, str) else shape
-    value = _unpacked(value)
-    validator = Draft202012Validator({**wanted, "$defs": _DEFINITIONS}, registry=_NO_OTHER_SCHEMAS)
-    error = next(iter(validator.iter_errors(value)), None)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType, reportUnknownVariableType] - untyped generator
+    validator = Draft202012Validator({**wanted, "$defs": definitions}, registry=_NO_OTHER_SCHEMAS)
+    error = next(iter(validator.iter_errors(_unpacked(value))), None)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType, reportUnknownVariableType] - untyped generator
     return None if error is None else f"{error.json_path[:300]}: {error.message[:300]}"
 
 

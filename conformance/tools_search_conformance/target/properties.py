@@ -19,17 +19,27 @@ from hypothesis.errors import Flaky, FlakyFailure
 from tools_search_conformance.model import Effort, UnverifiableError, ViolationError
 from tools_search_conformance.run.judging import Workbench
 from tools_search_conformance.target.vocabulary import WHITE_SPACE, Vocabulary
+from tools_search_conformance.wire.codec import JsonObject
 
 EXAMPLES: Final[dict[Effort, int]] = {"quick": 3, "default": 30, "deep": 1000}
 """How many generated cases one property gets."""
+
+_MAX_INTEGER: Final = 2**53 - 1
+"""Up to where integers are exact in every language."""
+_KNOWN_MEMBERS: Final = frozenset(
+    {"tools", "nextcursor", "next_cursor", "resulttype", "result_type", "ttlms", "cachescope", "_meta"}
+    | {"catalogsize", "topics", "maxlimit"}
+)
+_SCALARS: Final = st.characters(exclude_categories=["Cs"])
+"""Unicode scalar values."""
+_TEXT: Final = st.text(_SCALARS, max_size=12)
 
 Case = TypeVar("Case")
 
 
 def texts() -> st.SearchStrategy[str]:
     """Return a strategy for valid queries: Unicode scalar values, not all of them white space."""
-    scalars = st.characters(exclude_categories=["Cs"])
-    return st.text(scalars, min_size=1, max_size=100).filter(lambda text: bool(text.strip(WHITE_SPACE)))
+    return st.text(_SCALARS, min_size=1, max_size=100).filter(lambda text: bool(text.strip(WHITE_SPACE)))
 
 
 def queries(words: Vocabulary) -> st.SearchStrategy[str]:
@@ -43,6 +53,27 @@ def queries(words: Vocabulary) -> st.SearchStrategy[str]:
 def limits() -> st.SearchStrategy[int]:
     """Return limits, small ones first."""
     return st.integers(min_value=1, max_value=60)
+
+
+def json_values() -> st.SearchStrategy[Any]:
+    """Return JSON values that every language reads alike."""
+    numbers = st.integers(-_MAX_INTEGER, _MAX_INTEGER) | st.floats(-1e6, 1e6)
+    return st.recursive(
+        st.none() | st.booleans() | numbers | _TEXT,
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_TEXT, inner, max_size=3),
+        max_leaves=6,
+    )
+
+
+def unknown_members() -> st.SearchStrategy[JsonObject]:
+    """Return members that no result or settings object of the draft has, not even with another spelling."""
+    names = _TEXT.filter(lambda name: name.lower() not in _KNOWN_MEMBERS)
+    return st.dictionaries(names, json_values(), min_size=1, max_size=3)
+
+
+def cursors() -> st.SearchStrategy[str]:
+    """Return values of `nextCursor`, but for the empty string."""
+    return st.text(_SCALARS, min_size=1, max_size=20)
 
 
 async def explore(

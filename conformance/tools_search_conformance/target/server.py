@@ -10,6 +10,7 @@ import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
+from itertools import cycle
 from typing import Any, Final
 
 import anyio
@@ -59,13 +60,10 @@ class Opening:
     """How the connections of one bench are opened."""
 
     catalog: str = "core"
-    """Name of the catalog that a fixture serves."""
     env: Mapping[str, str] = field(default_factory=dict[str, str])
     """More of the environment that the fixture is started in."""
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
-    """HTTP headers of every request."""
     capabilities: Params = field(default_factory=lambda: DECLARED)
-    """Capabilities that the client declares."""
 
 
 class ChangedError(UnverifiableError):
@@ -81,10 +79,7 @@ def busy_seconds(exchange: Exchange) -> float | None:
 
 
 def _pause(exchange: Exchange) -> float | None:
-    """Return how long to wait before a search is sent again that was refused because of load; `None` if it was not.
-
-    An error that the draft does not have for that is for busy-refusal to judge, and for no other check.
-    """
+    """Return how long to wait before a search refused because of load is sent again; `None` for any other answer."""
     if exchange.error is not None and exchange.answer.status == _TOO_MANY_REQUESTS:
         return retry_after(exchange.answer.headers, _PAUSE_SECONDS)
     return busy_seconds(exchange)
@@ -125,7 +120,7 @@ class Concurrency:
 class Server:
     """One connection to the target, opened when it is needed, and again when it has ended.
 
-    Whatever needs it raises `TargetError` where the target cannot be reached, `RefusedError` where it no longer speaks
+    All that needs it raises `TargetError` where the target cannot be reached, `RefusedError` where it no longer speaks
     this era, and `UnverifiableError` where no answer can be read: a search was refused, its result is not well-formed,
     its pages do not end, the server was too busy each time, or the answers so far take too much memory.
     """
@@ -136,7 +131,6 @@ class Server:
         cell: Cell,
         target: Target,
         recorder: Recorder,
-        *,
         opening: Opening | None = None,
         timeouts: Timeouts | None = None,
         concurrency: Concurrency | None = None,
@@ -232,10 +226,7 @@ class Server:
     async def ask(
         self, method: str, params: Params | None = None, *, seconds: float | None = None, **overrides: Any
     ) -> Exchange:
-        """Send any request, with overrides as in `Connection.request`, and return the exchange.
-
-        `seconds` shortens the wait for it.
-        """
+        """Send any request, with overrides as in `Connection.request`; `seconds` shortens the wait for its exchange."""
         async with self.concurrency.turn:
             self._require_room()
             connection = await self.connection()
@@ -329,15 +320,24 @@ class Server:
         params = {name: value for name, value in given.items() if value is not None}
         return read_page(await self.search(params), f"a search for {query!r}")
 
-    async def walk(self, query: str, limit: int | None = None, *, most: int = 250) -> Walk:
+    async def walk(
+        self,
+        query: str,
+        limit: int | None = None,
+        *,
+        most: int = 250,
+        first: Page | None = None,
+        later: Sequence[int | None] = (),
+    ) -> Walk:
         """Return the pages of one search, up to `most` of them or until a cursor comes again.
 
-        An empty `nextCursor` ends it as if there were none; pages-end and cursor-nonempty judge that.
+        The first page may be known; `later` has the limits of those after it, in turn, where they are others. An empty
+        `nextCursor` ends it as if there were none; pages-end and cursor-nonempty judge that.
         """
-        pages, followed = [await self.page(query, limit=limit)], set[str]()
+        pages, followed, limits = [first or await self.page(query, limit=limit)], set[str](), cycle(later or [limit])
         while (cursor := pages[-1].next_cursor) and cursor not in followed and len(pages) < most:
             followed.add(cursor)
-            pages.append(await self.page(query, limit=limit, cursor=cursor))
+            pages.append(await self.page(query, limit=next(limits), cursor=cursor))
         return Walk(query, limit, tuple(pages), ended=not cursor, again=cursor in followed)
 
     async def first(self, query: str, *, limit: int | None = None) -> Page:

@@ -204,32 +204,23 @@ async def _drain(process: TargetProcess) -> None:
         return
 
 
+@dataclass(eq=False)
 class UrlTarget:
-    """An endpoint that is already there."""
+    """An endpoint that is already there, at an address that `check_address` allows."""
 
-    transport: TransportName = "http"
+    url: str
+    _: KW_ONLY
+    headers: Mapping[str, str]
+    start_seconds: float
+    ca_file: str | None = None
+    rate_limit: RateLimit = field(default_factory=RateLimit)
 
-    def __init__(
-        self,
-        url: str,
-        *,
-        headers: Mapping[str, str],
-        start_seconds: float,
-        ca_file: str | None = None,
-        allow_remote: bool = False,
-    ) -> None:
-        """Take the address, as `check_address` allows it."""
-        check_address(url, allow_remote=allow_remote)
-        self.start_seconds = start_seconds
-        self.rate_limit = RateLimit()
-        self._url = url
-        self._headers = dict(headers)
-        self._ca_file = ca_file
+    transport: ClassVar[TransportName] = "http"
 
     @property
     def description(self) -> Mapping[str, Any]:
         """The address, for reports."""
-        return {"transport": self.transport, "url": self._url, **_cost_of(self.rate_limit)}
+        return {"transport": self.transport, "url": self.url, **_cost_of(self.rate_limit)}
 
     def place(self, catalog: str, document: JsonObject) -> None:
         """Raise a `TargetError`: the operator of this server has settled its catalog."""
@@ -237,7 +228,7 @@ class UrlTarget:
 
     async def connect(self, note: Note, catalog: str | None, env: Mapping[str, str] = _NO_VARIABLES) -> Transport:
         """Open another connection."""
-        return HttpTransport(self._url, headers=self._headers, ca_file=self._ca_file, rate_limit=self.rate_limit)
+        return HttpTransport(self.url, headers=self.headers, ca_file=self.ca_file, rate_limit=self.rate_limit)
 
     async def aclose(self) -> None:
         """Do nothing: a server that was not started is not ended."""

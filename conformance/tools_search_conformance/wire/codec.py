@@ -80,11 +80,7 @@ class Packed(dict[str, Any]):
         """Take the object's JSON text, and what to show of it."""
         super().__init__(shown)
         self._text: Final = zlib.compress(text.encode(), 1)
-
-    @property
-    def packed_bytes(self) -> int:
-        """How many bytes of memory it takes, besides what it shows."""
-        return len(self._text)
+        self.packed_bytes = len(self._text)
 
     @property
     def whole(self) -> JsonObject:
@@ -123,14 +119,11 @@ def integer(value: Any) -> int | None:
 
 
 def encode(message: object, *, spelled: bool = True) -> bytes:
-    """Return `message` as one line of UTF-8 JSON without its line ending.
+    """Return `message` as one line of UTF-8 JSON without its line ending; `ValueError` says that a number has no JSON.
 
     Characters that some line readers take for a line ending are escaped, and so are unpaired surrogates, which UTF-8
     cannot carry; all others travel as themselves. Without `spelled`, which takes half the time, `message` may hold no
     `Spelled` number.
-
-    Raises:
-        ValueError: `message` holds a number that JSON cannot write.
     """
     marked = _marked(message) if spelled else message
     text = json.dumps(marked, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
@@ -147,11 +140,7 @@ def json_text(value: object) -> str:
 
 
 def decode(data: bytes, limits: Limits = DEFAULT_LIMITS) -> Any:
-    """Return the value that `data` spells.
-
-    Raises:
-        MalformedError: `data` is beyond `limits`, no UTF-8 or no JSON, names a member twice or spells a lone surrogate.
-    """
+    """Return the value that `data` spells; `MalformedError` says why it spells none that is within `limits`."""
     _check_bounds(data, limits)
     try:
         value = _parse(data.decode("utf-8"), limits)
@@ -167,11 +156,9 @@ def decode(data: bytes, limits: Limits = DEFAULT_LIMITS) -> Any:
 
 
 def decode_message(data: bytes, limits: Limits = DEFAULT_LIMITS) -> JsonObject:
-    """Return the JSON-RPC message that `data` spells.
+    """Return the JSON-RPC message that `data` spells; `MalformedError` says why it spells none.
 
-    Raises:
-        MalformedError: as `decode`.
-        NotAMessageError: the value is no JSON-RPC 2.0 object (batches are no part of either era).
+    `NotAMessageError` is raised for JSON that is no JSON-RPC 2.0 object: batches are no part of either era.
     """
     message = as_object(decode(data, limits))
     if message is None:

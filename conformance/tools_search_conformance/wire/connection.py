@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import count, zip_longest
 from time import perf_counter
 from typing import Any, Final
@@ -43,12 +43,9 @@ _VISIBLE: Final = re.compile("[!-~]+")
 
 
 class RefusedError(Exception):
-    """The target did not open a connection in this era; `exchange` shows its answer.
+    """The target did not open a connection in this era; `exchange` shows its answer to the opening request.
 
-    Args:
-        reason: What it answered.
-        exchange: The opening request and the answer.
-        is_refusal: Whether the answer means that the era is not spoken. Silence, a crash and an internal error do not.
+    `is_refusal` says that the answer means that the era is not spoken. Silence, a crash and an internal error do not.
     """
 
     def __init__(self, reason: str, exchange: Exchange, *, is_refusal: bool) -> None:
@@ -57,30 +54,22 @@ class RefusedError(Exception):
         self.is_refusal = is_refusal
 
 
+@dataclass(eq=False)
 class Connection:
     """Requests over a transport in one era. Open it with `open` before anything else."""
 
-    def __init__(
-        self,
-        transport: Transport,
-        era: Era,
-        recorder: Recorder,
-        *,
-        capabilities: Mapping[str, Any] = DECLARED,
-        headers: Mapping[str, str] | None = None,
-    ) -> None:
-        """Speak over `transport`; every message carries `headers` where it has any."""
-        self.transport = transport
-        self.era: Era = era
-        self.capabilities = capabilities
-        self.server: JsonObject = {}
-        """The result of `server/discover` or `initialize`."""
-        self.opening: Exchange | None = None
-        """The exchange that brought it."""
-        self._recorder = recorder
-        self._ids = count(1)
-        self._session: dict[str, str] = {}
-        self._own_headers = dict(headers or {})
+    transport: Transport
+    era: Era
+    _recorder: Recorder
+    capabilities: Mapping[str, Any] = field(default_factory=lambda: DECLARED)
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    """HTTP headers of every message."""
+    server: JsonObject = field(default_factory=dict[str, Any], init=False)
+    """The result of `server/discover` or `initialize`."""
+    opening: Exchange | None = field(default=None, init=False)
+    """The exchange that brought it."""
+    _ids: Iterator[int] = field(default_factory=lambda: count(1), init=False)
+    _session: dict[str, str] = field(default_factory=dict[str, str], init=False)
 
     async def open(self, seconds: float) -> Exchange:
         """Discover the server, or initialize the session; `RefusedError` says that it does not speak this era."""
@@ -180,7 +169,7 @@ class Connection:
     async def aclose(self) -> None:
         """End the session, if there is one, and the connection."""
         if self._session and isinstance(self.transport, HttpTransport):
-            headers = self._own_headers | self._session | {"MCP-Protocol-Version": LEGACY}
+            headers = dict(self.headers) | self._session | {"MCP-Protocol-Version": LEGACY}
             await self.transport.leave(headers, seconds=1)
         await self.transport.aclose()
 
@@ -217,11 +206,11 @@ class Connection:
 
     def _headers(self, method: str, params: JsonObject) -> dict[str, str]:
         if self.era == MODERN:
-            return self._own_headers | modern_headers(method, params)
+            return dict(self.headers) | modern_headers(method, params)
         if method == "initialize":
-            return dict(self._own_headers)
+            return dict(self.headers)
         revision = str(self.server.get("protocolVersion", LEGACY))
-        return self._own_headers | self._session | {"MCP-Protocol-Version": revision}
+        return dict(self.headers) | self._session | {"MCP-Protocol-Version": revision}
 
 
 def _remedy(exchange: Exchange) -> str:

@@ -60,11 +60,7 @@ _DELAY_SECONDS: Final = re.compile("[0-9]{1,9}")
 
 
 def check_address(url: str, *, allow_remote: bool) -> None:
-    """Check that `url` is an address that may be spoken to.
-
-    Raises:
-        TargetError: it is no http(s) URL, or names another machine and that was not asked for.
-    """
+    """Raise a `TargetError` unless `url` is one of http(s), and of this machine where no other is allowed."""
     try:
         address = httpx2.URL(url)
     except httpx2.InvalidURL as error:
@@ -131,12 +127,9 @@ class EventReader:
 
 @cache
 def authorities(ca_file: str | None = None) -> ssl.SSLContext:
-    """Return the trusted certificate authorities: the usual ones, those of SSL_CERT_FILE, and those of `ca_file`.
+    """Return the certificate authorities to trust: the usual ones, those of SSL_CERT_FILE, and those of `ca_file`.
 
-    Reading them takes longer than most checks, so it is done once.
-
-    Raises:
-        OSError, ssl.SSLError: A file cannot be read, or holds no certificates.
+    Reading them takes longer than most checks, so it is done once. `OSError` or `SSLError` says that a file has none.
     """
     context = httpx2.create_ssl_context(trust_env=False)
     for file in filter(None, (os.environ.get("SSL_CERT_FILE"), ca_file)):

@@ -84,11 +84,7 @@ class TargetProcess:
         cwd: str | None = None,
         grace: GracePeriod | None = None,
     ) -> TargetProcess:
-        """Start `argv`; what drains its stderr runs in `tasks` until the process is ended.
-
-        Raises:
-            TargetError: the program cannot be run.
-        """
+        """Start `argv`, and what drains its stderr in `tasks`; `TargetError` says that the program cannot be run."""
         mark = secrets.token_hex(8)
         inherited = environment(env) | {_MARK: mark}
         try:
@@ -126,11 +122,7 @@ class TargetProcess:
         return f"the process ended with exit status {self.returncode}{words and f'; stderr: {words}'}"
 
     async def write(self, data: bytes) -> None:
-        """Write to the target's stdin.
-
-        Raises:
-            anyio.BrokenResourceError, anyio.ClosedResourceError: the target no longer reads.
-        """
+        """Write to the target's stdin; anyio's errors of broken and closed resources say that it no longer reads."""
         assert self._process.stdin is not None  # noqa: S101 - piped by default
         await self._process.stdin.send(data)
 

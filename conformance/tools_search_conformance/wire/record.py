@@ -8,13 +8,13 @@ from collections import deque
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final
 from weakref import finalize
 
-from tools_search_conformance.wire.codec import JsonObject, as_array, as_object, encode, integer
+from tools_search_conformance.wire.codec import JsonObject, Packed, as_array, as_object, encode, integer
 from tools_search_conformance.wire.display import abridged, memory
-from tools_search_conformance.wire.sharing import SharedDefinitions
 
 RATE_LIMITED: Final = frozenset({429, 503})
 """HTTP statuses by which a proxy, or a server before it reads a message, refuses a request because of load."""
@@ -24,10 +24,14 @@ REDACTED: Final = "[redacted]"
 _SECRET_HEADERS: Final = frozenset({"authorization", "proxy-authorization", "cookie", "set-cookie", "mcp-session-id"})
 _BYTES_LOGGED: Final = 256 * 1024
 _LOG_BYTES: Final = 128 * 1024 * 1024
-"""Maximum size of the wire log of a cell."""
 _CODE: Final = re.compile(r"-?[0-9]{1,9}")
 _MAX_ISSUERS: Final = 1000
 _MAX_ISSUER_BYTES: Final = 16 * 1024 * 1024
+_MOST_SHARED_BYTES: Final = 48 * 1024 * 1024
+_LEAST_CHARACTERS: Final = 64
+"""Texts of fewer are not worth their entry."""
+_LARGE: Final = 8 * 1024
+"""Characters of an object that is compressed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,6 +156,65 @@ def redact(headers: Mapping[str, str], secret: frozenset[str] = frozenset()) -> 
     """Return `headers` with the values of secret ones hidden; `secret` adds names, in lower case."""
     hidden = _SECRET_HEADERS | secret
     return {name: REDACTED if name.lower() in hidden else value for name, value in headers.items()}
+
+
+class SharedDefinitions:
+    """The definitions that one cell's target has sent so far, kept once up to a bound, and large ones compressed.
+
+    A server sends the same definitions in every listing and in every page of a search. Each is looked up by a digest of
+    its text, and replaced by the equal one that came first. No one may change what it returns.
+    """
+
+    def __init__(self) -> None:
+        self.held = 0
+        """About how many bytes they take."""
+        self._known: dict[bytes, Any] = {}
+
+    def make_room(self) -> None:
+        """Forget all of them where there is no room for more, as of a server whose definitions are new each time."""
+        if self.held > _MOST_SHARED_BYTES:
+            self._known.clear()
+            self.held = 0
+
+    def share(self, tools: list[Any]) -> tuple[list[Any], int, int]:
+        """Return known tools for these, about how many bytes they take by themselves, and how long their text is."""
+        shared, own, length = list[Any](), 0, 0
+        for tool in tools:
+            if (members := as_object(tool)) is None:
+                shared.append(tool)
+                own += memory(tool)
+                continue
+            text = json.dumps(members)
+            length += len(text)
+            if "_meta" in members or len(text) > _LARGE:  # a search adds the one, for each query another
+                kept = dict[str, Any]()
+                for name, value in members.items():
+                    whole = name == "_meta" or not isinstance(value, str | dict | list)
+                    kept[name], more = (value, memory(value)) if whole else self._once(json.dumps(value), value)
+                    own += more
+                shared.append(kept)
+            else:
+                known, more = self._once(text, members)
+                shared.append(known)
+                own += more
+        return shared, own, length
+
+    def _once(self, text: str, value: Any) -> tuple[Any, int]:
+        """Return the value that was the first with this text, and about how many bytes it takes by itself."""
+        if len(text) < _LEAST_CHARACTERS:
+            return value, memory(value)
+        key = blake2b(text.encode(), digest_size=16).digest()
+        if key in self._known:
+            return self._known[key], 0
+        if len(text) > _LARGE and isinstance(value, dict):
+            value = Packed(text, abridged(value))
+        size = memory(value) + (value.packed_bytes if isinstance(value, Packed) else 0)
+        if self.held + size > _MOST_SHARED_BYTES:
+            self.held = max(self.held, _MOST_SHARED_BYTES + 1)
+            return value, size
+        self._known[key] = value
+        self.held += size
+        return value, 0
 
 
 class Recorder:

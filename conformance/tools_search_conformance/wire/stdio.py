@@ -36,7 +36,6 @@ class _Waiting:
     """A request whose response has not come."""
 
     number: Any
-    """Its id."""
     notified: int
     """How many notifications had been sent before it."""
     done: anyio.Event = field(default_factory=anyio.Event)

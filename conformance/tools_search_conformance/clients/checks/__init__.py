@@ -1,20 +1,13 @@
-"""Every client check. Importing this package declares them, in the order of the reports."""
+"""Every client check; importing this package declares the checks of each of its modules."""
 
 from __future__ import annotations
 
+from importlib import import_module
+from pkgutil import iter_modules
+
 from tools_search_conformance.clients.bench import CLIENT_CHECKS
-from tools_search_conformance.clients.checks import (
-    caching,
-    concurrency,
-    federation,
-    negotiation,
-    paging,
-    requests,
-    results,
-    transports,
-)
 
-__all__ = ["CLIENT_CHECKS", "MODULES"]
+__all__ = ["CLIENT_CHECKS"]
 
-MODULES = (caching, concurrency, federation, negotiation, paging, requests, results, transports)
-"""The modules that declare the checks."""
+for _module in iter_modules(__path__, f"{__name__}."):
+    import_module(_module.name)

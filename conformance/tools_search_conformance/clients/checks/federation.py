@@ -47,7 +47,6 @@ def _finds(*hits: JsonObject, only: str | None = None) -> Script:
     title="Each of several servers is asked",
     sends="Three peers: two that offer the search, one that does not. The client is to find ten tools, then one.",
     passes="`tools/search` to the two, `tools/list` to the third, each time.",
-    level="ADVICE",
 )
 async def federation_asks_all(bench: ClientBench) -> None:
     plain = Script(advertised={}, tools=(_hit("third", 0.1),))
@@ -85,9 +84,7 @@ async def federation_scores_not_compared(bench: ClientBench) -> None:
             there = [each for each in order if each in best]
             bench.require(bool(there), f"of {best} the driver reports none: {order}", session.latest)
             leads.append((there[0] == best[0], session.evidence))
-    message = (
-        "of the best tools of two servers, the one with the higher score came first or alone, whichever server gave it"
-    )
+    message = "of the best tools of two servers, the one with the higher score came first or alone, of either server"
     bench.expect(not all(first for first, _ in leads), leads[-1][1], message, case="scores exchanged")
 
 
@@ -97,7 +94,6 @@ async def federation_scores_not_compared(bench: ClientBench) -> None:
     sends="Five peers whose names and tools are much alike: `a` has `b_courier`, and `a_b` has `courier`. First all of "
     "them find tools, then one alone.",
     passes="No name that stands for two tools, in one result or over both.",
-    level="ADVICE",
 )
 async def federation_names_unique(bench: ClientBench) -> None:
     others = [f"a{mark}b" for mark in _SEPARATORS]
@@ -124,7 +120,6 @@ async def federation_names_unique(bench: ClientBench) -> None:
     sends="Three peers that each find a tool of the same name. The client is to call each of them by the name that it "
     "has given to it.",
     passes="`tools/call` to the server of that tool, by its name there. A driver that cannot `call` is not judged.",
-    level="ADVICE",
 )
 async def federation_calls_named(bench: ClientBench) -> None:
     scripts = {name: _finds(tool("courier", f"Dispatches a courier from {name}.")) for name in ("a", "b", "c")}
@@ -170,7 +165,6 @@ def _expect_rest(session: Session, outcome: Outcome, way: str) -> None:
     title="Failed servers are reported to the host",
     sends=_SENDS_BROKEN,
     passes="That one, and no other, among those that failed.",
-    level="ADVICE",
 )
 async def federation_tells_failures(bench: ClientBench) -> None:
     for way, broken in _BROKEN.items():
@@ -184,7 +178,6 @@ async def federation_tells_failures(bench: ClientBench) -> None:
     title="The results of the other servers are returned",
     sends=_SENDS_BROKEN,
     passes="The tools of the other two.",
-    level="ADVICE",
 )
 async def federation_returns_rest(bench: ClientBench) -> None:
     for way, broken in _BROKEN.items():
@@ -198,7 +191,6 @@ async def federation_returns_rest(bench: ClientBench) -> None:
     sends="Three peers, of which one is silent when it is asked for its tools.",
     passes="That one, and no other, among those that failed, and the tools of the other two. A client that waits for "
     "longer than the driver may take is not judged.",
-    level="ADVICE",
     eras=(MODERN,),
 )
 async def federation_bears_silence(bench: ClientBench) -> None:

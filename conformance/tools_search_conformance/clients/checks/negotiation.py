@@ -12,10 +12,9 @@ from tools_search_spec import EXTENSION_ID, METHOD
 
 from tools_search_conformance.clients.bench import ClientBench, NotConnectedError, client_check
 from tools_search_conformance.clients.driver import NoDriverFeatureError
-from tools_search_conformance.clients.generated import json_values, unknown_members
 from tools_search_conformance.clients.peer import declared_in
 from tools_search_conformance.clients.script import SETTINGS, TOOLS, Pages, RefusalError, Reply, Script
-from tools_search_conformance.target.properties import explore
+from tools_search_conformance.target.properties import explore, json_values, unknown_members
 from tools_search_conformance.wire.codec import JsonObject, integer
 from tools_search_conformance.wire.eras import LEGACY, MODERN
 
@@ -77,7 +76,6 @@ async def advertisement_not_object(bench: ClientBench) -> None:
     sends="Legacy peers that advertise under `capabilities.extensions` only, or under `experimental` only; the other "
     "place has nothing, or `true`.",
     passes="`tools/search` to each. A client whose SDK refuses to connect where there is a `true` passes without.",
-    level="ADVICE",
     eras=(LEGACY,),
 )
 async def advertisement_either_place(bench: ClientBench) -> None:
@@ -110,7 +108,6 @@ async def settings_unknown_members(bench: ClientBench) -> None:
     sends="Peers whose `maxLimit`, `topics` or `catalogSize` have a wrong type or range; the client is to find five "
     "tools, and then all. A client that lists where there is no `catalogSize` is not judged by that one.",
     passes="The client searches as ever, with a valid `limit`, or none.",
-    level="SHOULD",
 )
 async def settings_malformed(bench: ClientBench) -> None:
     wrong: tuple[tuple[str, Any], ...] = (
@@ -197,7 +194,6 @@ async def declares_in_every_request(bench: ClientBench) -> None:
     title="A legacy handshake declares the extension",
     sends="An ordinary legacy peer.",
     passes="An object at the extension's key under `extensions` or `experimental` of the capabilities in `initialize`.",
-    level="SHOULD",
     eras=(LEGACY,),
 )
 async def declares_in_initialize(bench: ClientBench) -> None:

@@ -14,7 +14,6 @@ from tools_search_spec import EXTENSION_ID
 
 from tools_search_conformance.clients.bench import ClientBench, Session, client_check
 from tools_search_conformance.clients.driver import NoDriverFeatureError, Outcome
-from tools_search_conformance.clients.generated import cursors
 from tools_search_conformance.clients.script import (
     TOOLS,
     Pages,
@@ -25,7 +24,7 @@ from tools_search_conformance.clients.script import (
     found,
     tool,
 )
-from tools_search_conformance.target.properties import explore, texts
+from tools_search_conformance.target.properties import cursors, explore, texts
 from tools_search_conformance.wire.codec import JsonObject
 from tools_search_conformance.wire.eras import MODERN
 
@@ -71,7 +70,7 @@ _CACHE_HINTS: Final[tuple[JsonObject, ...]] = ({}, {"ttlMs": 3_600_000, "cacheSc
 )
 async def query_repeated(bench: ClientBench) -> None:
     async def expect_repeated(session: Session, query: str, limit: int | None = None) -> Outcome:
-        outcome = await (session.search_all(query) if limit is None else session.search(query, limit))
+        outcome = await session.find(query, limit)
         for exchange in outcome.searches[1:]:
             if "cursor" in exchange.params:
                 first, later = (each.params.get("query") for each in (outcome.searches[0], exchange))
@@ -214,12 +213,9 @@ async def scores_not_compared(bench: ClientBench) -> None:
         for first, second in ((0.9, 0.2), (0.2, 0.9)):
             pages = Pages(scored(TOOLS[:2], first), scored(TOOLS[2:4], second), scored(TOOLS[4:6], 0.6))
             async with bench.connected(Script(search=pages)) as session:
+                orders.append((await session.find("keep the books", limit)).names)
                 if limit is None:
-                    outcome = await session.search_all("keep the books")
                     session.require_second_page()
-                else:
-                    outcome = await session.search("keep the books", limit)
-                orders.append(outcome.names)
                 message = f"with the scores of two pages exchanged, {orders[0]} became {orders[-1]}"
                 session.expect(orders[0] == orders[-1], message, case=f"limit {limit or 'none'}")
 
@@ -266,7 +262,6 @@ async def empty_cursor_followed(bench: ClientBench) -> None:
     title="A page without `nextCursor` is the last one",
     sends="Searches of one page, and of two; then with a `null` as `nextCursor` of the last page.",
     passes="No further request for the same `query`, and the tools of all pages.",
-    level="SHOULD",
 )
 async def last_page_ends(bench: ClientBench) -> None:
     for pages in (Pages(TOOLS[:1]), Pages(TOOLS[:1], TOOLS[1:2])):
@@ -292,7 +287,6 @@ async def last_page_ends(bench: ClientBench) -> None:
     sends="Searches whose pages lead to themselves, or to each other in a circle of two or three; after "
     f"{_LOOP_END} requests the peer ends them.",
     passes=f"Fewer than {_LOOP_END} requests, however the client ends the search.",
-    level="ADVICE",
 )
 async def cursor_loop(bench: ClientBench) -> None:
     def loop_of(length: int) -> Script:
@@ -314,10 +308,7 @@ async def cursor_loop(bench: ClientBench) -> None:
 
 
 class _RefusedCursors:
-    """A search that refuses every cursor but the first `good` ones of each start.
-
-    A start begins with the `page` for its numbers of refusals and of starts.
-    """
+    """A search that refuses every cursor but the first `good` ones of each start, whose first page `page` makes."""
 
     def __init__(
         self, page: Callable[[int, int], Reply], *, good: int = 0, follows: Sequence[Reply] = (), data: bool = True
@@ -375,9 +366,7 @@ async def _expect_discarded(
 
     search = _RefusedCursors(start, good=good, follows=follows, data=data)
     async with bench.connected(Script(search=search, tools=(tool("new_one"),))) as session:
-        outcome = await (
-            session.search_all("keep the books") if limit is None else session.search("keep the books", limit)
-        )
+        outcome = await session.find("keep the books", limit)
         read_on = bool(search.refused or hints or limit)
         bench.require(read_on, "the client did not read on from the first page")
         if search.refused:
@@ -413,9 +402,7 @@ async def _expect_few_starts(
     follows = [found(tool(f"page_{number}"), cursor=f"later{number}", **hints) for number in range(good)]
     search = _RefusedCursors(page, good=good, follows=follows, data=data)
     async with bench.connected(Script(search=search)) as session:
-        outcome = await (
-            session.search_all("keep the books") if limit is None else session.search("keep the books", limit)
-        )
+        outcome = await session.find("keep the books", limit)
         reported = f"it has {outcome.describe()}"
         message = f"cursors were refused, and the client began its search {search.starts} times: {reported}"
         case = f"{good} cursors good, {json.dumps(hints)}{', with a limit' if limit else ''}"

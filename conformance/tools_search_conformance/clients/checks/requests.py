@@ -107,9 +107,8 @@ async def http_method_header(bench: ClientBench) -> None:
             value = _headers(exchange).get("mcp-method")
             session.expect(value == METHOD, f"the header Mcp-Method was {value!r}", exchange)
             name = _headers(exchange).get("mcp-name")
-            session.expect(
-                name is None, f"the search, which names nothing, had the header Mcp-Name: {name!r}", exchange
-            )
+            named = f"the search, which names nothing, had the header Mcp-Name: {name!r}"
+            session.expect(name is None, named, exchange)
 
 
 @client_check(
@@ -267,9 +266,7 @@ async def call_validated_by_found(bench: ClientBench) -> None:
             called = session.peer.requests("tools/call")
             bench.require(bool(called), "the client did not call the tool", session.latest)
             case = "found, never listed" if before == "never" else f"{before} with another outputSchema, then found"
-            message = (
-                f"the result was valid by the definition that was found, and the call returned {outcome.describe()}"
-            )
+            message = f"the result was valid by the found definition, and the call returned {outcome.describe()}"
             session.expect(outcome.error is None, message, called[-1], case=case)
 
 

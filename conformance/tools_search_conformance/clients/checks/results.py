@@ -10,7 +10,6 @@ from tools_search_spec import EXTENSION_ID, METHOD
 
 from tools_search_conformance.clients.bench import ClientBench, client_check
 from tools_search_conformance.clients.driver import NoDriverFeatureError, Outcome
-from tools_search_conformance.clients.generated import unknown_members
 from tools_search_conformance.clients.script import (
     SETTINGS,
     TOOLS,
@@ -24,7 +23,7 @@ from tools_search_conformance.clients.script import (
     serves,
     tool,
 )
-from tools_search_conformance.target.properties import explore
+from tools_search_conformance.target.properties import explore, unknown_members
 from tools_search_conformance.wire.codec import JsonObject
 from tools_search_conformance.wire.eras import LEGACY, MODERN
 
@@ -122,8 +121,7 @@ async def _expect_fallback(
     """Expect every page of `tools/list`, and the tool on the last of them in the outcome; first, where it is ranked."""
     number = _LISTED_PAGES + script.list_starts_empty
     async with bench.connected(script) as session:
-        limit = 3 if ranked else len(TOOLS)
-        outcome = await (session.search_all(_NEED) if all_pages else session.search(_NEED, limit))
+        outcome = await session.find(_NEED, None if all_pages else 3 if ranked else len(TOOLS))
         where = session.last_request_for_tools
         pages = {str(exchange.params.get("cursor", "")) for exchange in session.peer.listings}
         message = f"{case}, and the client asked for {len(pages)} of {number} pages of tools/list"
@@ -139,7 +137,6 @@ async def _expect_fallback(
     sends="Peers that do not advertise the extension and list their tools on three pages, one of them after an empty "
     "page.",
     passes="Requests for all of them, and as the first tool the one on the last page, which alone fits.",
-    level="ADVICE",
 )
 async def fallback_not_advertised(bench: ClientBench) -> None:
     for all_pages in (False, True):
@@ -154,7 +151,6 @@ async def fallback_not_advertised(bench: ClientBench) -> None:
     sends="Peers that advertise the extension and refuse the search with error -32601, and with -32021; the client is "
     "to find some tools, and all. On a modern connection over HTTP, with other statuses, too.",
     passes="Requests for all pages of `tools/list`, and the tool on the last page, which alone fits, is found.",
-    level="SHOULD",
 )
 async def fallback_after_refusal(bench: ClientBench) -> None:
     over_http = bench.cell.transport == "http" and bench.cell.era == MODERN
@@ -173,7 +169,6 @@ async def fallback_after_refusal(bench: ClientBench) -> None:
     "nor `null`; a modern result that asks for input. Elsewhere a page with one valid tool among entries that are not.",
     passes="Requests for all pages of `tools/list`, and the tool on the last page, which alone fits, is found. Of the "
     "page with the invalid entries, the valid tool and nothing else, or the tools that listing finds.",
-    level="SHOULD",
 )
 async def fallback_after_invalid_result(bench: ClientBench) -> None:
     unusable: tuple[JsonObject, ...] = (
@@ -210,7 +205,6 @@ async def fallback_after_invalid_result(bench: ClientBench) -> None:
     sends=f"Peers that answer {_BUSY} searches, or as many requests for a second page, with error -32603 and "
     "`data.retryAfterMs`; they advertise a large catalog, then a small one. The client searches for several needs.",
     passes="No `tools/list` after such an answer. When the client searches again is not judged.",
-    level="SHOULD",
 )
 async def busy_not_listed(bench: ClientBench) -> None:
     for settings in (SETTINGS, {**SETTINGS, "catalogSize": len(TOOLS)}):
@@ -249,7 +243,6 @@ def _busy(times: int, *, later: bool = False) -> Search:
     title="A large catalog is searched",
     sends="Peers that list 2,000 tools: one advertises a million, the other an empty object.",
     passes="`tools/search`, at once or when the listing turns out long.",
-    level="ADVICE",
 )
 async def large_catalog_searched(bench: ClientBench) -> None:
     for settings in ({"catalogSize": 1_000_000}, {}):
