@@ -86,8 +86,9 @@ class SimpleIndex:
                 total += self._idf_of(0) if idf is None else idf
         for pair in map("".join, pairwise(map(str.casefold, language.runs(query)[:_MOST_WORDS]))):
             # `log out` may mean what another calls `logout`.
-            if len(pair) >= _SHORTEST_JOINED and f"={pair}" in self._idf and language.stem(pair) not in weights:
-                weights[language.stem(pair)] = _JOINED
+            joined = language.stem(pair) if len(pair) >= _SHORTEST_JOINED and f"={pair}" in self._idf else ""
+            if joined in self._idf and joined not in weights:
+                weights[joined] = _JOINED
         return weights, covered, total or 1.0
 
     def _asked(self, query: str) -> Iterator[tuple[str, float, float]]:
