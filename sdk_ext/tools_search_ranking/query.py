@@ -166,10 +166,9 @@ class Weigher:
             weighed = self._weigh_words(meant, query)
         if any(word.number is None for word in meant):
             self._note_unknown(weighed, [(run, content) for run, _, content in found])
-        numbers = self._vocabulary.numbers
         # Neighbors are looked up as one word, too: a request with `log out` may mean a tool with `logout`.
         written = [run for run, _, _ in found[:_MAX_WORDS]]
-        for pair in dict.fromkeys([pair for pair in map(add, written, written[1:]) if surface(pair) in numbers]):
+        for pair in dict.fromkeys([pair for pair in map(add, written, written[1:]) if self._term(surface(pair))]):
             if len(pair) >= _SHORTEST_JOINED and (term := self._term(stem(pair))) and term[0] not in weighed.terms:
                 weighed.terms.append(term[0])
                 weighed.values.append(_JOINED * term[1])
