@@ -6,7 +6,7 @@ The terms come from the port (`ranking/query.py`), so that this ranking reads re
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import pairwise
 from typing import Final, cast
@@ -27,7 +27,7 @@ from tools_search_ranking.statistics import Statistics
 from tools_search_ranking.vocabulary import Vocabulary
 
 _MAX_REMEMBERED: Final = 4_096
-"""Unknown words of queries that are remembered, for each set of visible tools."""
+"""Terms of queries that are remembered, for each set of visible tools, and as many unknown words."""
 
 _GENERIC_EVIDENCE: Final = 0.15
 _GENERIC_SIZE: Final = 0.5
@@ -52,29 +52,29 @@ The stems that 2 % of all definitions have, in the mean over unlike catalogs (`p
 """
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class WeighedQuery:
     """A query in the terms of one index, seen with the statistics of one set of visible tools."""
 
-    terms: list[tuple[int, float]] = field(default_factory=list[tuple[int, float]])
+    terms: Sequence[tuple[int, float]]
     """The number of each term to look up, and its value: its weight in the query times its idf."""
 
-    covered: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
+    covered: Sequence[tuple[float, float]]
     """The idf that a tool with a term covers of the query, and what the term counts as evidence for it: 1 at most.
 
     There are fewer of them than terms: the later terms are mere relatives, and cover nothing.
     """
 
-    total_idf: float = 0.0
+    total_idf: float
     """Sum of the idf of the words of the query, whether the catalog knows them or not."""
 
-    size: float | None = None
+    size: float | None
     """Number of words, generic ones for half; `None` where words cannot be separated or all are stop words."""
 
-    unknown: Sequence[str] = ()
+    unknown: Sequence[str]
     """Words of the request, case folded, that no visible tool has in any form, nor a word that may be meant by them."""
 
-    unknown_part: float = 0.0
+    unknown_part: float
     """The part of its telling words that is unknown, half of a single one; all words tell that are not generic."""
 
 
@@ -85,36 +85,22 @@ class Weigher:
         self.statistics = statistics
         self._numbers = vocabulary.numbers
         self._idf = cast("Sequence[float]", statistics.idf.data)  # quick to read one by one
+        self._term = lru_cache(_MAX_REMEMBERED)(self._look_up)
         self._nearest = lru_cache(_MAX_REMEMBERED)(partial(vocabulary.nearest, known=statistics.idf > 0))
 
     def weigh(self, query: str) -> WeighedQuery:
         """Return the terms to look up for `query`; none where it shares none with the visible tools."""
-        words, terms, covered, others = (
-            list[str](),
-            list[tuple[int, float]](),
-            list[tuple[float, float]](),
-            list[tuple[int, float]](),
-        )
-        total_idf = 0.0
-        for key, weight, covers in asked_terms(query, self._term, self._nearest):
-            number, idf = self._term(key) or (None, self.statistics.rarest)
-            if covers == 1.0:
-                words.append(key)
-                total_idf += 0.0 if number is None and is_character(key) else idf
-            if number is None:
-                continue
-            if covers:
-                terms.append((number, weight * idf))
-                covered.append((covers * idf, covers * self._evidence(key, idf)))
-            else:
-                others.append((number, weight * idf))
-        unknown, unknown_part = self._unknown(query)
+        asked = asked_terms(query, self._term, self._nearest)
+        words = [key for key, _, covers in asked if covers == 1.0]
+        known = [(key, *term, weight, covers) for key, weight, covers in asked if (term := self._term(key))]
+        known.sort(key=lambda term: not term[-1])
+        unknown, unknown_part = ((), 0.0) if all(map(self._term, words)) else self._unknown(query)
         are_separate = query.isascii() or not any(map(is_unspaced, words))
         is_judged = are_separate and words and not words[0].startswith(as_written(""))
         return WeighedQuery(
-            terms=terms + others,
-            covered=covered,
-            total_idf=total_idf,
+            terms=[(number, weight * idf) for _, number, idf, weight, _ in known],
+            covered=[(part * idf, part * self._evidence(key, idf)) for key, _, idf, _, part in known if part],
+            total_idf=sum(map(self._idf_of_word, words)),
             size=len(words) - _GENERIC_SIZE * len(GENERIC_STEMS.intersection(words)) if is_judged else None,
             unknown=unknown,
             unknown_part=unknown_part,
@@ -127,16 +113,17 @@ class Weigher:
             for run in runs(query[:LONGEST_QUERY])
         ]
         stems = {
-            run: own for run, own in found if own and len(run) > 1 and run.isalpha() and not any(map(is_unspaced, own))
+            run: own
+            for run, own in found
+            if own and len(run) > 1 and run.isalpha() and (run.isascii() or not any(map(is_unspaced, own)))
         }
-        new = [run for run, own in stems.items() if not any(map(self._has_word, own))]
+        new = [run for run, own in stems.items() if not any(map(self._has_word, own))][:MOST_CORRECTED]
         if not new:
             return (), 0.0
         # Definitions may write two words as one: `log out`, `logout`.
         pairs = pairwise(run for run, _ in found)
         joined = {part for pair in pairs if self._term(as_written("".join(pair))) for part in pair}
-        known = joined.union(run for run in new[:MOST_CORRECTED] if any(map(self._nearest, stems[run])))
-        unknown = [run for run in new[:MOST_CORRECTED] if run not in known]
+        unknown = [run for run in new if run not in joined and not any(map(self._nearest, stems[run]))]
         telling = [run for run, own in stems.items() if not GENERIC_STEMS.issuperset(own)]
         return unknown, len(set(unknown).intersection(telling)) / max(len(telling), 2)
 
@@ -144,7 +131,7 @@ class Weigher:
         """Return whether a visible tool has a word of this stem, or one that means the same."""
         return any(map(self._term, (stemmed, *related_words(stemmed), *spelled_out(stemmed))))
 
-    def _term(self, key: str) -> tuple[int, float] | None:
+    def _look_up(self, key: str) -> tuple[int, float] | None:
         """Return the number and the idf of a term, if a visible tool has it."""
         number = self._numbers.get(key)
         # A greater number has been given since the index was made: to it, the term is unknown.
@@ -152,7 +139,10 @@ class Weigher:
             return None
         return number, idf
 
-    def _evidence(self, stemmed: str, idf: float) -> float:
-        return min(idf / self.statistics.rarest_of_distinct, 1.0) * (
-            _GENERIC_EVIDENCE if stemmed in GENERIC_STEMS else 1.0
-        )
+    def _idf_of_word(self, key: str) -> float:
+        known = self._term(key)
+        return known[1] if known else 0.0 if is_character(key) else self.statistics.rarest
+
+    def _evidence(self, key: str, idf: float) -> float:
+        part = _GENERIC_EVIDENCE if key in GENERIC_STEMS else 1.0
+        return min(idf / self.statistics.rarest_of_distinct, 1.0) * part
