@@ -76,10 +76,8 @@ def asked_terms(
     stems = _weights(list(map(stem, content)), query)
     for word, weight in stems.items():
         asked.append((word, weight, 1.0))
-        for other in related_words(word):
-            asked.append((other, weight * _RELATED, 0.0))
-        for other in spelled_out(word):
-            asked.append((other, weight * _SPELLED_OUT, 0.0))
+        asked += [(other, weight * _RELATED, 0.0) for other in related_words(word)]
+        asked += [(other, weight * _SPELLED_OUT, 0.0) for other in spelled_out(word)]
     unknown = (word for word in stems if not is_known(word) and not is_unspaced(word))
     for word in islice(unknown, MOST_CORRECTED):
         parts = [(other, _CORRECTED * likeness) for other, likeness in nearest(word)]
