@@ -49,6 +49,21 @@ def valid_tools(definitions: Iterable[Mapping[str, Any]]) -> list[Tool]:
     return tools
 
 
+_REASONS: Final = {
+    "missing": "is required",
+    "string_type": "must be a string",
+    "greater_than_equal": "must be at least {ge}",
+}
+
+
+def first_problem(error: ValidationError) -> tuple[str, str]:
+    """Return which member is wrong, and why; nothing of its value."""
+    first = error.errors(include_input=False, include_url=False)[0]
+    own = _REASONS.get(first["type"])
+    reason = own.format(**first.get("ctx", {})) if own else first["msg"].removeprefix("Value error, ")
+    return ".".join(map(str, first["loc"])), reason
+
+
 def _sendable(text: str) -> str:
     """Refuse unpaired surrogates, which no JSON in UTF-8 can carry."""
     try:
