@@ -95,13 +95,6 @@ def _present(value: object) -> object:
     return value
 
 
-def _complete(result_type: str) -> str:
-    """Refuse a result that asks for input or has a shape of its own: a search has one kind of answer."""
-    if result_type != "complete":
-        raise ValueError("must be 'complete'")
-    return result_type
-
-
 JsonInteger = Annotated[int, BeforeValidator(_json_integer)]
 """An integer as JSON Schema defines it: a number with no fractional part, however it is spelled."""
 
@@ -194,5 +187,5 @@ class SearchToolsResult(PaginatedResult, CacheableResult):
     ttl_ms: Annotated[JsonInteger, Field(ge=0)] = 0
     """For how many milliseconds the page may be cached; 0 means not at all."""
 
-    result_type: Annotated[ResultType, AfterValidator(_complete)] = "complete"
-    """Always `complete`: a search asks for no input."""
+    result_type: Annotated[ResultType, Field(pattern="^complete$")] = "complete"
+    """Always `complete`: a search asks for no input, and its result has no shape of its own."""

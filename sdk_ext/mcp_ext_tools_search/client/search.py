@@ -164,10 +164,7 @@ async def read_pages(
     page fails otherwise, or its cursor is refused again, the pages before it are returned if they hold any tool. The
     search is then incomplete: the last page has a `next_cursor`. The other arguments are those of `iter_pages`.
 
-    Raises:
-        InvalidSearchResultError: As `iter_pages`, before any tool was found.
-        ToolsSearchError: As `search_tools`.
-        MCPError: As `iter_pages`, before any tool was found. -32602 means that the query is refused.
+    Raises what `iter_pages` raises, as long as no tool was found; -32602 means that the query is refused.
     """
     starts_over = False
     while True:
@@ -233,10 +230,7 @@ async def iter_tools(
 ) -> AsyncIterator[Tool]:
     """Yield every matching tool once, best first; `limit` bounds each page, not their sum.
 
-    Raises:
-        InvalidSearchResultError: As `iter_pages`.
-        ToolsSearchError: As `search_tools`.
-        MCPError: As `search_tools`.
+    Raises what `iter_pages` raises.
     """
     names: set[str] = set()
     async for page in iter_pages(target, query, limit=limit, timeout=timeout):
