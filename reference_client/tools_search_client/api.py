@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mcp_ext_tools_search.ranking.fusion import reciprocal_rank_fusion
+from tools_search_ranking.fusion import reciprocal_rank_fusion
 
 from tools_search_client.conversation.catalog import Catalog, ServerOffer, SourceAnswer, ToolSource
 from tools_search_client.conversation.conversation import Conversation

@@ -276,7 +276,7 @@ class _Analysis(dict[str, int]):
         """Return the words of the tools, as they are written, each with the number of its tool and kind of text."""
         numbers, texts, counts = array("q"), array("q"), array("q")
         for place, tool in enumerate(tools):
-            read = [(kind, _runs_in(own)) for kind, own in fields(tool)]
+            read = [(field.kind, _runs_in(field.texts)) for field in fields(tool)]
             # The texts that the draft's matching floor looks at, each with its kind.
             for kind, text in (0, tool.name), (1, tool.title or ""), (2, tool.description or ""):
                 if unread := _unread_terms(text):

@@ -61,8 +61,8 @@ async def raw_request(
         params: The parameters; the modern envelope is added.
         seconds: When to give up and cancel; `None` for never.
         on_progress: Called with each progress notification.
-        capabilities: Those that allow the server to ask back about this request on a modern connection (`elicitation`,
-            `roots`, `sampling`), in place of the client's own.
+        capabilities: What the server may ask back about this request on a modern connection (`elicitation`, `roots`,
+            `sampling`), in place of what the client declares.
 
     Raises:
         MCPError: The server answered with an error, took too long, or is gone.

@@ -59,7 +59,7 @@ def index_terms(word: str) -> tuple[str, ...]:
 def asked_terms(
     query: str, is_known: Callable[[str], object], nearest: Callable[[str], Sequence[tuple[str, float]]]
 ) -> list[AskedTerm]:
-    """Return the terms to look up for `query`: all of its words, and of the others some that no tool has either.
+    """Return the terms to look up for `query`: its words, known or not, and what definitions may have in their place.
 
     Args:
         query: Any text.
