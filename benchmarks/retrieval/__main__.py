@@ -14,7 +14,7 @@ from mcp_ext_tools_search.ranking import Ranker
 from mcp_ext_tools_search.ranking.floor import floored
 
 from benchmarks.bootstrap import mean
-from benchmarks.datasets import read_dataset
+from benchmarks.datasets import SMALL, read_dataset
 from benchmarks.options import FILE, data_option, json_option, split_option, write_figures
 from benchmarks.report.tables import retrieval_tables, silence_tables
 from benchmarks.retrieval.fitting import fitted, generic_stems
@@ -32,7 +32,7 @@ from benchmarks.speed.engines import needs_installed
 
 
 @click.command()
-@data_option
+@data_option(SMALL)
 @split_option("dev")
 @click.option(
     "--ranker",
