@@ -1,8 +1,4 @@
-"""Indexes that follow the content of listings, for servers whose callers see different parts of one catalog.
-
-CatalogSnapshot   the tools of a server, known by the content of their definitions
-IndexCache        indexes of the snapshots that were searched last, and the work that is done with them
-"""
+"""Indexes that follow the content of listings, for servers whose callers see different parts of one catalog."""
 
 from __future__ import annotations
 
