@@ -106,9 +106,6 @@ def _report(ranker: str, split: str, measurements: Sequence[Measurement]) -> dic
             "ndcg": asdict(mean(_ndcg(one))),
             "unservable": len(one.silent(is_served=False)),
             "silent": fmean(one.silent(is_served=False) or [0.0]),
-            "build_seconds": one.build_seconds,
-            "p50_ms": one.p50_ms,
-            "p95_ms": one.p95_ms,
             **asdict(mean_quality(one.qualities)),
             "slices": {name: _slice(own) for name, own in one.slices.items()},
         }
