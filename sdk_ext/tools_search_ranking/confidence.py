@@ -109,7 +109,7 @@ def signs(answer: Answer, *, with_evidence: bool = True) -> Signs | None:
     share = answer.share if statistics.visible is None else answer.share[statistics.visible]
     if share.max() >= _WHOLE:
         return None
-    evidence = np.array([evidence for _, evidence in query.covered]).repeat(answer.covering)
+    evidence = np.array(query.evidence).repeat(answer.covering)
     slots = answer.slots[: len(evidence)]
     own = np.flatnonzero(slots == first)
     strong = own[steps_of(answer.postings[own]) >= STEPS]

@@ -39,8 +39,7 @@ def hits_over_floor(
         visible: By slot, the tools that may be found.
     """
     hits: Sequence[Hit] = () if answer is None else answer.hits()
-    looked_up = () if answer is None else [term for term, _ in answer.query.terms]
-    if ways := _ways(documents, query, looked_up):
+    if ways := _ways(documents, query, () if answer is None else answer.query.terms):
         slots, members = _having_all(documents, ways)
         is_missing = np.ones(len(slots), np.bool_) if answer is None else answer.total[slots] == 0
         if visible is not None:

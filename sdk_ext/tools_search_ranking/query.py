@@ -15,13 +15,11 @@ from mcp_ext_tools_search.ranking.language import (
     STOP_WORDS,
     is_character,
     is_unspaced,
-    related_words,
     runs,
-    spelled_out,
     stem,
     words_of,
 )
-from mcp_ext_tools_search.ranking.query import LONGEST_QUERY, MOST_CORRECTED, as_written, asked_terms
+from mcp_ext_tools_search.ranking.query import LONGEST_QUERY, MOST_CORRECTED, WRITTEN, asked_terms, relatives
 
 from tools_search_ranking.statistics import Statistics
 from tools_search_ranking.vocabulary import Vocabulary
@@ -52,18 +50,24 @@ The stems that 2 % of all definitions have, in the mean over unlike catalogs (`p
 """
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class WeighedQuery:
     """A query in the terms of one index, seen with the statistics of one set of visible tools."""
 
-    terms: Sequence[tuple[int, float]]
-    """The number of each term to look up, and its value: its weight in the query times its idf."""
+    terms: Sequence[int]
+    """Numbers of the terms to look up."""
 
-    covered: Sequence[tuple[float, float]]
-    """The idf that a tool with a term covers of the query, and what the term counts as evidence for it: 1 at most.
+    values: Sequence[float]
+    """The value of each of them: its weight in the query times its idf."""
+
+    covered: Sequence[float]
+    """The idf that a tool with a term covers of the query.
 
     There are fewer of them than terms: the later terms are mere relatives, and cover nothing.
     """
+
+    evidence: Sequence[float]
+    """For each of `covered`, how much it counts as evidence that a tool has the term: 1 at most."""
 
     total_idf: float
     """Sum of the idf of the words of the query, whether the catalog knows them or not."""
@@ -86,58 +90,32 @@ class Weigher:
         self._numbers = vocabulary.numbers
         self._idf = cast("Sequence[float]", statistics.idf.data)  # quick to read one by one
         self._term = lru_cache(_MAX_REMEMBERED)(self._look_up)
+        self._run = lru_cache(_MAX_REMEMBERED)(self._read_run)
         self._nearest = lru_cache(_MAX_REMEMBERED)(partial(vocabulary.nearest, known=statistics.idf > 0))
 
     def weigh(self, query: str) -> WeighedQuery:
         """Return the terms to look up for `query`; none where it shares none with the visible tools."""
         asked = asked_terms(query, self._term, self._nearest)
         words = [key for key, _, covers in asked if covers == 1.0]
-        known = [(key, *term, weight, covers) for key, weight, covers in asked if (term := self._term(key))]
-        known.sort(key=lambda term: not term[-1])
-        unknown, unknown_part = ((), 0.0) if all(map(self._term, words)) else self._unknown(query)
-        are_separate = query.isascii() or not any(map(is_unspaced, words))
-        is_judged = are_separate and words and not words[0].startswith(as_written(""))
-        return WeighedQuery(
-            terms=[(number, weight * idf) for _, number, idf, weight, _ in known],
-            covered=[(part * idf, part * self._evidence(key, idf)) for key, _, idf, _, part in known if part],
-            total_idf=sum(map(self._idf_of_word, words)),
-            size=len(words) - _GENERIC_SIZE * len(GENERIC_STEMS.intersection(words)) if is_judged else None,
-            unknown=unknown,
-            unknown_part=unknown_part,
-        )
-
-    def _unknown(self, query: str) -> tuple[Sequence[str], float]:
-        """Return the runs of letters that no visible tool knows, and their part of the telling ones."""
-        found = [
-            (run.casefold(), [stem(word) for word in words_of(run) if word not in STOP_WORDS])
-            for run in runs(query[:LONGEST_QUERY])
-        ]
-        stems = {
-            run: own
-            for run, own in found
-            if own and len(run) > 1 and run.isalpha() and (run.isascii() or not any(map(is_unspaced, own)))
-        }
-        new = [run for run, own in stems.items() if not any(map(self._has_word, own))][:MOST_CORRECTED]
-        if not new:
-            return (), 0.0
-        # Definitions may write two words as one: `log out`, `logout`.
-        pairs = pairwise(run for run, _ in found)
-        joined = {part for pair in pairs if self._term(as_written("".join(pair))) for part in pair}
-        unknown = [run for run in new if run not in joined and not any(map(self._nearest, stems[run]))]
-        telling = [run for run, own in stems.items() if not GENERIC_STEMS.issuperset(own)]
-        return unknown, len(set(unknown).intersection(telling)) / max(len(telling), 2)
-
-    def _has_word(self, stemmed: str) -> bool:
-        """Return whether a visible tool has a word of this stem, or one that means the same."""
-        return any(map(self._term, (stemmed, *related_words(stemmed), *spelled_out(stemmed))))
-
-    def _look_up(self, key: str) -> tuple[int, float] | None:
-        """Return the number and the idf of a term, if a visible tool has it."""
-        number = self._numbers.get(key)
-        # A greater number has been given since the index was made: to it, the term is unknown.
-        if number is None or number >= len(self._idf) or not (idf := self._idf[number]):
-            return None
-        return number, idf
+        terms, values, covered, evidence = list[int](), list[float](), list[float](), list[float]()
+        for key, weight, covers in asked:
+            if covers and (term := self._term(key)):
+                number, idf = term
+                terms.append(number)
+                values.append(weight * idf)
+                covered.append(covers * idf)
+                evidence.append(covers * self._evidence(key, idf))
+        for key, weight, covers in asked:
+            if not covers and (term := self._term(key)):
+                number, idf = term
+                terms.append(number)
+                values.append(weight * idf)
+        total_idf = sum([self._idf_of_word(word) for word in words])
+        unknown, unknown_part = ((), 0.0) if all(map(self._term, words)) else self._unknown(query[:LONGEST_QUERY])
+        size = None
+        if words and words[0][0] != WRITTEN and (query.isascii() or not any(map(is_unspaced, words))):
+            size = len(words) - _GENERIC_SIZE * len(GENERIC_STEMS.intersection(words))
+        return WeighedQuery(terms, values, covered, evidence, total_idf, size, unknown, unknown_part)
 
     def _idf_of_word(self, key: str) -> float:
         known = self._term(key)
@@ -146,3 +124,38 @@ class Weigher:
     def _evidence(self, key: str, idf: float) -> float:
         part = _GENERIC_EVIDENCE if key in GENERIC_STEMS else 1.0
         return min(idf / self.statistics.rarest_of_distinct, 1.0) * part
+
+    def _unknown(self, query: str) -> tuple[Sequence[str], float]:
+        """Return the runs of letters that no visible tool knows, and their part of the telling ones."""
+        # Runs of plain text are short enough to be remembered.
+        found = list(map(self._run if query.isascii() else self._read_run, runs(query)))
+        stems = {run: own for run, own, _ in found if own}
+        known = {run for run, _, is_known in found if is_known}
+        new = [run for run in stems if run not in known][:MOST_CORRECTED]
+        if not new:
+            return (), 0.0
+        # Definitions may write two words as one: `log out`, `logout`.
+        pairs = pairwise(run for run, _, _ in found)
+        joined = {part for pair in pairs if self._term(WRITTEN + "".join(pair)) for part in pair}
+        unknown = [run for run in new if run not in joined and not any(map(self._nearest, stems[run]))]
+        telling = [run for run, own in stems.items() if not GENERIC_STEMS.issuperset(own)]
+        return unknown, len(set(unknown).intersection(telling)) / max(len(telling), 2)
+
+    def _read_run(self, run: str) -> tuple[str, Sequence[str], bool]:
+        """Return a run, case folded, the stems of its words, and whether a visible tool has one or what means the same.
+
+        Numbers and letters are values, and no words; nor are there stems where no space parts the words.
+        """
+        stems = [stem(word) for word in words_of(run) if word not in STOP_WORDS]
+        if len(run) == 1 or not run.isalpha() or any(map(is_unspaced, stems)):
+            return run.casefold(), (), False
+        alike = [other for own in stems for other, _ in ((own, 1.0), *relatives(own))]
+        return run.casefold(), stems, any(map(self._term, alike))
+
+    def _look_up(self, key: str) -> tuple[int, float] | None:
+        """Return the number and the idf of a term, if a visible tool has it."""
+        number = self._numbers.get(key)
+        # A greater number has been given since the index was made: to it, the term is unknown.
+        if number is None or number >= len(self._idf) or not (idf := self._idf[number]):
+            return None
+        return number, idf

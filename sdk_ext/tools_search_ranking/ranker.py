@@ -126,14 +126,14 @@ class FieldedIndex:
         """Return the answer of the ranking, which holds nothing back."""
         weigher, remembered = self._weigher_for(visible), self._remembered
         weighed = weigher.weigh(query)
-        terms = [term for term, _ in weighed.terms]
-        if missing := [term for term in terms if term not in remembered]:
+        if missing := [term for term in weighed.terms if term not in remembered]:
             if len(remembered) > _MAX_REMEMBERED:
                 # Another one, as other threads may be looking at this one.
                 remembered = self._remembered = {}
-                missing = terms
+                missing = list(weighed.terms)
             remembered.update(zip(missing, self._documents.postings.of(missing), strict=True))
-        return Answer(weighed, [remembered[term] for term in terms], weigher.statistics, self._documents.roster)
+        found = [remembered[term] for term in weighed.terms]
+        return Answer(weighed, found, weigher.statistics, self._documents.roster)
 
     def _weigher_for(self, visible: Collection[str] | None) -> Weigher:
         return self._weigher(None if visible is None else frozenset(visible))

@@ -6,7 +6,6 @@ score(tool) = (bm25 + 3 · share of the name that the request says) · (0.65 + 0
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -62,10 +61,10 @@ class Answer:
         terms = statistics.saturation.take(slots)
         terms += steps
         np.divide(steps, terms, out=terms)
-        terms *= np.array([value for _, value in query.terms]).repeat(counts)
+        terms *= np.array(query.values).repeat(counts)
         total = _sums(slots, terms, len(statistics.saturation))
         total *= SATURATION + 1
-        covered = np.array([idf for idf, _ in query.covered]).repeat(covering)
+        covered = np.array(query.covered).repeat(covering)
         own = slots[: len(covered)]
         in_name = (postings[: len(covered)] & NAME_BIT).nonzero()[0]
         said = _sums(own.take(in_name), covered.take(in_name), len(total))
@@ -89,29 +88,29 @@ class Answer:
         """
         matching = (total > 0).nonzero()[0]
         # The bits of positive numbers are ordered as the numbers are, so one integer holds a score and a rank.
-        self._keys = roster.ranks.take(matching) - total.take(matching).view(np.int64)
-        self.first = int(roster.by_name[self._keys.min() & _RANK_BITS]) if len(matching) else None
+        keys = roster.ranks.take(matching) - total.take(matching).view(np.int64)
+        # One value, as several threads may look at an answer: how many of the keys are sorted, and the keys.
+        self._state: tuple[int, NDArray[np.int64]] = (0, keys)
+        self.first = int(roster.by_name[keys.min() & _RANK_BITS]) if len(keys) else None
         """Slot of the best of all; `None` where no visible tool matches."""
-
-    @cached_property
-    def _in_order(self) -> NDArray[np.int64]:
-        return np.sort(self._keys)
-
-    @cached_property
-    def _best_in_order(self) -> NDArray[np.int64]:
-        if len(self._keys) < _MIN_SORTED * _MATCHES_PER_SORTED:
-            return self._in_order
-        return np.sort(np.partition(self._keys, _MIN_SORTED)[:_MIN_SORTED])
 
     def best(self, count: int) -> NDArray[np.int32]:
         """Return the slots of the `count` best."""
-        keys = self._best_in_order if count <= _MIN_SORTED else self._in_order
+        done, keys = self._state
+        if count > done:
+            few = max(count, _MIN_SORTED)
+            if few < len(keys) // _MATCHES_PER_SORTED:
+                keys = np.partition(keys, few)
+                keys[:few].sort()
+            else:
+                few, keys = len(keys), np.sort(keys)
+            self._state = few, keys
         return self._roster.by_name.take(keys[:count] & _RANK_BITS)
 
     def hits(self) -> Sequence[Hit]:
         """Return the tools that match, best first; the first scores 1."""
-        count, roster = len(self._keys), self._roster
-        best = 1.0 if self.first is None else self.total[self.first]
+        count, roster = len(self._state[1]), self._roster
+        best = 1.0 if self.first is None else float(self.total[self.first])
 
         def shares_of(slots: NDArray[np.int32]) -> list[float]:
             return (self.total.take(slots) / best).tolist()

@@ -49,10 +49,7 @@ class InvalidSearchResultError(ToolsSearchError, ValueError):
 
 
 def retry_after(error: MCPError) -> float | None:
-    """Return in how many seconds a server that was too busy may be searched again, a day at most.
-
-    `None` if that is not what `error` says.
-    """
+    """Return after how many seconds a server that was too busy may be searched again, a day at most; or else `None`."""
     match error.data:
         case {"retryAfterMs": bool()}:
             return None

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from itertools import islice, pairwise
+from functools import lru_cache
+from itertools import islice
+from operator import add
 from typing import Final, TypeAlias
 
 from mcp_ext_tools_search.ranking.language import (
@@ -36,13 +38,11 @@ MOST_CORRECTED: Final = 12
 _AS_WRITTEN, _RELATED, _SPELLED_OUT, _CORRECTED, _JOINED = 0.5, 0.3, 0.5, 0.8, 0.5
 _BESIDE_FILLER: Final = 0.5
 
+WRITTEN: Final = "="
+"""Begins the term of a word as it is written, which no stem can be."""
+
 AskedTerm: TypeAlias = tuple[str, float, float]
 """A term, its weight, and the part of a word of the query that it covers: 1 for a word of the query itself."""
-
-
-def as_written(word: str) -> str:
-    """Return the term of `word` as it is written, which no stem can be."""
-    return "=" + word
 
 
 def index_terms(word: str) -> tuple[str, ...]:
@@ -52,8 +52,8 @@ def index_terms(word: str) -> tuple[str, ...]:
     counted in the pairs that it is in. These pairs are kept as stems alone, as nobody writes them otherwise.
     """
     if word in STOP_WORDS or is_character(word):
-        return (as_written(word),)
-    return (word,) if is_unspaced(word) else (stem(word), as_written(word))
+        return (WRITTEN + word,)
+    return (word,) if is_unspaced(word) else (stem(word), WRITTEN + word)
 
 
 def asked_terms(
@@ -68,26 +68,35 @@ def asked_terms(
     """
     query = query[:LONGEST_QUERY]
     spoken = list(words(query))
-    # Of a long request rather all pairs of characters than half of them and their characters.
-    content = sorted([word for word in spoken if word not in STOP_WORDS], key=is_character)
+    content = [word for word in spoken if word not in STOP_WORDS]
+    if not query.isascii():
+        content.sort(key=is_character)  # of a long request rather all pairs of characters than half of both
     kept = dict.fromkeys(islice(dict.fromkeys(content or spoken), _MOST_WORDS))
-    asked = [] if content else [(term, 1.0, 1.0) for term in map(as_written, kept) if is_known(term)]
+    asked = [] if content else [(WRITTEN + word, 1.0, 1.0) for word in kept if is_known(WRITTEN + word)]
     content = [word for word in content if word in kept]
     stems = _weights(list(map(stem, content)), query)
     for word, weight in stems.items():
         asked.append((word, weight, 1.0))
-        asked += [(other, weight * _RELATED, 0.0) for other in related_words(word)]
-        asked += [(other, weight * _SPELLED_OUT, 0.0) for other in spelled_out(word)]
+        asked += [(other, weight * part, 0.0) for other, part in relatives(word)]
     unknown = (word for word in stems if not is_known(word) and not is_unspaced(word))
     for word in islice(unknown, MOST_CORRECTED):
         parts = [(other, _CORRECTED * likeness) for other, likeness in nearest(word)]
         asked += [(other, stems[word] * part, part) for other, part in parts]
-    asked += [(as_written(word), weight * _AS_WRITTEN, 0.0) for word, weight in _weights(content, query).items()]
+    asked += [(WRITTEN + word, weight * _AS_WRITTEN, 0.0) for word, weight in _weights(content, query).items()]
     # Neighbors are looked up as one word, too: a request with `log out` may mean a tool with `logout`.
-    pairs = map("".join, pairwise(map(str.casefold, runs(query)[:_MOST_WORDS])))
-    joined = dict.fromkeys(stem(pair) for pair in pairs if len(pair) >= _SHORTEST_JOINED and is_known(as_written(pair)))
-    others = joined.keys() - {term for term, _, _ in asked} if joined else ()
-    return asked + [(term, _JOINED, 0.0) for term in joined if term in others and is_known(term)]
+    written = list(map(str.casefold, runs(query)[:_MOST_WORDS]))
+    pairs = [pair for pair in map(add, written, written[1:]) if len(pair) >= _SHORTEST_JOINED]
+    if joined := dict.fromkeys([stem(pair) for pair in pairs if is_known(WRITTEN + pair)]):
+        others = joined.keys() - {term for term, _, _ in asked}
+        asked += [(term, _JOINED, 0.0) for term in joined if term in others and is_known(term)]
+    return asked
+
+
+@lru_cache(1_024)
+def relatives(stemmed: str) -> tuple[tuple[str, float], ...]:
+    """Return the stems that definitions may have in place of one, and how much each of them counts; mostly none."""
+    related = [(other, _RELATED) for other in related_words(stemmed)]
+    return (*related, *((other, _SPELLED_OUT) for other in spelled_out(stemmed)))
 
 
 def _weights(said: Sequence[str], query: str) -> dict[str, float]:
@@ -95,8 +104,9 @@ def _weights(said: Sequence[str], query: str) -> dict[str, float]:
 
     A word of a script without spaces that touches a filler has half of it.
     """
-    own = None if query.isascii() else frozenset(words(without_fillers(query)))
-    return {
-        word: 2 * count / (count + 1) * (_BESIDE_FILLER if own and is_unspaced(word) and word not in own else 1)
-        for word, count in Counter(said).items()
-    }
+    weights = dict.fromkeys(said, 1.0)
+    if len(weights) < len(said):
+        weights = {word: 2 * count / (count + 1) for word, count in Counter(said).items()}
+    if not query.isascii() and (own := frozenset(words(without_fillers(query)))):
+        weights |= {word: weights[word] * _BESIDE_FILLER for word in weights if is_unspaced(word) and word not in own}
+    return weights

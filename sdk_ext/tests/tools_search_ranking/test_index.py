@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mcp_ext_tools_search.ranking.fields import MEMBERS, STEPS, fields
 from mcp_ext_tools_search.ranking.language import stem, words
-from mcp_ext_tools_search.ranking.query import as_written, index_terms
+from mcp_ext_tools_search.ranking.query import WRITTEN, index_terms
 from mcp_types import Tool
 from tools_search_ranking import index
 from tools_search_ranking.floor import hits_over_floor
@@ -106,7 +106,7 @@ def test_tools_with_all_of_some_words_are_found_with_the_members_that_have_them(
     documents, said = _changed(tools, changes)
     query = " ".join([*asked, *asked])  # which is no tool's name
     found = {hit.name: hit.matched for hit in hits_over_floor(documents, query, None, documents.roster.present)}
-    having = {name: [own.get(as_written(word), (0, 0))[1] & _IN_FLOOR for word in asked] for name, own in said.items()}
+    having = {name: [own.get(WRITTEN + word, (0, 0))[1] & _IN_FLOOR for word in asked] for name, own in said.items()}
     united = {name: int(np.bitwise_or.reduce(own)) for name, own in having.items() if all(own)}
     assert found == {name: members_in(bits) for name, bits in united.items()}
 
