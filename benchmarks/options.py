@@ -9,34 +9,19 @@ from typing import Any, Final
 
 import click
 
-from benchmarks.datasets import REAL, SMALL
-
 DIRECTORY: Final = click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path)
 FILE: Final = click.Path(dir_okay=False, path_type=Path)
 
-data_option: Final = click.option(
-    "--data",
-    "directories",
-    type=DIRECTORY,
-    multiple=True,
-    default=[SMALL],
-    help="Dataset; may be repeated. [default: the small own one]",
-)
-servers_option: Final = click.option(
-    "--data",
-    "directories",
-    type=DIRECTORY,
-    multiple=True,
-    default=[REAL],
-    help="Dataset; may be repeated. [default: the own one over real servers]",
-)
-slice_option: Final = click.option(
-    "--slice", "slices", multiple=True, help="Only requests of this kind, where a set has several; may be repeated."
-)
+json_option: Final = click.option("--json", "json_file", type=FILE, help="Write the figures here.")
 tasks_option: Final = click.option(
     "--tasks", type=click.IntRange(min=1), help="The first so many of each dataset; all."
 )
-json_option: Final = click.option("--json", "json_file", type=FILE, help="Write the figures here.")
+
+
+def data_option(default: Path) -> Callable[[Any], Any]:
+    """Return the option for the data sets, of which one ships with the project and is the default."""
+    says = f"Dataset; may be repeated. [default: {default.name}]"
+    return click.option("--data", "directories", type=DIRECTORY, multiple=True, default=[default], help=says)
 
 
 def split_option(default: str) -> Callable[[Any], Any]:

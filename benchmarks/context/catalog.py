@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import click
 from mcp_types import Tool
 
 from benchmarks.datasets import read_dataset, read_servers
@@ -112,6 +113,31 @@ def read_catalog(
         if len(ordered) > 1:
             tasks.append(Task(task.text, frozenset[ToolKey]().union(*(step.needed for step in ordered)), ordered))
     return catalog, tasks
+
+
+def read_parts(
+    directories: Sequence[Path],
+    split: str,
+    tasks: int | None,
+    sizes: Sequence[int] = (),
+    *,
+    by_steps: bool = False,
+    slices: Collection[str] = (),
+) -> Iterator[tuple[dict[str, Any], Catalog, Sequence[Task]]]:
+    """Yield the numbers, the tools and the first `tasks` tasks of each data set, or of so many of its servers.
+
+    Raises:
+        click.UsageError: No task can be served.
+    """
+    for directory in directories:
+        whole, read = read_catalog(directory, split, by_steps=by_steps, slices=slices)
+        for size in [size for size in sizes if size <= len(whole.servers)] or [len(whole.servers)]:
+            catalog = whole.of_servers(size, read)
+            own = [task for task in read if task.needed <= catalog.tools.keys()][:tasks]
+            if not own:
+                raise click.UsageError(f"{directory.name}: no task can be served by {size} servers")
+            numbers = {"tools": len(catalog.tools), "servers": len(catalog.servers), "tasks": len(own)}
+            yield {"dataset": directory.name, **numbers}, catalog, own
 
 
 def definition(name: str, tool: Tool) -> dict[str, Any]:

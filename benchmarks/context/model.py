@@ -7,7 +7,7 @@ sentence, and counts as the choice of a tool.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from importlib import import_module
 from statistics import fmean
 from time import perf_counter
@@ -22,8 +22,9 @@ from tools_search_client.federation.configuration import ToolDiscovery
 from tools_search_client.providers import ChatCompletions
 from tools_search_client.text import shorten
 
-from benchmarks.bootstrap import Estimate, mean
+from benchmarks.bootstrap import mean
 from benchmarks.context.catalog import Catalog, Task, ToolKey
+from benchmarks.context.ways import DEFERRED, DELEGATED, LISTED, OURS
 
 _SYSTEM: Final = (
     "Choose the tools that the user's task takes, and call each of them once. Make up arguments that you do not know: "
@@ -33,13 +34,13 @@ _RESULT: Final = "The call is noted. Nothing was carried out; go on as if it had
 _MOST_REQUESTS: Final = 20
 _MOST_REASON_CHARS: Final = 200
 
-LISTED: Final = "everything listed"
-DELEGATED: Final = "ours, delegated"
-_DEFERRED: Final = ToolDiscovery(enabled=True, defer_all=True)
+_USAGE: Final = ("requests", "searches", "prompt_tokens", "cached_tokens", "completion_tokens", "seconds")
+"""Of a task: requests and searches, tokens as the endpoint counts them, and the seconds that it took."""
+
 MODEL_WAYS: Final[Mapping[str, ToolDiscovery]] = {
     LISTED: ToolDiscovery(),
-    "ours, model-driven": _DEFERRED,
-    DELEGATED: _DEFERRED,
+    OURS: DEFERRED,
+    DELEGATED: DEFERRED,
     "ours, automatic": ToolDiscovery(enabled=True, auto=True),
 }
 
@@ -50,46 +51,23 @@ class Trial:
 
     task: Task
     called: set[ToolKey] = field(default_factory=set[ToolKey])
-    requests: int = 0
-    searches: int = 0
-    prompt_tokens: int = 0
-    cached_tokens: int = 0
-    completion_tokens: int = 0
-    seconds: float = 0.0
-    """That the endpoint took."""
+    usage: dict[str, float] = field(default_factory=lambda: dict.fromkeys(_USAGE, 0.0))
 
     failure: str = ""
     """Why the endpoint gave no answer."""
 
-
-@dataclass(frozen=True)
-class Outcome:
-    """A way, as means over the tasks that the endpoint answered."""
-
-    way: str
-    tasks: int
-    failed: int
-    first_failure: str
-    requests: float
-    searches: float
-    prompt_tokens: float
-    """As the endpoint counts them, all requests of a task together; so are the next two."""
-    cached_tokens: float
-    completion_tokens: float
-    seconds: float
-    found: Estimate
-    """The share of the tools that a task takes which the model called."""
-    complete: Estimate
-    others: float
-    """Tools that it called and that the labels do not have."""
+    def add(self, **more: float | None) -> None:
+        """Add to the usage."""
+        for name, figure in more.items():
+            self.usage[name] += figure or 0
 
 
 async def measure_model(
     model: str, base_url: str | None, ways: Sequence[str], catalog: Catalog, tasks: Sequence[Task]
-) -> list[Outcome]:
+) -> list[dict[str, Any]]:
     """Put every task to the model in every way; the key is that of the environment, as the SDK reads it."""
     sdk: Any = import_module("openai")
-    outcomes: list[Outcome] = []
+    outcomes: list[dict[str, Any]] = []
     async with sdk.AsyncOpenAI(base_url=base_url) as client:
         for way in ways:
             trials = [await _trial(client, model, way, catalog, task) for task in tasks]
@@ -108,19 +86,25 @@ async def _trial(client: Any, model: str, way: str, catalog: Catalog, task: Task
     adapter.say(task.text)
     trial = Trial(task)
     try:
-        while trial.requests < _MOST_REQUESTS:
-            trial.requests += 1
+        while trial.usage["requests"] < _MOST_REQUESTS:
+            trial.add(requests=1)
             began = perf_counter()
             answer = (await client.chat.completions.create(**adapter.request())).to_dict(mode="json")
-            trial.seconds += perf_counter() - began
-            _count(trial, answer.get("usage") or {})
+            trial.add(seconds=perf_counter() - began)
+            usage: Mapping[str, Any] = answer.get("usage") or {}
+            details: Mapping[str, Any] = usage.get("prompt_tokens_details") or {}
+            trial.add(
+                prompt_tokens=usage.get("prompt_tokens"),
+                cached_tokens=details.get("cached_tokens"),
+                completion_tokens=usage.get("completion_tokens"),
+            )
             message = adapter.read(answer)
             if not message.calls:
                 break
             for call in message.calls:
                 step = await conversation.take(call)
                 if isinstance(step, Reply):
-                    trial.searches += call.name == conversation.search_name
+                    trial.add(searches=call.name == conversation.search_name)
                 else:
                     trial.called.add((step.tool.server, step.tool.tool.name))
                     step = Reply(call, _RESULT)
@@ -130,33 +114,19 @@ async def _trial(client: Any, model: str, way: str, catalog: Catalog, task: Task
     return trial
 
 
-def _count(trial: Trial, usage: Mapping[str, Any]) -> None:
-    trial.prompt_tokens += usage.get("prompt_tokens") or 0
-    trial.completion_tokens += usage.get("completion_tokens") or 0
-    details: Mapping[str, Any] = usage.get("prompt_tokens_details") or {}
-    trial.cached_tokens += details.get("cached_tokens") or 0
-
-
-def _outcome(way: str, trials: Sequence[Trial]) -> Outcome:
+def _outcome(way: str, trials: Sequence[Trial]) -> dict[str, Any]:
+    """Return the figures of a way, as means over the tasks that the endpoint answered."""
     failures = [trial.failure for trial in trials if trial.failure]
     answered = [trial for trial in trials if not trial.failure]
     shares = [len(trial.called & trial.task.needed) / len(trial.task.needed) for trial in answered] or [0.0]
-
-    def average(member: str) -> float:
-        return fmean(getattr(trial, member) for trial in answered) if answered else 0.0
-
-    return Outcome(
-        way=way,
-        tasks=len(answered),
-        failed=len(failures),
-        first_failure=failures[0] if failures else "",
-        requests=average("requests"),
-        searches=average("searches"),
-        prompt_tokens=average("prompt_tokens"),
-        cached_tokens=average("cached_tokens"),
-        completion_tokens=average("completion_tokens"),
-        seconds=average("seconds"),
-        found=mean(shares),
-        complete=mean([float(share == 1) for share in shares]),
-        others=fmean(len(trial.called - trial.task.needed) for trial in answered) if answered else 0.0,
-    )
+    return {
+        "way": way,
+        "tasks": len(answered),
+        "failed": len(failures),
+        "first_failure": failures[0] if failures else "",
+        **{name: fmean([trial.usage[name] for trial in answered] or [0.0]) for name in _USAGE},
+        # The share of the tools that a task takes which the model called, and those that the labels do not have.
+        "found": asdict(mean(shares)),
+        "complete": asdict(mean([float(share == 1) for share in shares])),
+        "others": fmean([len(trial.called - trial.task.needed) for trial in answered] or [0.0]),
+    }

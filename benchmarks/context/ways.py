@@ -222,11 +222,12 @@ async def pydantic_ai(catalog: Catalog, limit: int | None) -> AsyncGenerator[Rep
 
 LISTED: Final = "everything listed"
 OURS: Final = "ours, model-driven"
-_DEFERRED: Final = ToolDiscovery(enabled=True, defer_all=True)
+DELEGATED: Final = "ours, delegated"
+DEFERRED: Final = ToolDiscovery(enabled=True, defer_all=True)
 WAYS: Final[Mapping[str, Way]] = {
     LISTED: everything_listed,
-    OURS: partial(_conversation, discovery=_DEFERRED),
-    "ours, delegated": partial(_conversation, discovery=_DEFERRED, delegate=True),
+    OURS: partial(_conversation, discovery=DEFERRED),
+    DELEGATED: partial(_conversation, discovery=DEFERRED, delegate=True),
     # Defers only what is more than the default share of the default context window.
     "ours, automatic": partial(_conversation, discovery=ToolDiscovery(enabled=True, auto=True)),
     "Pydantic AI": pydantic_ai,

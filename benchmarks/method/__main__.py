@@ -4,70 +4,31 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from statistics import fmean, median
+from typing import Any
 
 import anyio
 import click
 
-from benchmarks.bootstrap import Estimate, mean, ratio_of_medians
-from benchmarks.context.catalog import Catalog, Task, read_catalog
+from benchmarks.bootstrap import mean, ratio_of_medians
+from benchmarks.context.catalog import Catalog, Task, read_parts
 from benchmarks.context.measure import ENCODING, StandIn, TokenCounter, measurement
+from benchmarks.datasets import REAL
 from benchmarks.method.gateway import Gateway, gateway_over
 from benchmarks.method.ways import BASE, WAYS
-from benchmarks.options import (
-    json_option,
-    servers_option,
-    slice_option,
-    split_option,
-    tasks_option,
-    write_figures,
-)
+from benchmarks.options import data_option, json_option, split_option, tasks_option, write_figures
 from benchmarks.processes import Traffic
 from benchmarks.report.tables import method_tables
 
 
-@dataclass(frozen=True)
-class Cost:
-    """The cost of one way for one task, as means over the tasks."""
-
-    way: str
-    turns: float
-    """Requests to the model, to the one in which it calls the tools that it found or gives up."""
-
-    requests: float
-    """On the wire, before that call."""
-
-    bytes: float
-    """Of them and their answers."""
-
-    turn_tokens: Sequence[float]
-    """Before the model in its first turn, its second and so on, over the tasks that get so far."""
-
-    tokens: float
-    """In all turns together."""
-
-    new_tokens: float
-    """The same without the part that a provider has read in the turn before."""
-
-    found: Estimate
-    """The share of the tools that a task takes which are found."""
-
-    complete: Estimate
-    """The share of tasks for which every tool is found."""
-
-    wire_ms: float
-    """From each request on the wire to its answer, all of a task together; the median."""
-
-    wire_ratio: Estimate
-    """That median, as a multiple of the one of delegated search."""
-
-
 @click.command()
-@servers_option
+@data_option(REAL)
 @split_option("test")
-@slice_option
+@click.option(
+    "--slice", "slices", multiple=True, help="Only requests of this kind, where a set has several; may be repeated."
+)
 @tasks_option
 @click.option("--results", type=click.IntRange(1, 20), default=5, show_default=True, help="Tools that a search finds.")
 @click.option(
@@ -95,29 +56,20 @@ def main(
 
     A deterministic policy stands in for the model (benchmarks/README.md). The tables are Markdown.
     """
-    reports: list[dict[str, object]] = []
-    for directory in directories:
-        whole, all_tasks = read_catalog(directory, split, by_steps=by_steps, slices=slices)
-        for size in [size for size in sizes if size <= len(whole.servers)] or [len(whole.servers)]:
-            catalog = whole.of_servers(size, all_tasks)
-            own_tasks = [task for task in all_tasks if task.needed <= catalog.tools.keys()][:tasks]
-            if not own_tasks:
-                raise click.UsageError(f"{directory.name}: no task can be served by {size} servers")
-            numbers = {"tools": len(catalog.tools), "servers": len(catalog.servers), "tasks": len(own_tasks)}
-            searched = {"": own_tasks}
-            if by_steps:
-                whole_texts = [replace(task, steps=()) for task in own_tasks]
-                searched = {"searched by their whole text": whole_texts, "searched step by step": own_tasks}
-            for how, one in searched.items():
-                costs = anyio.run(_measured, catalog, one, results, rounds)
-                reports.append({"dataset": directory.name, **numbers, "searched": how, "ways": [*map(asdict, costs)]})
+    reports: list[dict[str, Any]] = []
+    for numbers, catalog, own in read_parts(directories, split, tasks, sizes, by_steps=by_steps, slices=slices):
+        searched = {"": own}
+        if by_steps:
+            whole_texts = [replace(task, steps=()) for task in own]
+            searched = {"searched by their whole text": whole_texts, "searched step by step": own}
+        for how, one in searched.items():
+            reports.append(numbers | {"searched": how, "ways": anyio.run(_measured, catalog, one, results, rounds)})
     options = {"split": split, "encoding": ENCODING, "results": results, "rounds": rounds, "by_steps": by_steps}
-    figures = {**options, "datasets": reports}
-    write_figures(figures, method_tables, json_file)
+    write_figures({**options, "datasets": reports}, method_tables, json_file)
 
 
-async def _measured(catalog: Catalog, tasks: Sequence[Task], results: int, rounds: int) -> Sequence[Cost]:
-    """Let the ways take turns, so that other work of the machine falls on all alike."""
+async def _measured(catalog: Catalog, tasks: Sequence[Task], results: int, rounds: int) -> Sequence[dict[str, Any]]:
+    """Return the costs of each way for one task; they take turns, so that other work of the machine falls on all."""
     async with gateway_over(catalog) as gateway:
         names = [*WAYS]
         for name in names:  # what is made once is made
@@ -131,28 +83,38 @@ async def _measured(catalog: Catalog, tasks: Sequence[Task], results: int, round
                     traffic[name].append(_replayed(gateway, name, model, results))
     count = TokenCounter()
     seconds = {name: [one.seconds for one in own] for name, own in traffic.items()}
-    costs: list[Cost] = []
-    for name in names:
-        sent = measurement(name, models[name], count)
-        shares = [
-            len(model.task.needed & model.requests[-1].available) / len(model.task.needed) for model in models[name]
-        ]
-        costs.append(
-            Cost(
-                way=name,
-                turns=sent.requests,
-                requests=fmean(one.requests for one in traffic[name]),
-                bytes=fmean(one.bytes for one in traffic[name]),
-                turn_tokens=[turn.tokens for turn in sent.turns],
-                tokens=sent.tokens,
-                new_tokens=sent.new_tokens,
-                found=mean(shares),
-                complete=mean([float(share == 1) for share in shares]),
-                wire_ms=1000 * median(seconds[name]),
-                wire_ratio=ratio_of_medians(seconds[name], seconds[BASE]),
-            )
-        )
-    return costs
+    return [
+        _costs(name, models[name], traffic[name], count)
+        | {
+            # From each request on the wire to its answer, all of a task together: the median, and as a multiple of the
+            # one of delegated search.
+            "wire_ms": 1000 * median(seconds[name]),
+            "wire_ratio": asdict(ratio_of_medians(seconds[name], seconds[BASE])),
+        }
+        for name in names
+    ]
+
+
+def _costs(name: str, models: Sequence[StandIn], traffic: Sequence[Traffic], count: TokenCounter) -> dict[str, Any]:
+    """Return means over the tasks."""
+    sent = measurement(name, models, count)
+    shares = [len(model.task.needed & model.requests[-1].available) / len(model.task.needed) for model in models]
+    return {
+        "way": name,
+        # Requests to the model, to the one in which it calls the tools that it found or gives up.
+        "turns": sent.requests,
+        # On the wire before that call, and the bytes of requests and answers.
+        "requests": fmean(one.requests for one in traffic),
+        "bytes": fmean(one.bytes for one in traffic),
+        # Before the model in its first turn, its second and so on, over the tasks that get so far; in all turns; and
+        # the same without the part that a provider has read in the turn before.
+        "turn_tokens": [turn.tokens for turn in sent.turns],
+        "tokens": sent.tokens,
+        "new_tokens": sent.new_tokens,
+        # The share of the tools that a task takes which are found, and the share of tasks with every tool.
+        "found": asdict(mean(shares)),
+        "complete": asdict(mean([float(share == 1) for share in shares])),
+    }
 
 
 def _replayed(gateway: Gateway, name: str, model: StandIn, results: int) -> Traffic:

@@ -14,7 +14,7 @@ from statistics import fmean
 from typing import Final, TypeAlias
 
 from benchmarks.report.steps import Record
-from benchmarks.report.tables import Row, percent, table
+from benchmarks.report.tables import CONTEXT, Columns, Row, table, table_of
 
 _Records: TypeAlias = Mapping[str, Record]
 
@@ -97,28 +97,14 @@ def _federation(records: _Records) -> str:
 
 def _context(records: _Records) -> str:
     figures = next(one for one in records["context"].figures["datasets"] if one["dataset"] == "livemcpbench")
-    headings = (
-        "", "definition tokens, first request", "requests", "tokens, all requests", "of them new",
-        "tools found, one search", "two searches",
-    )  # fmt: skip
-    rows = [
-        (
-            way["way"],
-            f"{way['turns'][0]['definition_tokens']:,.0f}",
-            f"{way['requests']:.2f}",
-            f"{way['tokens']:,.0f}",
-            f"{way['new_tokens']:,.0f}",
-            *(percent(found) for found in way["recall"][:2]),
-        )
-        for way in figures["ways"]
-    ]
-    return table(headings, rows)
+    not_quoted = ("every tool found", "processor ms a search, p50 / p95")
+    return table_of({name: cell for name, cell in CONTEXT.items() if name not in not_quoted}, figures["ways"])
 
 
 def _method(records: _Records) -> str:
     sets: Mapping[str, Row] = {one["dataset"]: one for one in records["method"].figures["datasets"]}
     ways = {name: {one["way"]: one for one in figures["ways"]} for name, figures in sets.items()}
-    cells: Mapping[str, Callable[[Row], str]] = {
+    cells: Columns = {
         "model turns": lambda one: f"{one['turns']:.2f}",
         "requests on the wire": lambda one: f"{one['requests']:.2f}",
         "kB on the wire": lambda one: f"{one['bytes'] / 1e3:,.0f}",

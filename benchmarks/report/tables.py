@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import itemgetter
+from typing import Any, Final, TypeAlias
 
 Row: TypeAlias = Mapping[str, Any]
+Columns: TypeAlias = Mapping[str, Callable[[Row], str]]
+"""What stands in the cells of a column, by its heading."""
 
 
-def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a table with text in the first column, and figures in the others."""
     ruler = ["---", *["--:"] * (len(headings) - 1)]
     return "\n".join(f"| {' | '.join(row)} |" for row in (headings, ruler, *rows))
+
+
+def table_of(columns: Columns, rows: Iterable[Row]) -> str:
+    """Return a table with a line for each of these rows of figures."""
+    return table([*columns], [[cell(row) for cell in columns.values()] for row in rows])
 
 
 def short(figure: float) -> str:
@@ -26,36 +34,44 @@ def bounded(one: Row, form: Callable[[float], str] = short) -> str:
 
 def percent(one: Row) -> str:
     """Return an estimate of a share with its bounds."""
-    return bounded(one, lambda share: f"{share:.0%}")
+    return bounded(one, "{:.0%}".format)
+
+
+def _figure(member: str, form: str = ",.0f") -> Callable[[Row], str]:
+    return lambda one: format(one[member], form)
+
+
+def _share(member: str) -> Callable[[Row], str]:
+    return lambda one: percent(one[member])
 
 
 def retrieval_tables(reports: Sequence[Row]) -> str:
     """Return nDCG@10 of each ranker for each set, and the other figures as means over the sets."""
     names = [one["dataset"] for one in reports[0]["datasets"]]
     ndcg = [
-        (
-            report["ranker"],
-            *(bounded(one["ndcg"], "{:.3f}".format) for one in (*report["datasets"], report["mean"])),
-        )
-        for report in reports
+        (one["ranker"], *(bounded(own["ndcg"], "{:.3f}".format) for own in (*one["datasets"], one["mean"])))
+        for one in reports
     ]
+    means: Mapping[str, str] = {
+        "Recall@1": "recall_at_1",
+        "Recall@5": "recall_at_5",
+        "Recall@10": "recall_at_10",
+        "MRR": "reciprocal_rank",
+    }
     others = [
         (
-            report["ranker"],
-            *(
-                f"{report['mean'][member]:.3f}"
-                for member in ("recall_at_1", "recall_at_5", "recall_at_10", "reciprocal_rank")
-            ),
-            ", ".join(f"{one['silent']:.0%}" for one in report["datasets"] if one["unservable"]),
+            one["ranker"],
+            *(f"{one['mean'][member]:.3f}" for member in means.values()),
+            ", ".join(f"{own['silent']:.0%}" for own in one["datasets"] if own["unservable"]),
         )
-        for report in reports
+        for one in reports
     ]
     return "\n\n".join(
         (
             f"nDCG@10 on `{reports[0]['split']}`:",
             table(("", *names, "mean"), ndcg),
             "Means over the sets, and the part of the requests that no tool serves which is answered with nothing:",
-            table(("", "Recall@1", "Recall@5", "Recall@10", "MRR", "silent"), others),
+            table(("", *means, "silent"), others),
             *(_slices(place, reports) for place, one in enumerate(reports[0]["datasets"]) if one.get("slices")),
         )
     )
@@ -63,17 +79,16 @@ def retrieval_tables(reports: Sequence[Row]) -> str:
 
 def _slices(place: int, reports: Sequence[Row]) -> str:
     """Return tables of the kinds of requests of one data set: with a right tool, and with none."""
-    figures = {
-        "ndcg": "nDCG@10",
-        "first": "A right tool in the first place",
-        "among_five": "A right tool among the first five",
-        "silent": "Answered with nothing",
+    figures: Mapping[str, tuple[str, Callable[[Row], str]]] = {
+        "ndcg": ("nDCG@10", lambda one: bounded(one, "{:.3f}".format)),
+        "first": ("A right tool in the first place", percent),
+        "among_five": ("A right tool among the first five", percent),
+        "silent": ("Answered with nothing", percent),
     }
     slices: Row = reports[0]["datasets"][place]["slices"]
     parts: list[str] = []
-    for figure, says in figures.items():
+    for figure, (says, form) in figures.items():
         own = [name for name, one in slices.items() if figure in one]
-        form: Callable[[Row], str] = (lambda one: bounded(one, "{:.3f}".format)) if figure == "ndcg" else percent
         rows = [
             (one["ranker"], *(form(one["datasets"][place]["slices"][name][figure]) for name in own)) for one in reports
         ]
@@ -84,31 +99,35 @@ def _slices(place: int, reports: Sequence[Row]) -> str:
 
 def silence_tables(reports: Sequence[Row]) -> str:
     """Return for each threshold what it silences, and its costs; the first report of a ranker is without one."""
-    headings = (
-        "least confidence", "answered with nothing, rightly", "Recall@5 lost", "nDCG@10 lost",
-        "answered with nothing, wrongly",
-    )  # fmt: skip
+    by_ranker: dict[str, list[Row]] = {}
+    for report in reports:
+        by_ranker.setdefault(report["ranker"].partition(" at ")[0], []).append(report)
     parts = ["Means over the sets, in percent and in points:"]
-    for ranker in dict.fromkeys(report["ranker"].partition(" at ")[0] for report in reports):
-        base, *others = (one for one in reports if one["ranker"].partition(" at ")[0] == ranker)
-        rows = [
-            (
-                one["ranker"].partition(" at ")[2],
-                *(bounded(one["mean"]["silent"], lambda share: f"{100 * share:.1f}"),),
-                *(f"{100 * (base['mean'][lost] - one['mean'][lost]):.1f}" for lost in ("recall_at_5", "ndcg_at_10")),
-                bounded(one["mean"]["wrongly_silent"], lambda share: f"{100 * share:.1f}"),
-            )
-            for one in others
-        ]
-        parts += [f"`{ranker}`:", table(headings, rows)]
+    for ranker, (base, *others) in by_ranker.items():
+        columns: Columns = {
+            "least confidence": lambda one: one["ranker"].partition(" at ")[2],
+            "answered with nothing, rightly": lambda one: _points(one["mean"]["silent"]),
+            "Recall@5 lost": _lost("recall_at_5", base),
+            "nDCG@10 lost": _lost("ndcg_at_10", base),
+            "answered with nothing, wrongly": lambda one: _points(one["mean"]["wrongly_silent"]),
+        }
+        parts += [f"`{ranker}`:", table_of(columns, others)]
     return "\n\n".join(parts)
+
+
+def _points(one: Row) -> str:
+    return bounded(one, lambda share: f"{100 * share:.1f}")
+
+
+def _lost(member: str, base: Row) -> Callable[[Row], str]:
+    return lambda one: f"{100 * (base['mean'][member] - one['mean'][member]):.1f}"
 
 
 def speed_tables(figures: Row) -> str:
     """Return engines by sizes: the time of a query, its ratio to bm25s, building and changing, and memory."""
     found = {(one["engine"], one["tools"]): one for one in figures["speeds"]}
     engines, sizes = ([*dict.fromkeys(keys)] for keys in zip(*found, strict=True))
-    cells: Mapping[str, Callable[[Row], str]] = {
+    cells: Columns = {
         "Milliseconds of a query, median and 95th percentile:": (
             lambda one: f"{bounded(one['p50'])}; {bounded(one['p95'])}"
         ),
@@ -144,65 +163,48 @@ def overhead_tables(figures: Row) -> str:
 
 def listing_tables(figures: Sequence[Row]) -> str:
     """Return the weight of lists of tools."""
-    rows = [(f"{one['tools']:,}", f"{one['bytes']:,}", f"{one['tokens']:,}") for one in figures]
-    return table(("tools", "bytes", "tokens"), rows)
+    return table_of({name: _figure(name, ",") for name in ("tools", "bytes", "tokens")}, figures)
 
 
 def context_tables(figures: Row) -> str:
     """Return for each data set the ways, their requests one by one, and the first requests at several sizes."""
-    return "\n\n".join(
-        part
-        for one in figures["datasets"]
-        for part in (
-            _dataset(one),
-            _context_ways(one["ways"]),
-            _context_turns(one["ways"]),
-            _context_sizes(one["sizes"]),
-        )
-    )
+    parts: list[str] = []
+    for one in figures["datasets"]:
+        turns = [
+            {"way": way["way"], "place": place, **turn}
+            for way in one["ways"]
+            for place, turn in enumerate(way["turns"], start=1)
+        ]
+        parts += [_title(one), table_of(CONTEXT, one["ways"]), table_of(_TURNS, turns), _context_sizes(one["sizes"])]
+    return "\n\n".join(parts)
 
 
-def _dataset(one: Row) -> str:
+def _title(one: Row) -> str:
     how = f", {one['searched']}" if one.get("searched") else ""
     return f"### {one['dataset']}: {one['tools']} tools of {one['servers']} servers, {one['tasks']} requests{how}"
 
 
-def _context_ways(ways: Sequence[Row]) -> str:
-    headings = (
-        "", "definition tokens, first request", "requests", "tokens, all requests", "of them new",
-        "tools found, one search", "two searches", "every tool found", "processor ms a search, p50 / p95",
-    )  # fmt: skip
-    rows = [
-        (
-            one["way"],
-            f"{one['turns'][0]['definition_tokens']:,.0f}",
-            f"{one['requests']:.2f}",
-            f"{one['tokens']:,.0f}",
-            f"{one['new_tokens']:,.0f}",
-            *map(percent, one["recall"]),
-            percent(one["complete"][-1]),
-            f"{one['search_p50_ms']:.1f} / {one['search_p95_ms']:.1f}",
-        )
-        for one in ways
-    ]
-    return table(headings, rows)
-
-
-def _context_turns(ways: Sequence[Row]) -> str:
-    rows = [
-        (
-            one["way"],
-            str(place),
-            str(turn["tasks"]),
-            f"{turn['definitions']:.1f}",
-            f"{turn['definition_tokens']:,.0f}",
-            f"{turn['tokens']:,.0f}",
-            *((f"{turn['kept_bytes']:,.0f}", f"{turn['kept_share']:.0%}") if place > 1 else ("", "")),
-        )
-        for one in ways
-        for place, turn in enumerate(one["turns"], start=1)
-    ]
-    return table(("", "request", "tasks", "definitions", "their tokens", "all tokens", "bytes kept", "share"), rows)
+CONTEXT: Final[Columns] = {
+    "": itemgetter("way"),
+    "definition tokens, first request": lambda one: f"{one['turns'][0]['definition_tokens']:,.0f}",
+    "requests": _figure("requests", ".2f"),
+    "tokens, all requests": _figure("tokens"),
+    "of them new": _figure("new_tokens"),
+    "tools found, one search": lambda one: percent(one["recall"][0]),
+    "two searches": lambda one: percent(one["recall"][1]),
+    "every tool found": lambda one: percent(one["complete"][-1]),
+    "processor ms a search, p50 / p95": lambda one: f"{one['search_p50_ms']:.1f} / {one['search_p95_ms']:.1f}",
+}
+_TURNS: Final[Columns] = {
+    "": itemgetter("way"),
+    "request": _figure("place", ""),
+    "tasks": _figure("tasks", ""),
+    "definitions": _figure("definitions", ".1f"),
+    "their tokens": _figure("definition_tokens"),
+    "all tokens": _figure("tokens"),
+    "bytes kept": lambda one: f"{one['kept_bytes']:,.0f}" if one["place"] > 1 else "",
+    "share": lambda one: f"{one['kept_share']:.0%}" if one["place"] > 1 else "",
+}
 
 
 def _context_sizes(sizes: Sequence[Row]) -> str:
@@ -215,55 +217,41 @@ def _context_sizes(sizes: Sequence[Row]) -> str:
 
 def model_tables(figures: Row) -> str:
     """Return the ways for each data set, with a real model."""
-    headings = (
-        "", "requests", "searches", "tokens read", "of them cached", "tokens written", "seconds", "tools found",
-        "every tool found", "other tools called", "tasks without an answer",
-    )  # fmt: skip
-    parts: list[str] = []
-    for dataset in figures["datasets"]:
-        rows = [
-            (
-                one["way"],
-                f"{one['requests']:.2f}",
-                f"{one['searches']:.2f}",
-                f"{one['prompt_tokens']:,.0f}",
-                f"{one['cached_tokens']:,.0f}",
-                f"{one['completion_tokens']:,.0f}",
-                f"{one['seconds']:.1f}",
-                percent(one["found"]),
-                percent(one["complete"]),
-                f"{one['others']:.2f}",
-                f"{one['failed']}" + (f" ({one['first_failure'].replace('|', '/')})" if one["failed"] else ""),
-            )
-            for one in dataset["ways"]
-        ]
-        parts += [_dataset(dataset), table(headings, rows)]
-    return "\n\n".join(parts)
+    columns: Columns = {
+        "": itemgetter("way"),
+        "requests": _figure("requests", ".2f"),
+        "searches": _figure("searches", ".2f"),
+        "tokens read": _figure("prompt_tokens"),
+        "of them cached": _figure("cached_tokens"),
+        "tokens written": _figure("completion_tokens"),
+        "seconds": _figure("seconds", ".1f"),
+        "tools found": _share("found"),
+        "every tool found": _share("complete"),
+        "other tools called": _figure("others", ".2f"),
+        "tasks without an answer": lambda one: (
+            f"{one['failed']}" + (f" ({one['first_failure'].replace('|', '/')})" if one["failed"] else "")
+        ),
+    }
+    return _by_dataset(columns, figures)
 
 
 def method_tables(figures: Row) -> str:
     """Return the ways for each data set."""
-    headings = (
-        "", "turns of the model", "requests on the wire", "kB on the wire", "tokens, turn by turn", "all turns",
-        "of them new", "tools found", "every tool found", "wire, ms (median)", "times delegated",
-    )  # fmt: skip
-    parts: list[str] = []
-    for dataset in figures["datasets"]:
-        rows = [
-            (
-                one["way"],
-                f"{one['turns']:.2f}",
-                f"{one['requests']:.2f}",
-                f"{one['bytes'] / 1e3:,.0f}",
-                " / ".join(f"{tokens:,.0f}" for tokens in one["turn_tokens"]),
-                f"{one['tokens']:,.0f}",
-                f"{one['new_tokens']:,.0f}",
-                percent(one["found"]) if "found" in one else "-",
-                percent(one["complete"]),
-                f"{one['wire_ms']:.1f}",
-                bounded(one["wire_ratio"], "{:.1f}".format),
-            )
-            for one in dataset["ways"]
-        ]
-        parts += [_dataset(dataset), table(headings, rows)]
-    return "\n\n".join(parts)
+    columns: Columns = {
+        "": itemgetter("way"),
+        "turns of the model": _figure("turns", ".2f"),
+        "requests on the wire": _figure("requests", ".2f"),
+        "kB on the wire": lambda one: f"{one['bytes'] / 1e3:,.0f}",
+        "tokens, turn by turn": lambda one: " / ".join(f"{tokens:,.0f}" for tokens in one["turn_tokens"]),
+        "all turns": _figure("tokens"),
+        "of them new": _figure("new_tokens"),
+        "tools found": lambda one: percent(one["found"]) if "found" in one else "-",
+        "every tool found": _share("complete"),
+        "wire, ms (median)": _figure("wire_ms", ".1f"),
+        "times delegated": lambda one: bounded(one["wire_ratio"], "{:.1f}".format),
+    }
+    return _by_dataset(columns, figures)
+
+
+def _by_dataset(columns: Columns, figures: Row) -> str:
+    return "\n\n".join(part for one in figures["datasets"] for part in (_title(one), table_of(columns, one["ways"])))

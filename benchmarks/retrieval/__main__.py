@@ -14,7 +14,7 @@ from mcp_ext_tools_search.ranking import Ranker
 from mcp_ext_tools_search.ranking.floor import floored
 
 from benchmarks.bootstrap import mean
-from benchmarks.datasets import read_dataset
+from benchmarks.datasets import SMALL, read_dataset
 from benchmarks.options import FILE, data_option, json_option, split_option, write_figures
 from benchmarks.report.tables import retrieval_tables, silence_tables
 from benchmarks.retrieval.fitting import fitted, generic_stems
@@ -32,7 +32,7 @@ from benchmarks.speed.engines import needs_installed
 
 
 @click.command()
-@data_option
+@data_option(SMALL)
 @split_option("dev")
 @click.option(
     "--ranker",
@@ -106,9 +106,6 @@ def _report(ranker: str, split: str, measurements: Sequence[Measurement]) -> dic
             "ndcg": asdict(mean(_ndcg(one))),
             "unservable": len(one.silent(is_served=False)),
             "silent": fmean(one.silent(is_served=False) or [0.0]),
-            "build_seconds": one.build_seconds,
-            "p50_ms": one.p50_ms,
-            "p95_ms": one.p95_ms,
             **asdict(mean_quality(one.qualities)),
             "slices": {name: _slice(own) for name, own in one.slices.items()},
         }

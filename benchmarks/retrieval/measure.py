@@ -7,9 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from math import log2
 from random import Random
-from statistics import fmean, median, quantiles
+from statistics import fmean
 from string import ascii_lowercase
-from time import perf_counter
 from typing import Final
 
 from mcp_ext_tools_search.ranking import Ranker
@@ -73,9 +72,6 @@ class Measurement:
     dataset: str
     tools: int
     answers: Sequence[Answer]
-    build_seconds: float
-    p50_ms: float
-    p95_ms: float
 
     @property
     def qualities(self) -> Sequence[Quality]:
@@ -97,23 +93,13 @@ class Measurement:
 
 
 def measure(dataset: Dataset, ranker: Ranker, *, depth: int = DEPTH) -> Measurement:
-    """Index the catalog with `ranker`, and put every query to it.
-
-    The time of a query is that of the search and of the first `depth` hits, which make a page.
-    """
-    started = perf_counter()
+    """Index the catalog with `ranker`, and put every query to it; the first `depth` hits are read."""
     index = ranker(dataset.tools)
-    built = perf_counter() - started
     answers: list[Answer] = []
-    milliseconds: list[float] = []
     for query in dataset.queries:
-        started = perf_counter()
-        page = index.search(query.query)[:depth]
-        milliseconds.append(1000 * (perf_counter() - started))
-        ranked = [dataset.ids[hit.name] for hit in page]
+        ranked = [dataset.ids[hit.name] for hit in index.search(query.query)[:depth]]
         answers.append(Answer(query, ranked, quality(ranked, query.relevant) if query.relevant else None))
-    p95 = quantiles(milliseconds, n=20)[-1] if len(milliseconds) > 1 else sum(milliseconds)
-    return Measurement(dataset.name, len(dataset.tools), answers, built, median(milliseconds or [0.0]), p95)
+    return Measurement(dataset.name, len(dataset.tools), answers)
 
 
 def with_foreign_requests(datasets: Sequence[Dataset], number: int) -> list[Dataset]:

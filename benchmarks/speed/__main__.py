@@ -9,6 +9,7 @@ from typing import Final
 
 import click
 
+from benchmarks.datasets import SMALL
 from benchmarks.options import data_option, json_option, write_figures
 from benchmarks.report.tables import speed_tables
 from benchmarks.speed.engines import ENGINES, installed, needs_installed
@@ -18,7 +19,7 @@ _SEED: Final = 2026
 
 
 @click.command()
-@data_option
+@data_option(SMALL)
 @click.option("--sizes", default="100,1000,10000,100000", show_default=True, help="Numbers of tools.")
 @click.option(
     "--engine",

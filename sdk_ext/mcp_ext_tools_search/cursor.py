@@ -97,16 +97,10 @@ class CursorKey:
         self._key = secrets.token_bytes(MIN_KEY_BYTES) if key is None else key
 
     def issue(self, query: str, position: int, answer: bytes, note: str = "") -> str:
-        """Return the cursor that continues `query` at `position` of the answer with the digest `answer`.
-
-        Args:
-            query: What was searched.
-            position: Where the next page begins.
-            answer: The digest of the answer at that position.
-            note: What else the answer depends on: at most 1,024 letters, digits, `_` and `-`, for everyone to read.
+        """Return the cursor that continues `query` at `position`, where its answer has the digest `answer`.
 
         Raises:
-            ValueError: `note` is something else.
+            ValueError: `note` is more than 1,024 letters, digits, `_` and `-`, which everyone can read.
         """
         if note and not _NOTE.fullmatch(note):
             raise ValueError("a note is at most 1,024 letters, digits, _ and -")

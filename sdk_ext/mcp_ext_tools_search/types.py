@@ -49,6 +49,21 @@ def valid_tools(definitions: Iterable[Mapping[str, Any]]) -> list[Tool]:
     return tools
 
 
+_REASONS: Final = {
+    "missing": "is required",
+    "string_type": "must be a string",
+    "greater_than_equal": "must be at least {ge}",
+}
+
+
+def first_problem(error: ValidationError) -> tuple[str, str]:
+    """Return which member is wrong, and why; nothing of its value."""
+    first = error.errors(include_input=False, include_url=False)[0]
+    own = _REASONS.get(first["type"])
+    reason = own.format(**first.get("ctx", {})) if own else first["msg"].removeprefix("Value error, ")
+    return ".".join(map(str, first["loc"])), reason
+
+
 def _sendable(text: str) -> str:
     """Refuse unpaired surrogates, which no JSON in UTF-8 can carry."""
     try:
@@ -78,13 +93,6 @@ def _present(value: object) -> object:
     if value is None:
         raise ValueError("must be left out rather than null")
     return value
-
-
-def _complete(result_type: str) -> str:
-    """Refuse a result that asks for input or has a shape of its own: a search has one kind of answer."""
-    if result_type != "complete":
-        raise ValueError("must be 'complete'")
-    return result_type
 
 
 JsonInteger = Annotated[int, BeforeValidator(_json_integer)]
@@ -179,5 +187,5 @@ class SearchToolsResult(PaginatedResult, CacheableResult):
     ttl_ms: Annotated[JsonInteger, Field(ge=0)] = 0
     """For how many milliseconds the page may be cached; 0 means not at all."""
 
-    result_type: Annotated[ResultType, AfterValidator(_complete)] = "complete"
-    """Always `complete`: a search asks for no input."""
+    result_type: Annotated[ResultType, Field(pattern="^complete$")] = "complete"
+    """Always `complete`: a search asks for no input, and its result has no shape of its own."""

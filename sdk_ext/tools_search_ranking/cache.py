@@ -1,8 +1,4 @@
-"""Indexes that follow the content of listings, for servers whose callers see different parts of one catalog.
-
-CatalogSnapshot   the tools of a server, known by the content of their definitions
-IndexCache        indexes of the snapshots that were searched last, and the work that is done with them
-"""
+"""Indexes that follow the content of listings, for servers whose callers see different parts of one catalog."""
 
 from __future__ import annotations
 
@@ -155,13 +151,12 @@ class IndexCache:
         self, tools: Definitions, query: str, *, catalog: CatalogSnapshot | None = None
     ) -> Sequence[str]:
         """Return the words of `query` that none of `tools` mentions; none where the ranker does not know its words."""
-        return await anyio.to_thread.run_sync(self._unknown_words, tools, query, catalog, limiter=self._limiter)
 
-    def _unknown_words(self, tools: Definitions, query: str, catalog: CatalogSnapshot | None) -> Sequence[str]:
-        part = None if catalog is None else catalog.part(tools)
-        if catalog is None or part is None:
-            catalog, part = CatalogSnapshot(tools), Part(None)
-        return unknown_words(self._indexed(catalog).index, query, visible=part.names)
+        def search() -> Sequence[str]:
+            kept, visible = self._index_of(tools, catalog)
+            return unknown_words(kept.index, query, visible=visible)
+
+        return await anyio.to_thread.run_sync(search, limiter=self._limiter)
 
     def _is_quick(self, tools: Definitions, catalog: CatalogSnapshot | None) -> bool:
         """Return whether there are few tools, or the last search in their index was quick and nothing is to be read."""
@@ -169,30 +164,28 @@ class IndexCache:
             return True
         if not self._thread_from or catalog is None or not catalog.knows(tools):
             return False
-        with self._lock:
-            pending = self._indexes.get(catalog.digest)
+        pending = self._indexes.get(catalog.digest)
         if pending is None or not pending.done() or pending.exception():
             return False
         return pending.result().last_seconds < _QUICK_SECONDS
 
     def _rank(self, tools: Definitions, query: str, catalog: CatalogSnapshot | None) -> Sequence[Hit]:
-        part = None if catalog is None else catalog.part(tools)
-        if catalog is None or part is None:
-            catalog, part = CatalogSnapshot(tools), Part(None)
-        kept = self._indexed(catalog)
+        kept, visible = self._index_of(tools, catalog)
         began = thread_time()
-        hits = kept.index.search(query, visible=part.names)
+        hits = kept.index.search(query, visible=visible)
         kept.last_seconds = thread_time() - began
         # Those of the default ranker are visible by construction, and none is there twice.
         return hits if isinstance(hits, LazyHits) else distinct_hits(hits, tools.keys())
 
-    def _indexed(self, catalog: CatalogSnapshot) -> _Indexed:
+    def _index_of(self, tools: Definitions, catalog: CatalogSnapshot | None) -> tuple[_Indexed, frozenset[str] | None]:
+        """Return the index in which `tools` are searched, and the names of those that may be found: `None` for all."""
+        part = None if catalog is None else catalog.part(tools)
+        if catalog is None or part is None:
+            catalog, part = CatalogSnapshot(tools), Part(None)
         key = catalog.digest
         with self._lock:
-            pending = self._indexes.get(key)
-            is_new = pending is None
-            if pending is None:
-                pending = self._indexes[key] = Future()
+            is_new = key not in self._indexes
+            pending = self._indexes.setdefault(key, Future())
             self._indexes.move_to_end(key)
             if len(self._indexes) > _KEPT_INDEXES:
                 self._indexes.popitem(last=False)
@@ -204,26 +197,21 @@ class IndexCache:
                 with self._lock:
                     self._indexes.pop(key, None)  # a failure is not remembered
                 pending.set_exception(error)
-        return pending.result()
+        return pending.result(), part.names
 
 
 def _index(catalog: CatalogSnapshot, ranker: Ranker, others: Iterable[_Indexed]) -> _Indexed:
     """Index `catalog`: for the price of the difference, where one of `others` is like it and can be updated."""
-    new, most = catalog.digests, _MAX_CHANGED * len(catalog.tools)
-    changes: list[tuple[int, frozenset[str], list[str], UpdatableIndex, Mapping[str, bytes]]] = []
-    for other in others:
-        old = other.digests
-        if not isinstance(other.index, UpdatableIndex) or abs(len(old) - len(new)) >= most:
-            continue
-        removed = frozenset(name for name, digest in old.items() if new.get(name) != digest)
-        added = [name for name, digest in new.items() if old.get(name) != digest]
-        if (size := max(len(removed), len(added))) < most:
-            changes.append((size, removed, added, other.index, old))
-    if not changes:
+    new = catalog.digests
+
+    def changed(other: _Indexed) -> int:
+        return max(len(other.digests), len(new)) - len(other.digests.items() & new.items())
+
+    base = min(others, key=changed, default=None)
+    if base is None or not isinstance(base.index, UpdatableIndex) or changed(base) >= _MAX_CHANGED * len(new):
         tools = valid_tools(catalog.tools.values())
         return _Indexed(ranker(tools), {tool.name: new[tool.name] for tool in tools})
-    _, removed, added, index, old = min(changes, key=lambda change: change[0])
-    tools = valid_tools(catalog.tools[name] for name in added)
-    digests = {name: digest for name, digest in old.items() if name not in removed}
-    digests |= {tool.name: new[tool.name] for tool in tools}
-    return _Indexed(index.updated(removed, tools), digests)
+    kept = dict(base.digests.items() & new.items())
+    tools = valid_tools(tool for name, tool in catalog.tools.items() if name not in kept)
+    digests = kept | {tool.name: new[tool.name] for tool in tools}
+    return _Indexed(base.index.updated(base.digests.keys() - kept.keys(), tools), digests)

@@ -15,9 +15,7 @@ import numpy as np
 from mcp_ext_tools_search.ranking.fields import STEPS
 
 from tools_search_ranking.postings import steps_of
-from tools_search_ranking.query import WeighedQuery
 from tools_search_ranking.score import Answer
-from tools_search_ranking.statistics import Statistics
 
 COMPARED: Final = 5
 """Tools of an answer that are looked at."""
@@ -85,26 +83,8 @@ def confidence(found: tuple[float, ...] | None, weights: tuple[float, tuple[floa
     return 1 / (1 + exp(-intercept - sum(map(mul, slopes, found))))
 
 
-def least_signs(query: WeighedQuery, statistics: Statistics, *, score: float = 0.0, said: float = 0.0) -> Signs | None:
-    """Return the signs of a query that has nothing in common with any visible tool; nothing where it has no words.
-
-    With the score and the said part of the first tool they are those of an answer but for its evidence.
-    """
-    if query.size is None:
-        return None
-    return Signs(
-        evidence=log(_LITTLE),
-        strong_evidence=log(_LITTLE),
-        shared_evidence=0.0,
-        score=score,
-        said=said,
-        size=min(query.size, _MAX_WORDS),
-        tools=log(min(statistics.distinct, _MAX_TOOLS)),
-    )
-
-
 def signs(answer: Answer, *, with_evidence: bool = True) -> Signs | None:
-    """Read the signs of an answer; only visible tools count.
+    """Read the signs of an answer, which may have found nothing; only visible tools count.
 
     Evidence speaks for a tool if anything, and most answers are sure enough without it, for a fraction of the cost.
 
@@ -112,17 +92,24 @@ def signs(answer: Answer, *, with_evidence: bool = True) -> Signs | None:
         Nothing where the signs cannot be read, or need not be: the query has words of a script without spaces or mere
         stop words, or a tool has all of its words, so that the matching floor may hold it.
     """
-    statistics, first = answer.statistics, answer.first
-    if first is None:
+    query, statistics, first = answer.query, answer.statistics, answer.first
+    if query.size is None:
         return None
-    score = float(answer.total[first]) / statistics.rarest_of_distinct
-    least = least_signs(answer.query, statistics, score=score, said=float(answer.said[first]))
-    if least is None or not with_evidence:
+    least = Signs(
+        evidence=log(_LITTLE),
+        strong_evidence=log(_LITTLE),
+        shared_evidence=0.0,
+        score=0.0 if first is None else float(answer.total[first]) / statistics.rarest_of_distinct,
+        said=0.0 if first is None else float(answer.said[first]),
+        size=min(query.size, _MAX_WORDS),
+        tools=log(min(statistics.distinct, _MAX_TOOLS)),
+    )
+    if first is None or not with_evidence:
         return least
     share = answer.share if statistics.visible is None else answer.share[statistics.visible]
     if share.max() >= _WHOLE:
         return None
-    evidence = np.array(answer.query.evidence).repeat(answer.covering)
+    evidence = np.array(query.evidence).repeat(answer.covering)
     slots = answer.slots[: len(evidence)]
     own = np.flatnonzero(slots == first)
     strong = own[steps_of(answer.postings[own]) >= STEPS]

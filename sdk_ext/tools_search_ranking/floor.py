@@ -7,7 +7,7 @@ whose answer was held back, and terms that are not words of the ranking, which t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 import numpy as np
@@ -15,12 +15,13 @@ from mcp_ext_tools_search.ranking.fields import MEMBERS
 from mcp_ext_tools_search.ranking.floor import led_by, terms, trimmed
 from mcp_ext_tools_search.ranking.interface import Hit
 from mcp_ext_tools_search.ranking.language import wholes
+from mcp_ext_tools_search.ranking.query import index_terms
 from numpy.typing import NDArray
 
 from tools_search_ranking.index import Documents
 from tools_search_ranking.postings import members_in, slots_of
 from tools_search_ranking.score import Answer
-from tools_search_ranking.vocabulary import lookup_key, term_key
+from tools_search_ranking.vocabulary import NO_TERM, term_key
 
 _MEMBERS: Final = sum(1 << MEMBERS.index(member) for member in ("name", "title", "description"))
 """The members that the floor looks at, as bits."""
@@ -57,13 +58,19 @@ def _ways(documents: Documents, query: str, looked_up: Collection[int]) -> list[
 
     Nothing where a term has none: no tool has it, but by a word that was looked up.
     """
+
+    def number_of(key: str) -> int:
+        number = documents.vocabulary.numbers.get(key, NO_TERM)
+        return NO_TERM if number >= len(documents.containing) or number in looked_up else number
+
     ways: list[list[list[int]]] = []
     for term in dict.fromkeys(terms(query)):
-        words = _numbers(documents, map(lookup_key, wholes(term)), looked_up)
-        own = _numbers(documents, [term_key(term)], looked_up)
-        if words is None and own is None:
+        words = [index_terms(word)[-1] for word in wholes(term)]
+        sets = [list(map(number_of, keys)) for keys in (words, [term_key(term)])]
+        known = [numbers for numbers in sets if NO_TERM not in numbers]
+        if not known:
             return []
-        ways.append([numbers for numbers in (words, own) if numbers is not None])
+        ways.append(known)
     return ways
 
 
@@ -85,14 +92,3 @@ def _having_all(
             bits |= np.where(rows.all(axis=0), np.bitwise_or.reduce(rows, axis=0), 0)
         slots, members = slots[bits > 0], (members | bits)[bits > 0]
     return slots, members
-
-
-def _numbers(documents: Documents, keys: Iterable[str], looked_up: Collection[int]) -> list[int] | None:
-    """Return the numbers of terms; `None` where one is unknown, or was looked up."""
-    numbers: list[int] = []
-    for key in keys:
-        number = documents.number_of(key)
-        if number is None or number in looked_up:
-            return None
-        numbers.append(number)
-    return numbers

@@ -15,7 +15,7 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, product
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -83,8 +83,8 @@ class Documents:
             ValueError: There are more tools, or more words, than one index can hold.
         """
         vocabulary, none = Vocabulary(), np.zeros(0, dtype=np.int32)
-        roster, postings = Roster([], none, none, none > 0), Postings(vocabulary.stems)
-        empty = cls(vocabulary, roster, postings, np.zeros(0), none, none, none.astype(np.int64))
+        postings = Postings(vocabulary.stems)
+        empty = cls(vocabulary, Roster.of([]), postings, np.zeros(0), none, none, none.astype(np.int64))
         return empty.updated([], sorted(tools, key=lambda tool: tool.name))
 
     def updated(self, removed: Collection[str], added: Sequence[Tool]) -> Documents:
@@ -108,8 +108,8 @@ class Documents:
         if len(slots) > _FEW_REMOVED:
             containing[:known] -= self.containing_in(np.isin(np.arange(first), slots))
         else:
-            for slot in slots:
-                containing[self.postings.terms_of(slot)] -= 1
+            for slot, segment in product(slots, self.postings.segments):
+                containing[segment.terms_of(slot)] -= 1
         changed = Documents(
             vocabulary=self.vocabulary,
             roster=self.roster.updated(slots, [tool.name for tool in added]),
@@ -121,14 +121,10 @@ class Documents:
         )
         return changed._tidied()
 
-    def number_of(self, key: str) -> int | None:
-        """Return the number of a term by its key, if a tool has or had it."""
-        number = self.vocabulary.numbers.get(key)
-        return None if number is None or number >= len(self.containing) else number
-
     def containing_in(self, visible: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Return by number of a term how many of the tools in the slots of `visible`, all of them there, have it."""
-        return self.postings.counts(len(self.containing), visible)
+        containing = np.zeros(len(self.containing), dtype=np.int64)
+        return sum((segment.containing(len(containing), visible) for segment in self.postings.segments), containing)
 
     def _tidied(self, *, is_full: bool = False) -> Documents:
         """Return the index without the rest of removed tools, once that is much or the index is full.
@@ -142,11 +138,12 @@ class Documents:
         kept, has_tools = self.roster.present, self.containing > 0
         new_slots, new_terms = np.cumsum(kept) - 1, np.cumsum(has_tools) - 1
         vocabulary = self.vocabulary.only(has_tools)
+        left = joined([segment.only(kept, new_terms, new_slots) for segment in self.postings.segments])
         named = kept[self.name_slots]
         return Documents(
             vocabulary=vocabulary,
-            roster=self.roster.compacted(),
-            postings=self.postings.renumbered(new_terms, new_slots, kept, vocabulary.stems),
+            roster=Roster.of(self.roster.names_of(np.flatnonzero(kept))),
+            postings=Postings(vocabulary.stems).with_added(left),
             lengths=self.lengths[kept],
             name_slots=new_slots[self.name_slots[named]].astype(np.int32),
             name_stems=new_terms[self.name_stems[named]].astype(np.int32),
@@ -174,6 +171,12 @@ class Roster:
     present: NDArray[np.bool_]
     """By slot, whether the tool is there."""
 
+    @classmethod
+    def of(cls, names: Sequence[str]) -> Roster:
+        """Return the tools called `names`, in slots from 0 on."""
+        none = np.zeros(0, dtype=np.int32)
+        return cls([], none, none, none > 0).updated([], names)
+
     def __len__(self) -> int:
         return len(self.by_name)
 
@@ -197,12 +200,6 @@ class Roster:
         present = np.append(self.present, np.ones(len(added), dtype=np.bool_))
         present[list(removed)] = False
         return Roster(names, by_name, ranks, present)
-
-    def compacted(self) -> Roster:
-        """Return a roster of the same tools in which no slot is empty; slots keep their order."""
-        left = np.flatnonzero(self.present)
-        by_name = np.searchsorted(left, self.by_name).astype(np.int32)
-        return Roster(self.names_of(left), by_name, self.ranks[left], self.present[left])
 
     def names_of(self, slots: NDArray[np.integer]) -> list[str]:
         """Return the names of the tools in `slots`, in their order."""
@@ -279,7 +276,7 @@ class _Analysis(dict[str, int]):
         """Return the words of the tools, as they are written, each with the number of its tool and kind of text."""
         numbers, texts, counts = array("q"), array("q"), array("q")
         for place, tool in enumerate(tools):
-            read = [(kind, _runs_in(own)) for kind, own in fields(tool)]
+            read = [(field.kind, _runs_in(field.texts)) for field in fields(tool)]
             # The texts that the draft's matching floor looks at, each with its kind.
             for kind, text in (0, tool.name), (1, tool.title or ""), (2, tool.description or ""):
                 if unread := _unread_terms(text):

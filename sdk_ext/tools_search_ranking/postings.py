@@ -117,7 +117,7 @@ class Segment:
         return cls(cells[starts], np.append(starts, len(cells)), entries[order])
 
     def terms_of(self, slot: int) -> NDArray[np.int64]:
-        """Return the terms that one slot has, in order."""
+        """Return the terms that one slot has."""
         starts = range(0, len(self.entries), _AT_A_TIME)
         parts = [self.entries[start : start + _AT_A_TIME] >> _SLOT_SHIFT for start in starts]
         places = [np.flatnonzero(slots == slot) + start for start, slots in zip(starts, parts, strict=True)]
@@ -207,25 +207,6 @@ class Postings:
                 if shared_start < shared_end:
                     parts.append(segment.entries[shared_start:shared_end])
         return [Found(sum(map(len, parts)), parts) for parts in found]
-
-    def counts(self, terms: int, kept: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Return by number of a term, up to `terms`, how many of the slots that are `kept` have it."""
-        none = np.zeros(terms, dtype=np.int64)
-        return sum((segment.containing(terms, kept) for segment in self.segments), none)
-
-    def terms_of(self, slot: int) -> NDArray[np.int64]:
-        """Return the terms that one slot has."""
-        return np.concatenate([np.zeros(0, dtype=np.int64), *(segment.terms_of(slot) for segment in self.segments)])
-
-    def renumbered(
-        self, terms: NDArray[np.int64], slots: NDArray[np.int64], kept: NDArray[np.bool_], stems: Sequence[int]
-    ) -> Postings:
-        """Return the postings of the slots `kept`, with the numbers that `terms` and `slots` have for the old ones.
-
-        Both give new numbers in the order of the old ones; `stems` has the numbers of the new stems.
-        """
-        left = [own for segment in self.segments if len((own := segment.only(kept, terms, slots)).entries)]
-        return Postings(stems, (joined(left),) if left else ())
 
 
 def _split(cells: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

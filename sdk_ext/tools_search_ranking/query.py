@@ -1,53 +1,31 @@
-"""From the text of a request to the terms that are looked up for it, each with its weight.
+"""The terms of a request in one index: what each is worth, and how much of the request the index knows.
 
-A request is cut into words, a word becomes a `Word` (its stem, its relatives, the word as it is written), and the words
-of a request become a `WeighedQuery`. Words are looked up once for each set of visible tools, and remembered.
+The terms come from the port (`ranking/query.py`), so that this ranking reads requests as the readable one does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache
-from itertools import chain, islice, pairwise
-from operator import add
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from itertools import pairwise
 from typing import Final, cast
 
 from mcp_ext_tools_search.ranking.language import (
     STOP_WORDS,
     is_character,
     is_unspaced,
-    query_weights,
-    related_words,
     runs,
-    spelled_out,
     stem,
     words_of,
 )
+from mcp_ext_tools_search.ranking.query import LONGEST_QUERY, MOST_CORRECTED, WRITTEN, asked_terms, relatives
 
 from tools_search_ranking.statistics import Statistics
-from tools_search_ranking.vocabulary import Vocabulary, lookup_key, surface
-
-LONGEST_QUERY: Final = 8_192
-"""Characters of a query that are read."""
-
-_MAX_WORDS: Final = 128
-"""Distinct words of a query that are looked up: a request needs no more, and an attack gets no more."""
-
-_MAX_CORRECTED: Final = 12
-"""Unknown words of a query for which similar ones are looked up."""
+from tools_search_ranking.vocabulary import Vocabulary
 
 _MAX_REMEMBERED: Final = 4_096
-"""Words of queries that are remembered, for each set of visible tools; and as many unknown words."""
-
-_SHORTEST_JOINED: Final = 5
-
-# What a term counts, where the stem of a word of the request counts 1.
-_AS_WRITTEN: Final = 0.5
-_RELATED: Final = 0.3
-_SPELLED_OUT: Final = 0.5
-_CORRECTED: Final = 0.8
-_JOINED: Final = 0.5
+"""Terms of queries that are remembered, for each set of visible tools, and as many unknown words."""
 
 _GENERIC_EVIDENCE: Final = 0.15
 _GENERIC_SIZE: Final = 0.5
@@ -76,65 +54,32 @@ The stems that 2 % of all definitions have, in the mean over unlike catalogs (`p
 class WeighedQuery:
     """A query in the terms of one index, seen with the statistics of one set of visible tools."""
 
-    terms: list[int] = field(default_factory=list[int])
+    terms: Sequence[int]
     """Numbers of the terms to look up."""
 
-    values: list[float] = field(default_factory=list[float])
+    values: Sequence[float]
     """The value of each of them: its weight in the query times its idf."""
 
-    covered: list[float] = field(default_factory=list[float])
+    covered: Sequence[float]
     """The idf that a tool with a term covers of the query.
 
     There are fewer of them than terms: the later terms are mere relatives, and cover nothing.
     """
 
-    total_idf: float = 0.0
-    """Sum of the idf of the words of the query, whether the catalog knows them or not."""
-
-    evidence: list[float] = field(default_factory=list[float])
+    evidence: Sequence[float]
     """For each of `covered`, how much it counts as evidence that a tool has the term: 1 at most."""
 
-    size: float | None = None
+    total_idf: float
+    """Sum of the idf of the words of the query, whether the catalog knows them or not."""
+
+    size: float | None
     """Number of words, generic ones for half; `None` where words cannot be separated or all are stop words."""
 
-    unknown: list[str] = field(default_factory=list[str])
+    unknown: Sequence[str]
     """Words of the request, case folded, that no visible tool has in any form, nor a word that may be meant by them."""
 
-    unknown_part: float = 0.0
+    unknown_part: float
     """The part of its telling words that is unknown, half of a single one; all words tell that are not generic."""
-
-
-@dataclass(eq=False, slots=True)
-class Word:
-    """A word of a query. One object has everything, since a query mostly goes from one word to the next."""
-
-    text: str
-    stem: str
-
-    number: int | None
-    """Number of the stem; `None` where no visible tool has it."""
-
-    idf: float
-    """Of the stem."""
-
-    evidence: float
-    """How much the stem counts as evidence that a tool serves the request: 1 for the rarest of words."""
-
-    relatives: list[int]
-    """Numbers of the stems of words that mean the same, and of what it abbreviates or its abbreviation."""
-
-    values: list[float]
-    """The value of each of the relatives."""
-
-    as_written: int | None
-    """Number of the word as it is written; `None` too where that is the stem."""
-
-    value: float
-    """Of the word as it is written."""
-
-    is_generic: bool
-    is_unspaced: bool
-    is_character: bool
 
 
 class Weigher:
@@ -142,146 +87,75 @@ class Weigher:
 
     def __init__(self, vocabulary: Vocabulary, statistics: Statistics) -> None:
         self.statistics = statistics
-        self._vocabulary = vocabulary
-        self._size = len(statistics.idf)
+        self._numbers = vocabulary.numbers
         self._idf = cast("Sequence[float]", statistics.idf.data)  # quick to read one by one
-        self._generic = frozenset(vocabulary.numbers.get(word) for word in GENERIC_STEMS)
-        self._word = lru_cache(_MAX_REMEMBERED)(self._look_up)
-        self._run = lru_cache(_MAX_REMEMBERED)(self._words_in)
-        self._nearest = lru_cache(_MAX_REMEMBERED)(self._corrections)
+        self._term = lru_cache(_MAX_REMEMBERED)(self._look_up)
+        self._run = lru_cache(_MAX_REMEMBERED)(self._read_run)
+        self._nearest = lru_cache(_MAX_REMEMBERED)(partial(vocabulary.nearest, known=statistics.idf > 0))
 
     def weigh(self, query: str) -> WeighedQuery:
         """Return the terms to look up for `query`; none where it shares none with the visible tools."""
-        query = query[:LONGEST_QUERY]
+        asked = asked_terms(query, self._term, self._nearest)
+        words = [key for key, _, covers in asked if covers == 1.0]
+        terms, values, covered, evidence = list[int](), list[float](), list[float](), list[float]()
+        for key, weight, covers in asked:
+            if covers and (term := self._term(key)):
+                number, idf = term
+                terms.append(number)
+                values.append(weight * idf)
+                covered.append(covers * idf)
+                evidence.append(covers * self._evidence(key, idf))
+        for key, weight, covers in asked:
+            if not covers and (term := self._term(key)):
+                number, idf = term
+                terms.append(number)
+                values.append(weight * idf)
+        total_idf = sum([self._idf_of_word(word) for word in words])
+        unknown, unknown_part = ((), 0.0) if all(map(self._term, words)) else self._unknown(query[:LONGEST_QUERY])
+        size = None
+        if words and words[0][0] != WRITTEN and (query.isascii() or not any(map(is_unspaced, words))):
+            size = len(words) - _GENERIC_SIZE * len(GENERIC_STEMS.intersection(words))
+        return WeighedQuery(terms, values, covered, evidence, total_idf, size, unknown, unknown_part)
+
+    def _idf_of_word(self, key: str) -> float:
+        known = self._term(key)
+        return known[1] if known else 0.0 if is_character(key) else self.statistics.rarest
+
+    def _evidence(self, key: str, idf: float) -> float:
+        part = _GENERIC_EVIDENCE if key in GENERIC_STEMS else 1.0
+        return min(idf / self.statistics.rarest_of_distinct, 1.0) * part
+
+    def _unknown(self, query: str) -> tuple[Sequence[str], float]:
+        """Return the runs of letters that no visible tool knows, and their part of the telling ones."""
         # Runs of plain text are short enough to be remembered.
-        words_in = self._run if query.isascii() else self._words_in
-        found = [words_in(run) for run in runs(query)]
-        meant = [word for _, _, content in found for word in content]
-        if not meant:
-            asked = islice(dict.fromkeys(chain.from_iterable(spoken for _, spoken, _ in found)), _MAX_WORDS)
-            known = [term for word in asked if (term := self._term(surface(word))) is not None]
-            idf = [idf for _, idf in known]
-            weighed = WeighedQuery([number for number, _ in known], [*idf], idf, sum(idf))
-        else:
-            weighed = self._weigh_words(meant, query)
-        if any(word.number is None for word in meant):
-            self._note_unknown(weighed, [(run, content) for run, _, content in found])
-        numbers = self._vocabulary.numbers
-        # Neighbors are looked up as one word, too: a request with `log out` may mean a tool with `logout`.
-        written = [run for run, _, _ in found[:_MAX_WORDS]]
-        for pair in dict.fromkeys([pair for pair in map(add, written, written[1:]) if surface(pair) in numbers]):
-            if len(pair) >= _SHORTEST_JOINED and (term := self._term(stem(pair))) and term[0] not in weighed.terms:
-                weighed.terms.append(term[0])
-                weighed.values.append(_JOINED * term[1])
-        return weighed
-
-    def _weigh_words(self, meant: Sequence[Word], query: str) -> WeighedQuery:
-        if not query.isascii():
-            # Of a long request rather all pairs of characters than half of them and their characters.
-            meant = sorted(meant, key=lambda word: word.is_character)
-        if len(meant) > _MAX_WORDS:
-            first = frozenset(islice(dict.fromkeys(word.text for word in meant), _MAX_WORDS))
-            meant = [word for word in meant if word.text in first]
-        stems = _weights([word.stem for word in meant], meant, query)
-        as_written = stems if len(stems) == len(meant) else _weights([word.text for word in meant], meant, query)
-        weighed, relatives, worth = WeighedQuery(), list[int](), list[float]()
-        terms, values, covered, evidence = weighed.terms, weighed.values, weighed.covered, weighed.evidence
-        unknown: list[tuple[Word, float]] = []
-        for word, weight in stems:
-            if word.number is not None:
-                terms.append(word.number)
-                values.append(weight * word.idf)
-                covered.append(word.idf)
-                evidence.append(word.evidence)
-            elif not word.is_character:
-                unknown.append((word, weight))
-            if word.relatives:
-                relatives += word.relatives
-                worth += [weight * value for value in word.values]
-        weighed.total_idf = sum(covered) + self.statistics.rarest * len(unknown)
-        if unknown:
-            self._add_corrections(weighed, [one for one in unknown if not one[0].is_unspaced][:_MAX_CORRECTED])
-        terms += relatives
-        values += worth
-        written = [(word.as_written, weight * word.value) for word, weight in as_written if word.as_written is not None]
-        terms += [number for number, _ in written]
-        values += [value for _, value in written]
-        if query.isascii() or not any(word.is_unspaced for word in meant):
-            weighed.size = len(stems) - _GENERIC_SIZE * len([word for word, _ in stems if word.is_generic])
-        return weighed
-
-    def _note_unknown(self, weighed: WeighedQuery, runs: Sequence[tuple[str, Sequence[Word]]]) -> None:
-        """Note which of these runs, each with its words, no visible tool knows; numbers and letters are values."""
-        words = {run: content for run, content in runs if content and len(run) > 1 and run.isalpha()}
-        words = {run: content for run, content in words.items() if not any(word.is_unspaced for word in content)}
-        known = {
-            run for run, content in words.items() if any(word.number is not None or word.relatives for word in content)
-        }
-        new = {run: content for run, content in words.items() if run not in known}
-        unknown = [run for run in islice(new, _MAX_CORRECTED) if not any(self._nearest(word.stem) for word in new[run])]
-        written = [run for run, _ in runs]
+        found = list(map(self._run if query.isascii() else self._read_run, runs(query)))
+        stems = {run: own for run, own, _ in found if own}
+        known = {run for run, _, is_known in found if is_known}
+        new = [run for run in stems if run not in known][:MOST_CORRECTED]
+        if not new:
+            return (), 0.0
         # Definitions may write two words as one: `log out`, `logout`.
-        joined = {part for pair in pairwise(written) if self._term(surface("".join(pair))) for part in pair}
-        weighed.unknown = [run for run in unknown if run not in joined]
-        telling = [run for run, content in words.items() if not all(word.is_generic for word in content)]
-        weighed.unknown_part = len(set(weighed.unknown).intersection(telling)) / max(len(telling), 2)
+        pairs = pairwise(run for run, _, _ in found)
+        joined = {part for pair in pairs if self._term(WRITTEN + "".join(pair)) for part in pair}
+        unknown = [run for run in new if run not in joined and not any(map(self._nearest, stems[run]))]
+        telling = [run for run, own in stems.items() if not GENERIC_STEMS.issuperset(own)]
+        return unknown, len(set(unknown).intersection(telling)) / max(len(telling), 2)
 
-    def _add_corrections(self, weighed: WeighedQuery, unknown: Sequence[tuple[Word, float]]) -> None:
-        """Look up the stems that unknown ones may be slips or forms of."""
-        for word, weight in unknown:
-            for number, likeness in self._nearest(word.stem):
-                idf, part = self._idf[number], _CORRECTED * likeness
-                weighed.terms.append(number)
-                weighed.values.append(weight * part * idf)
-                weighed.covered.append(part * idf)
-                weighed.evidence.append(part * self._evidence(idf, is_generic=number in self._generic))
+    def _read_run(self, run: str) -> tuple[str, Sequence[str], bool]:
+        """Return a run, case folded, the stems of its words, and whether a visible tool has one or what means the same.
 
-    def _term(self, key: str) -> tuple[int, float] | None:
+        Numbers and letters are values, and no words; nor are there stems where no space parts the words.
+        """
+        stems = [stem(word) for word in words_of(run) if word not in STOP_WORDS]
+        if len(run) == 1 or not run.isalpha() or any(map(is_unspaced, stems)):
+            return run.casefold(), (), False
+        alike = [other for own in stems for other, _ in ((own, 1.0), *relatives(own))]
+        return run.casefold(), stems, any(map(self._term, alike))
+
+    def _look_up(self, key: str) -> tuple[int, float] | None:
         """Return the number and the idf of a term, if a visible tool has it."""
-        number = self._vocabulary.numbers.get(key)
+        number = self._numbers.get(key)
         # A greater number has been given since the index was made: to it, the term is unknown.
-        if number is None or number >= self._size or not (idf := self._idf[number]):
+        if number is None or number >= len(self._idf) or not (idf := self._idf[number]):
             return None
         return number, idf
-
-    def _evidence(self, idf: float, *, is_generic: bool) -> float:
-        return min(idf / self.statistics.rarest_of_distinct, 1.0) * (_GENERIC_EVIDENCE if is_generic else 1.0)
-
-    def _words_in(self, run: str) -> tuple[str, tuple[str, ...], list[Word]]:
-        """Return a run of letters and digits, case folded, its words, and those of them that are no stop words."""
-        spoken = words_of(run)
-        return run.casefold(), spoken, [self._word(word) for word in spoken if word not in STOP_WORDS]
-
-    def _look_up(self, word: str) -> Word:
-        stemmed, key = stem(word), lookup_key(word)
-        is_generic = stemmed in GENERIC_STEMS
-        number, idf = self._term(stemmed) or (None, 0.0)
-        as_written, own_idf = (None if key == stemmed else self._term(key)) or (None, 0.0)
-        relatives = [(other, _RELATED) for other in related_words(stemmed)]
-        relatives += [(other, _SPELLED_OUT) for other in spelled_out(stemmed)]
-        known = [(*term, weight) for other, weight in relatives if (term := self._term(other)) is not None]
-        return Word(
-            text=word,
-            stem=stemmed,
-            number=number,
-            idf=idf,
-            evidence=self._evidence(idf, is_generic=is_generic),
-            relatives=[number for number, _, _ in known],
-            values=[weight * idf for _, idf, weight in known],
-            as_written=as_written,
-            value=_AS_WRITTEN * own_idf,
-            is_generic=is_generic,
-            is_unspaced=is_unspaced(stemmed),
-            is_character=is_character(stemmed),
-        )
-
-    def _corrections(self, word: str) -> list[tuple[int, float]]:
-        return self._vocabulary.nearest(word, self.statistics.idf > 0)
-
-
-def _weights(keys: Sequence[str], meant: Sequence[Word], query: str) -> list[tuple[Word, float]]:
-    """Return a word for each different key, in the order in which they come, with its weight in the query."""
-    by_key = dict(zip(keys, meant, strict=True))
-    if len(by_key) == len(meant) and query.isascii():
-        return [(word, 1.0) for word in meant]  # the usual case
-    return [(by_key[key], weight) for key, weight in query_weights(keys, query).items()]

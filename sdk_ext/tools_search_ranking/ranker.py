@@ -7,15 +7,14 @@ request the tool covers. It needs no model and no weights, and answers in a few 
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Collection, Sequence
-from threading import Lock
+from functools import lru_cache, partial
 from typing import Final, Protocol, runtime_checkable
 
 from mcp_ext_tools_search.ranking.interface import Hit, Ranker, ToolIndex
 from mcp_types import Tool
 
-from tools_search_ranking.confidence import Signs, is_sure, least_signs, signs
+from tools_search_ranking.confidence import Signs, is_sure, signs
 from tools_search_ranking.floor import hits_over_floor
 from tools_search_ranking.index import Documents
 from tools_search_ranking.postings import Found
@@ -85,9 +84,7 @@ class FieldedIndex:
     def __init__(self, documents: Documents, *, least_confidence: float = 0.0) -> None:
         self._documents = documents
         self.least_confidence = least_confidence
-        self._lock = Lock()
-        self._weighers = OrderedDict[frozenset[str] | None, Weigher]()
-        """By set of visible tools, with the statistics over them."""
+        self._weigher = lru_cache(_KEPT_SETS)(partial(_weigher_of, documents))
         self._remembered: dict[int, Found] = {}
 
     def search(self, query: str, *, visible: Collection[str] | None = None) -> Sequence[Hit]:
@@ -95,68 +92,55 @@ class FieldedIndex:
 
         The tools that the draft's matching floor demands are among them.
         """
-        weigher = self._weigher(visible)
-        answer = self._answer(query, weigher)
-        if answer is not None and (least := self.least_confidence) > 0:
-            unknown = answer.query.unknown_part
-            least = 1.0 if unknown == 1 else max(least, _LEAST_OF_UNKNOWN) if unknown > 0.5 else least
-            answer = answer if is_sure(answer, least) else None
-        return hits_over_floor(self._documents, query, answer, weigher.statistics.visible)
+        answer = self._answer(query, visible)
+        least, unknown = self.least_confidence, answer.query.unknown_part
+        if least > 0 and unknown > 0.5:
+            least = 1.0 if unknown == 1 else max(least, _LEAST_OF_UNKNOWN)
+        is_given = least <= 0 or answer.first is None or is_sure(answer, least)
+        return hits_over_floor(self._documents, query, answer if is_given else None, answer.statistics.visible)
 
     def judged(self, query: str, *, visible: Collection[str] | None = None) -> tuple[Sequence[Hit], Signs | None]:
         """Return all hits, held back or not, and the signs of whether they serve `query` at all."""
-        weigher = self._weigher(visible)
-        answer = self._answer(query, weigher)
-        found = least_signs(weigher.weigh(query), weigher.statistics) if answer is None else signs(answer)
-        return hits_over_floor(self._documents, query, answer, weigher.statistics.visible), found
+        answer = self._answer(query, visible)
+        return hits_over_floor(self._documents, query, answer, answer.statistics.visible), signs(answer)
 
     def signs(self, query: str, *, visible: Collection[str] | None = None) -> Signs | None:
         """Return the signs of whether a visible tool serves `query` at all; `None` where there are none."""
-        answer = self._answer(query, self._weigher(visible))
-        return None if answer is None else signs(answer)
+        answer = self._answer(query, visible)
+        return None if answer.first is None else signs(answer)
 
     def floor(self, query: str, *, visible: Collection[str] | None = None) -> Sequence[Hit]:
         """Return the hits that the draft's matching floor demands, and no others."""
-        return hits_over_floor(self._documents, query, None, self._weigher(visible).statistics.visible)
+        return hits_over_floor(self._documents, query, None, self._weigher_for(visible).statistics.visible)
 
     def unknown_words(self, query: str, *, visible: Collection[str] | None = None) -> Sequence[str]:
         """Return the words of `query` that no visible tool mentions (`WordIndex`)."""
-        return self._weigher(visible).weigh(query).unknown
+        return self._weigher_for(visible).weigh(query).unknown
 
     def updated(self, removed: Collection[str], added: Sequence[Tool]) -> FieldedIndex:
         """Return an index without the tools named in `removed` and with `added`; this one stays as it is."""
         documents = self._documents.updated(removed, added)
         return FieldedIndex(documents, least_confidence=self.least_confidence)
 
-    def _answer(self, query: str, weigher: Weigher) -> Answer | None:
-        """Return the answer of the ranking; `None` where no visible tool matches."""
+    def _answer(self, query: str, visible: Collection[str] | None) -> Answer:
+        """Return the answer of the ranking, which holds nothing back."""
+        weigher, remembered = self._weigher_for(visible), self._remembered
         weighed = weigher.weigh(query)
-        if not weighed.terms:
-            return None
-        remembered = self._remembered
-        missing = [term for term in weighed.terms if term not in remembered]
-        if missing:
+        if missing := [term for term in weighed.terms if term not in remembered]:
             if len(remembered) > _MAX_REMEMBERED:
                 # Another one, as other threads may be looking at this one.
                 remembered = self._remembered = {}
-                missing = weighed.terms
+                missing = list(weighed.terms)
             remembered.update(zip(missing, self._documents.postings.of(missing), strict=True))
         found = [remembered[term] for term in weighed.terms]
-        answer = Answer(weighed, found, weigher.statistics, self._documents.roster)
-        return None if answer.first is None else answer
+        return Answer(weighed, found, weigher.statistics, self._documents.roster)
 
-    def _weigher(self, visible: Collection[str] | None) -> Weigher:
-        """Return what weighs queries for a set of visible tools; those that were used last are kept."""
-        key = None if visible is None else frozenset(visible)
-        weigher = self._weighers.get(key)
-        if weigher is None:
-            weigher = Weigher(self._documents.vocabulary, Statistics.of(self._documents, key))
-        with self._lock:
-            self._weighers[key] = weigher
-            self._weighers.move_to_end(key)
-            if len(self._weighers) > _KEPT_SETS:
-                self._weighers.popitem(last=False)
-        return weigher
+    def _weigher_for(self, visible: Collection[str] | None) -> Weigher:
+        return self._weigher(None if visible is None else frozenset(visible))
+
+
+def _weigher_of(documents: Documents, visible: frozenset[str] | None) -> Weigher:
+    return Weigher(documents.vocabulary, Statistics.of(documents, visible))
 
 
 class FieldedRanker:

@@ -32,7 +32,7 @@ _RANK_BITS: Final = MOST_TERMS - 1
 
 
 class Answer:
-    """The scores of every tool of an index for a query of at least one term, by the tool's slot.
+    """The scores of every tool of an index for a query, by the tool's slot.
 
     The sums of a tool run in the order of the query's terms, so equal tools get equal scores regardless of the rest of
     the index. Postings of hidden tools are summed too, which costs less than sorting them out, and dropped at the end.
@@ -49,8 +49,9 @@ class Answer:
 
     def __init__(self, query: WeighedQuery, found: Sequence[Found], statistics: Statistics, roster: Roster) -> None:
         self.query, self.statistics, self._roster = query, statistics, roster
-        counts = np.array([one.total for one in found])
-        self.postings = postings = np.concatenate([part for one in found for part in one.parts])
+        counts = np.array([one.total for one in found], dtype=np.int64)
+        parts = [part for one in found for part in one.parts]
+        self.postings = postings = np.concatenate(parts) if parts else np.zeros(0, dtype=np.uint32)
         self.slots = slots = slots_of(postings)
         """For each posting that was found, the slot of its tool."""
         self.covering = covering = counts[: len(query.covered)]
@@ -90,7 +91,7 @@ class Answer:
         keys = roster.ranks.take(matching) - total.take(matching).view(np.int64)
         # One value, as several threads may look at an answer: how many of the keys are sorted, and the keys.
         self._state: tuple[int, NDArray[np.int64]] = (0, keys)
-        self.first = int(roster.by_name[keys[keys.argmin()] & _RANK_BITS]) if len(keys) else None
+        self.first = int(roster.by_name[keys.min() & _RANK_BITS]) if len(keys) else None
         """Slot of the best of all; `None` where no visible tool matches."""
 
     def best(self, count: int) -> NDArray[np.int32]:
@@ -109,20 +110,17 @@ class Answer:
     def hits(self) -> Sequence[Hit]:
         """Return the tools that match, best first; the first scores 1."""
         count, roster = len(self._state[1]), self._roster
-        best = float(self.total[self.first]) if self.first is not None else 1.0
+        best = 1.0 if self.first is None else float(self.total[self.first])
+
+        def shares_of(slots: NDArray[np.int32]) -> list[float]:
+            return (self.total.take(slots) / best).tolist()
 
         def hits_at(places: range) -> list[Hit]:
             slots = self.best(max(places[0], places[-1]) + 1 if places else 0)
             slots = slots.take(np.arange(places.start, places.stop, places.step))
-            shares = (self.total.take(slots) / best).tolist()
-            return list(map(Hit, roster.names_of(slots), shares, self._matched(slots)))
+            return list(map(Hit, roster.names_of(slots), shares_of(slots), self._matched(slots)))
 
-        return LazyHits(
-            count,
-            lambda: roster.names_of(self.best(count)),
-            hits_at,
-            lambda: (self.total.take(self.best(count)) / best).tolist(),
-        )
+        return LazyHits(count, lambda: roster.names_of(self.best(count)), hits_at, lambda: shares_of(self.best(count)))
 
     def _matched(self, slots: NDArray[np.int32]) -> list[tuple[str, ...]]:
         """Return for each of these slots the members of the definition in which the query's terms occur."""

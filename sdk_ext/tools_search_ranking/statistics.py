@@ -35,11 +35,10 @@ class Statistics:
     """The idf of a word that no visible tool has: more than that of any term."""
 
     distinct: float
-    """Number of visible tools, where tools that are alike count as one: three quarters of the words are in at least as
-    many tools as are alike.
+    """Number of visible tools, where tools that are alike count as one.
 
-    Most words of a catalog are in one tool or two. Where they are in twenty, there are twenty instances of each
-    server, or one template of all definitions.
+    Most words of a catalog are in one tool or two. Where three quarters of them are in at least twenty, there are
+    twenty instances of each server, or one template of all definitions.
     """
 
     rarest_of_distinct: float

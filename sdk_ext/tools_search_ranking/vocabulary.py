@@ -6,22 +6,15 @@ Terms are words as they are written, their stems, and terms of the draft's match
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from heapq import nsmallest
 from itertools import compress
 from threading import Lock
 from typing import Final
 
 import numpy as np
-from mcp_ext_tools_search.ranking.language import (
-    SAME_START,
-    STOP_WORDS,
-    is_character,
-    is_unspaced,
-    may_be_misspelled,
-    nearest,
-    stem,
-)
+from mcp_ext_tools_search.ranking.language import SAME_START, may_be_misspelled, nearest
+from mcp_ext_tools_search.ranking.query import index_terms
 from numpy.typing import NDArray
 
 from tools_search_ranking.postings import MOST_TERMS
@@ -36,16 +29,6 @@ _LETTERS: Final = 32
 _MAX_LENGTH: Final = 32
 _MAX_CHANGED: Final = 2
 """The most bits of a word's shape that one typo changes: two letters, or one and the length."""
-
-
-def surface(word: str) -> str:
-    """Return the key of `word` as it is written, which no stem can be."""
-    return "=" + word
-
-
-def lookup_key(word: str) -> str:
-    """Return the key by which queries find `word` as it is written: its stem, unless another word shares it."""
-    return word if is_unspaced(word) and not is_character(word) else surface(word)
 
 
 def term_key(term: str) -> str:
@@ -69,49 +52,34 @@ class Vocabulary:
         self._beginning: dict[str, list[str]] = {}
         """Stems that a request may have meant, by their first letters."""
         self._spellable: list[str] = []
-        self._spelled = array("i")
-        """The same in their order, and the number of each."""
-        self._shapes = np.zeros(0, dtype=np.uint64)
+        """The same in the order of their numbers."""
+        self._spelled = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.uint64)
+        """Their numbers, and their shapes, of as many of them as were looked for."""
 
     def __len__(self) -> int:
         return len(self.stems)
 
     def add(self, word: str) -> int:
-        """Return the number of `word` as it is written, which is that of its stem if no other word has that.
-
-        A stop word has no stem: it is kept as it is written, for queries of nothing else. Nor has a character, which is
-        counted in the pairs that it is in. These pairs are kept as stems alone, as nobody writes them otherwise.
+        """Return the number of `word` as it is written, or that of its stem where it is kept as nothing else.
 
         Raises:
             ValueError: There are more terms than one index can hold.
         """
-        key = lookup_key(word)
-        number = self.numbers.get(key)
-        if number is not None:
+        *stems, key = index_terms(word)
+        if (number := self.numbers.get(key)) is not None:
             return number
-        if key == word:
-            return self._new(key, len(self))
-        if word in STOP_WORDS or is_character(word):
-            return self._new(key, NO_TERM)
-        stemmed = stem(word)
-        of_stem = self.numbers.get(stemmed)
-        return self._new(key, self._new(stemmed, len(self)) if of_stem is None else of_stem)
+        if not stems:
+            return self.add_key(key) if key != word else self._new(key, len(self))
+        of_stem = self.numbers.get(stems[0])
+        return self._new(key, self._new(stems[0], len(self)) if of_stem is None else of_stem)
 
     def add_key(self, key: str) -> int:
-        """Return the number of the term with this key, which has no stem.
-
-        Raises:
-            ValueError: There are more terms than one index can hold.
-        """
+        """Return the number of the term with this key, which has no stem; raises what `add` raises."""
         number = self.numbers.get(key)
         return self._new(key, NO_TERM) if number is None else number
 
     def only(self, kept: NDArray[np.bool_]) -> Vocabulary:
-        """Return a vocabulary that has the terms `kept` alone, numbered in their order; a word is kept with its stem.
-
-        Args:
-            kept: By number; none from its end on.
-        """
+        """Return a vocabulary of the terms that are `kept`, by number, in their order; a word is kept with its stem."""
         vocabulary = Vocabulary()
         new: list[int] = (np.cumsum(kept) - 1).tolist()
         with self.lock:
@@ -120,8 +88,8 @@ class Vocabulary:
             vocabulary._new(term, of_stem if of_stem == NO_TERM else new[of_stem])
         return vocabulary
 
-    def nearest(self, word: str, known: NDArray[np.bool_]) -> list[tuple[int, float]]:
-        """Return the numbers of the stems that are nearest to an unknown one, best first, each with its likeness.
+    def nearest(self, word: str, known: NDArray[np.bool_]) -> Sequence[tuple[str, float]]:
+        """Return the stems that are nearest to an unknown one, best first, each with its likeness.
 
         Few candidates are looked at closely, so that the cost is bounded.
 
@@ -131,18 +99,16 @@ class Vocabulary:
         """
         if not may_be_misspelled(word):
             return []
-        numbers = self.numbers
         begun = [
             other
             for other in self._beginning.get(word[:SAME_START], ())
-            if (number := numbers[other]) < len(known) and known[number]
+            if (number := self.numbers[other]) < len(known) and known[number]
         ]
-        spelled = np.frombuffer(self._spelled[:], dtype=np.int32)
-        spelled = spelled[: spelled.searchsorted(len(known))]
-        changed = np.bitwise_count(self._shapes_of(len(spelled)) ^ _shape(word))
-        like: list[int] = (known[spelled] & (changed <= _MAX_CHANGED)).nonzero()[0].tolist()
-        examined = {*_examined(word, begun), *_examined(word, [self._spellable[place] for place in like])}
-        return [(numbers[other], likeness) for other, likeness in nearest(word, examined)]
+        numbers, shapes = self._shapes()
+        numbers = numbers[: numbers.searchsorted(len(known))]
+        changed = np.bitwise_count(shapes[: len(numbers)] ^ _shape(word))
+        like: list[int] = (known[numbers] & (changed <= _MAX_CHANGED)).nonzero()[0].tolist()
+        return nearest(word, {*_examined(word, begun), *_examined(word, [self._spellable[place] for place in like])})
 
     def _new(self, term: str, of_stem: int) -> int:
         number = len(self)
@@ -151,19 +117,19 @@ class Vocabulary:
         self.stems.append(of_stem)
         self.numbers[term] = number
         if of_stem == number and may_be_misspelled(term) and term.isalpha():
-            # In this order, as other threads may be looking: a word that has a number can be found.
+            # In this order, as other threads may be looking: a word that is found here has a number.
             self._beginning.setdefault(term[:SAME_START], []).append(term)
             self._spellable.append(term)
-            self._spelled.append(number)
         return number
 
-    def _shapes_of(self, count: int) -> NDArray[np.uint64]:
-        """Return the shapes of the first `count` stems that a request may have meant."""
-        shapes = self._shapes
-        if len(shapes) < count:
-            more = [_shape(word) for word in self._spellable[len(shapes) : count]]
-            shapes = self._shapes = np.concatenate((shapes, np.array(more, dtype=np.uint64)))
-        return shapes[:count]
+    def _shapes(self) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+        """Return the numbers and the shapes of the stems that a request may have meant."""
+        numbers, shapes = self._spelled
+        if more := self._spellable[len(numbers) :]:
+            numbers = np.append(numbers, [self.numbers[word] for word in more])
+            shapes = np.append(shapes, np.array(list(map(_shape, more)), dtype=np.uint64))
+            self._spelled = numbers, shapes
+        return numbers, shapes
 
 
 def _examined(word: str, others: list[str]) -> Iterable[str]:

@@ -50,19 +50,23 @@ _DATA: Final = files(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Requirement:
-    """One normative sentence of the draft, with the checks that decide it or the reason why none does."""
-
+class _Row:
     id: str
     """Such as `R-LIM-02`; never given to another sentence."""
+    role: Role
+    text: str
+    """The sentence as its document has it, white space collapsed and emphasis removed."""
+    checks: tuple[str, ...]
+    """Ids of the checks that decide it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Requirement(_Row):
+    """One normative sentence of the draft, with the checks that decide it or the reason why none does."""
+
     section: str
     """Anchor of the heading in `draft/tools-search.md` under which the sentence stands, such as `#request`."""
     level: Level
-    role: Role
-    text: str
-    """The sentence as the draft has it, white space collapsed and emphasis removed."""
-    checks: tuple[str, ...] = ()
-    """Ids of the checks that decide it; empty where it is excluded."""
     excluded: str | None = None
     """Why no check decides it; `None` where one does."""
     kind: Kind | None = None
@@ -72,34 +76,20 @@ class Requirement:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BaseRule:
-    """One rule of the base protocol that a search can break, with the checks that decide it."""
+class BaseRule(_Row):
+    """One rule of the base protocol that a search can break, in our own words; it is checked in the eras of `links`."""
 
-    id: str
-    """Such as `B-MSG-01`; never given to another rule."""
+    level: Level
     links: Mapping[str, str]
     """Where the published specification has it, by protocol revision, the newest first."""
-    level: Level
-    role: Role
-    text: str
-    """The rule in our own words."""
-    checks: tuple[str, ...]
-    """Ids of the checks that decide it, in the eras of `links`."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Advice:
-    """One sentence of a guide that checks watch. It binds nobody."""
+class Advice(_Row):
+    """One sentence of a guide that checks watch. It binds nobody, and has the id that it had in the first edition."""
 
-    id: str
-    """Of the sentence of the first edition that became this advice, such as `R-PAG-06`."""
     place: str
     """File and heading of the guide, such as `guides/servers.md#cursors`."""
-    role: Role
-    text: str
-    """The sentence as the guide has it, white space collapsed and emphasis removed."""
-    checks: tuple[str, ...]
-    """Ids of the checks that watch it."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -55,14 +55,9 @@ async def raw_request(
 ) -> dict[str, Any]:
     """Send a request as this connection frames it and return the result as it came.
 
-    Args:
-        client: A connected client.
-        method: What to ask.
-        params: The parameters; the modern envelope is added.
-        seconds: When to give up and cancel; `None` for never.
-        on_progress: Called with each progress notification.
-        capabilities: Those that allow the server to ask back about this request on a modern connection (`elicitation`,
-            `roots`, `sampling`), in place of the client's own.
+    The modern envelope is added to `params`. After `seconds`, if there are any, the request is given up and cancelled.
+    `capabilities` are what the server may ask back about it on a modern connection (`elicitation`, `roots`,
+    `sampling`), in place of what the client declares.
 
     Raises:
         MCPError: The server answered with an error, took too long, or is gone.

@@ -33,28 +33,23 @@ class ToolsSearchNotAdvertisedError(ToolsSearchError):
 
 
 class InvalidSearchRequestError(ToolsSearchError, ValueError):
-    """A parameter that every server would refuse."""
+    """A parameter that every server would refuse; `reason` says which, and why."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"not sent: {reason}")
         self.reason = reason
-        """Which parameter is wrong, and why."""
 
 
 class InvalidSearchResultError(ToolsSearchError, ValueError):
-    """A result that cannot be used."""
+    """A result that cannot be used; `reason` says what is wrong about it."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"the server answered tools/search with an unusable result: {reason}")
         self.reason = reason
-        """What about the result is wrong."""
 
 
 def retry_after(error: MCPError) -> float | None:
-    """Return in how many seconds a server that was too busy may be searched again, a day at most.
-
-    `None` if that is not what `error` says.
-    """
+    """Return after how many seconds a server that was too busy may be searched again, a day at most; or else `None`."""
     match error.data:
         case {"retryAfterMs": bool()}:
             return None

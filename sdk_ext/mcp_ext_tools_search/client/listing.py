@@ -15,6 +15,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from mcp_ext_tools_search.client._sdk import MODERN_ONLY, absorb, raw_request
+from mcp_ext_tools_search.types import first_problem
 
 logger = logging.getLogger(__name__)
 
@@ -57,7 +58,7 @@ async def list_page(client: Client, cursor: str | None) -> ListedPage:
             try:
                 result.tools += _valid(page | {"tools": [entry]}, version).tools
             except ValidationError as error:
-                place = ".".join(map(str, error.errors(include_input=False, include_url=False)[0]["loc"][2:]))
+                place = first_problem(error)[0].removeprefix("tools.0.")
                 logger.info("a tool is left out: its definition is invalid at %r", place)
     result.tools = absorb(client.session, result.tools)
     return ListedPage(result, len(entries) - len(result.tools))

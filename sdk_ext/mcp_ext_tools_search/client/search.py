@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, TypeAlias, cast
 
@@ -30,6 +30,7 @@ from mcp_ext_tools_search.types import (
     SearchToolsRequestParams,
     SearchToolsResult,
     ServerSettings,
+    first_problem,
 )
 
 logger = logging.getLogger(__name__)
@@ -68,9 +69,7 @@ def server_settings(target: Target) -> ServerSettings | None:
     try:
         return ServerSettings.model_validate(stated, by_name=False)
     except ValidationError as error:
-        wrong = {detail["loc"][0] for detail in error.errors(include_input=False, include_url=False)}
-        valid = {name: value for name, value in stated.items() if name not in wrong}
-        return ServerSettings.model_validate(valid, by_name=False)
+        return ServerSettings.model_validate(_without(_wrong_members(error), stated), by_name=False)
 
 
 def _advertised(session: ClientSession) -> dict[str, Any] | None:
@@ -115,13 +114,11 @@ async def search_tools(
     session = target.session if isinstance(target, Client) else target
     if _advertised(session) is None:
         raise ToolsSearchNotAdvertisedError
-    given = {"query": query, "limit": limit, "cursor": cursor}
+    optional = {name: value for name, value in (("limit", limit), ("cursor", cursor)) if value is not None}
     try:
-        params = SearchToolsRequestParams.model_validate(
-            {k: v for k, v in given.items() if k == "query" or v is not None}
-        )
+        params = SearchToolsRequestParams.model_validate({"query": query, **optional})
     except ValidationError as error:
-        raise InvalidSearchRequestError(_reason(error)) from error
+        raise InvalidSearchRequestError(": ".join(first_problem(error))) from error
     answer = await session.send_request(
         SearchToolsRequest(params=params), _AnyResult, request_read_timeout_seconds=timeout, progress_callback=progress
     )
@@ -167,10 +164,7 @@ async def read_pages(
     page fails otherwise, or its cursor is refused again, the pages before it are returned if they hold any tool. The
     search is then incomplete: the last page has a `next_cursor`. The other arguments are those of `iter_pages`.
 
-    Raises:
-        InvalidSearchResultError: As `iter_pages`, before any tool was found.
-        ToolsSearchError: As `search_tools`.
-        MCPError: As `iter_pages`, before any tool was found. -32602 means that the query is refused.
+    Raises what `iter_pages` raises, as long as no tool was found; -32602 means that the query is refused.
     """
     starts_over = False
     while True:
@@ -236,10 +230,7 @@ async def iter_tools(
 ) -> AsyncIterator[Tool]:
     """Yield every matching tool once, best first; `limit` bounds each page, not their sum.
 
-    Raises:
-        InvalidSearchResultError: As `iter_pages`.
-        ToolsSearchError: As `search_tools`.
-        MCPError: As `search_tools`.
+    Raises what `iter_pages` raises.
     """
     names: set[str] = set()
     async for page in iter_pages(target, query, limit=limit, timeout=timeout):
@@ -264,28 +255,27 @@ async def _patiently(ask: Callable[[], Awaitable[SearchToolsResult]], patience: 
 
 def _read(raw: dict[str, Any], *, is_modern: bool) -> SearchToolsResult:
     """Return what can be used of a result; members of the modern protocol count for nothing on a legacy connection."""
-    ignored = () if is_modern else MODERN_ONLY
     if raw.get("nextCursor") is None:
-        ignored = (*ignored, "nextCursor")  # null is no cursor (draft: Falling Back to Listing)
-    raw = {name: value for name, value in raw.items() if name not in ignored}
+        raw = _without({"nextCursor"}, raw)  # null is no cursor (draft: Falling Back to Listing)
+    raw = raw if is_modern else _without(MODERN_ONLY, raw)
     try:
         return SearchToolsResult.model_validate(raw, by_name=False)
     except ValidationError as error:
-        wrong = {detail["loc"][0] for detail in error.errors(include_input=False, include_url=False)}
-        listed = raw.get("tools")
+        wrong, listed = _wrong_members(error), raw.get("tools")
         if not isinstance(listed, list) or wrong & _NEEDED - {"tools"}:
-            raise InvalidSearchResultError(_reason(error)) from error
-    kept = {name: value for name, value in raw.items() if name not in wrong}
-    result = SearchToolsResult.model_validate({**kept, "tools": []}, by_name=False)
+            raise InvalidSearchResultError(": ".join(first_problem(error))) from error
+    result = SearchToolsResult.model_validate({**_without(wrong, raw), "tools": []}, by_name=False)
     for entry in cast("list[Any]", listed):
         try:
             result.tools.append(Tool.model_validate(entry, by_name=False))
         except ValidationError as error:
-            logger.info("a tool is left out: its definition is invalid: %s", _reason(error))
+            logger.info("a tool is left out: its definition is invalid: %s", ": ".join(first_problem(error)))
     return result
 
 
-def _reason(error: ValidationError) -> str:
-    first = error.errors(include_input=False, include_url=False)[0]
-    place = ".".join(str(part) for part in first["loc"])
-    return f"{place}: {first['msg'].removeprefix('Value error, ')}"
+def _wrong_members(error: ValidationError) -> set[int | str]:
+    return {detail["loc"][0] for detail in error.errors(include_input=False, include_url=False)}
+
+
+def _without(members: Collection[int | str], of: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in of.items() if name not in members}

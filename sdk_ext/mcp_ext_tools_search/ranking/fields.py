@@ -62,20 +62,13 @@ _PUBLISHING: Final = (EXTENSION_ID, "fastmcp", "_fastmcp")
 class Field(NamedTuple):
     """The texts of one kind in a definition."""
 
-    kind: int
-    """Place in `KINDS`."""
-
     texts: Sequence[str]
 
-    @property
-    def member(self) -> str:
-        """The member of `Tool` that holds them, one of `MEMBERS`."""
-        return KINDS[self.kind][0]
+    kind: int
+    """Place in `KINDS`, which has the next two."""
 
-    @property
-    def weight(self) -> float:
-        """What one occurrence of a word counts here."""
-        return KINDS[self.kind][1]
+    member: str
+    weight: float
 
 
 def fields(tool: Tool) -> list[Field]:
@@ -95,7 +88,7 @@ def fields(tool: Tool) -> list[Field]:
     if tool.meta:
         read.append((_LABELS, _labels(tool.meta)))
         read.append((_CATEGORY, _texts((published_metadata(tool.meta).get("categoryDescription"),))))
-    return [Field(kind, [text[:LONGEST_TEXT] for text in texts]) for kind, texts in read]
+    return [Field([text[:LONGEST_TEXT] for text in texts], kind, *KINDS[kind]) for kind, texts in read]
 
 
 def _schema_texts(schema: object) -> list[str]:

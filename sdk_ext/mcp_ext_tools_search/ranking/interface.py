@@ -48,7 +48,7 @@ class ToolIndex(Protocol):
     """Tools made ready to be searched."""
 
     def search(self, query: str, *, visible: Collection[str] | None = None) -> Sequence[Hit]:
-        """Return every tool that fits `query`, best first.
+        """Return every tool that fits `query`, best first, without a limit; nothing where no tool fits.
 
         The answer depends on the query and on the visible tools alone: a tool that is not visible changes no hit, no
         score and no order. Equal input gives equal output, so ties are broken by name.
@@ -56,9 +56,6 @@ class ToolIndex(Protocol):
         Args:
             query: Any text that is not blank.
             visible: Names of the tools that may be found; `None` stands for all.
-
-        Returns:
-            All matches, without a limit; nothing where no tool fits.
         """
         ...
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain, pairwise
@@ -56,7 +55,6 @@ _LEAST_ALIKE: Final = 0.55
 """The least overlap in trigrams of two words of which one may be a form or a slip of the other."""
 
 _SHORTEST_CORRECTED: Final = 4
-_BESIDE_FILLER: Final = 0.5
 _CACHED: Final = 1_024
 _ASCII_RUN: Final = re.compile(rf"([A-Za-z0-9]{{1,{LONGEST_WORD}}})[A-Za-z0-9]*")
 _PART_OF_SHAPE: Final = re.compile(r"U+(?!l)|U?l+|9+")
@@ -216,18 +214,6 @@ def nearest(word: str, known: Iterable[str], most: int = 2) -> list[tuple[str, f
         elif word[:SAME_START] == other[:SAME_START] and (share := _trigram_overlap(word, other)) >= _LEAST_ALIKE:
             alike.append((-share, other))
     return [(other, -negated) for negated, other in sorted(alike)[:most]]
-
-
-def query_weights(said: Sequence[str], query: str) -> dict[str, float]:
-    """Return the weights of the words or stems that `query` says: twice is less than two (k3 = 1 of Okapi BM25).
-
-    A word of a script without spaces that touches a filler has half of it.
-    """
-    own = None if query.isascii() else frozenset(words(without_fillers(query)))
-    return {
-        word: 2 * count / (count + 1) * (_BESIDE_FILLER if own and is_unspaced(word) and word not in own else 1)
-        for word, count in Counter(said).items()
-    }
 
 
 @lru_cache(_CACHED)

@@ -1,15 +1,14 @@
 """A ranking to read and to copy: BM25 over the weighted fields of each definition, with some knowledge of language.
 
-A word of a query counts by its stem, as it is written, through related words and abbreviations, and where no tool has
-it, through known words that it may be a slip of. To the sum come a bonus for tools whose name the query says, and a
-deduction for tools that cover little of the query.
+To the sum over the terms of a query (`query.py`) come a bonus for tools whose name the query says, and a deduction for
+tools that cover little of the query.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
-from itertools import islice, pairwise
+from collections.abc import Collection, Sequence
+from functools import partial
 from math import log1p
 from typing import Final
 
@@ -19,15 +18,13 @@ from rank_bm25 import BM25Okapi
 from mcp_ext_tools_search.ranking import language
 from mcp_ext_tools_search.ranking.fields import MEMBERS, STEPS, fields
 from mcp_ext_tools_search.ranking.interface import Hit
-from mcp_ext_tools_search.ranking.language import STOP_WORDS
+from mcp_ext_tools_search.ranking.query import asked_terms, index_terms
 
 _K1: Final = 1.5  # how much a repeated word gains over a single one
 _B: Final = 0.7  # how much of its score a word of a long definition loses
 _MOST_COUNTED: Final = 4  # occurrences of a word in one field: repeating it further gains nothing
-_AS_WRITTEN, _RELATED, _SPELLED_OUT, _CORRECTED, _JOINED = 0.5, 0.3, 0.5, 0.8, 0.5
 _NAME_BONUS: Final = 3.0 * (_K1 * STEPS + 1) / (_K1 + 1)
 _LEAST_COVERED: Final = 0.65  # part of its score that is left to a tool that covers nothing of the query
-_LONGEST_QUERY, _MOST_WORDS, _MOST_CORRECTED, _SHORTEST_JOINED = 8_192, 128, 12, 5
 
 
 class SimpleIndex:
@@ -56,7 +53,7 @@ class SimpleIndex:
         if visible is not None:
             # Statistics are taken over a whole index, and a hidden tool may not enter them.
             return SimpleIndex([tool for tool in self._tools if tool.name in visible]).search(query)
-        weights, covered, total = self._weighed(query[:_LONGEST_QUERY])
+        weights, covered, total = self._weighed(query)
         scores, said, share = (dict.fromkeys(range(len(self._tools)), 0.0) for _ in range(3))
         for term, weight in weights.items():
             having = self._having[term]
@@ -77,41 +74,15 @@ class SimpleIndex:
     def _weighed(self, query: str) -> tuple[dict[str, float], dict[str, float], float]:
         """Return the known terms of a query with their weights, the idf that each covers, and the idf of all words."""
         weights, covered, total = dict[str, float](), dict[str, float](), 0.0
-        for term, weight, covers in self._asked(query):
+        nearest = partial(language.nearest, known=self._idf)
+        for term, weight, covers in asked_terms(query, self._idf.__contains__, nearest):
             idf = self._idf.get(term)
             if idf is not None:
                 weights[term] = weights.get(term, 0.0) + weight
                 covered[term] = covered.get(term, 0.0) + covers * idf
             if covers == 1.0 and not (idf is None and language.is_character(term)):
                 total += self._idf_of(0) if idf is None else idf
-        for pair in map("".join, pairwise(map(str.casefold, language.runs(query)[:_MOST_WORDS]))):
-            # `log out` may mean what another calls `logout`.
-            if len(pair) >= _SHORTEST_JOINED and f"={pair}" in self._idf and language.stem(pair) not in weights:
-                weights[language.stem(pair)] = _JOINED
         return weights, covered, total or 1.0
-
-    def _asked(self, query: str) -> Iterator[tuple[str, float, float]]:
-        """Yield the terms to look up for a query, each with its weight and the part of a word that it covers."""
-        spoken = list(language.words(query))
-        # Of a long request rather all pairs of characters than half of them and their characters.
-        content = sorted([word for word in spoken if word not in STOP_WORDS], key=language.is_character)
-        kept = frozenset(islice(dict.fromkeys(content or spoken), _MOST_WORDS))
-        if not content:
-            yield from ((f"={word}", 1.0, 1.0) for word in kept if f"={word}" in self._idf)
-            return
-        content = [word for word in content if word in kept]
-        stems = language.query_weights(list(map(language.stem, content)), query)
-        for word, weight in stems.items():
-            yield word, weight, 1.0
-            yield from ((other, weight * _RELATED, 0.0) for other in language.related_words(word))
-            yield from ((other, weight * _SPELLED_OUT, 0.0) for other in language.spelled_out(word))
-        for word in islice(
-            (word for word in stems if not (word in self._idf or language.is_unspaced(word))), _MOST_CORRECTED
-        ):
-            for other, likeness in language.nearest(word, self._idf):
-                yield other, stems[word] * _CORRECTED * likeness, _CORRECTED * likeness
-        for word, weight in language.query_weights(content, query).items():
-            yield f"={word}", weight * _AS_WRITTEN, 0.0
 
     def _matched(self, place: int, terms: Collection[str]) -> tuple[str, ...]:
         own = self._members[place]
@@ -136,15 +107,8 @@ def _document(tool: Tool) -> tuple[Counter[str], dict[str, set[str]], float]:
     for field in fields(tool):
         steps = int(field.weight * STEPS)
         for word, count in Counter(word for text in field.texts for word in language.words(text)).items():
-            terms = _index_terms(word)
+            terms = index_terms(word)
             members[field.member].update(terms)
             counts.update(dict.fromkeys(terms, min(count, _MOST_COUNTED) * steps))
             length += count * steps if terms[0][0] != "=" else 0
     return counts, members, length
-
-
-def _index_terms(word: str) -> tuple[str, ...]:
-    """Return the stem of a word, and with a mark the word as it is written; some words have but one of them."""
-    if word in STOP_WORDS or language.is_character(word):
-        return (f"={word}",)
-    return (word,) if language.is_unspaced(word) else (language.stem(word), f"={word}")

@@ -95,7 +95,7 @@ class ToolsSearch(Extension):
         stated = settings.max_limit if isinstance(settings, ServerSettings) else None
         self._max_limit = max_limit if stated is None else min(max_limit, stated)
         self._max_query_chars = max_query_chars
-        self._max_searches = max_searches
+        self.max_searches = max_searches
         self._search = search or ListingSearch(ranker or SimpleRanker(), max_concurrency=max_concurrency)
 
     def settings(self) -> dict[str, Any]:
@@ -135,11 +135,11 @@ class ToolsSearch(Extension):
         lowlevel.extensions[EXTENSION_ID] = self.settings()
         for binding in bindings:
             lowlevel.add_request_handler(binding.method, binding.params_type, binding.handler)
-        lowlevel.middleware.insert(0, _SearchMiddleware(lowlevel, self.settings, self._read, self._max_searches))
+        lowlevel.middleware.insert(0, _SearchMiddleware(self, lowlevel))
 
     async def _serve(self, ctx: ServerRequestContext[Any, Any], _params: AnyParams) -> HandlerResult:
         """Answer one search. What the middleware has read is read again: one behind it may have changed it."""
-        params = self._read(ctx)
+        params = self.read(ctx)
         size = min(self._default_limit if params.limit is None else params.limit, self._max_limit)
         with internal_faults_hidden(METHOD):
             try:
@@ -155,7 +155,7 @@ class ToolsSearch(Extension):
             # For caching; equal on every page, as it comes from the whole answer.
             return page | {"resultType": "complete", "ttlMs": answer.ttl_ms, "cacheScope": answer.cache_scope}
 
-    def _read(self, ctx: ServerRequestContext[Any, Any]) -> SearchToolsRequestParams:
+    def read(self, ctx: ServerRequestContext[Any, Any]) -> SearchToolsRequestParams:
         """Return the parameters of a search, the declaration of its client first (draft: Client Declaration).
 
         Raises:
@@ -176,25 +176,11 @@ def install(server: MCPServer[Any] | Server[Any], search: ToolsSearch | None = N
 
 
 class _SearchMiddleware:
-    """Advertises the extension in both eras, bounds the searches, and lets each list as its caller does.
+    """Advertises the extension in both eras, bounds the searches, and lets each list as its caller does."""
 
-    Args:
-        server: The server in whose chain it stands.
-        settings: Asked for what is advertised, each time.
-        read: Raises for a search that is refused regardless of the load.
-        most_searches: Searches that are answered at the same time.
-    """
-
-    def __init__(
-        self,
-        server: Server[Any],
-        settings: Callable[[], dict[str, Any]],
-        read: Callable[[ServerRequestContext[Any, Any]], object],
-        most_searches: int,
-    ) -> None:
-        self._server, self._settings, self._read = server, settings, read
-        self._most_searches = most_searches
-        self._searches = 0
+    def __init__(self, search: ToolsSearch, server: Server[Any]) -> None:
+        self._search, self._server = search, server
+        self._under_way = 0
 
     async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         """Answer one message, as the SDK's `ServerMiddleware` asks for."""
@@ -203,17 +189,17 @@ class _SearchMiddleware:
         if ctx.method in PLACES:
             answer = await call_next(ctx)
             with internal_faults_hidden(f"advertising {METHOD}"):
-                return advertise_in(ctx.method, answer, self._settings())
-        self._read(ctx)  # what is refused takes no other search's place
-        if self._searches >= self._most_searches:
+                return advertise_in(ctx.method, answer, self._search.settings())
+        self._search.read(ctx)  # what is refused takes no other search's place
+        if self._under_way >= self._search.max_searches:
             raise too_busy()
-        self._searches += 1
+        self._under_way += 1
         token = list_page_of_search.set((ctx.session, self._lister(ctx, call_next)))
         try:
             return await call_next(ctx)
         finally:
             list_page_of_search.reset(token)
-            self._searches -= 1
+            self._under_way -= 1
 
     def _lister(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> ListPage:
         """Return what lists tools for the caller of `ctx`, through every middleware but this one."""

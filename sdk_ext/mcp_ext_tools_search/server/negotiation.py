@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from mcp_ext_tools_search import types
 from mcp_ext_tools_search.server.errors import invalid_params
-from mcp_ext_tools_search.types import EXTENSION_ID, METHOD, SearchToolsRequestParams
+from mcp_ext_tools_search.types import EXTENSION_ID, METHOD, SearchToolsRequestParams, first_problem
 
 PLACES: Final = {
     "server/discover": ("extensions",),
@@ -27,12 +27,6 @@ PLACES: Final = {
     "initialize": ("extensions", "experimental"),
 }
 """Members of `capabilities` that hold the settings, by the method whose result they stand in."""
-
-_REASONS = {
-    "missing": "is required",
-    "string_type": "must be a string",
-    "greater_than_equal": "must be at least 1",
-}
 
 
 class AnyParams(BaseModel):
@@ -116,6 +110,4 @@ def read_params(
     try:
         return SearchToolsRequestParams.model_validate(own, by_name=False)
     except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        reason = _REASONS.get(first["type"], first["msg"].removeprefix("Value error, "))
-        raise invalid_params(str(first["loc"][0]), reason) from None
+        raise invalid_params(*first_problem(error)) from None

@@ -92,12 +92,7 @@ class ListingSearch:
         return Answer(hits, listing.tools, listing.ttl_ms or 0, listing.cache_scope)
 
     async def rank(self, tools: Mapping[str, dict[str, Any]], query: str) -> Sequence[Hit]:
-        """Return every tool that fits `query`, best first, none twice.
-
-        Args:
-            tools: Wire definitions by name.
-            query: Text that is not blank.
-        """
+        """Return every one of `tools`, wire definitions by name, that fits `query`, best first, none twice."""
         size = len(tools)
         key = await self._run(size, lambda: hashlib.sha256(to_json(list(tools.values()))).digest())
         kept = self._indexes.setdefault(key, _KeptIndex(anyio.Lock()))
@@ -117,14 +112,9 @@ class ListingSearch:
 def cut_page(
     query: str, answer: Answer, continuation: Continuation | None, *, size: int, cursors: CursorKey
 ) -> dict[str, Any]:
-    """Return `tools` and, unless they are the last, `nextCursor`.
+    """Return `tools`, `size` of them at most, and unless they are the last, `nextCursor`.
 
-    Args:
-        query: What was searched.
-        answer: All matches.
-        continuation: The content of the cursor; `None` for the first page.
-        size: Largest number of tools of this page.
-        cursors: Issues the cursors of this server.
+    The page is the first, or begins where the `continuation` of a cursor says.
 
     Raises:
         InvalidCursorError: The answer has changed since the cursor was issued.

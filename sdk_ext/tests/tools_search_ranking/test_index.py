@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mcp_ext_tools_search.ranking.fields import MEMBERS, STEPS, fields
-from mcp_ext_tools_search.ranking.language import STOP_WORDS, is_character, stem, words
+from mcp_ext_tools_search.ranking.language import stem, words
+from mcp_ext_tools_search.ranking.query import WRITTEN, index_terms
 from mcp_types import Tool
 from tools_search_ranking import index
 from tools_search_ranking.floor import hits_over_floor
 from tools_search_ranking.index import Documents
 from tools_search_ranking.postings import members_in, members_of, slots_of, steps_of
-from tools_search_ranking.vocabulary import lookup_key, surface
 
 _Postings = Mapping[str, tuple[int, int]]
 """By key of a term, how often a tool has it and in which members."""
@@ -42,8 +42,7 @@ def _said(tool: Tool) -> _Postings:
     steps, bits = Counter[str](), Counter[str]()
     for own in fields(tool):
         for word, count in Counter(chain.from_iterable(map(words, own.texts))).items():
-            has_stem = word not in STOP_WORDS and not is_character(word)
-            for key in {lookup_key(word), stem(word)} if has_stem else {lookup_key(word)}:
+            for key in index_terms(word):
                 steps[key] += int(min(count, 4) * own.weight * STEPS)
                 bits[key] |= 1 << MEMBERS.index(own.member)
     return {key: (min(own, 255), bits[key]) for key, own in steps.items()}
@@ -107,7 +106,7 @@ def test_tools_with_all_of_some_words_are_found_with_the_members_that_have_them(
     documents, said = _changed(tools, changes)
     query = " ".join([*asked, *asked])  # which is no tool's name
     found = {hit.name: hit.matched for hit in hits_over_floor(documents, query, None, documents.roster.present)}
-    having = {name: [own.get(surface(word), (0, 0))[1] & _IN_FLOOR for word in asked] for name, own in said.items()}
+    having = {name: [own.get(WRITTEN + word, (0, 0))[1] & _IN_FLOOR for word in asked] for name, own in said.items()}
     united = {name: int(np.bitwise_or.reduce(own)) for name, own in having.items() if all(own)}
     assert found == {name: members_in(bits) for name, bits in united.items()}
 

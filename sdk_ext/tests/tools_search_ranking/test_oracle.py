@@ -1,4 +1,4 @@
-"""The engine ranks as the readable ranker of the port does, which shares with it the words and fields and no more.
+"""The engine ranks as the readable ranker of the port does, which shares with it words, fields and terms, and no more.
 
 They find the same tools with the same scores, up to rounding. By design they differ in catalogs of so
 many similar words that the engine looks closely at some of them only, and in holding answers back.

@@ -237,3 +237,12 @@ def test_a_long_chinese_request_is_read_to_its_end(chinese: ToolIndex):
 
 def test_a_slip_is_corrected_behind_many_unknown_chinese_words(index: ToolIndex):
     assert index.search("鸟鸠鸡鸢鸣鸤鸥鸦鸧鸨鸩鸪鸫鸬鸭 wether")[0].name == "weather_forecast"
+
+
+def test_a_hidden_tool_that_writes_two_words_as_one_changes_no_score(make_tool: Callable[..., Tool]):
+    seen = [make_tool("dial", "Lookups of numbers."), make_tool("watch", "Look at the numbers.")]
+    index = FieldedRanker()([*seen, make_tool("hidden", "A lookup.")])
+    visible = {tool.name for tool in seen}
+    assert list(index.search("look up numbers", visible=visible)) == list(
+        FieldedRanker()(seen).search("look up numbers")
+    )

@@ -94,11 +94,12 @@ class SemanticIndex:
         self._embedder = store.embedder
         self._store = store
         self._lexical = lexical
+        self._entries = entries
         self._names = sorted(entries)
         self._slots = {name: slot for slot, name in enumerate(self._names)}
-        self._own = _TextVectors([entries[name][0] for name in self._names])
-        self._summaries = _TextVectors([entries[name][1] for name in self._names])
-        self._groups = _TextVectors([entries[name][2] for name in self._names])
+        self._own, self._summaries, self._groups = (
+            _TextVectors([entries[name][part] for name in self._names]) for part in range(3)
+        )
         if isinstance(lexical, UpdatableIndex):  # an index that cannot be updated must not say that it can
             self.updated = partial(self._updated, lexical)
 
@@ -136,10 +137,8 @@ class SemanticIndex:
 
     def _updated(self, lexical: UpdatableIndex, removed: Collection[str], added: Sequence[Tool]) -> SemanticIndex:
         """Return an index without the tools named in `removed` and with `added`, which alone are embedded."""
-        all_entries = zip(self._own.entries, self._summaries.entries, self._groups.entries, strict=True)
-        kept = {name: own for name, own in zip(self._names, all_entries, strict=True) if name not in removed}
-        entries = kept | _entries(self._store, added)
-        return SemanticIndex(self._store, lexical.updated(removed, added), entries)
+        kept = {name: own for name, own in self._entries.items() if name not in removed}
+        return SemanticIndex(self._store, lexical.updated(removed, added), kept | _entries(self._store, added))
 
     def _compared(self, query: str, visible: Collection[str] | None) -> tuple[NDArray[np.intp], Vectors | None]:
         """Return the slots of the visible tools, and the query as it is compared, `None` where words alone decide."""
@@ -197,7 +196,6 @@ class _TextVectors:
 
     def __init__(self, entries: Sequence[Entry]) -> None:
         numbers = {entry: number for number, entry in enumerate(dict.fromkeys(entries))}
-        self.entries = entries
         self._distinct = list(numbers)
         self._which = np.array([numbers[entry] for entry in entries], dtype=np.intp)
         self._vectors: NDArray[np.float32] | None = None

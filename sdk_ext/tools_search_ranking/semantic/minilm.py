@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
@@ -58,9 +58,8 @@ def minilm() -> Embedder:
     """
     if find_spec(_PACKAGE) is None or find_spec("onnxruntime") is None:
         raise MissingExtraError(f"The model is missing. {install_command(EXTRA)}")
-    return Embedder(
-        name=f"all-MiniLM-L6-v2 of {_PACKAGE} {_version()}", embed=_embed, least_cosine=_MIN_COSINE, weights=WEIGHTS
-    )
+    name = f"all-MiniLM-L6-v2 of {_PACKAGE} {version(_PACKAGE)}"
+    return Embedder(name=name, embed=_embed, least_cosine=_MIN_COSINE, weights=WEIGHTS)
 
 
 def pieces(text: str) -> list[int]:
@@ -145,10 +144,3 @@ def _model() -> Any:
     options.intra_op_num_threads = options.inter_op_num_threads = 1  # the other cores belong to the server
     path = str(import_module(_PACKAGE).model_path())
     return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-
-
-def _version() -> str:
-    try:
-        return version(_PACKAGE)
-    except PackageNotFoundError:
-        return "of its own"

@@ -10,7 +10,6 @@ every vector, and passed over otherwise.
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import os
 import stat
@@ -322,7 +321,7 @@ class VectorFile:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with NamedTemporaryFile(dir=self.path.parent, prefix=".", delete=False) as file:  # nobody else may read it
                 partial = Path(file.name)
-                file.write(json.dumps(header.model_dump()).encode() + b"\n" + body)
+                file.write(header.model_dump_json().encode() + b"\n" + body)
             partial.replace(self.path)
         except OSError as error:
             logger.warning("vectors are not kept: %s", error)

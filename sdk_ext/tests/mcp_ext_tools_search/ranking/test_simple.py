@@ -54,3 +54,8 @@ def test_words_are_counted_where_their_idf_is_zero(make_tool: Callable[..., Tool
 def test_a_catalog_without_words_finds_nothing(make_tool: Callable[..., Tool]):
     assert list(SimpleRanker()([]).search("anything")) == []
     assert list(SimpleRanker()([make_tool("_")]).search("anything")) == []
+
+
+def test_a_stop_word_that_is_written_as_two_is_passed_over(make_tool: Callable[..., Tool]):
+    index = SimpleRanker()([make_tool("send_mail", "Please send a message.")])
+    assert [hit.name for hit in index.search("pl ease send")] == ["send_mail"]

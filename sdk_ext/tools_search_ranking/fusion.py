@@ -22,7 +22,7 @@ Item = TypeVar("Item", bound=Hashable)
 def reciprocal_rank_fusion(
     rankings: Sequence[Sequence[Item]], *, constant: float = RANK_CONSTANT
 ) -> list[tuple[Item, float]]:
-    """Fuse rankings into one, best first.
+    """Fuse rankings into one of every item with its weight, best first.
 
     An item's weight is the sum of `1 / (constant + rank)` over the rankings that hold it, with ranks from 1. A second
     occurrence in the same ranking counts for nothing, neither for the item nor for the ranks of those after it. Ties
@@ -31,9 +31,6 @@ def reciprocal_rank_fusion(
     Args:
         rankings: Each best first.
         constant: Not negative; the larger, the more agreement counts against a single high rank.
-
-    Returns:
-        Every item once, with its weight.
     """
     weights: dict[Item, float] = {}
     appearance: dict[Item, tuple[int, int]] = {}
@@ -56,9 +53,6 @@ def fuse_and_rerank(
         rankings: Those of the servers, each best first.
         rank: Ranks items of all servers together, best first; it may leave some out.
         depth: How many items of each ranking are ranked together; all by default.
-
-    Returns:
-        Every item of `rankings` once, best first, with its weight.
     """
     candidates = list(dict.fromkeys(item for ranking in rankings for item in ranking[:depth]))
     return reciprocal_rank_fusion([*rankings, *[rank(candidates)] * RERANK_VOTES])
