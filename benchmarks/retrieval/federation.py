@@ -11,13 +11,13 @@ from typing import Any, Final, TypeAlias
 
 from mcp_ext_tools_search.ranking import Hit, Ranker, ToolIndex
 from mcp_ext_tools_search.ranking.floor import floored
+from mcp_ext_tools_search.ranking.fusion import reciprocal_rank_fusion
 from mcp_ext_tools_search.types import EXTENSION_ID, HitMetadata
 from mcp_types import Tool
 from tools_search_client.federation.merging import RememberingRanker, merge, named_among_servers
 from tools_search_client.found import Found, FoundTool
 from tools_search_hosts import qualified_name
 from tools_search_ranking import FieldedRanker
-from tools_search_ranking.fusion import reciprocal_rank_fusion
 
 _LIMIT: Final = 10
 

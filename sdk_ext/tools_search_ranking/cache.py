@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 
 import anyio
 import anyio.to_thread
-from mcp_ext_tools_search.ranking import Hit, Ranker, SlowRanker, ToolIndex, distinct_hits
+from mcp_ext_tools_search.ranking import Hit, Ranker, ToolIndex, distinct_hits
 from mcp_ext_tools_search.ranking.floor import floored
 from mcp_ext_tools_search.types import valid_tools
 from pydantic_core import to_json
@@ -129,7 +129,7 @@ class IndexCache:
 
     def __init__(self, ranker: Ranker, *, max_concurrency: int) -> None:
         self._ranker = floored(ranker)
-        self._thread_from = 0 if isinstance(ranker, SlowRanker) else _THREAD_FROM_TOOLS
+        self._thread_from = 0 if getattr(ranker, "is_slow", False) else _THREAD_FROM_TOOLS
         self._limiter = anyio.CapacityLimiter(max_concurrency)
         self._lock = threading.Lock()
         self._indexes: OrderedDict[bytes, Future[_Indexed]] = OrderedDict()

@@ -12,11 +12,11 @@ from typing import Final, TypeAlias
 
 from mcp_ext_tools_search.client import is_for_model
 from mcp_ext_tools_search.ranking import Ranker
+from mcp_ext_tools_search.ranking.fusion import fuse_and_rerank
 from tools_search_hosts import SEPARATOR, qualified_name
 from tools_search_hosts.names import is_pinned, pinned_within_bounds
 from tools_search_hosts.toolsets import EVERYTHING, Toolset
 from tools_search_ranking import never_silent
-from tools_search_ranking.fusion import fuse_and_rerank
 
 from tools_search_client.conversation.catalog import (
     MOST_BROWSED,

@@ -18,12 +18,12 @@ from typing import Final, TypeAlias
 
 from mcp_ext_tools_search.ranking import Hit, Ranker, ToolIndex
 from mcp_ext_tools_search.ranking.floor import floored
+from mcp_ext_tools_search.ranking.fusion import fuse_and_rerank, reciprocal_rank_fusion
 from mcp_ext_tools_search.types import EXTENSION_ID, WHITE_SPACE, HitMetadata, published_metadata
 from mcp_types import Tool
 from tools_search_hosts import qualified_name
 from tools_search_hosts.names import tool_among_servers
 from tools_search_ranking import UpdatableIndex
-from tools_search_ranking.fusion import fuse_and_rerank, reciprocal_rank_fusion
 
 from tools_search_client.found import Found, FoundTool
 

@@ -21,6 +21,7 @@ from mcp import MCPError
 from mcp.server.caching import CacheHint
 from mcp_ext_tools_search.ranking import Hit, Ranker
 from mcp_ext_tools_search.ranking.floor import Floor, terms, tool_terms, trimmed
+from mcp_ext_tools_search.ranking.fusion import fuse_and_rerank
 from mcp_ext_tools_search.server import Answer, ToolsSearch
 from mcp_ext_tools_search.server.errors import too_busy
 from mcp_ext_tools_search.types import ServerSettings
@@ -28,7 +29,6 @@ from mcp_types import INTERNAL_ERROR, Tool
 from tools_search_hosts import own_name, split_candidates
 from tools_search_ranking import FieldedRanker, default_ranker
 from tools_search_ranking.cache import IndexCache
-from tools_search_ranking.fusion import fuse_and_rerank
 from tools_search_ranking.hits import LazyHits, names_of
 
 from tools_search_server.access.principals import HTTP_CALLER

@@ -26,8 +26,7 @@ logger = logging.getLogger(__name__)
 MODERN_ONLY: Final = ("resultType", "ttlMs", "cacheScope")
 """Members of results that count for nothing on a legacy connection."""
 
-_ANSWERABLE: Final = frozenset({"elicitation", "roots", "sampling"})
-"""Client capabilities that say what a server may ask back."""
+_ANSWERABLE: Final = frozenset({"elicitation", "roots", "sampling"})  # capabilities of a client that may be asked back
 
 
 def absorb(session: ClientSession, tools: Sequence[Tool], *, complete: bool = False) -> list[Tool]:

@@ -41,14 +41,10 @@ TOOLS_SEARCH: Final = advertise(EXTENSION_ID, ClientSettings().to_wire())
 Target: TypeAlias = Client | ClientSession
 """What can be searched: a connected client, or the session of one."""
 
+# Members without which, or with a wrong type of which, a page cannot be used; any other that is wrong is left out.
 _NEEDED: Final = frozenset({"tools", "nextCursor", "resultType"})
-"""Members without which, or with a wrong type of which, a page cannot be used; any other that is wrong is left out."""
-
-_MAX_BARREN_PAGES: Final = 50
-"""Pages in a row without a new tool after which a search is given up."""
-
-_MAX_BUSY_ANSWERS: Final = 4
-"""Answers that the server is too busy after which a page is given up."""
+_MAX_BARREN_PAGES: Final = 50  # pages in a row without a new tool after which a search is given up
+_MAX_BUSY_ANSWERS: Final = 4  # answers that the server is too busy after which a page is given up
 
 
 class _AnyResult(BaseModel):

@@ -1,27 +1,7 @@
 """Ranking of tools for a query; knows no MCP beyond `Tool`."""
 
 from mcp_ext_tools_search.ranking.floor import floored
-from mcp_ext_tools_search.ranking.interface import (
-    FloorKeeper,
-    Hit,
-    LazyNames,
-    Ranker,
-    SlowRanker,
-    ToolIndex,
-    distinct_hits,
-    first_names,
-)
+from mcp_ext_tools_search.ranking.interface import Hit, Ranker, ToolIndex, distinct_hits, first_names
 from mcp_ext_tools_search.ranking.simple import SimpleRanker
 
-__all__ = [
-    "FloorKeeper",
-    "Hit",
-    "LazyNames",
-    "Ranker",
-    "SimpleRanker",
-    "SlowRanker",
-    "ToolIndex",
-    "distinct_hits",
-    "first_names",
-    "floored",
-]
+__all__ = ["Hit", "Ranker", "SimpleRanker", "ToolIndex", "distinct_hits", "first_names", "floored"]

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from mcp_types import Tool
 
-from mcp_ext_tools_search.ranking.interface import FloorKeeper, Hit, Ranker, ToolIndex
+from mcp_ext_tools_search.ranking.interface import Hit, Ranker, ToolIndex
 from mcp_ext_tools_search.types import WHITE_SPACE
 
 _ASCII_RUN = re.compile(r"[a-z0-9]+")
@@ -77,7 +77,7 @@ def floored(ranker: Ranker) -> Ranker:
 
     A ranker that keeps the floor itself is returned as it is.
     """
-    return ranker if isinstance(ranker, FloorKeeper) else lambda tools: _FlooredIndex(Floor(tools), ranker(tools))
+    return ranker if getattr(ranker, "keeps_floor", False) else lambda tools: _FlooredIndex(Floor(tools), ranker(tools))
 
 
 def led_by(name: str, hits: Sequence[Hit]) -> Sequence[Hit]:

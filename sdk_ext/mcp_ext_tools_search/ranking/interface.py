@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import Literal, NamedTuple, Protocol, runtime_checkable
+from collections.abc import Callable, Collection, Sequence
+from typing import NamedTuple, Protocol
 
 from mcp_types import Tool
 
@@ -30,18 +30,13 @@ def distinct_hits(hits: Sequence[Hit], names: Collection[str]) -> Sequence[Hit]:
     return list(reversed(first.values()))
 
 
-@runtime_checkable
-class LazyNames(Protocol):
-    """Hits that are made when they are looked at, and whose names cost less: an option for indexes of many tools."""
-
-    def first_names(self, count: int, /) -> Sequence[str]:
-        """Return the names of the first `count` tools, or of all where there are fewer."""
-        ...
-
-
 def first_names(hits: Sequence[Hit], count: int) -> Sequence[str]:
-    """Return the names of the first `count` hits, or of all where there are fewer."""
-    return hits.first_names(count) if isinstance(hits, LazyNames) else [hit.name for hit in hits[:count]]
+    """Return the names of the first `count` hits, or of all where there are fewer.
+
+    Hits that are made when they are looked at may have a method of this name, for names that cost less.
+    """
+    names: Callable[[int], Sequence[str]] | None = getattr(hits, "first_names", None)
+    return [hit.name for hit in hits[:count]] if names is None else names(count)
 
 
 class ToolIndex(Protocol):
@@ -61,25 +56,13 @@ class ToolIndex(Protocol):
 
 
 class Ranker(Protocol):
-    """Makes an index of a catalog: the one argument that swaps one way of ranking for another."""
+    """Makes an index of a catalog: the one argument that swaps one way of ranking for another.
+
+    A ranker may say two things of itself. `is_slow = True`: its indexes take so long that no search of them belongs on
+    an event loop; any other is slow in large catalogs only. `keeps_floor = True`: its indexes keep the draft's matching
+    floor, and none is put under them.
+    """
 
     def __call__(self, tools: Sequence[Tool], /) -> ToolIndex:
         """Index `tools`, whose names are unique."""
         ...
-
-
-@runtime_checkable
-class SlowRanker(Protocol):
-    """What a ranker says of itself whose indexes take so long that no search of them belongs on an event loop.
-
-    Any other is slow in large catalogs only.
-    """
-
-    is_slow: Literal[True]
-
-
-@runtime_checkable
-class FloorKeeper(Protocol):
-    """What a ranker says of itself whose indexes keep the draft's matching floor: none is put under them."""
-
-    keeps_floor: Literal[True]

@@ -51,9 +51,7 @@ LONGEST_WORD: Final = 64
 SAME_START: Final = 4
 """Letters with which two words begin that may be forms of one another: `visually` and `visual`."""
 
-_LEAST_ALIKE: Final = 0.55
-"""The least overlap in trigrams of two words of which one may be a form or a slip of the other."""
-
+_LEAST_ALIKE: Final = 0.55  # the least overlap in trigrams of two words of which one may be a form or slip of the other
 _SHORTEST_CORRECTED: Final = 4
 _CACHED: Final = 1_024
 _ASCII_RUN: Final = re.compile(rf"([A-Za-z0-9]{{1,{LONGEST_WORD}}})[A-Za-z0-9]*")

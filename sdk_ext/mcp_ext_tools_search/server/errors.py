@@ -20,8 +20,8 @@ from mcp_ext_tools_search.types import BusyData
 
 logger = logging.getLogger(__name__)
 
+# Many times the length of a search, so that refused clients do not come back to the same crowd.
 _RETRY_AFTER_MS: Final = 1000
-"""Many times the length of a search, so that refused clients do not come back to the same crowd."""
 
 
 class ServerSetupError(RuntimeError):

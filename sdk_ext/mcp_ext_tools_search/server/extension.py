@@ -31,11 +31,8 @@ from mcp_ext_tools_search.types import EXTENSION_ID, METHOD, SearchToolsRequestP
 
 logger = logging.getLogger(__name__)
 
-_MIN_QUERY_CHARS: Final = 1024
-"""Draft, Request: a query of up to 1,024 characters is always accepted."""
-
-_MOST_BY_DEFAULT: Final = 20
-"""Draft, Request: without `limit`, a page should not hold more."""
+_MIN_QUERY_CHARS: Final = 1024  # Draft, Request: a query of up to 1,024 characters is always accepted
+_MOST_BY_DEFAULT: Final = 20  # Draft, Request: without `limit`, a page should not hold more
 
 
 class ToolsSearch(Extension):

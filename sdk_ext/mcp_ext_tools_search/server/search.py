@@ -20,20 +20,15 @@ from mcp.server.context import ServerRequestContext
 from pydantic_core import to_json
 
 from mcp_ext_tools_search.cursor import Continuation, CursorKey, answer_digest
-from mcp_ext_tools_search.ranking import Hit, Ranker, SlowRanker, ToolIndex, distinct_hits, first_names, floored
+from mcp_ext_tools_search.ranking import Hit, Ranker, ToolIndex, distinct_hits, first_names, floored
 from mcp_ext_tools_search.server.listing import caller_listing, read_listing
 from mcp_ext_tools_search.types import EXTENSION_ID, published_metadata, valid_tools
 
 Result = TypeVar("Result")
 
-_KEPT_INDEXES: Final = 8
-"""Listings whose index is kept: callers that see different tools have different listings."""
-
-_SCORE_STEPS: Final = 10_000
-"""Scores from 0 to 1 with enough digits to differ: four are plenty to compare."""
-
-_THREAD_FROM_TOOLS: Final = 200
-"""Number of tools from which on ranking leaves the event loop for a thread."""
+_KEPT_INDEXES: Final = 8  # listings whose index is kept: callers that see different tools have different listings
+_SCORE_STEPS: Final = 10_000  # scores from 0 to 1 with enough digits to differ: four are plenty to compare
+_THREAD_FROM_TOOLS: Final = 200  # number of tools from which on ranking leaves the event loop for a thread
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +76,7 @@ class ListingSearch:
 
     def __init__(self, ranker: Ranker, *, max_concurrency: int) -> None:
         self._ranker = floored(ranker)
-        self._thread_from = 0 if isinstance(ranker, SlowRanker) else _THREAD_FROM_TOOLS
+        self._thread_from = 0 if getattr(ranker, "is_slow", False) else _THREAD_FROM_TOOLS
         self._limiter = anyio.CapacityLimiter(max_concurrency)
         self._indexes: OrderedDict[bytes, _KeptIndex] = OrderedDict()
 

@@ -22,15 +22,12 @@ Item = TypeVar("Item", bound=Hashable)
 def reciprocal_rank_fusion(
     rankings: Sequence[Sequence[Item]], *, constant: float = RANK_CONSTANT
 ) -> list[tuple[Item, float]]:
-    """Fuse rankings into one of every item with its weight, best first.
+    """Fuse rankings, each best first, into one of every item with its weight, best first.
 
-    An item's weight is the sum of `1 / (constant + rank)` over the rankings that hold it, with ranks from 1. A second
-    occurrence in the same ranking counts for nothing, neither for the item nor for the ranks of those after it. Ties
-    keep the order of first appearance, reading the rankings rank by rank, so equal input gives equal output.
-
-    Args:
-        rankings: Each best first.
-        constant: Not negative; the larger, the more agreement counts against a single high rank.
+    An item's weight is the sum of `1 / (constant + rank)` over the rankings that hold it, with ranks from 1; the larger
+    the constant, the more agreement counts against a single high rank. A second occurrence in the same ranking counts
+    for nothing, neither for the item nor for the ranks of those after it. Ties keep the order of first appearance,
+    reading the rankings rank by rank, so equal input gives equal output.
     """
     weights: dict[Item, float] = {}
     appearance: dict[Item, tuple[int, int]] = {}
@@ -47,12 +44,9 @@ def fuse_and_rerank(
     *,
     depth: int | None = None,
 ) -> list[tuple[Item, float]]:
-    """Fuse the rankings of several servers with one of their best items together.
+    """Fuse rankings of several servers, each best first, with what `rank` makes of the first `depth` items of each.
 
-    Args:
-        rankings: Those of the servers, each best first.
-        rank: Ranks items of all servers together, best first; it may leave some out.
-        depth: How many items of each ranking are ranked together; all by default.
+    By default it ranks all of them; it may leave some out.
     """
     candidates = list(dict.fromkeys(item for ranking in rankings for item in ranking[:depth]))
     return reciprocal_rank_fusion([*rankings, *[rank(candidates)] * RERANK_VOTES])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tools_search_ranking.fusion import RANK_CONSTANT, reciprocal_rank_fusion
+from mcp_ext_tools_search.ranking.fusion import RANK_CONSTANT, reciprocal_rank_fusion
 
 rankings = st.lists(st.lists(st.integers(0, 20), max_size=12), max_size=6)
 
