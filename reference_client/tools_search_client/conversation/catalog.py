@@ -165,7 +165,7 @@ class KnownTools:
     def named(self, name: str, servers: Collection[str] | None = None) -> list[FoundTool]:
         """Return the tools that `name` means, of these servers or of all: bare, as `server__tool` or `server:tool`.
 
-        The full name of one tool goes before the bare name of others.
+        The full name of one tool takes precedence over the bare name of others.
         """
         full = self._tools.get(name)
         meant = [full] if full else self._spelled.get(name, [])

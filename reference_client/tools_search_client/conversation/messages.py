@@ -129,7 +129,7 @@ class SyntheticTool(Protocol):
 
     @property
     def name(self) -> str:
-        """What the model calls it by; it goes before a server's tool of the same name."""
+        """What the model calls it by; it takes precedence over a server's tool of the same name."""
         ...
 
     @property
