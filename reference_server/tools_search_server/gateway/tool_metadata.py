@@ -87,9 +87,8 @@ def read_metadata(file: HostFile, source: str) -> ToolMetadata:
         metadata = ToolMetadata.model_validate(file.members.get("metadata", {}))
     except ValidationError as error:
         mistakes = error.errors(include_url=False)
-        raise ConfigurationError(
-            source, [validation_problem(one, "metadata", known=_MEMBERS) for one in mistakes]
-        ) from None
+        problems = [validation_problem(one, "metadata", known=_MEMBERS) for one in mistakes]
+        raise ConfigurationError(source, problems) from None
     if unknown := [server for server in metadata.servers if server not in file.names]:
         text = "`metadata.servers.{}`: there is no server of that name; {}"
         raise ConfigurationError(source, [text.format(server, closest(server, file.names)) for server in unknown])
