@@ -35,7 +35,7 @@ from tools_search_ranking.postings import (
     joined,
     ragged,
 )
-from tools_search_ranking.vocabulary import NO_TERM, Vocabulary, term_key
+from tools_search_ranking.vocabulary import NO_STEM, Vocabulary, term_key
 
 NAME_BIT: Final = 1 << MEMBERS.index("name")
 
@@ -137,8 +137,8 @@ class Documents:
             return self
         kept, has_tools = self.roster.present, self.containing > 0
         new_slots, new_terms = np.cumsum(kept) - 1, np.cumsum(has_tools) - 1
-        vocabulary = self.vocabulary.only(has_tools)
-        left = joined([segment.only(kept, new_terms, new_slots) for segment in self.postings.segments])
+        vocabulary = self.vocabulary.subset(has_tools)
+        left = joined([segment.subset(kept, new_terms, new_slots) for segment in self.postings.segments])
         named = kept[self.name_slots]
         return Documents(
             vocabulary=vocabulary,
@@ -252,11 +252,11 @@ class _Analysis(dict[str, int]):
         found, texts = self._words_of(tools)
         places, kinds = np.divmod(texts, len(KINDS))
         stem_of = np.frombuffer(self._vocabulary.stems[:], dtype=np.int32)
-        has_stem = stem_of[found] != NO_TERM
+        has_stem = stem_of[found] != NO_STEM
         # A word without a stem is grouped by itself.
         by_word = _Sums.of(places, np.where(has_stem, stem_of[found], found), found, kinds)
         by_stem = by_word.over(TERM_BITS)
-        in_name = (by_stem.members & NAME_BIT > 0) & (stem_of[by_stem.terms] != NO_TERM)
+        in_name = (by_stem.members & NAME_BIT > 0) & (stem_of[by_stem.terms] != NO_STEM)
         # A posting for each word of a tool, and one more for each stem of which it has several words.
         several = by_stem.counts > 1
         owners = np.where(np.repeat(several, by_stem.counts), by_word.terms, np.repeat(by_stem.terms, by_stem.counts))

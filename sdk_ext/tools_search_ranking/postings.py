@@ -133,7 +133,7 @@ class Segment:
         np.add.at(containing, forms, np.where(forms == own, 0, counts))
         return containing
 
-    def only(self, kept: NDArray[np.bool_], new_terms: NDArray[np.int64], new_slots: NDArray[np.int64]) -> Segment:
+    def subset(self, kept: NDArray[np.bool_], new_terms: NDArray[np.int64], new_slots: NDArray[np.int64]) -> Segment:
         """Return the postings of the slots `kept`, with new numbers for the old ones, in the order of these."""
         counts = self._counts_in(kept)
         used = np.flatnonzero(counts)

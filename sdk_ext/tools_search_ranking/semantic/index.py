@@ -40,7 +40,7 @@ _GROUP_PART: Final = 4
 """The meaning of a tool's group counts one part in so many of its own; where all have one group it changes nothing."""
 
 _NEAR: Final = 1.0
-"""Standard deviations above the mean from which on a tool is found that shares no word with the query."""
+"""A tool that shares no word with the query is found if it is this many standard deviations above the mean."""
 
 _Entries: TypeAlias = tuple[Entry, Entry, Entry]
 """Of a tool's own text, of its summary, and of its group or else of its own text again."""
