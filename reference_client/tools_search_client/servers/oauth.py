@@ -271,7 +271,7 @@ class _Grant(OAuthClientProvider):
 
     async def send(self, request: httpx2.Request) -> httpx2.Response:
         """Send a request to the authorization server, or for its metadata."""
-        bounded = BoundedHttp(_MAX_ANSWER_BYTES, on_excess=lambda _: None, on_malformed=lambda _: None)
+        bounded = BoundedHttp(max_bytes=_MAX_ANSWER_BYTES, on_excess=lambda _: None, on_malformed=lambda _: None)
         with anyio.fail_after(_REFRESH_SECONDS):
             async with httpx2.AsyncClient(
                 timeout=_REFRESH_SECONDS, verify=certificates(), event_hooks={"response": [bounded.guard]}
