@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from mcp_types import ToolAnnotations
-from tools_search_hosts import qualified_name
+from tools_search_hosts import MAX_NAME_LENGTH, qualified_name
 
 from tools_search_client.errors import Failure
 from tools_search_client.found import FoundTool
-from tools_search_client.json_values import compact
+from tools_search_client.json_values import compact_json
 
 MOST_BYTES: Final = 200_000
 """The largest definition that is sent to a model; the largest in public sets of tools has 125,000 bytes."""
 
-_VALID_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+_VALID_NAME: Final = re.compile(rf"[A-Za-z_][A-Za-z0-9_-]{{0,{MAX_NAME_LENGTH - 1}}}")
 
 
 def valid_name(name: str) -> str:
@@ -59,7 +59,7 @@ class Definition:
 
     def serialized(self) -> str:
         """Return the definition as compact JSON."""
-        return compact(self.to_json())
+        return compact_json(self.to_json())
 
     @property
     def is_oversized(self) -> bool:

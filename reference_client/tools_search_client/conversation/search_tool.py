@@ -25,7 +25,7 @@ from tools_search_client.conversation.prompts import (
 )
 from tools_search_client.errors import RerankingError
 from tools_search_client.found import FoundTool
-from tools_search_client.json_values import as_list, as_object, compact
+from tools_search_client.json_values import as_list, as_object, compact_json
 from tools_search_client.text import first_sentence, printable, shorten
 
 _MOST_NAMES: Final = 100
@@ -239,7 +239,7 @@ def _described(tools: Sequence[FoundTool], detail: Detail, known: Collection[str
             purpose = shorten(purpose.strip().partition("\n\n")[0], BRIEF_CHARS) or "(no description)"
             paragraph += f"\n  {purpose}\n  Parameters: {_parameters(tool.input_schema)}"
         elif shown == "full":
-            schema = _cut(printable(compact(tool.input_schema)))
+            schema = _cut(printable(compact_json(tool.input_schema)))
             purpose = _cut(printable(purpose).strip()).replace("\n", "\n  ") or "(no description)"
             paragraph += f"\n  {purpose}\n  Parameters (JSON Schema): {schema}"
         paragraphs[found.name] = paragraph
