@@ -119,7 +119,7 @@ class StandIn:
         self._steps = [*task.steps]
         self.requests: Final[list[Request]] = []
         self.search_seconds: Final[list[float]] = []
-        """Of the processor, from each search to the next request: what it takes on a machine that does nothing else."""
+        """Processor time from each search to the next request: what it takes on a machine that does nothing else."""
 
     def search_for(self, request: Request) -> str | None:
         """Take a request, and return what to search for; `None` ends the task."""
@@ -161,17 +161,17 @@ class Turn:
     tasks: int
     definitions: float
     definition_tokens: float
-    """Of the list of tools, and of the host's text about tools before the user's message."""
+    """Tokens of the list of tools, and of the host's text about tools before the user's message."""
 
     tokens: float
-    """Of the whole request."""
+    """Tokens of the whole request."""
 
     kept_bytes: float
-    """At the beginning of the request before, which are the beginning of this one: a provider need not read them
-    again. 0 for the first request."""
+    """Bytes at the beginning of this request that the request before began with: a provider need not read them again.
+    0 for the first request."""
 
     kept_share: float
-    """Of the bytes of the request before."""
+    """`kept_bytes` as a share of the bytes of the request before."""
 
 
 @dataclass(frozen=True)
@@ -181,10 +181,10 @@ class Measurement:
     way: str
     turns: Sequence[Turn]
     requests: float
-    """To the model, for one task, until the tools that it takes are all there or the stand-in gives up."""
+    """Requests to the model for one task, until the tools that it takes are all there or the stand-in gives up."""
 
     tokens: float
-    """Of all requests of one task together."""
+    """Tokens of all requests of one task together."""
 
     new_tokens: float
     """The same without the part that the request before begins with as well, by its share of the bytes."""
@@ -197,7 +197,7 @@ class Measurement:
 
     search_p50_ms: float
     search_p95_ms: float
-    """Of the processor, from a search of the model to the next request to it; 0 where it makes none."""
+    """Processor time from a search of the model to the next request to it; 0 where it makes none."""
 
 
 async def measure(

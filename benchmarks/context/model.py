@@ -35,7 +35,7 @@ _MOST_REQUESTS: Final = 20
 _MOST_REASON_CHARS: Final = 200
 
 _USAGE: Final = ("requests", "searches", "prompt_tokens", "cached_tokens", "completion_tokens", "seconds")
-"""Of a task: requests and searches, tokens as the endpoint counts them, and the seconds that it took."""
+"""Figures of a task: requests and searches, tokens as the endpoint counts them, and the seconds that it took."""
 
 MODEL_WAYS: Final[Mapping[str, ToolDiscovery]] = {
     LISTED: ToolDiscovery(),

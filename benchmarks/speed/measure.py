@@ -61,7 +61,7 @@ class Speed:
 
     p95: Estimate
     ratio: Estimate
-    """Of the medians, to the engine of `base_of`, over the queries that both were asked."""
+    """The median over that of the engine of `base_of`, over the queries that both were asked."""
 
     build_seconds: float
     change_ms: float

@@ -126,7 +126,7 @@ def invalid_member(error: ValidationError) -> str:
     others = [mistake["loc"][:-1] for mistake in kinds]
     telling = [mistake for mistake in mistakes if not any(mistake["loc"][: len(kind)] == kind for kind in others)]
     first = (telling or kinds or mistakes)[0]
-    # Of the kinds that there are, it would name but the first.
+    # It would name only the first of the kinds that there are.
     words = "Unknown kind" if first["type"] == "literal_error" and not telling else first["msg"]
     place = ".".join(str(step) for step in first["loc"] if not _is_type(step))[:_MAX_PLACE_CHARS]
     return f"{''.join(char if char.isprintable() else ' ' for char in place)}: {words}"

@@ -18,13 +18,13 @@ _SEARCHES: Final = 5
 """How many searches together cost no more than listing."""
 
 _SHARE: Final = 0.95
-"""Of the tokens of listing; the rest is for the error of the estimate."""
+"""Share of the tokens of listing that is spent; the rest is for the error of the estimate."""
 
 _LEAST_LOADED: Final = 3
 """Deferring can pay where these searches can load as many tools of usual size."""
 
 _ANSWER_TOKENS: Final = 60
-"""Of a search that loads nothing: its call, and its answer without the names of tools."""
+"""Tokens of a search that loads nothing: its call, and its answer without the names of tools."""
 
 
 def affordable(

@@ -115,7 +115,7 @@ class SourceAnswer:
 
 
 class ToolSource(Protocol):
-    """What a conversation asks for tools: `FederationSource` does it over layer 2, `ListedSource` without any server.
+    """What a conversation asks for tools: `FederationSource` asks a `Federation`, `ListedSource` no server at all.
 
     No method raises because of a server; the failures of servers are part of the answers. A source that lists every
     server has to answer the first question alone.

@@ -173,7 +173,7 @@ class Offer:
     """To be sent in this order."""
 
     prefix: int
-    """Under the same number, `tools` begins with the `tools` of every earlier offer."""
+    """The number of the list: under the same one, `tools` begins with the `tools` of every earlier offer."""
 
     notices: tuple[str, ...] = ()
     """Changes that cannot stand in the list; to be put at the end of the input, once.
@@ -189,7 +189,7 @@ class Compaction:
     forgotten: tuple[str, ...]
     """Names of tools that have to be found again; the model cannot call them any more."""
     freed_tokens: int
-    """Of their definitions."""
+    """Tokens of their definitions."""
 
 
 @dataclass(frozen=True, slots=True)

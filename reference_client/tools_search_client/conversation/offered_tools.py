@@ -41,7 +41,7 @@ Delegate: TypeAlias = Callable[[str], Awaitable[Sequence[str]]]
 _logger = logging.getLogger(__name__)
 
 _TYPICAL_TOKENS: Final = 150
-"""Of one definition, where none is at hand: between the medians of six public sets of tools."""
+"""Tokens of one definition, where none is at hand: between the medians of six public sets of tools."""
 
 _DEEPER: Final = 4
 """How many times as far a search goes whose first results are not for a model."""
@@ -170,9 +170,11 @@ class OfferedTools:
         return bool(self._deferred or self.state.catalog.unlisted)
 
     async def still_offered(self, tools: Sequence[FoundTool]) -> tuple[dict[str, FoundTool], set[str]]:
-        """Return which of `tools`, for which nobody vouches, are offered now, each as it is offered now.
+        """Return which of `tools`, for which nobody vouches, are offered now.
 
-        Second come the names of those that cannot be asked for at the moment: their servers fail, or are hidden.
+        Returns:
+            Those that are, by name and as they are offered now, and the names of those that cannot be asked for at the
+            moment: their servers fail, or are hidden.
         """
 
         async def ask(tool: FoundTool) -> tuple[FoundTool | None, bool]:
@@ -192,10 +194,13 @@ class OfferedTools:
         return offered, {name for name, (_, cannot_be_asked) in answers.items() if cannot_be_asked}
 
     def has_lost(self, tool: FoundTool) -> bool:
-        """Return whether the server of a tool was listed without it."""
+        """Return whether a tool is gone: its server has left the catalog or was listed without it.
+
+        A server that fails keeps its tools: a call of one is sent, and fails, until the server is listed again.
+        """
         offer = self.state.catalog.server(tool.server)
-        listed = offer is None or (offer.tools is not None and offer.failure is None)
-        return listed and self.known.get(tool.name) is None
+        is_known = offer is None or (offer.tools is not None and offer.failure is None)
+        return is_known and self.known.get(tool.name) is None
 
     def _within(self, most: int | None) -> tuple[FoundTool, ...]:
         """Return the tools that are loaded from the start where at most so many definitions are sent."""

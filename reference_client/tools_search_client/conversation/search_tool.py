@@ -31,7 +31,7 @@ from tools_search_client.text import first_sentence, printable, shorten
 _MOST_NAMES: Final = 100
 
 _MOST_CHARS: Final = 40_000
-"""Of all descriptions together; the tools after those are described by their names alone."""
+"""Characters of all descriptions together; the tools after those are described by their names alone."""
 
 _SENTENCE_CHARS: Final = 120
 _FULL_CHARS: Final = 8_000

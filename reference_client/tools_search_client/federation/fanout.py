@@ -145,7 +145,7 @@ class _AskedServer:
     supervised: SupervisedServer | HostConnection
     starting: _Record = field(default_factory=_Record)
     methods: dict[Method, _Record] = field(default_factory=dict["Method", _Record])
-    """Of the connection `known`."""
+    """How the methods have done on the connection `known`."""
     late: dict[Hashable, _Asked[Any]] = field(default_factory=dict[Hashable, "_Asked[Any]"])
     """Questions that nobody waited for any longer, with or without their answers."""
     known: ServerTools | None = None
@@ -170,7 +170,7 @@ class _Asked(Generic[Value]):
     key: Hashable
     """What it has in common with questions that have the same answer."""
     record: _Record | None
-    """Of what the server is busy with; `None` where nothing is sent."""
+    """The record of what the server is busy with; `None` where nothing is sent."""
     began: float = field(default_factory=anyio.current_time)
     ended: float | None = None
     tools: ServerTools | None = None

@@ -58,7 +58,7 @@ from tools_search_client.found import (
     FederatedSearch,
     Found,
     FoundTool,
-    Offered,
+    NamedItem,
     ServerDescription,
 )
 from tools_search_client.reranking import Reranking
@@ -405,7 +405,7 @@ class Federation:
         )
         answers = await self._fanout.ask(question, list(self.supervised), deadline=self._within(deadline))
         offers = [
-            Offered(qualified_name(answer.server, item.name), answer.server, item)
+            NamedItem(qualified_name(answer.server, item.name), answer.server, item)
             for answer in answers
             for item in answer.value or ()
         ]

@@ -25,7 +25,7 @@ from tools_search_client.text import shorten
 MAX_RESULT_CHARS: Final = 100_000
 """Characters of text of one result; a server that answers with more would fill the model's whole context."""
 _MAX_MEDIA_BYTES: Final = 5_000_000
-"""Of one picture, recording or file: the smallest limit among the providers."""
+"""Size of one picture, recording or file: the smallest limit among the providers."""
 EMPTY_RESULT: Final = "(The result is empty.)"
 _NAME_CHARS: Final = 200
 

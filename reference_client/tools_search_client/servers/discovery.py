@@ -186,7 +186,7 @@ class _Kept:
     """By query and limit."""
     listings: ExpiringCache[Listing] = field(default_factory=lambda: ExpiringCache[Listing](capacity=1))
     index: tuple[tuple[Tool, ...], LocalIndex] | None = None
-    """Of the listing that was ranked last."""
+    """The tools of the listing that was ranked last, and their index."""
     left_out: int = 0
     fault: _SearchError | None = None
     """Why the last search failed."""
@@ -464,7 +464,7 @@ class ServerTools:
 
 
 def _is_declared(client: Client) -> bool:
-    """Return whether a client declares the extension, without which it may not search (section 2 of the draft)."""
+    """Return whether a client declares the extension, without which it may not search (draft: Client Declaration)."""
     declared = client.session._extensions  # pyright: ignore[reportPrivateUsage] - a session has no other word for it
     return declared is not None and EXTENSION_ID in declared
 

@@ -89,7 +89,7 @@ class ReplicaMessage(BaseModel):
     `audience`: the list of some callers has changed here, and any replica may answer them next."""
 
     name: str
-    """Of the server, or of the audience."""
+    """The name of the server, or of the audience."""
 
     kind: ListKind
 

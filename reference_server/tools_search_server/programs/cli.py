@@ -226,18 +226,17 @@ def command(
     names = tuple(dict.fromkeys(mode for mode, _ in modes))
     at_most = {tools for mode, tools in modes if mode == "auto"}
     remote = "" if http is None or http.is_loopback else f"{http.host} can be reached from other machines, and "
-    needs_file = "{} is about the {} of a --config file. Name one."
     refusals = [
         (config and catalog, "--config and --catalog are two different servers. Give one of them."),
-        (only_check and not config, needs_file.format("--check", "servers")),
-        (toolset and not config, needs_file.format("--toolset", "tools")),
-        (modes and not config, needs_file.format("--compat", "tools")),
-        (keep_queries and not config, needs_file.format("--keep-queries", "tools")),
-        (redis and not config, needs_file.format("--redis", "servers")),
-        (as_json and not only_check, "--json is about what --check prints. Add --check."),
+        (only_check and not config, "--check requires --config."),
+        (toolset and not config, "--toolset requires --config."),
+        (modes and not config, "--compat requires --config."),
+        (keep_queries and not config, "--keep-queries requires --config."),
+        (redis and not config, "--redis requires --config."),
+        (as_json and not only_check, "--json requires --check."),
         (semantic and multilingual, "--semantic and --multilingual are two models. Give one of them."),
         (len(at_most) > 1, f"--compat auto is given with several numbers of tools: {sorted(at_most)}. Give one."),
-        (stateless and not http, "--stateless is about HTTP: stdio is one session. Add --http."),
+        (stateless and not http, "--stateless requires --http: stdio is one session."),
         (
             stateless and "list-changed" in names,
             "--compat list-changed keeps a list for each session, and --stateless has none.",

@@ -50,7 +50,7 @@ class Phase:
     wrong: list[str] = field(default_factory=list[str])
     memory_mib: list[float] = field(default_factory=list[float])
     states: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Of the hostile servers, at the end, with the reasons."""
+    """The states of the hostile servers at the end, with the reasons."""
 
     @property
     def p99(self) -> float:

@@ -22,7 +22,7 @@ __all__ = ["Caller", "client_of"]
 _ANSWER_SECONDS: Final = 30
 _PATIENCE_SECONDS: Final = 0.05
 _MOST_HITS: Final = 50
-"""Of one page, as the gateway says."""
+"""Hits of one page, as the gateway says."""
 _OPERATIONS_OF_A_CONNECTION: Final = (20, 200)
 
 
