@@ -88,8 +88,8 @@ class FederationSource:
     """A `ToolSource` over the servers of a `Federation`.
 
     A deferred server that can be searched is not listed: it is asked when the model is. Everything else is listed, kept
-    for as long as `ServerTools` keeps it, and searched on this side with one ranking over all servers. A server that can be
-    searched is also searched while its list takes too long.
+    for as long as `ServerTools` keeps it, and searched on this side with one ranking over all servers. A server that
+    can be searched is also searched while its list takes too long.
 
     Args:
         federation: The servers.

@@ -126,7 +126,7 @@ class ConversationState:
     """Tokens of their calls and answers, without the definitions that they loaded."""
 
     prefix: int = 0
-    """The number of the list that the model has: under one number every list begins with all earlier ones, 0 is none."""
+    """Number of the list that the model has: under the same one, a list begins with all earlier ones; 0 before any."""
     definitions: dict[str, Definition] = field(default_factory=dict[str, Definition])
     """The list that the model has, in its order."""
     additions: list[Addition] = field(default_factory=list[Addition])
