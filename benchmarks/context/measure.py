@@ -101,7 +101,7 @@ def _line(entry: Mapping[str, Any]) -> str:
     return json.dumps(entry, ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
-MOST_SEARCHES: Final = 2
+MAX_SEARCHES: Final = 2
 
 
 class StandIn:
@@ -129,7 +129,7 @@ class StandIn:
         wanted: str | None = self.task.text
         if self.task.steps:
             wanted = self._next_step(request.available)
-        elif self.task.needed <= request.available or request.searches >= MOST_SEARCHES:
+        elif self.task.needed <= request.available or request.searches >= MAX_SEARCHES:
             wanted = None
         elif request.searches:  # the words that no definition has; the whole text again where every word is in one
             read = frozenset[str]().union(*(words_of(self._catalog.tools[key]) for key in request.available))
@@ -215,7 +215,7 @@ async def measure(
 def measurement(name: str, models: Sequence[StandIn], count: TokenCounter) -> Measurement:
     """Return the figures of a way over conversations that have ended."""
     seconds = [second for model in models for second in model.search_seconds]
-    found = [[_recall(model, searches) for model in models] for searches in range(1, MOST_SEARCHES + 1)]
+    found = [[_recall(model, searches) for model in models] for searches in range(1, MAX_SEARCHES + 1)]
     longest = max(len(model.requests) for model in models)
     return Measurement(
         way=name,

@@ -19,15 +19,15 @@ from itertools import chain, product
 from typing import Final, NamedTuple
 
 import numpy as np
-from mcp_ext_tools_search.ranking.fields import KINDS, LONGEST_TEXT, MEMBERS, STEPS, fields
+from mcp_ext_tools_search.ranking.fields import KINDS, MAX_TEXT_LENGTH, MEMBERS, STEPS, fields
 from mcp_ext_tools_search.ranking.floor import terms
-from mcp_ext_tools_search.ranking.language import LONGEST_WORD, runs, wholes, words, words_of
+from mcp_ext_tools_search.ranking.language import MAX_WORD_LENGTH, runs, wholes, words, words_of
 from mcp_types import Tool
 from numpy.typing import NDArray
 
 from tools_search_ranking.postings import (
-    MOST_SLOTS,
-    MOST_TERMS,
+    MAX_SLOTS,
+    MAX_TERMS,
     TERM_BITS,
     Postings,
     Segment,
@@ -51,7 +51,7 @@ _MAX_COUNTED: Final = 4
 _BATCH: Final = 512
 """Tools that are counted at a time: their words fit into a processor's cache."""
 
-_LONG_RUN: Final = re.compile(rf"[A-Za-z0-9]{{{LONGEST_WORD + 1}}}")
+_LONG_RUN: Final = re.compile(rf"[A-Za-z0-9]{{{MAX_WORD_LENGTH + 1}}}")
 
 _KIND_BITS: Final = (len(KINDS) - 1).bit_length()
 _KIND_MEMBERS: Final = np.array([1 << MEMBERS.index(member) for member, _ in KINDS], dtype=np.int64)
@@ -95,10 +95,10 @@ class Documents:
         """
         slots = [slot for name in removed if (slot := self.roster.slot(name)) is not None]
         first = len(self.roster.names)
-        if first + len(added) > MOST_SLOTS:
+        if first + len(added) > MAX_SLOTS:
             if slots or len(self.roster) < first:  # some of these slots may be empty
                 return self.updated(removed, [])._tidied(is_full=True).updated([], added)
-            raise ValueError(f"one index holds at most {MOST_SLOTS} tools")
+            raise ValueError(f"one index holds at most {MAX_SLOTS} tools")
         with self.vocabulary.lock:
             analysis = _Analysis(self.vocabulary)
             parts = [analysis.of(added[at : at + _BATCH], first + at) for at in range(0, len(added), _BATCH)]
@@ -301,9 +301,9 @@ def _runs_in(texts: Sequence[str]) -> Iterable[str]:
 
 def _unread_terms(text: str) -> list[str]:
     """Return the keys of the draft's terms in `text` that are not among the words that the ranking reads of it."""
-    if text.isascii() and len(text) <= LONGEST_TEXT and _LONG_RUN.search(text) is None:
+    if text.isascii() and len(text) <= MAX_TEXT_LENGTH and _LONG_RUN.search(text) is None:
         return []
-    read = frozenset(words(text[:LONGEST_TEXT]))
+    read = frozenset(words(text[:MAX_TEXT_LENGTH]))
     return [term_key(term) for term in dict.fromkeys(terms(text)) if not read.issuperset(wholes(term))]
 
 
@@ -341,7 +341,7 @@ class _Sums(NamedTuple):
     @property
     def terms(self) -> NDArray[np.int64]:
         """The numbers of the words, or of the stems."""
-        return self.keys & (MOST_TERMS - 1)
+        return self.keys & (MAX_TERMS - 1)
 
 
 def _distinct(ordered: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.intp], NDArray[np.int64]]:

@@ -26,7 +26,7 @@ DEFAULT_LEAST_CONFIDENCE: Final = 0.01
 """Costs requests that a tool serves nothing that was measured, those in people's own words among them; for other
 thresholds see `benchmarks/RESULTS.md`."""
 
-_LEAST_OF_UNKNOWN: Final = 0.07
+_MIN_OF_UNKNOWN: Final = 0.07
 """The least confidence in an answer to a request of which no tool knows more than half of the telling words.
 
 What is left finds tools by chance. Where no telling word is known, nothing is sure enough. Both together cost .1 points
@@ -95,7 +95,7 @@ class FieldedIndex:
         scores = self._scores(query, visible)
         least, unknown = self.least_confidence, scores.query.unknown_part
         if least > 0 and unknown > 0.5:
-            least = 1.0 if unknown == 1 else max(least, _LEAST_OF_UNKNOWN)
+            least = 1.0 if unknown == 1 else max(least, _MIN_OF_UNKNOWN)
         is_given = least <= 0 or scores.first is None or is_sure(scores, least)
         return hits_over_floor(self._documents, query, scores if is_given else None, scores.statistics.visible)
 

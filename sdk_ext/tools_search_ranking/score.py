@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tools_search_ranking.hits import LazyHits
 from tools_search_ranking.index import NAME_BIT, Roster
-from tools_search_ranking.postings import MOST_TERMS, Found, members_in, members_of, slots_of, steps_of
+from tools_search_ranking.postings import MAX_TERMS, Found, members_in, members_of, slots_of, steps_of
 from tools_search_ranking.query import WeighedQuery
 from tools_search_ranking.statistics import SATURATION, Statistics
 
@@ -25,7 +25,7 @@ _MIN_SORTED: Final = 64
 _MATCHES_PER_SORTED: Final = 32
 """Above this many matches per sorted hit, a partial sort pays."""
 
-_RANK_BITS: Final = MOST_TERMS - 1
+_RANK_BITS: Final = MAX_TERMS - 1
 
 
 class Scores:

@@ -17,7 +17,7 @@ from mcp_ext_tools_search.ranking.language import SAME_START, may_be_misspelled,
 from mcp_ext_tools_search.ranking.query import index_terms
 from numpy.typing import NDArray
 
-from tools_search_ranking.postings import MOST_TERMS
+from tools_search_ranking.postings import MAX_TERMS
 
 NO_STEM: Final = -1
 """Stands where a term has no stem."""
@@ -112,8 +112,8 @@ class Vocabulary:
 
     def _new(self, term: str, of_stem: int) -> int:
         number = len(self)
-        if number >= MOST_TERMS:
-            raise ValueError(f"these tools have more than {MOST_TERMS} different words")
+        if number >= MAX_TERMS:
+            raise ValueError(f"these tools have more than {MAX_TERMS} different words")
         self.stems.append(of_stem)
         self.numbers[term] = number
         if of_stem == number and may_be_misspelled(term) and term.isalpha():

@@ -21,7 +21,7 @@ from tools_search_ranking.hits import names_of
 from tools_search_client.errors import Failure
 from tools_search_client.found import FoundTool
 
-MOST_BROWSED: Final = 100
+MAX_BROWSED: Final = 100
 """The largest server that is loaded as a whole; a larger one would fill the context that deferral is to save."""
 
 _CLOSEST: Final = 3

@@ -14,7 +14,7 @@ from tools_search_client.errors import Failure
 from tools_search_client.found import FoundTool
 from tools_search_client.json_values import compact_json
 
-MOST_BYTES: Final = 200_000
+MAX_BYTES: Final = 200_000
 """The largest definition that is sent to a model; the largest in public sets of tools has 125,000 bytes."""
 
 _VALID_NAME: Final = re.compile(rf"[A-Za-z_][A-Za-z0-9_-]{{0,{MAX_NAME_LENGTH - 1}}}")
@@ -64,7 +64,7 @@ class Definition:
     @property
     def is_oversized(self) -> bool:
         """Whether it is too large for any model: a server's mistake, or an attack."""
-        return len(self.serialized().encode("utf-8", "surrogatepass")) > MOST_BYTES
+        return len(self.serialized().encode("utf-8", "surrogatepass")) > MAX_BYTES
 
 
 def estimate_tokens(text: str) -> int:

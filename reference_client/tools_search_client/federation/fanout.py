@@ -38,7 +38,7 @@ _SLOW_START_SECONDS: Final = 1.0
 _KEPT_SECONDS: Final = 60.0
 """How long a late answer is kept for the same question asked again."""
 
-_MOST_KEPT: Final = 16
+_MAX_KEPT: Final = 16
 """Late answers that are kept of one server."""
 
 _ROOM_FOR_GROWTH: Final = 2
@@ -299,7 +299,7 @@ class Fanout:
         """Return that the server is late; its answer is still taken."""
         late = asked.server.late
         late[asked.key] = asked
-        for key in list(late)[:-_MOST_KEPT]:
+        for key in list(late)[:-_MAX_KEPT]:
             del late[key]
         doing = "starting" if asked.tools is None else "answering"
         message = f"still {doing} after {seconds:g} seconds{asked.server.supervised.quotation()}"

@@ -75,7 +75,7 @@ from tools_search_client.servers.supervision import Backoff, SupervisedServer
 
 _DEADLINE: Final = 10.0
 
-_MOST_KNOWN: Final = 10_000
+_MAX_KNOWN: Final = 10_000
 """Tools that are remembered by name; others are looked up again, which costs one small search."""
 
 Result = TypeVar("Result")
@@ -478,7 +478,7 @@ class Federation:
             connection = connections.get(tool.server)
             if connection is not None:
                 self._known[tool.name] = (tool, connection)
-        for name in list(self._known)[:-_MOST_KNOWN]:
+        for name in list(self._known)[:-_MAX_KNOWN]:
             del self._known[name]
 
     def _drop(self, server: str) -> None:

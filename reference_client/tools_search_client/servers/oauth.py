@@ -43,7 +43,7 @@ from tools_search_client.servers.faults import AUTHORIZATION_PROBLEM, as_server_
 from tools_search_client.text import shorten
 
 _REFRESH_SECONDS: Final = 20.0
-_MOST_ATTEMPTS: Final = 3
+_MAX_ATTEMPTS: Final = 3
 """For one request: with the token at hand, with one that is stored, and with one that was refreshed."""
 
 _MAX_ANSWER_BYTES: Final = 256 * 1024
@@ -331,7 +331,7 @@ class _StoredGrant(_Grant):
     async def _auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         refused: str | None = None
         lacks = False
-        for _ in range(_MOST_ATTEMPTS):
+        for _ in range(_MAX_ATTEMPTS):
             problem: str | HostError = ""
             try:
                 token = await self._token(refused, refreshes=not lacks)
