@@ -75,7 +75,7 @@ class Traffic:
 
     requests: int = 0
     bytes: int = 0
-    """Of JSON, in both directions."""
+    """Bytes of JSON, in both directions."""
 
     seconds: float = 0.0
 

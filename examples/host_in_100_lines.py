@@ -3,8 +3,6 @@
 Run: `python examples/host_in_100_lines.py mcp.json "what time is it"`. Its model is a stand-in: put yours in its place.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -96,5 +94,6 @@ async def main(file: str, text: str) -> None:
 
 if __name__ == "__main__":
     if len(sys.argv) != 3:
-        raise SystemExit(print(__doc__, file=sys.stderr) or 2)  # noqa: T201
+        print(__doc__, file=sys.stderr)  # noqa: T201
+        raise SystemExit(2)
     anyio.run(main, sys.argv[1], sys.argv[2])

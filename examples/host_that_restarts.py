@@ -58,5 +58,6 @@ def main(configuration: str, file: str, text: str) -> None:
 
 if __name__ == "__main__":
     if len(sys.argv) != 4:
-        raise SystemExit(print(__doc__, file=sys.stderr) or 2)  # noqa: T201
+        print(__doc__, file=sys.stderr)  # noqa: T201
+        raise SystemExit(2)
     main(*sys.argv[1:])

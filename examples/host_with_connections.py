@@ -46,5 +46,6 @@ async def main(query: str, *commands: str) -> None:
 
 if __name__ == "__main__":
     if len(sys.argv) < 3:
-        raise SystemExit(print(__doc__, file=sys.stderr) or 2)  # noqa: T201
+        print(__doc__, file=sys.stderr)  # noqa: T201
+        raise SystemExit(2)
     anyio.run(main, sys.argv[1], *sys.argv[2:])

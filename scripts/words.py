@@ -29,10 +29,11 @@ DIALECT = re.compile(
 """Words that native engineers write once in several thousand, if at all."""
 
 ALLOWED_PER_10_000 = 2.0
-"""Rate of these words in docstrings and comments of the Python MCP SDK, all forms together, rounded up."""
+"""How many of these words docstrings and comments may have, all forms together."""
 
 BRITISH = re.compile(
-    r"\b\w*(?:catalogue|behaviour|favour|honour|colour|neighbour|serialis|normalis|recognis|initialis)\w*",
+    r"\b\w*(?:catalogue|behaviour|favour|honour|colour|neighbour|licence|labell|modell|analys(?:ed|ing)|serialis"
+    r"|normalis|recognis|initialis|organis|optimis|summaris|categoris|synchronis|capitalis|prioritis|customis)\w*",
     re.IGNORECASE,
 )
 

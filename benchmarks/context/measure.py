@@ -101,7 +101,7 @@ def _line(entry: Mapping[str, Any]) -> str:
     return json.dumps(entry, ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
-MOST_SEARCHES: Final = 2
+MAX_SEARCHES: Final = 2
 
 
 class StandIn:
@@ -119,7 +119,7 @@ class StandIn:
         self._steps = [*task.steps]
         self.requests: Final[list[Request]] = []
         self.search_seconds: Final[list[float]] = []
-        """Of the processor, from each search to the next request: what it takes on a machine that does nothing else."""
+        """Processor time from each search to the next request: what it takes on a machine that does nothing else."""
 
     def search_for(self, request: Request) -> str | None:
         """Take a request, and return what to search for; `None` ends the task."""
@@ -129,7 +129,7 @@ class StandIn:
         wanted: str | None = self.task.text
         if self.task.steps:
             wanted = self._next_step(request.available)
-        elif self.task.needed <= request.available or request.searches >= MOST_SEARCHES:
+        elif self.task.needed <= request.available or request.searches >= MAX_SEARCHES:
             wanted = None
         elif request.searches:  # the words that no definition has; the whole text again where every word is in one
             read = frozenset[str]().union(*(words_of(self._catalog.tools[key]) for key in request.available))
@@ -161,17 +161,17 @@ class Turn:
     tasks: int
     definitions: float
     definition_tokens: float
-    """Of the list of tools, and of the host's text about tools before the user's message."""
+    """Tokens of the list of tools, and of the host's text about tools before the user's message."""
 
     tokens: float
-    """Of the whole request."""
+    """Tokens of the whole request."""
 
     kept_bytes: float
-    """At the beginning of the request before, which are the beginning of this one: a provider need not read them
-    again. 0 for the first request."""
+    """Bytes at the beginning of this request that the request before began with: a provider need not read them again.
+    0 for the first request."""
 
     kept_share: float
-    """Of the bytes of the request before."""
+    """`kept_bytes` as a share of the bytes of the request before."""
 
 
 @dataclass(frozen=True)
@@ -181,10 +181,10 @@ class Measurement:
     way: str
     turns: Sequence[Turn]
     requests: float
-    """To the model, for one task, until the tools that it takes are all there or the stand-in gives up."""
+    """Requests to the model for one task, until the tools that it takes are all there or the stand-in gives up."""
 
     tokens: float
-    """Of all requests of one task together."""
+    """Tokens of all requests of one task together."""
 
     new_tokens: float
     """The same without the part that the request before begins with as well, by its share of the bytes."""
@@ -197,7 +197,7 @@ class Measurement:
 
     search_p50_ms: float
     search_p95_ms: float
-    """Of the processor, from a search of the model to the next request to it; 0 where it makes none."""
+    """Processor time from a search of the model to the next request to it; 0 where it makes none."""
 
 
 async def measure(
@@ -215,7 +215,7 @@ async def measure(
 def measurement(name: str, models: Sequence[StandIn], count: TokenCounter) -> Measurement:
     """Return the figures of a way over conversations that have ended."""
     seconds = [second for model in models for second in model.search_seconds]
-    found = [[_recall(model, searches) for model in models] for searches in range(1, MOST_SEARCHES + 1)]
+    found = [[_recall(model, searches) for model in models] for searches in range(1, MAX_SEARCHES + 1)]
     longest = max(len(model.requests) for model in models)
     return Measurement(
         way=name,

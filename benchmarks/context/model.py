@@ -31,11 +31,11 @@ _SYSTEM: Final = (
     f"nothing is carried out. Say DONE when you have called all. {SYSTEM_PROMPT_LINE}"
 )
 _RESULT: Final = "The call is noted. Nothing was carried out; go on as if it had succeeded."
-_MOST_REQUESTS: Final = 20
-_MOST_REASON_CHARS: Final = 200
+_MAX_REQUESTS: Final = 20
+_MAX_REASON_CHARS: Final = 200
 
 _USAGE: Final = ("requests", "searches", "prompt_tokens", "cached_tokens", "completion_tokens", "seconds")
-"""Of a task: requests and searches, tokens as the endpoint counts them, and the seconds that it took."""
+"""Figures of a task: requests and searches, tokens as the endpoint counts them, and the seconds that it took."""
 
 MODEL_WAYS: Final[Mapping[str, ToolDiscovery]] = {
     LISTED: ToolDiscovery(),
@@ -86,7 +86,7 @@ async def _trial(client: Any, model: str, way: str, catalog: Catalog, task: Task
     adapter.say(task.text)
     trial = Trial(task)
     try:
-        while trial.usage["requests"] < _MOST_REQUESTS:
+        while trial.usage["requests"] < _MAX_REQUESTS:
             trial.add(requests=1)
             began = perf_counter()
             answer = (await client.chat.completions.create(**adapter.request())).to_dict(mode="json")
@@ -110,7 +110,7 @@ async def _trial(client: Any, model: str, way: str, catalog: Catalog, task: Task
                     step = Reply(call, _RESULT)
                 adapter.answer(call, step)
     except (import_module("openai").OpenAIError, ToolsSearchClientError) as error:
-        trial.failure = shorten(f"{type(error).__name__}: {error}", _MOST_REASON_CHARS)
+        trial.failure = shorten(f"{type(error).__name__}: {error}", _MAX_REASON_CHARS)
     return trial
 
 

@@ -19,7 +19,7 @@ Way: TypeAlias = Callable[[Gateway, StandIn, int], None]
 
 BASE: Final = "`tools/search`, delegated"
 
-_MOST_CHARACTERS: Final = 1_024
+_MAX_CHARACTERS: Final = 1_024
 _SEARCH: Final[Mapping[str, Any]] = {
     "name": "search_tools",
     "description": "Find more tools by what they do. They are then in your list of tools.",
@@ -49,7 +49,7 @@ def _by_method(gateway: Gateway, model: StandIn, limit: int, *, is_delegated: bo
     found: dict[str, dict[str, Any]] = {}
 
     def search(text: str) -> Sequence[str]:
-        page = wire.ask(METHOD, {"query": text[:_MOST_CHARACTERS], "limit": limit})
+        page = wire.ask(METHOD, {"query": text[:_MAX_CHARACTERS], "limit": limit})
         new = {tool["name"]: tool for tool in page["tools"] if tool["name"] not in found}
         found.update(new)
         return [*new]
@@ -85,7 +85,7 @@ def _by_tool(gateway: Gateway, model: StandIn, limit: int, *, level: str) -> Non
 
     searches = 0
     while (text := model.search_for(request(searches))) is not None:
-        query = {"query": text[:_MOST_CHARACTERS], "max_results": limit, "detail_level": level}
+        query = {"query": text[:_MAX_CHARACTERS], "max_results": limit, "detail_level": level}
         found |= {one["name"]: gateway.keys[one["name"]] for one in call("search_tools", query)}
         searches += 1
     wanted = [name for name, key in found.items() if key in model.task.needed]

@@ -1,1 +1,1 @@
-"""What the gateway costs: `python -m benchmarks.overhead`."""
+"""The cost of the gateway: `python -m benchmarks.overhead`."""

@@ -60,10 +60,10 @@ class Record(BaseModel):
 
     name: str
     command: str
-    """With directories by their names alone."""
+    """The command line, with directories by their names alone."""
 
     revision: str | None
-    """Of the repository, before the measurement was added; `None` where it is not known."""
+    """The commit of the repository before the measurement was added; `None` where it is not known."""
 
     date: str
     python: str

@@ -20,8 +20,8 @@ Weights: TypeAlias = tuple[float, tuple[float, ...]]
 
 _RIDGE: Final = 0.003
 _STEPS: Final = 50
-_LEAST_SHARE: Final = 0.02
-_LEAST_SETS: Final = 2
+_MIN_SHARE: Final = 0.02
+_MIN_SETS: Final = 2
 _BRANDS: Final = frozenset({"azur", "microsoft"})
 """Common in a set of one vendor, and generic nowhere else."""
 
@@ -87,6 +87,5 @@ def generic_stems(datasets: Sequence[Dataset]) -> list[str]:
     return sorted(
         stem
         for stem in candidates
-        if fmean(own.get(stem, 0.0) for own in shares) >= _LEAST_SHARE
-        and sum(stem in own for own in shares) >= _LEAST_SETS
+        if fmean(own.get(stem, 0.0) for own in shares) >= _MIN_SHARE and sum(stem in own for own in shares) >= _MIN_SETS
     )

@@ -25,7 +25,7 @@ from benchmarks.speed.corpus import Corpus, read_corpus
 from benchmarks.speed.engines import ENGINES, ENVIRONMENTS, Built
 
 _BASES: Final = ("bm25s", "bm25s, no AVX-512")
-"""The engine that the others are compared with: the fastest of these; the first one where none is measured."""
+"""Candidates for the baseline: the fastest measured one, else the first engine."""
 
 _TURN: Final = 50
 """Queries at a turn; those of the first turn do not count."""
@@ -61,7 +61,7 @@ class Speed:
 
     p95: Estimate
     ratio: Estimate
-    """Of the medians, to the engine of `base_of`, over the queries that both were asked."""
+    """The median over that of the engine of `base_of`, over the queries that both were asked."""
 
     build_seconds: float
     change_ms: float
@@ -99,8 +99,8 @@ def measure(
         processes: dict[str, ProcessPoolExecutor] = {}
         memory: dict[str, Memory | None] = {}
         for engine in engines:
-            own = (engine, directories, size, queries, seed)
-            process = ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=_load, initargs=own)
+            arguments = (engine, directories, size, queries, seed)
+            process = ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=_load, initargs=arguments)
             processes[engine] = running.enter_context(process)
             with _variables(ENVIRONMENTS.get(engine, {})):
                 memory[engine] = process.submit(_measure_memory).result()  # the first task starts the process
@@ -166,28 +166,28 @@ def _warm_up(times: list[float]) -> int:
 
 
 @dataclass
-class _Own:
+class _EngineState:
     engine: str
     corpus: Corpus
     built: Built
 
 
-_own: _Own
+_state: _EngineState
 
 
 def _load(engine: str, directories: Sequence[Path], size: int, queries: int, seed: int) -> None:
-    global _own  # the state of this process
+    global _state  # the state of this process
     corpus = read_corpus(directories, size, queries=queries, seed=seed)
     built = ENGINES[engine](corpus.tools[:_TURN])
     built.search(corpus.queries[0])  # what is loaded once is loaded
-    _own = _Own(engine, corpus, built)
+    _state = _EngineState(engine, corpus, built)
 
 
 def _build() -> float:
-    del _own.built
+    del _state.built
     gc.collect()
     started = perf_counter()
-    _own.built = ENGINES[_own.engine](_own.corpus.tools)
+    _state.built = ENGINES[_state.engine](_state.corpus.tools)
     return perf_counter() - started
 
 
@@ -198,9 +198,9 @@ def _measure_memory() -> Memory | None:
     _settle()
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak begins here
     before = _megabytes(status, "VmRSS")
-    built = ENGINES[_own.engine](_own.corpus.tools)
+    built = ENGINES[_state.engine](_state.corpus.tools)
     peak = _megabytes(status, "VmHWM") - before
-    for query in _own.corpus.queries[:_TURN]:
+    for query in _state.corpus.queries[:_TURN]:
         built.search(query)
     _settle()
     return Memory(held=_megabytes(status, "VmRSS") - before, peak=peak)
@@ -219,30 +219,30 @@ def _megabytes(status: Path, figure: str) -> float:
 
 def _search(first: int, seconds: float) -> list[float]:
     """Return the seconds of each query of a turn, up to the one with which `seconds` were over."""
-    queries = _own.corpus.queries[first : first + _TURN]
-    for query in _own.corpus.queries[-_REFILL:]:
-        _own.built.search(query)
+    queries = _state.corpus.queries[first : first + _TURN]
+    for query in _state.corpus.queries[-_REFILL:]:
+        _state.built.search(query)
     times: list[float] = []
     for query in queries:
         if sum(times) >= seconds:
             break
         started = perf_counter()
-        _own.built.search(query)
+        _state.built.search(query)
         times.append(perf_counter() - started)
     return times
 
 
 def _change() -> float | None:
     """Return the seconds of a changed tool and the next search, less a search; `None` where nothing changes."""
-    change = getattr(_own.built, "change", None)
+    change = getattr(_state.built, "change", None)
     if change is None:
         return None
     seconds: list[float] = []
-    for tool, query in zip(_own.corpus.tools[:_CHANGES], _own.corpus.queries, strict=False):
+    for tool, query in zip(_state.corpus.tools[:_CHANGES], _state.corpus.queries, strict=False):
         started = perf_counter()
         change(tool.model_copy(update={"description": f"Changed. {tool.description or ''}"}))
-        _own.built.search(query)
+        _state.built.search(query)
         found = perf_counter()
-        _own.built.search(query)
+        _state.built.search(query)
         seconds.append((found - started) - (perf_counter() - found))
     return median(seconds)

@@ -36,7 +36,7 @@ def test_the_default_ranking_finds_the_right_tools_and_more_of_them_than_the_bas
     assert mean_quality(measure(dataset, RANKERS["rank-bm25"]).qualities).ndcg_at_10 < quality.ndcg_at_10
 
 
-_MOST_BYTES = 10_000
+_MAX_BYTES = 10_000
 
 
 def _most_common(texts: Iterable[str]) -> str:
@@ -67,7 +67,7 @@ def test_a_stuffed_description_gains_no_more_than_three_ranks(stuffing: str):
     gains: list[int] = []
     for query in [query for query in dataset.queries if query.relevant][::8]:
         tool = tools[query.relevant[0]]
-        stuffed = tool.model_copy(update={"description": write(tool).encode()[:_MOST_BYTES].decode(errors="ignore")})
+        stuffed = tool.model_copy(update={"description": write(tool).encode()[:_MAX_BYTES].decode(errors="ignore")})
         honest, changed = (
             [hit.name for hit in own.search(query.query)] for own in (index, index.updated([tool.name], [stuffed]))
         )

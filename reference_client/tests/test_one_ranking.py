@@ -49,13 +49,13 @@ def tools(tmp_path: Path) -> Path:
     path = tmp_path / "tools.jsonl"
     lines = [one for one in read("tools.jsonl") if one["server"] in SERVERS]
     for number, one in enumerate(lines):
-        one["_meta"] = {"io.modelcontextprotocol.experimental/none": 1} | labelled(LABELS[number % len(LABELS)])
+        one["_meta"] = {"io.modelcontextprotocol.experimental/none": 1} | labeled(LABELS[number % len(LABELS)])
     lines[0]["name"] = f"{lines[0]['name']}: the first"
     path.write_text("\n".join(map(json.dumps, lines)))
     return path
 
 
-def labelled(labels: dict[str, Any]) -> dict[str, Any]:
+def labeled(labels: dict[str, Any]) -> dict[str, Any]:
     return {EXTENSION_ID: labels} if labels else {}
 
 

@@ -55,7 +55,7 @@ from tools_search_client.found import FederatedOffers as FederatedOffers
 from tools_search_client.found import FederatedSearch as FederatedSearch
 from tools_search_client.found import Found as Found
 from tools_search_client.found import FoundTool as FoundTool
-from tools_search_client.found import Offered as Offered
+from tools_search_client.found import NamedItem as NamedItem
 from tools_search_client.found import ServerDescription as ServerDescription
 from tools_search_client.found import ServerReport as ServerReport
 from tools_search_client.reranking import Reranker as Reranker

@@ -104,7 +104,7 @@ class Challenge:
     """401, or 403 where the authorization that was given does not suffice."""
 
     scheme: str = ""
-    """Of `WWW-Authenticate`, such as `Bearer`."""
+    """The scheme of `WWW-Authenticate`, such as `Bearer`."""
 
     scope: str = ""
     """Scopes, separated by spaces."""

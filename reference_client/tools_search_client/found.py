@@ -1,7 +1,7 @@
 """Found tools, and the answers of one server and of many.
 
-Layer 1 answers with `Found`, layer 2 with `FederatedSearch` and `FederatedListing`, which have a `ServerReport` for
-each server. All of them hold tools as `FoundTool`.
+`ServerTools` answers with `Found`, a `Federation` with `FederatedSearch` and `FederatedListing`, which have a
+`ServerReport` for each server. All of them hold tools as `FoundTool`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class FoundTool:
     """How it was found."""
 
     weight: float = 0.0
-    """Of the fusion; comparable only within one answer."""
+    """The weight that the fusion gave it; comparable only within one answer."""
 
     own_rank: int | None = None
     """The rank before answers were merged, from 1: in its server's own, or, if listed, among all listed tools."""
@@ -81,7 +81,7 @@ class ServerReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reported:
+class FederatedAnswer:
     """The answer of many servers: each has its report, in the order of the configuration."""
 
     servers: tuple[ServerReport, ...]
@@ -93,7 +93,7 @@ class Reported:
 
 
 @dataclass(frozen=True, slots=True)
-class FederatedSearch(Reported):
+class FederatedSearch(FederatedAnswer):
     """The fused answer, best first."""
 
     tools: tuple[FoundTool, ...]
@@ -102,7 +102,7 @@ class FederatedSearch(Reported):
 
 
 @dataclass(frozen=True, slots=True)
-class FederatedListing(Reported):
+class FederatedListing(FederatedAnswer):
     """Every tool of every server that answered, in the order of the configuration and of each server."""
 
     tools: tuple[FoundTool, ...]
@@ -112,7 +112,7 @@ Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
-class Offered(Generic[Item]):
+class NamedItem(Generic[Item]):
     """A prompt, a resource or a template of resources, and the server that has it."""
 
     name: str
@@ -124,10 +124,10 @@ class Offered(Generic[Item]):
 
 
 @dataclass(frozen=True, slots=True)
-class FederatedOffers(Reported, Generic[Item]):
+class FederatedOffers(FederatedAnswer, Generic[Item]):
     """All that the servers that answered offer of one kind, in the order of the configuration and of each server."""
 
-    items: tuple[Offered[Item], ...]
+    items: tuple[NamedItem[Item], ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ def checked(model: type[Model], answer: Mapping[str, Any], provider: str) -> Mod
     except ValidationError as error:
         stated = answer.get("error")
         if isinstance(stated, Mapping):  # some services report a failure with a status of success
-            raise InvalidAnswerError(f"{provider}: {shorten(compact(stated), 2 * _QUOTED_CHARS)}") from None
+            raise InvalidAnswerError(f"{provider}: {shorten(compact_json(stated), 2 * _QUOTED_CHARS)}") from None
         problems = [f"{'.'.join(map(str, one['loc'])) or 'the whole'}: {one['msg']}" for one in error.errors()]
         quoted = shorten("; ".join(problems[:_MAX_PROBLEMS]), 2 * _QUOTED_CHARS)
         raise InvalidAnswerError(f"the answer is not one of {provider}: {quoted}") from None
@@ -74,7 +74,7 @@ def as_list(value: object) -> list[Any]:
     return cast("list[Any]", value) if isinstance(value, list) else []
 
 
-def compact(value: Any) -> str:
+def compact_json(value: Any) -> str:
     """Return JSON without white space between its parts."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
@@ -101,9 +101,9 @@ def parse_arguments(stated: object) -> dict[str, Any]:
 
 def arguments_sent_back(stated: object) -> str:
     """Return the arguments of a call as JSON, unchanged unless they are no object, which services refuse."""
-    text = stated if isinstance(stated, str) and stated else compact(stated or {})
+    text = stated if isinstance(stated, str) and stated else compact_json(stated or {})
     try:
         parse_arguments(text)
     except ArgumentsError:
-        return compact({"not_an_object": text})
+        return compact_json({"not_an_object": text})
     return text

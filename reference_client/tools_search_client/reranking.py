@@ -17,7 +17,7 @@ from tools_search_client.errors import RerankingError
 from tools_search_client.found import FoundTool
 from tools_search_client.text import shorten
 
-_MOST_THREADS: Final = 8
+_MAX_THREADS: Final = 8
 """Re-rankers that are no coroutines and do not end take no more threads of the host than these."""
 
 _POLL_SECONDS: Final = 0.01
@@ -52,7 +52,7 @@ class Reranking:
     """Seconds; then the order is used that there would be without it."""
 
     _threads: threading.Semaphore = field(
-        default_factory=lambda: threading.Semaphore(_MOST_THREADS), init=False, repr=False, compare=False
+        default_factory=lambda: threading.Semaphore(_MAX_THREADS), init=False, repr=False, compare=False
     )
     """Held until the re-ranker returns, also where nobody waits for it any longer."""
 

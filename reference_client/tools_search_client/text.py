@@ -12,7 +12,7 @@ from typing import Final
 _HIDDEN_CATEGORIES: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 """Control, format (bidirectional marks and zero-width characters), surrogate, private, unassigned, separators."""
 
-_MOST_OF_A_SENTENCE: Final = 1_600
+_MAX_OF_A_SENTENCE: Final = 1_600
 """Characters of a text that are looked at for its first sentence."""
 
 
@@ -40,6 +40,6 @@ def shorten(text: str, width: int) -> str:
 
 def first_sentence(text: str) -> str:
     """Return the first sentence of `text` on one line, or its first paragraph where none ends; of very much, a part."""
-    line = one_line(text[:_MOST_OF_A_SENTENCE].strip().partition("\n\n")[0])
+    line = one_line(text[:_MAX_OF_A_SENTENCE].strip().partition("\n\n")[0])
     end = line.find(". ")
     return line if end < 0 else line[: end + 1]

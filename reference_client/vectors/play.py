@@ -24,7 +24,7 @@ from tools_search_client import (
     ToolCall,
     ToolDiscovery,
 )
-from tools_search_client.conversation.manifest import MOST_BYTES, manifest
+from tools_search_client.conversation.manifest import MAX_BYTES, manifest
 from tools_search_hosts import qualified_name
 from tools_search_hosts.toolsets import Toolset, read_rules
 
@@ -118,7 +118,7 @@ async def answered(conversation: Conversation, source: Source, step: Json) -> Js
 async def play(kind: str, case: Json) -> Any:
     """Return what is expected of one case of the file `kind`.json."""
     if kind == "manifest":
-        return manifest(offers(case["servers"], chosen(None)), most_bytes=case.get("most_bytes", MOST_BYTES))
+        return manifest(offers(case["servers"], chosen(None)), most_bytes=case.get("most_bytes", MAX_BYTES))
     source = Source(case["servers"])
     conversation = Conversation(source, ToolDiscovery(enabled=True, **case.get("tool_discovery", {})))
     if kind == "search_tools":

@@ -178,9 +178,9 @@ def hostile(servers: Servers, unused_tcp_port: int) -> Callable[..., Any]:
 
 
 @pytest.fixture
-def labelled() -> dict[str, Any]:
+def labeled() -> dict[str, Any]:
     """Return the configuration of an upstream whose tools have groups and tags."""
-    return {"command": sys.executable, "args": [str(UPSTREAMS / "labelled.py")]}
+    return {"command": sys.executable, "args": [str(UPSTREAMS / "labeled.py")]}
 
 
 @pytest.fixture

@@ -1,1 +1,1 @@
-"""The reference server: a catalog of tools, or all the MCP servers of one configuration, searchable."""
+"""The reference server: makes a catalog, or all MCP servers of a configuration, searchable."""

@@ -1,6 +1,6 @@
-"""The entry point of `tools-search-server`, which Ctrl-C ends in good order from the first moment.
+"""The entry point of `tools-search-server`, which exits cleanly on Ctrl-C even while imports run.
 
-Importing the rest takes most of a second, in which nothing else watches for signals.
+They take most of a second, in which nothing else watches for signals.
 """
 
 from __future__ import annotations

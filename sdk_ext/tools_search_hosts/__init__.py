@@ -3,6 +3,7 @@
 from tools_search_hosts.configuration import (
     ConfigurationError,
     HostFile,
+    inspect_host_file,
     load_host_file,
     parse_host_file,
     writers_warning,
@@ -33,6 +34,7 @@ __all__ = [
     "Target",
     "Toolset",
     "UnusableTarget",
+    "inspect_host_file",
     "load_host_file",
     "own_name",
     "parse_host_file",

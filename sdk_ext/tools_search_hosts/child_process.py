@@ -43,7 +43,7 @@ _GRACE_SECONDS: Final = 0.8
 _LAST_MOMENTS_SECONDS: Final = 0.5
 """For a server that closed its standard output to end, so that it can be said how."""
 
-_LOOK_SECONDS: Final = 0.01
+_POLL_SECONDS: Final = 0.01
 _MAX_QUOTED_BYTES: Final = 200
 
 _MARK: Final = "TOOLS_SEARCH_STARTED"
@@ -221,7 +221,7 @@ async def _exits_within(process: Process, seconds: float) -> bool:
     # Not process.wait(): some versions of it wait for the pipes as well, which a grandchild may hold open.
     with anyio.move_on_after(seconds):
         while process.returncode is None:  # noqa: ASYNC110 - the only thing to look at, see above
-            await anyio.sleep(_LOOK_SECONDS)
+            await anyio.sleep(_POLL_SECONDS)
     return process.returncode is not None
 
 
@@ -252,7 +252,7 @@ class Descendants:
         _send(signal.SIGTERM, self._left())
         with anyio.move_on_after(seconds):
             while self._left():  # noqa: ASYNC110 - processes of others set no events
-                await anyio.sleep(_LOOK_SECONDS)
+                await anyio.sleep(_POLL_SECONDS)
             return
         self.find()  # processes started meanwhile
         _send(signal.SIGKILL, self._left())

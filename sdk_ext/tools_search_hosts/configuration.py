@@ -1,12 +1,12 @@
 """The configuration file of hosts, which names the MCP servers.
 
-Read are `mcpServers` (most hosts), `servers` (VS Code and others), and what `formats` brings into that form: each
+It reads `mcpServers` (most hosts), `servers` (VS Code and others), and what `formats` brings into that form: each
 server with `command`, `args`, `env`, `envFile`, `cwd` or with `url`, `headers`, and `type` or `transport`.
 `startup_timeout_sec`, `tool_timeout_sec` and `timeout` bound its start and its calls; `disabled` and `enabled` switch
 it off. Members that only other hosts know are ignored, unless one is nearly spelled like a known one.
 
-A mistake in the entry of one server costs that server alone, which is then known with the reason; one in the shape of
-the file, or a file without any server that can be used, refuses the whole.
+A mistake in one server's entry makes that server unusable, and the file says why; a mistake in the file's structure
+rejects the file, and so does the lack of any server that can be used.
 """
 
 from __future__ import annotations
@@ -32,11 +32,10 @@ from pydantic import (
     ValidationError,
     ValidationInfo,
 )
-from pydantic_core import ErrorDetails
 
 from tools_search_hosts.formats import in_common_form, projects_with_servers, read_document
 from tools_search_hosts.targets import HttpTarget, ServerEntry, StdioTarget, UnusableTarget
-from tools_search_hosts.toolsets import closest
+from tools_search_hosts.validation import validation_problem
 from tools_search_hosts.variables import AskForInput, Variables, read_inputs
 
 _SERVER_MEMBERS: Final = ("mcpServers", "servers")
@@ -65,11 +64,11 @@ _ADD_ONE: Final = "add one under `mcpServers`"
 _TIMES: Final = ("startup_timeout_sec", "startup_timeout_ms", "tool_timeout_sec", "timeout")
 """Hosts have others of nearly these names, so one that is unknown is no mistake."""
 
-_LEAST_MILLISECONDS: Final = 1000
+_MIN_MILLISECONDS: Final = 1000
 """A `timeout` below this is in seconds: hosts differ in its unit, and none lets a call run for so short."""
 
 _NEAR: Final = 0.8
-"""Likeness of two names from which on one is taken for a misspelling of the other."""
+"""Two names at least this alike are taken for spellings of one."""
 
 
 class ConfigurationError(Exception):
@@ -117,21 +116,35 @@ def load_host_file(
     *,
     environment: Mapping[str, str] | None = None,
     ask: AskForInput | None = None,
-    problems: list[str] | None = None,
     workspace: Path | None = None,
 ) -> HostFile:
-    """Read the file at `path`.
+    """Return the configuration in the file at `path`.
 
     Args:
         path: TOML (`.toml`), YAML (`.yaml`, `.yml`), or else JSON, in which comments and trailing commas are allowed,
             as in editors; in UTF-8.
         environment: Where `${NAME}` is looked up; that of the process unless given.
         ask: Asks the user for the value of an `${input:key}` that no variable holds.
-        problems: Takes the problems in the shape of the file, for a caller who has more to say and raises then.
         workspace: The folder of the project, `${workspaceFolder}`; the one that the file lies in unless given.
 
     Raises:
         ConfigurationError: It cannot be read or used; the message lists every problem.
+    """
+    file, problems = inspect_host_file(path, environment=environment, ask=ask, workspace=workspace)
+    return _usable(file, problems, str(path))
+
+
+def inspect_host_file(
+    path: Path,
+    *,
+    environment: Mapping[str, str] | None = None,
+    ask: AskForInput | None = None,
+    workspace: Path | None = None,
+) -> tuple[HostFile, list[str]]:
+    """Return what `load_host_file` does, and the problems in the file's structure, for a caller that has more to add.
+
+    Raises:
+        ConfigurationError: It cannot be read.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -144,8 +157,7 @@ def load_host_file(
         raise ConfigurationError(str(path), [f"it is not UTF-8 text: {error}"]) from error
     except ValueError as error:
         raise ConfigurationError(str(path), [str(error)]) from error
-    options: Any = {"environment": environment, "ask": ask, "problems": problems, "workspace": workspace}
-    return parse_host_file(document, source=str(path), folder=path.resolve().parent, **options)
+    return _parsed(document, path.resolve().parent, environment, ask, workspace)
 
 
 def writers_warning(path: Path) -> str | None:
@@ -170,55 +182,67 @@ def parse_host_file(
     folder: Path,
     environment: Mapping[str, str] | None = None,
     ask: AskForInput | None = None,
-    problems: list[str] | None = None,
     workspace: Path | None = None,
 ) -> HostFile:
     """Turn the JSON value of a file into a configuration, as `load_host_file` does.
 
     `source` names the file in errors. `${workspaceFolder}` is derived from its `folder`, unless it is given.
     """
-    faults: list[str] = []
-    members: dict[str, Any] = {}
-    servers: list[ServerEntry] = []
-    if isinstance(document, dict):
-        environment = os.environ if environment is None else environment
-        workspace = workspace or (folder.parent if folder.name in _EDITOR_FOLDERS else folder)
-        members = understood(cast("dict[str, Any]", document), _OUR_MEMBERS, faults)
-        members = in_common_form(members, kept=_OUR_MEMBERS, environment=environment, workspace=workspace)
-        faults += misspelled([name for name in members if name not in _SERVER_MEMBERS], _OUR_MEMBERS)
-        variables = Variables(environment, workspace, read_inputs(members.get("inputs")), ask)
-        servers = _servers(members, variables, faults)
-    else:
-        faults.append("it must be an object with `mcpServers` (or `servers`)")
-    file = HostFile(tuple(servers), members)
-    if not faults and not servers:
-        elsewhere = ", ".join(projects_with_servers(cast("dict[str, Any]", document)))
-        remedy = f"those of its projects count in their own folders: {elsewhere}" if elsewhere else _ADD_ONE
-        faults.append(f"it names no server that is switched on: {remedy}")
-    if problems is not None:
-        problems += faults
-    elif faults or all(isinstance(server.target, UnusableTarget) for server in servers):
-        raise ConfigurationError(source, [*file.problems, *faults])
+    return _usable(*_parsed(document, folder, environment, ask, workspace), source)
+
+
+def _usable(file: HostFile, problems: Sequence[str], source: str) -> HostFile:
+    if problems or all(isinstance(server.target, UnusableTarget) for server in file.servers):
+        raise ConfigurationError(source, [*file.problems, *problems])
     return file
 
 
-def understood(members: Mapping[str, Any], known: Collection[str], problems: list[str]) -> dict[str, Any]:
-    """Return `members` with those of `known` under their own names, and all others as they are.
+def _parsed(
+    document: Any,
+    folder: Path,
+    environment: Mapping[str, str] | None,
+    ask: AskForInput | None,
+    workspace: Path | None,
+) -> tuple[HostFile, list[str]]:
+    """Return the configuration that `document` is, and the problems in its structure."""
+    if not isinstance(document, dict):
+        return HostFile(()), ["it must be an object with `mcpServers` (or `servers`)"]
+    stated = cast("dict[str, Any]", document)
+    environment = os.environ if environment is None else environment
+    workspace = workspace or (folder.parent if folder.name in _EDITOR_FOLDERS else folder)
+    members, problems = with_canonical_names(stated, _OUR_MEMBERS)
+    members = in_common_form(members, kept=_OUR_MEMBERS, environment=environment, workspace=workspace)
+    problems += spelling_hints([name for name in members if name not in _SERVER_MEMBERS], _OUR_MEMBERS)
+    variables = Variables(environment, workspace, read_inputs(members.get("inputs")), ask)
+    servers = _servers(members, variables, problems)
+    if not problems and not servers:
+        elsewhere = ", ".join(projects_with_servers(stated))
+        remedy = f"those of its projects count in their own folders: {elsewhere}" if elsewhere else _ADD_ONE
+        problems.append(f"it names no server that is switched on: {remedy}")
+    return HostFile(tuple(servers), members), problems
+
+
+def with_canonical_names(members: Mapping[str, Any], known: Collection[str]) -> tuple[dict[str, Any], list[str]]:
+    """Return `members` with those of `known` under their own names and all others as they are, and the problems.
 
     Args:
         members: As they stand in a file.
         known: Names of members; one with underscores may be written in camelCase.
-        problems: Takes a line where a member is stated twice, in both spellings.
+
+    Returns:
+        The members, and a line for each that is stated twice, in both spellings.
     """
     spelled = {re.sub("_+(.)", lambda match: match[1].upper(), name): name for name in known}
-    for name in members:
-        own = spelled.get(name, name)
-        if own != name and own in members:
-            problems.append(f"`{name}` and `{own}` are the same: keep one of them")
-    return {spelled.get(name, name): value for name, value in members.items()}
+    own_names = {name: spelled.get(name, name) for name in members}
+    problems = [
+        f"`{name}` and `{own}` are the same: keep one of them"
+        for name, own in own_names.items()
+        if own != name and own in members
+    ]
+    return {own_names[name]: value for name, value in members.items()}, problems
 
 
-def misspelled(members: Collection[str], known: Collection[str]) -> list[str]:
+def spelling_hints(members: Collection[str], known: Collection[str]) -> list[str]:
     """Return a line for each member that is not known and nearly spelled like one that is."""
     spelled = {name.lower(): name for name in known}
     lines: list[str] = []
@@ -226,47 +250,6 @@ def misspelled(members: Collection[str], known: Collection[str]) -> list[str]:
         near = [] if name in known else get_close_matches(name.lower(), spelled, n=1, cutoff=_NEAR)
         lines += [f"`{name}` is unknown: did you mean `{spelled[match]}`?" for match in near]
     return lines
-
-
-def problem_in(error: ErrorDetails, *place: str, known: Collection[str] = ()) -> str:
-    """Return in one line what pydantic has found wrong; never the value, which may be a misplaced key.
-
-    Args:
-        error: The mistake.
-        place: Where the value stands that was validated.
-        known: Names of members, for a suggestion in place of one that is not among them.
-    """
-    path, context = ".".join(map(str, (*place, *error["loc"]))), error.get("ctx", {})
-    where = f"`{path}`" if path else "it"
-    match error["type"]:
-        case "value_error":
-            return f"{where}: {context['error']}"
-        case "extra_forbidden":
-            return f"{where} means nothing here; {closest(str(error['loc'][-1]), known)}"
-        case "literal_error":
-            expected = str(context["expected"]).replace("'", '"')
-        case "greater_than" | "greater_than_equal" as kind:
-            expected = f"a number above {context['gt']}" if kind == "greater_than" else f"at least {context['ge']}"
-        case kind if kind in _EXPECTED:
-            expected = _EXPECTED[kind]
-        case _:
-            return f"{where}: {error['msg']}"
-    return f"{where} must be {expected}"
-
-
-_EXPECTED: Final[Mapping[str, str]] = {
-    "missing": "given",
-    "bool_type": "true or false",
-    "string_type": "a text, in quotes",
-    "string_pattern_mismatch": "a text that is not empty",
-    "int_type": "a whole number",
-    "float_type": "a number",
-    "int_parsing": "a whole number",
-    "list_type": "a list",
-    "dict_type": "an object",
-    "model_type": "an object",
-}
-"""What has to stand at a place, by the type of the mistake."""
 
 
 def _expand(text: str, info: ValidationInfo) -> str:
@@ -334,11 +317,12 @@ _KNOWN: Final = frozenset((*(own.alias or name for name, own in _FIELDS.items())
 
 
 def _servers(members: Mapping[str, Any], variables: Variables, problems: list[str]) -> list[ServerEntry]:
+    """Return the servers that are not switched off; `problems` takes those that are no single server's."""
     named = [member for member in _SERVER_MEMBERS if member in members]
     if len(named) != 1:
-        near = [] if named else misspelled(members, _SERVER_MEMBERS)
-        fault = "it has neither `mcpServers` nor `servers`" if not named else "it has both `mcpServers` and `servers`"
-        problems.append("; ".join([f"{fault}: exactly one of them must name the servers", *near]))
+        hints = [] if named else spelling_hints(members, _SERVER_MEMBERS)
+        found = "it has neither `mcpServers` nor `servers`" if not named else "it has both `mcpServers` and `servers`"
+        problems.append("; ".join([f"{found}: exactly one of them must name the servers", *hints]))
         return []
     stated = members[named[0]]
     if not isinstance(stated, dict):
@@ -351,19 +335,19 @@ def _servers(members: Mapping[str, Any], variables: Variables, problems: list[st
         elif not isinstance(entry, dict):
             servers.append(ServerEntry(name, UnusableTarget(("must be an object",))))
         else:
-            faults: list[str] = []
-            own = understood(cast("dict[str, Any]", entry), _KNOWN, faults)
+            own, mistakes = with_canonical_names(cast("dict[str, Any]", entry), _KNOWN)
             if own.get("disabled") is True or own.get("enabled") is False:
                 continue
-            server = _server(name, own, replace(variables, expanded={}), faults)
-            faults += misspelled(own, _KNOWN.difference(_TIMES))
-            unusable = ServerEntry(name, UnusableTarget(tuple(faults)))
-            servers.append(unusable if faults or server is None else server)
+            server = _server(name, own, replace(variables, expanded={}))
+            if isinstance(server.target, UnusableTarget):
+                mistakes += server.target.problems
+            mistakes += spelling_hints(own, _KNOWN.difference(_TIMES))
+            servers.append(ServerEntry(name, UnusableTarget(tuple(mistakes))) if mistakes else server)
     return servers
 
 
-def _server(name: str, members: Mapping[str, Any], variables: Variables, problems: list[str]) -> ServerEntry | None:
-    """Return the server that `members` describe, or nothing where one of the problems makes that impossible."""
+def _server(name: str, members: Mapping[str, Any], variables: Variables) -> ServerEntry:
+    """Return the server that `members` describe."""
     address = next((member for member in _ADDRESSES if member in members), None)
     try:
         transport = _transport(members, address)
@@ -374,13 +358,11 @@ def _server(name: str, members: Mapping[str, Any], variables: Variables, problem
             entry = _RemoteEntry.model_validate(members, context=variables)
             target = HttpTarget(entry.url, entry.headers, transport or "streamable-http", variables.expanded)
     except ValidationError as error:
-        problems += map(problem_in, error.errors(include_url=False))
-        return None
+        return ServerEntry(name, UnusableTarget(tuple(map(validation_problem, error.errors(include_url=False)))))
     except ValueError as error:
-        problems.append(str(error))
-        return None
+        return ServerEntry(name, UnusableTarget((str(error),)))
     timeout = entry.timeout
-    if timeout and timeout >= _LEAST_MILLISECONDS:
+    if timeout and timeout >= _MIN_MILLISECONDS:
         timeout /= 1000
     return ServerEntry(
         name,

@@ -3,7 +3,7 @@
 | host | servers stand in | in addition to `command`, `args`, `env`, `cwd`, `url` and `headers` |
 |---|---|---|
 | Claude Desktop, Cursor | `mcpServers` | `envFile` |
-| Claude Code | `mcpServers`, and `projects.FOLDER.mcpServers`, which goes first | `disabledMcpServers` of a project |
+| Claude Code | `projects.FOLDER.mcpServers`, over `mcpServers` | `disabledMcpServers` of a project |
 | VS Code | `servers`, or `mcp.servers` of its settings | `inputs`, `envFile` |
 | Codex | `mcp_servers`, in TOML | `env_vars`, `http_headers`, `env_http_headers`, `bearer_token_env_var` |
 | Zed | `context_servers` | `command` as an object with `path`; extensions have neither command nor address |
@@ -74,7 +74,7 @@ def in_common_form(
     own = {name: value for name, value in document.items() if name in kept}
     projects = _object(document.get("projects"))
     if projects is not None and "servers" not in document:
-        return own | {"mcpServers": _of_claude_code(document.get("mcpServers", {}), projects, workspace)}
+        return own | {"mcpServers": _from_claude_code(document.get("mcpServers", {}), projects, workspace)}
     if "mcpServers" in document or "servers" in document:
         return document
     converters: dict[str, _Convert] = {
@@ -99,7 +99,7 @@ def projects_with_servers(document: _Object) -> list[str]:
     return [name for name, entry in projects.items() if (_object(entry) or {}).get("mcpServers")]
 
 
-def _of_claude_code(everywhere: Any, projects: _Object, workspace: Path) -> Any:
+def _from_claude_code(everywhere: Any, projects: _Object, workspace: Path) -> Any:
     of_all, project = _object(everywhere), _object(projects.get(str(workspace)))
     if of_all is None or project is None:
         return everywhere
@@ -125,7 +125,7 @@ def _from_codex(entry: _Object, environment: Mapping[str, str]) -> _Object:
     headers = {header: f"${{{name}}}" for header, name in stated.items() if str(name) in environment}
     if token is not None:
         headers["Authorization"] = f"Bearer ${{{token}}}"
-    return _completed(_completed(entry, "env", passed_on), "headers", headers)
+    return _with_defaults(_with_defaults(entry, "env", passed_on), "headers", headers)
 
 
 def _from_zed(entry: _Object) -> _Object:
@@ -139,7 +139,7 @@ def _from_goose(entry: _Object) -> _Object | None:
         return None
     entry = _renamed(entry, {"cmd": "command", "uri": "url", "envs": "env"})
     secrets = {str(name): f"${{{name}}}" for name in _list(entry.pop("env_keys", None))}
-    return _completed(entry, "env", secrets)
+    return _with_defaults(entry, "env", secrets)
 
 
 def _list(value: Any) -> list[Any]:
@@ -155,8 +155,8 @@ def _renamed(entry: _Object, names: Mapping[str, str]) -> _Object:
     return {names.get(name, name): value for name, value in entry.items() if value is not None}
 
 
-def _completed(entry: _Object, member: str, values: Mapping[str, str]) -> _Object:
-    """Return `entry` with further values in one of its objects; those that it states itself go first."""
+def _with_defaults(entry: _Object, member: str, values: Mapping[str, str]) -> _Object:
+    """Return `entry` with further values in one of its objects; those that it states itself take precedence."""
     stated = _object(entry.get(member, {}))
     return entry if stated is None or not values else {**entry, member: {**values, **stated}}
 
@@ -174,7 +174,7 @@ def _load_yaml(text: str) -> Any:
     import yaml  # only for the one host that writes it
 
     try:
-        return _with_text_as_names(yaml.safe_load(text))
+        return _as_json_values(yaml.safe_load(text))
     except yaml.MarkedYAMLError as error:  # whose own text quotes the file, where keys may stand
         place = error.problem_mark
         where = f": line {place.line + 1} column {place.column + 1}" if place else ""
@@ -183,13 +183,13 @@ def _load_yaml(text: str) -> Any:
         raise ValueError("it has a character that is not allowed") from error
 
 
-def _with_text_as_names(value: Any) -> Any:
+def _as_json_values(value: Any) -> Any:
     """Return what JSON could have said: names are text, and so are dates."""
     match value:
         case dict():
-            return {str(name): _with_text_as_names(member) for name, member in cast("dict[Any, Any]", value).items()}
+            return {str(name): _as_json_values(member) for name, member in cast("dict[Any, Any]", value).items()}
         case list():
-            return [_with_text_as_names(member) for member in cast("list[Any]", value)]
+            return [_as_json_values(member) for member in cast("list[Any]", value)]
         case str() | int() | float() | None:
             return value
         case _:

@@ -25,7 +25,7 @@ from mcp_types import (
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from tools_search_hosts.configuration import problem_in
+from tools_search_hosts.validation import validation_problem
 
 MAX_MESSAGE_BYTES: Final = 16 * 1024 * 1024
 """Decoded bytes of one message unless said otherwise: a listing of 10,000 tools is about 8 MB."""
@@ -149,7 +149,7 @@ def _problem(message: dict[str, Any]) -> str:
     try:
         (JSONRPCResponse if "result" in message else JSONRPCError).model_validate(message, by_name=False)
     except ValidationError as error:
-        return f"its {problem_in(error.errors(include_url=False, include_input=False)[0])}"
+        return f"its {validation_problem(error.errors(include_url=False, include_input=False)[0])}"
     return "it is no answer"
 
 

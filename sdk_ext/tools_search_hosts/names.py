@@ -30,10 +30,10 @@ MAX_NAME_LENGTH: Final = 64
 ALWAYS_LOAD: Final = "anthropic/alwaysLoad"
 """Member of a tool's `_meta` by which its server asks that the definition is never deferred: Claude Code's name."""
 
-MOST_PINNED_PER_SERVER: Final = 5
+MAX_PINNED_PER_SERVER: Final = 5
 """Pinned tools of one server that are honored: what every definition costs is paid by all the others."""
 
-MOST_PINNED: Final = 20
+MAX_PINNED: Final = 20
 """Pinned tools of all servers that are honored."""
 
 _Server = TypeVar("_Server")
@@ -124,9 +124,9 @@ def pinned_within_bounds(pinned: Iterable[tuple[_Server, _Pinned]]) -> list[_Pin
     kept: list[_Pinned] = []
     for server, tool in pinned:
         counts[server] += 1
-        if counts[server] <= MOST_PINNED_PER_SERVER:
+        if counts[server] <= MAX_PINNED_PER_SERVER:
             kept.append(tool)
-    return kept[:MOST_PINNED]
+    return kept[:MAX_PINNED]
 
 
 def _stem(server: str, tool: str) -> str:

@@ -30,7 +30,7 @@ INPUT_REQUIRED: Final = "input_required"
 ASKING: Final = frozenset({"inputRequests", "requestState"})
 """Members of results that ask for input; they mean nothing in one that is complete."""
 
-_MOST_PLACE_CHARS: Final = 200
+_MAX_PLACE_CHARS: Final = 200
 
 
 def call_result(result: dict[str, Any], version: str) -> dict[str, Any]:
@@ -83,7 +83,7 @@ def salvaged(members: Mapping[str, Any], version: str, model: type[BaseModel], s
         try:
             sieved({"resultType": COMPLETE, "content": [], **member}, CALL, version, model)
         except ValidationError as error:
-            return problem_in(error)
+            return invalid_member(error)
         return None
 
     def left_out(problem: str) -> dict[str, Any]:
@@ -115,8 +115,8 @@ def salvaged(members: Mapping[str, Any], version: str, model: type[BaseModel], s
     return sieved({**kept, "content": content}, CALL, version, model)
 
 
-def problem_in(error: ValidationError) -> str:
-    """Return the place of the most telling mistake, and the mistake.
+def invalid_member(error: ValidationError) -> str:
+    """Return the member with the most telling mistake, by its place, and the mistake.
 
     A content block that fits none of the kinds of blocks breaks the rules of each; only those of the kind that it says
     it is of are of interest.
@@ -126,9 +126,9 @@ def problem_in(error: ValidationError) -> str:
     others = [mistake["loc"][:-1] for mistake in kinds]
     telling = [mistake for mistake in mistakes if not any(mistake["loc"][: len(kind)] == kind for kind in others)]
     first = (telling or kinds or mistakes)[0]
-    # Of the kinds that there are, it would name but the first.
+    # It would name only the first of the kinds that there are.
     words = "Unknown kind" if first["type"] == "literal_error" and not telling else first["msg"]
-    place = ".".join(str(step) for step in first["loc"] if not _is_type(step))[:_MOST_PLACE_CHARS]
+    place = ".".join(str(step) for step in first["loc"] if not _is_type(step))[:_MAX_PLACE_CHARS]
     return f"{''.join(char if char.isprintable() else ' ' for char in place)}: {words}"
 
 

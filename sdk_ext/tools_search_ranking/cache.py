@@ -33,7 +33,7 @@ _MAX_CHANGED: Final = 0.5
 """Part of the tools that may differ between two catalogs for the index of one to be made from that of the other."""
 
 _THREAD_FROM_TOOLS: Final = 200
-"""Number of tools from which on ranking leaves the event loop for a thread."""
+"""From this many tools on, ranking leaves the event loop for a thread."""
 
 _QUICK_SECONDS: Final = 0.002
 """CPU time of a search up to which the next one in its index stays on the event loop all the same: it holds the

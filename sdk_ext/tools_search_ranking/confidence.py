@@ -15,10 +15,10 @@ import numpy as np
 from mcp_ext_tools_search.ranking.fields import STEPS
 
 from tools_search_ranking.postings import steps_of
-from tools_search_ranking.score import Answer
+from tools_search_ranking.score import Scores
 
 COMPARED: Final = 5
-"""Tools of an answer that are looked at."""
+"""Best tools that are looked at."""
 
 _MAX_TOOLS: Final = 2_500
 """The size of the largest set that the weights are fitted to: beyond it the effect of more tools is not known."""
@@ -45,7 +45,7 @@ class Signs(NamedTuple):
     score: float
     """Score of the first tool, in the idf of a word that no tool has."""
 
-    said: float
+    name_share: float
     """Part of the first tool's name that the request says."""
 
     size: float
@@ -62,7 +62,7 @@ WEIGHTS: Final = (
         strong_evidence=0.341,
         shared_evidence=1.679,
         score=0.981,
-        said=1.024,
+        name_share=1.024,
         size=-0.12,
         tools=-0.748,
     ),
@@ -83,37 +83,37 @@ def confidence(found: tuple[float, ...] | None, weights: tuple[float, tuple[floa
     return 1 / (1 + exp(-intercept - sum(map(mul, slopes, found))))
 
 
-def signs(answer: Answer, *, with_evidence: bool = True) -> Signs | None:
-    """Read the signs of an answer, which may have found nothing; only visible tools count.
+def signs(scores: Scores, *, with_evidence: bool = True) -> Signs | None:
+    """Read the signs in the scores of a query, which may have found nothing; only visible tools count.
 
-    Evidence speaks for a tool if anything, and most answers are sure enough without it, for a fraction of the cost.
+    Evidence speaks for a tool if anything, and most queries are sure enough without it, for a fraction of the cost.
 
     Returns:
         Nothing where the signs cannot be read, or need not be: the query has words of a script without spaces or mere
         stop words, or a tool has all of its words, so that the matching floor may hold it.
     """
-    query, statistics, first = answer.query, answer.statistics, answer.first
+    query, statistics, first = scores.query, scores.statistics, scores.first
     if query.size is None:
         return None
     least = Signs(
         evidence=log(_LITTLE),
         strong_evidence=log(_LITTLE),
         shared_evidence=0.0,
-        score=0.0 if first is None else float(answer.total[first]) / statistics.rarest_of_distinct,
-        said=0.0 if first is None else float(answer.said[first]),
+        score=0.0 if first is None else float(scores.total[first]) / statistics.rarest_of_distinct,
+        name_share=0.0 if first is None else float(scores.name_share[first]),
         size=min(query.size, _MAX_WORDS),
         tools=log(min(statistics.distinct, _MAX_TOOLS)),
     )
     if first is None or not with_evidence:
         return least
-    share = answer.share if statistics.visible is None else answer.share[statistics.visible]
-    if share.max() >= _WHOLE:
+    covered = scores.query_share if statistics.visible is None else scores.query_share[statistics.visible]
+    if covered.max() >= _WHOLE:
         return None
-    evidence = np.array(query.evidence).repeat(answer.covering)
-    slots = answer.slots[: len(evidence)]
+    evidence = np.array(query.evidence).repeat(scores.covering)
+    slots = scores.slots[: len(evidence)]
     own = np.flatnonzero(slots == first)
-    strong = own[steps_of(answer.postings[own]) >= STEPS]
-    of_best = np.bincount(slots, evidence, len(answer.total)).take(answer.best(COMPARED))
+    strong = own[steps_of(scores.postings[own]) >= STEPS]
+    of_best = np.bincount(slots, evidence, len(scores.total)).take(scores.best(COMPARED))
     return least._replace(
         evidence=log(_LITTLE + float(of_best.max())),
         strong_evidence=log(_LITTLE + float(evidence.take(strong).sum())),
@@ -121,6 +121,6 @@ def signs(answer: Answer, *, with_evidence: bool = True) -> Signs | None:
     )
 
 
-def is_sure(answer: Answer, least: float) -> bool:
-    """Return whether it is at least so likely that a tool serves the query of an answer."""
-    return confidence(signs(answer, with_evidence=False)) >= least or confidence(signs(answer)) >= least
+def is_sure(scores: Scores, least: float) -> bool:
+    """Return whether it is at least so likely that a tool serves the query that was scored."""
+    return confidence(signs(scores, with_evidence=False)) >= least or confidence(signs(scores)) >= least

@@ -20,28 +20,31 @@ from numpy.typing import NDArray
 
 from tools_search_ranking.index import Documents
 from tools_search_ranking.postings import members_in, slots_of
-from tools_search_ranking.score import Answer
-from tools_search_ranking.vocabulary import NO_TERM, term_key
+from tools_search_ranking.score import Scores
+from tools_search_ranking.vocabulary import term_key
 
 _MEMBERS: Final = sum(1 << MEMBERS.index(member) for member in ("name", "title", "description"))
 """The members that the floor looks at, as bits."""
 
+_NO_TERM: Final = -1
+"""Stands where the index has no such term, or one that was looked up already."""
+
 
 def hits_over_floor(
-    documents: Documents, query: str, answer: Answer | None, visible: NDArray[np.bool_] | None
+    documents: Documents, query: str, scores: Scores | None, visible: NDArray[np.bool_] | None
 ) -> Sequence[Hit]:
-    """Return the hits of an answer, if there is one, with the floor under them.
+    """Return the hits of a ranking, if there is one, with the floor under them.
 
     Args:
         documents: The index.
         query: The query that was searched.
-        answer: The answer of the ranking.
+        scores: What the ranking made of it; nothing where it is held back.
         visible: By slot, the tools that may be found.
     """
-    hits: Sequence[Hit] = () if answer is None else answer.hits()
-    if ways := _ways(documents, query, () if answer is None else answer.query.terms):
+    hits: Sequence[Hit] = () if scores is None else scores.hits()
+    if ways := _ways(documents, query, () if scores is None else scores.query.terms):
         slots, members = _having_all(documents, ways)
-        is_missing = np.ones(len(slots), np.bool_) if answer is None else answer.total[slots] == 0
+        is_missing = np.ones(len(slots), np.bool_) if scores is None else scores.total[slots] == 0
         if visible is not None:
             is_missing &= visible[slots]
         if is_missing.any():
@@ -60,14 +63,14 @@ def _ways(documents: Documents, query: str, looked_up: Collection[int]) -> list[
     """
 
     def number_of(key: str) -> int:
-        number = documents.vocabulary.numbers.get(key, NO_TERM)
-        return NO_TERM if number >= len(documents.containing) or number in looked_up else number
+        number = documents.vocabulary.numbers.get(key, _NO_TERM)
+        return _NO_TERM if number >= len(documents.containing) or number in looked_up else number
 
     ways: list[list[list[int]]] = []
     for term in dict.fromkeys(terms(query)):
         words = [index_terms(word)[-1] for word in wholes(term)]
         sets = [list(map(number_of, keys)) for keys in (words, [term_key(term)])]
-        known = [numbers for numbers in sets if NO_TERM not in numbers]
+        known = [numbers for numbers in sets if _NO_TERM not in numbers]
         if not known:
             return []
         ways.append(known)

@@ -9,7 +9,7 @@ from typing import Final, cast, overload
 from mcp_ext_tools_search.ranking.interface import Hit
 
 _HITS_PER_NAME: Final = 32
-"""Hits for each name that is wanted from which on it pays to make the hits of these names alone."""
+"""Above this many hits per name that is wanted, it pays to make the hits of these names alone."""
 
 
 class LazyHits(Sequence[Hit]):

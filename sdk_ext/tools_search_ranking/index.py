@@ -19,15 +19,15 @@ from itertools import chain, product
 from typing import Final, NamedTuple
 
 import numpy as np
-from mcp_ext_tools_search.ranking.fields import KINDS, LONGEST_TEXT, MEMBERS, STEPS, fields
+from mcp_ext_tools_search.ranking.fields import KINDS, MAX_TEXT_LENGTH, MEMBERS, STEPS, fields
 from mcp_ext_tools_search.ranking.floor import terms
-from mcp_ext_tools_search.ranking.language import LONGEST_WORD, runs, wholes, words, words_of
+from mcp_ext_tools_search.ranking.language import MAX_WORD_LENGTH, runs, wholes, words, words_of
 from mcp_types import Tool
 from numpy.typing import NDArray
 
 from tools_search_ranking.postings import (
-    MOST_SLOTS,
-    MOST_TERMS,
+    MAX_SLOTS,
+    MAX_TERMS,
     TERM_BITS,
     Postings,
     Segment,
@@ -35,7 +35,7 @@ from tools_search_ranking.postings import (
     joined,
     ragged,
 )
-from tools_search_ranking.vocabulary import NO_TERM, Vocabulary, term_key
+from tools_search_ranking.vocabulary import NO_STEM, Vocabulary, term_key
 
 NAME_BIT: Final = 1 << MEMBERS.index("name")
 
@@ -51,7 +51,7 @@ _MAX_COUNTED: Final = 4
 _BATCH: Final = 512
 """Tools that are counted at a time: their words fit into a processor's cache."""
 
-_LONG_RUN: Final = re.compile(rf"[A-Za-z0-9]{{{LONGEST_WORD + 1}}}")
+_LONG_RUN: Final = re.compile(rf"[A-Za-z0-9]{{{MAX_WORD_LENGTH + 1}}}")
 
 _KIND_BITS: Final = (len(KINDS) - 1).bit_length()
 _KIND_MEMBERS: Final = np.array([1 << MEMBERS.index(member) for member, _ in KINDS], dtype=np.int64)
@@ -95,10 +95,10 @@ class Documents:
         """
         slots = [slot for name in removed if (slot := self.roster.slot(name)) is not None]
         first = len(self.roster.names)
-        if first + len(added) > MOST_SLOTS:
+        if first + len(added) > MAX_SLOTS:
             if slots or len(self.roster) < first:  # some of these slots may be empty
                 return self.updated(removed, [])._tidied(is_full=True).updated([], added)
-            raise ValueError(f"one index holds at most {MOST_SLOTS} tools")
+            raise ValueError(f"one index holds at most {MAX_SLOTS} tools")
         with self.vocabulary.lock:
             analysis = _Analysis(self.vocabulary)
             parts = [analysis.of(added[at : at + _BATCH], first + at) for at in range(0, len(added), _BATCH)]
@@ -137,8 +137,8 @@ class Documents:
             return self
         kept, has_tools = self.roster.present, self.containing > 0
         new_slots, new_terms = np.cumsum(kept) - 1, np.cumsum(has_tools) - 1
-        vocabulary = self.vocabulary.only(has_tools)
-        left = joined([segment.only(kept, new_terms, new_slots) for segment in self.postings.segments])
+        vocabulary = self.vocabulary.subset(has_tools)
+        left = joined([segment.subset(kept, new_terms, new_slots) for segment in self.postings.segments])
         named = kept[self.name_slots]
         return Documents(
             vocabulary=vocabulary,
@@ -252,11 +252,11 @@ class _Analysis(dict[str, int]):
         found, texts = self._words_of(tools)
         places, kinds = np.divmod(texts, len(KINDS))
         stem_of = np.frombuffer(self._vocabulary.stems[:], dtype=np.int32)
-        has_stem = stem_of[found] != NO_TERM
+        has_stem = stem_of[found] != NO_STEM
         # A word without a stem is grouped by itself.
         by_word = _Sums.of(places, np.where(has_stem, stem_of[found], found), found, kinds)
         by_stem = by_word.over(TERM_BITS)
-        in_name = (by_stem.members & NAME_BIT > 0) & (stem_of[by_stem.terms] != NO_TERM)
+        in_name = (by_stem.members & NAME_BIT > 0) & (stem_of[by_stem.terms] != NO_STEM)
         # A posting for each word of a tool, and one more for each stem of which it has several words.
         several = by_stem.counts > 1
         owners = np.where(np.repeat(several, by_stem.counts), by_word.terms, np.repeat(by_stem.terms, by_stem.counts))
@@ -301,9 +301,9 @@ def _runs_in(texts: Sequence[str]) -> Iterable[str]:
 
 def _unread_terms(text: str) -> list[str]:
     """Return the keys of the draft's terms in `text` that are not among the words that the ranking reads of it."""
-    if text.isascii() and len(text) <= LONGEST_TEXT and _LONG_RUN.search(text) is None:
+    if text.isascii() and len(text) <= MAX_TEXT_LENGTH and _LONG_RUN.search(text) is None:
         return []
-    read = frozenset(words(text[:LONGEST_TEXT]))
+    read = frozenset(words(text[:MAX_TEXT_LENGTH]))
     return [term_key(term) for term in dict.fromkeys(terms(text)) if not read.issuperset(wholes(term))]
 
 
@@ -341,7 +341,7 @@ class _Sums(NamedTuple):
     @property
     def terms(self) -> NDArray[np.int64]:
         """The numbers of the words, or of the stems."""
-        return self.keys & (MOST_TERMS - 1)
+        return self.keys & (MAX_TERMS - 1)
 
 
 def _distinct(ordered: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.intp], NDArray[np.int64]]:

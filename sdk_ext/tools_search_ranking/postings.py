@@ -27,12 +27,12 @@ _MEMBER_BITS: Final = 6
 _STEP_BITS: Final = 8
 _SLOT_SHIFT: Final = _STEP_BITS + _MEMBER_BITS
 
-MOST_SLOTS: Final = 1 << (32 - _SLOT_SHIFT)
+MAX_SLOTS: Final = 1 << (32 - _SLOT_SHIFT)
 """Slots that one index can hold: a larger catalog is a case for a search engine."""
 
 TERM_BITS: Final = 22
 
-MOST_TERMS: Final = 1 << TERM_BITS
+MAX_TERMS: Final = 1 << TERM_BITS
 """Terms that one index can hold."""
 
 _RATIO: Final = 8
@@ -133,7 +133,7 @@ class Segment:
         np.add.at(containing, forms, np.where(forms == own, 0, counts))
         return containing
 
-    def only(self, kept: NDArray[np.bool_], new_terms: NDArray[np.int64], new_slots: NDArray[np.int64]) -> Segment:
+    def subset(self, kept: NDArray[np.bool_], new_terms: NDArray[np.int64], new_slots: NDArray[np.int64]) -> Segment:
         """Return the postings of the slots `kept`, with new numbers for the old ones, in the order of these."""
         counts = self._counts_in(kept)
         used = np.flatnonzero(counts)
@@ -197,7 +197,7 @@ class Postings:
         stems[stems == numbers] = -1
         own, shared = numbers << TERM_BITS, stems << TERM_BITS | numbers
         # A cell that is not there begins and ends at the same place.
-        edges = np.array([own, own + MOST_TERMS, shared, shared + 1])
+        edges = np.array([own, own + MAX_TERMS, shared, shared + 1])
         found: list[list[Entries]] = [[] for _ in terms]
         for segment in self.segments:
             places: list[list[int]] = segment.bounds[segment.cells.searchsorted(edges)].tolist()
@@ -211,7 +211,7 @@ class Postings:
 
 def _split(cells: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the numbers of the terms of cells, and those of their forms."""
-    return cells >> TERM_BITS, cells & (MOST_TERMS - 1)
+    return cells >> TERM_BITS, cells & (MAX_TERMS - 1)
 
 
 def _bounds(lengths: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -19,7 +19,7 @@ from mcp_ext_tools_search.ranking.language import (
     stem,
     words_of,
 )
-from mcp_ext_tools_search.ranking.query import LONGEST_QUERY, MOST_CORRECTED, WRITTEN, asked_terms, relatives
+from mcp_ext_tools_search.ranking.query import MAX_CORRECTED, MAX_QUERY_LENGTH, WRITTEN, asked_terms, relatives
 
 from tools_search_ranking.statistics import Statistics
 from tools_search_ranking.vocabulary import Vocabulary
@@ -111,7 +111,7 @@ class Weigher:
                 terms.append(number)
                 values.append(weight * idf)
         total_idf = sum([self._idf_of_word(word) for word in words])
-        unknown, unknown_part = ((), 0.0) if all(map(self._term, words)) else self._unknown(query[:LONGEST_QUERY])
+        unknown, unknown_part = ((), 0.0) if all(map(self._term, words)) else self._unknown(query[:MAX_QUERY_LENGTH])
         size = None
         if words and words[0][0] != WRITTEN and (query.isascii() or not any(map(is_unspaced, words))):
             size = len(words) - _GENERIC_SIZE * len(GENERIC_STEMS.intersection(words))
@@ -131,7 +131,7 @@ class Weigher:
         found = list(map(self._run if query.isascii() else self._read_run, runs(query)))
         stems = {run: own for run, own, _ in found if own}
         known = {run for run, _, is_known in found if is_known}
-        new = [run for run in stems if run not in known][:MOST_CORRECTED]
+        new = [run for run in stems if run not in known][:MAX_CORRECTED]
         if not new:
             return (), 0.0
         # Definitions may write two words as one: `log out`, `logout`.

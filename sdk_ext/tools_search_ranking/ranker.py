@@ -19,14 +19,14 @@ from tools_search_ranking.floor import hits_over_floor
 from tools_search_ranking.index import Documents
 from tools_search_ranking.postings import Found
 from tools_search_ranking.query import Weigher
-from tools_search_ranking.score import Answer
+from tools_search_ranking.score import Scores
 from tools_search_ranking.statistics import Statistics
 
 DEFAULT_LEAST_CONFIDENCE: Final = 0.01
 """Costs requests that a tool serves nothing that was measured, those in people's own words among them; for other
 thresholds see `benchmarks/RESULTS.md`."""
 
-_LEAST_OF_UNKNOWN: Final = 0.07
+_MIN_OF_UNKNOWN: Final = 0.07
 """The least confidence in an answer to a request of which no tool knows more than half of the telling words.
 
 What is left finds tools by chance. Where no telling word is known, nothing is sure enough. Both together cost .1 points
@@ -92,22 +92,22 @@ class FieldedIndex:
 
         The tools that the draft's matching floor demands are among them.
         """
-        answer = self._answer(query, visible)
-        least, unknown = self.least_confidence, answer.query.unknown_part
+        scores = self._scores(query, visible)
+        least, unknown = self.least_confidence, scores.query.unknown_part
         if least > 0 and unknown > 0.5:
-            least = 1.0 if unknown == 1 else max(least, _LEAST_OF_UNKNOWN)
-        is_given = least <= 0 or answer.first is None or is_sure(answer, least)
-        return hits_over_floor(self._documents, query, answer if is_given else None, answer.statistics.visible)
+            least = 1.0 if unknown == 1 else max(least, _MIN_OF_UNKNOWN)
+        is_given = least <= 0 or scores.first is None or is_sure(scores, least)
+        return hits_over_floor(self._documents, query, scores if is_given else None, scores.statistics.visible)
 
     def judged(self, query: str, *, visible: Collection[str] | None = None) -> tuple[Sequence[Hit], Signs | None]:
         """Return all hits, held back or not, and the signs of whether they serve `query` at all."""
-        answer = self._answer(query, visible)
-        return hits_over_floor(self._documents, query, answer, answer.statistics.visible), signs(answer)
+        scores = self._scores(query, visible)
+        return hits_over_floor(self._documents, query, scores, scores.statistics.visible), signs(scores)
 
     def signs(self, query: str, *, visible: Collection[str] | None = None) -> Signs | None:
         """Return the signs of whether a visible tool serves `query` at all; `None` where there are none."""
-        answer = self._answer(query, visible)
-        return None if answer.first is None else signs(answer)
+        scores = self._scores(query, visible)
+        return None if scores.first is None else signs(scores)
 
     def floor(self, query: str, *, visible: Collection[str] | None = None) -> Sequence[Hit]:
         """Return the hits that the draft's matching floor demands, and no others."""
@@ -122,8 +122,8 @@ class FieldedIndex:
         documents = self._documents.updated(removed, added)
         return FieldedIndex(documents, least_confidence=self.least_confidence)
 
-    def _answer(self, query: str, visible: Collection[str] | None) -> Answer:
-        """Return the answer of the ranking, which holds nothing back."""
+    def _scores(self, query: str, visible: Collection[str] | None) -> Scores:
+        """Return the scores of the ranking, which holds nothing back."""
         weigher, remembered = self._weigher_for(visible), self._remembered
         weighed = weigher.weigh(query)
         if missing := [term for term in weighed.terms if term not in remembered]:
@@ -133,7 +133,7 @@ class FieldedIndex:
                 missing = list(weighed.terms)
             remembered.update(zip(missing, self._documents.postings.of(missing), strict=True))
         found = [remembered[term] for term in weighed.terms]
-        return Answer(weighed, found, weigher.statistics, self._documents.roster)
+        return Scores(weighed, found, weigher.statistics, self._documents.roster)
 
     def _weigher_for(self, visible: Collection[str] | None) -> Weigher:
         return self._weigher(None if visible is None else frozenset(visible))

@@ -1,6 +1,6 @@
 """The score of every tool for one query, and the order that scores make.
 
-score(tool) = (bm25 + 3 · share of the name that the request says) · (0.65 + 0.35 · share of the request it covers)
+score(tool) = (bm25 + 3 · share of the name that the query says) · (0.65 + 0.35 · share of the query it covers)
 """
 
 from __future__ import annotations
@@ -10,28 +10,25 @@ from typing import Final
 
 import numpy as np
 from mcp_ext_tools_search.ranking.interface import Hit
+from mcp_ext_tools_search.ranking.simple import MIN_FACTOR, NAME_BONUS
 from numpy.typing import NDArray
 
 from tools_search_ranking.hits import LazyHits
 from tools_search_ranking.index import NAME_BIT, Roster
-from tools_search_ranking.postings import MOST_TERMS, Found, members_in, members_of, slots_of, steps_of
+from tools_search_ranking.postings import MAX_TERMS, Found, members_in, members_of, slots_of, steps_of
 from tools_search_ranking.query import WeighedQuery
 from tools_search_ranking.statistics import SATURATION, Statistics
-
-_NAME_BONUS: Final = 3.0
-MIN_FACTOR: Final = 0.65
-"""Part of its score that a tool keeps that covers nothing of the query."""
 
 _MIN_SORTED: Final = 64
 """Hits that are sorted at once: more than most pages have."""
 
 _MATCHES_PER_SORTED: Final = 32
-"""Matches per hit that is sorted from which on it pays not to sort all."""
+"""Above this many matches per sorted hit, a partial sort pays."""
 
-_RANK_BITS: Final = MOST_TERMS - 1
+_RANK_BITS: Final = MAX_TERMS - 1
 
 
-class Answer:
+class Scores:
     """The scores of every tool of an index for a query, by the tool's slot.
 
     The sums of a tool run in the order of the query's terms, so equal tools get equal scores regardless of the rest of
@@ -67,15 +64,15 @@ class Answer:
         covered = np.array(query.covered).repeat(covering)
         own = slots[: len(covered)]
         in_name = (postings[: len(covered)] & NAME_BIT).nonzero()[0]
-        said = _sums(own.take(in_name), covered.take(in_name), len(total))
-        said /= statistics.name_idf
-        total += _NAME_BONUS * np.minimum(said, 1.0, out=said)
-        self.said = said
+        name_share = _sums(own.take(in_name), covered.take(in_name), len(total))
+        name_share /= statistics.name_idf
+        total += NAME_BONUS * np.minimum(name_share, 1.0, out=name_share)
+        self.name_share = name_share
         """The part of its name that the query says, by idf, hidden tools included."""
-        share = _sums(own, covered, len(total))
-        share /= query.total_idf or 1.0
-        total *= MIN_FACTOR + (1 - MIN_FACTOR) * np.minimum(share, 1.0, out=share)
-        self.share = share
+        query_share = _sums(own, covered, len(total))
+        query_share /= query.total_idf or 1.0
+        total *= MIN_FACTOR + (1 - MIN_FACTOR) * np.minimum(query_share, 1.0, out=query_share)
+        self.query_share = query_share
         """The part of the query that it covers, by idf, hidden tools included."""
         if statistics.visible is not None:
             total *= statistics.visible
@@ -89,7 +86,7 @@ class Answer:
         matching = (total > 0).nonzero()[0]
         # The bits of positive numbers are ordered as the numbers are, so one integer holds a score and a rank.
         keys = roster.ranks.take(matching) - total.take(matching).view(np.int64)
-        # One value, as several threads may look at an answer: how many of the keys are sorted, and the keys.
+        # One value, as several threads may look at these scores: how many of the keys are sorted, and the keys.
         self._state: tuple[int, NDArray[np.int64]] = (0, keys)
         self.first = int(roster.by_name[keys.min() & _RANK_BITS]) if len(keys) else None
         """Slot of the best of all; `None` where no visible tool matches."""

@@ -17,10 +17,10 @@ from mcp_ext_tools_search.ranking.language import SAME_START, may_be_misspelled,
 from mcp_ext_tools_search.ranking.query import index_terms
 from numpy.typing import NDArray
 
-from tools_search_ranking.postings import MOST_TERMS
+from tools_search_ranking.postings import MAX_TERMS
 
-NO_TERM: Final = -1
-"""Stands where a word has no stem."""
+NO_STEM: Final = -1
+"""Stands where a term has no stem."""
 
 _MAX_EXAMINED: Final = 40
 """Words that begin alike, and as many that have like letters, that are looked at closely."""
@@ -39,21 +39,21 @@ def term_key(term: str) -> str:
 class Vocabulary:
     """Numbers of terms: of stems, and of words as they are written.
 
-    It only grows, so indexes of which one was made from another share it, and threads may look at it meanwhile; a
-    number greater than those that an index was made with belongs to a term that the index does not have.
+    It only grows, so an index and those derived from it share one, and threads may read it meanwhile. A number beyond
+    those an index was built with is a term it lacks.
     """
 
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}
         self.stems = array("i")
-        """By number, the number of the term's stem, which a stem is itself; `NO_TERM` where there is none."""
+        """By number, the number of the term's stem, which a stem is itself; `NO_STEM` where there is none."""
         self.lock = Lock()
         """Held while words are added."""
         self._beginning: dict[str, list[str]] = {}
         """Stems that a request may have meant, by their first letters."""
         self._spellable: list[str] = []
         """The same in the order of their numbers."""
-        self._spelled = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.uint64)
+        self._shape_table = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.uint64)
         """Their numbers, and their shapes, of as many of them as were looked for."""
 
     def __len__(self) -> int:
@@ -76,16 +76,16 @@ class Vocabulary:
     def add_key(self, key: str) -> int:
         """Return the number of the term with this key, which has no stem; raises what `add` raises."""
         number = self.numbers.get(key)
-        return self._new(key, NO_TERM) if number is None else number
+        return self._new(key, NO_STEM) if number is None else number
 
-    def only(self, kept: NDArray[np.bool_]) -> Vocabulary:
+    def subset(self, kept: NDArray[np.bool_]) -> Vocabulary:
         """Return a vocabulary of the terms that are `kept`, by number, in their order; a word is kept with its stem."""
         vocabulary = Vocabulary()
         new: list[int] = (np.cumsum(kept) - 1).tolist()
         with self.lock:
             known = list(zip(self.numbers, self.stems, strict=True))
         for term, of_stem in compress(known, kept.tolist()):
-            vocabulary._new(term, of_stem if of_stem == NO_TERM else new[of_stem])
+            vocabulary._new(term, of_stem if of_stem == NO_STEM else new[of_stem])
         return vocabulary
 
     def nearest(self, word: str, known: NDArray[np.bool_]) -> Sequence[tuple[str, float]]:
@@ -112,8 +112,8 @@ class Vocabulary:
 
     def _new(self, term: str, of_stem: int) -> int:
         number = len(self)
-        if number >= MOST_TERMS:
-            raise ValueError(f"these tools have more than {MOST_TERMS} different words")
+        if number >= MAX_TERMS:
+            raise ValueError(f"these tools have more than {MAX_TERMS} different words")
         self.stems.append(of_stem)
         self.numbers[term] = number
         if of_stem == number and may_be_misspelled(term) and term.isalpha():
@@ -124,16 +124,19 @@ class Vocabulary:
 
     def _shapes(self) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
         """Return the numbers and the shapes of the stems that a request may have meant."""
-        numbers, shapes = self._spelled
+        numbers, shapes = self._shape_table
         if more := self._spellable[len(numbers) :]:
             numbers = np.append(numbers, [self.numbers[word] for word in more])
             shapes = np.append(shapes, np.array(list(map(_shape, more)), dtype=np.uint64))
-            self._spelled = numbers, shapes
+            self._shape_table = numbers, shapes
         return numbers, shapes
 
 
 def _examined(word: str, others: list[str]) -> Iterable[str]:
-    """Return few of these words, chosen by their spelling: their order is that in which they came."""
+    """Return at most `_MAX_EXAMINED` of `others`: of more than that, those nearest in length.
+
+    Ties go by spelling, so that the order of arrival does not matter.
+    """
     if len(others) <= _MAX_EXAMINED:
         return others
     return nsmallest(_MAX_EXAMINED, others, key=lambda other: (abs(len(other) - len(word)), other))

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from typing import get_args
 
-from tools_search_spec import Kind, Level, Requirement, Role, advice, base_rules, requirements, retired
+from tools_search_spec import ExclusionKind, Level, Requirement, Role, advice, base_rules, requirements, retired
 from tools_search_spec.sentences import anchors, normative_sentences
 
 CHECK = re.compile(r"tools-search-(server|client)-[a-z]+(?:-[a-z]+)*")
@@ -58,7 +58,7 @@ def is_checked(row: Requirement) -> bool:
 
 
 def is_excluded(row: Requirement) -> bool:
-    reasoned = row.excluded is not None and bool(REASON.fullmatch(row.excluded)) and row.kind in get_args(Kind)
+    reasoned = row.excluded is not None and bool(REASON.fullmatch(row.excluded)) and row.kind in get_args(ExclusionKind)
     return reasoned and not row.checks
 
 

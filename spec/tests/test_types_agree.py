@@ -213,13 +213,13 @@ def test_a_result_built_in_python_is_one_of_the_schema(
     assert accepts("SearchToolsResult", result.model_dump(by_alias=True, mode="json", exclude_none=True))
 
 
-def modelled() -> list[Example]:
+def modeled() -> list[Example]:
     """Return the examples of the types that have a model for one era or for both alike."""
     names = {*models, "SearchToolsRequest"} - {"SearchToolsResult"}
     return [example for example in examples() if example.type in names]
 
 
-@pytest.mark.parametrize("example", modelled(), ids=lambda example: f"{example.type}-{example.name}")
+@pytest.mark.parametrize("example", modeled(), ids=lambda example: f"{example.type}-{example.name}")
 def test_the_type_agrees_with_every_example_file(example: Example):
     model = SearchToolsRequest if example.type == "SearchToolsRequest" else models[example.type]
     envelope = {"id-missing", "id-null", "jsonrpc-missing"}

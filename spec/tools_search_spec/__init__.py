@@ -1,4 +1,4 @@
-"""What the draft requires, as data: its schema, its examples, one row for each rule, and what it stands on.
+"""The draft's requirements as data: schema, examples, one row per rule, and the rules of the base protocol.
 
 This package loads files and does nothing else. It knows no SDK and nothing else of this repository, so that a judge
 which stands on it shares no code with what it judges.
@@ -19,7 +19,7 @@ __all__ = [
     "Advice",
     "BaseRule",
     "Example",
-    "Kind",
+    "ExclusionKind",
     "Level",
     "Requirement",
     "Role",
@@ -43,7 +43,7 @@ Level = Literal["MUST", "MUST NOT", "SHOULD", "SHOULD NOT"]
 Role = Literal["server", "client", "both"]
 """Whom a sentence binds."""
 
-Kind = Literal["not-observable", "no-ground-truth", "framework-gap"]
+ExclusionKind = Literal["not-observable", "no-ground-truth", "framework-gap"]
 """Why no check decides a sentence; the head of `requirements.yaml` says what each means."""
 
 _DATA: Final = files(__name__)
@@ -69,7 +69,7 @@ class Requirement(_Row):
     level: Level
     excluded: str | None = None
     """Why no check decides it; `None` where one does."""
-    kind: Kind | None = None
+    kind: ExclusionKind | None = None
     """The kind of exclusion; `None` where it is not excluded."""
     planned: str | None = None
     """Id of the check that a later release is to have, for a gap of the suite."""
@@ -116,15 +116,15 @@ def schema() -> dict[str, Any]:
 
 @cache
 def _document() -> dict[str, Any]:
-    from yaml import safe_load  # comes with the extra of the judge; who wants the schema alone does without
+    from yaml import safe_load  # comes with the judge's extra; callers that need only the schema do not need it
 
     return safe_load(_read("requirements.yaml"))
 
 
-def _rows(kind: str) -> list[dict[str, Any]]:
-    """Return the rows of a kind, in which `check`, one or a list, has become the tuple `checks`."""
+def _rows(table: str) -> list[dict[str, Any]]:
+    """Return the rows of a table, in which `check`, one or a list, has become the tuple `checks`."""
     rows: list[dict[str, Any]] = []
-    for row in _document()[kind]:
+    for row in _document()[table]:
         members = dict(row)
         check: str | list[str] = members.pop("check", [])
         rows.append({**members, "checks": (check,) if isinstance(check, str) else tuple(check)})
@@ -160,13 +160,13 @@ def examples() -> list[Example]:
     """Return every file of `examples/<type>/{valid,invalid}/`, ordered by type, then validity, then name."""
     found = [
         Example(
-            type=kind.name,
-            valid=folder.name == "valid",
+            type=type_folder.name,
+            valid=validity_folder.name == "valid",
             name=file.name.removesuffix(".json"),
             value=json.loads(file.read_text(encoding="utf-8")),
         )
-        for kind in _DATA.joinpath("examples").iterdir()
-        for folder in kind.iterdir()
-        for file in folder.iterdir()
+        for type_folder in _DATA.joinpath("examples").iterdir()
+        for validity_folder in type_folder.iterdir()
+        for file in validity_folder.iterdir()
     ]
     return sorted(found, key=lambda example: (example.type, not example.valid, example.name))

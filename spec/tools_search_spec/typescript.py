@@ -1,4 +1,4 @@
-"""Writes the schema's shapes as TypeScript, in the style of the official extensions.
+"""The schema's shapes as TypeScript, in the style of the official extensions.
 
     python -m tools_search_spec.typescript > schema.ts
 

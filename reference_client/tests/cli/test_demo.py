@@ -18,7 +18,7 @@ from tools_search_client.demo.steps import STEPS, Shown, Step
 from .conftest import Run
 
 pytestmark = pytest.mark.filterwarnings("ignore:open_binary is deprecated:DeprecationWarning")
-"""Of the tokenizer's package."""
+"""A warning of the tokenizer's package."""
 
 
 async def broken(_: Stage) -> Shown:

@@ -24,7 +24,7 @@ from tools_search_client import (
     open_federation,
 )
 from tools_search_hosts import ServerEntry, StdioTarget
-from tools_search_hosts.names import MOST_PINNED, MOST_PINNED_PER_SERVER
+from tools_search_hosts.names import MAX_PINNED, MAX_PINNED_PER_SERVER
 
 pytestmark = pytest.mark.anyio
 
@@ -118,8 +118,8 @@ async def test_tools_that_a_deferred_server_pins_are_loaded_from_the_start_withi
     await conversation.begin_turn()
     names = [one.name for one in conversation.offer().tools]
     assert names[0] == "own__ask"
-    assert names[1 : MOST_PINNED_PER_SERVER + 1] == [f"server0__tool_{number}" for number in range(5)]
-    assert len(names) == 1 + MOST_PINNED + 1
+    assert names[1 : MAX_PINNED_PER_SERVER + 1] == [f"server0__tool_{number}" for number in range(5)]
+    assert len(names) == 1 + MAX_PINNED + 1
     assert names[-1] == "search_tools"
 
 
@@ -130,10 +130,10 @@ async def test_a_server_that_pins_others_from_turn_to_turn_gets_no_more_of_them_
         source.offers = ListedSource.of({"greedy": pinning(9, prefix)}, deferred=["greedy"]).offers
         await conversation.begin_turn()
     pinned = {one.name for one in conversation.offer().tools} - {"search_tools"}
-    assert pinned == {f"greedy__first_{number}" for number in range(MOST_PINNED_PER_SERVER)}
+    assert pinned == {f"greedy__first_{number}" for number in range(MAX_PINNED_PER_SERVER)}
     conversation.start_over()
     pinned = {one.name for one in conversation.offer().tools} - {"search_tools"}
-    assert pinned == {f"greedy__third_{number}" for number in range(MOST_PINNED_PER_SERVER)}
+    assert pinned == {f"greedy__third_{number}" for number in range(MAX_PINNED_PER_SERVER)}
 
 
 def test_the_commands_mark_it_and_the_page_to_copy_leaves_it_out(

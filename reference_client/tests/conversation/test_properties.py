@@ -19,7 +19,7 @@ from tools_search_client import (
     ToolCall,
     ToolDiscovery,
 )
-from tools_search_client.conversation.manifest import MOST_BYTES, manifest
+from tools_search_client.conversation.manifest import MAX_BYTES, manifest
 from tools_search_hosts.toolsets import EVERYTHING, Rule, Toolset
 
 WORDS = ("read", "write", "page", "file", "light", "alert", "user", "team")
@@ -187,7 +187,7 @@ def test_an_exact_name_is_always_found(catalog: Any, way: str):
 def test_the_manifest_stays_within_its_bound_and_on_its_lines(servers: int, tools: int, name: str, text: str):
     own = [Tool(name=f"{name}{number}", description=text, input_schema={"type": "object"}) for number in range(tools)]
     told = manifest(ListedSource.of({f"{name} {number}": own for number in range(servers)}).offers)
-    assert len(told.encode()) <= MOST_BYTES
+    assert len(told.encode()) <= MAX_BYTES
     assert all(line.startswith(("- ", "  ", "... and ")) for line in told.splitlines())
     assert "<" not in told
     assert told == manifest(ListedSource.of({f"{name} {number}": own for number in range(servers)}).offers)

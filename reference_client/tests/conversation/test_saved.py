@@ -23,7 +23,7 @@ from tools_search_client import (
     ToolDiscovery,
     TurnStart,
 )
-from tools_search_client.conversation.saved import MOST_SAVED_BYTES
+from tools_search_client.conversation.saved import MAX_SAVED_BYTES
 from tools_search_hosts.toolsets import EVERYTHING, Toolset
 
 from .conftest import SERVERS, Start, Talk
@@ -115,7 +115,7 @@ REFUSED: list[tuple[Callable[[dict[str, Any]], str], str]] = [
     (lambda saved: json.dumps(saved | {"prefix": -1}), "`prefix`"),
     (lambda saved: json.dumps(saved | {"definitions": [{"name": "x"}]}), "`definitions.0"),
     (lambda saved: json.dumps(saved | {"search_name": "files__read_file"}), "`search_name`"),
-    (lambda saved: json.dumps(saved) + " " * MOST_SAVED_BYTES, "more than"),
+    (lambda saved: json.dumps(saved) + " " * MAX_SAVED_BYTES, "more than"),
 ]
 
 

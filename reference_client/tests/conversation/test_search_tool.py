@@ -89,7 +89,7 @@ ROWS = [
         is_error=True,
     ),
     Row(
-        "tool_names goes before query",
+        "tool_names takes precedence over query",
         {"query": "lights", "tool_names": ["get_alerts"]},
         WEATHER[2:],
         not_a_word_of=["lights"],

@@ -63,7 +63,7 @@ async def test_servers_that_fail_to_start_or_hang_or_lie_are_reported_and_the_re
     servers = configured(
         plain=plain_server,
         missing=StdioTarget("/nowhere/program"),
-        quitter=StdioTarget(sys.executable, ("-c", "import sys; sys.exit('no licence')")),
+        quitter=StdioTarget(sys.executable, ("-c", "import sys; sys.exit('no license')")),
         deaf=HttpTarget("http://127.0.0.1:9/mcp"),
         silent=liar("hangs").target,
         liar=liar("list-loops", place="nowhere").target,
@@ -84,7 +84,7 @@ async def test_servers_that_fail_to_start_or_hang_or_lie_are_reported_and_the_re
         "busy": "busy",
     }
     told = {server: failure.message for server, failure in answer.failed.items()}
-    assert "no licence" in told["quitter"]
+    assert "no license" in told["quitter"]
     assert "/nowhere/program" in told["missing"]
     assert "still answering after" in told["silent"]
     assert "too busy" in told["busy"]

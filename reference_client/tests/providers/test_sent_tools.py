@@ -15,8 +15,8 @@ odd_names = st.one_of(st.text(), st.sampled_from(("a b", "a_b", "a.b", "search_t
 @given(st.lists(odd_names, max_size=12))
 def test_every_name_is_valid_and_leads_back_to_its_original(originals: list[str]):
     tools = SentTools(ProviderLimits())
-    sent = [tools.sent(Definition(name, "", {"type": "object"})).name for name in originals]
+    sent = [tools.sent_form(Definition(name, "", {"type": "object"})).name for name in originals]
     assert all(re.fullmatch(r"[A-Za-z_][A-Za-z0-9_-]{0,63}", name) for name in sent)
     assert len(set(sent)) == len(set(originals))
-    assert [tools.original(name, {})[0] for name in sent] == originals
-    assert [tools.sent(Definition(name, "", {"type": "object"})).name for name in originals] == sent
+    assert [tools.in_conversation_names(name, {})[0] for name in sent] == originals
+    assert [tools.sent_form(Definition(name, "", {"type": "object"})).name for name in originals] == sent

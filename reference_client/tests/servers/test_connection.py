@@ -80,8 +80,8 @@ async def test_a_folder_that_is_not_there_is_named():
 
 
 async def test_the_last_words_of_a_program_that_ended_are_quoted():
-    program = "import sys; print('line one', file=sys.stderr); sys.exit('no licence')"
-    assert "line one / no licence" in await refused(StdioTarget(sys.executable, ("-c", program)))
+    program = "import sys; print('line one', file=sys.stderr); sys.exit('no license')"
+    assert "line one / no license" in await refused(StdioTarget(sys.executable, ("-c", program)))
 
 
 async def test_an_address_where_nobody_answers_is_said_to_be_so():

@@ -14,8 +14,8 @@ from tools_search_client.chat.loop import Chat, ChatOptions
 from tools_search_client.chat.models import open_model
 from tools_search_client.chat.terminal import Terminal, savings_line
 from tools_search_client.cli.running import InterruptionError, run_until_signal
+from tools_search_client.cli.selection import ServerSelection
 from tools_search_client.cli.show import print_servers
-from tools_search_client.cli.targets import Target
 from tools_search_client.errors import ToolsSearchClientError
 from tools_search_client.federation.federation import open_federation
 from tools_search_client.text import shorten
@@ -39,13 +39,13 @@ _INTERRUPTS_TO_LEAVE: Final = 2
 
 @asynccontextmanager
 async def _open_chat(
-    target: Target, endpoint: Endpoint, options: ChatOptions, terminal: Terminal
+    selection: ServerSelection, endpoint: Endpoint, options: ChatOptions, terminal: Terminal
 ) -> AsyncGenerator[Chat]:
     async with (
         open_model(endpoint) as model,
-        open_federation(target.configuration, target.options) as servers,
+        open_federation(selection.configuration, selection.options) as servers,
     ):
-        yield Chat(target.configuration, servers, model, terminal, options)
+        yield Chat(selection.configuration, servers, model, terminal, options)
 
 
 def list_models(endpoint: Endpoint) -> list[str]:
@@ -59,7 +59,7 @@ def list_models(endpoint: Endpoint) -> list[str]:
 
 
 def answer_once(
-    target: Target, endpoint: Endpoint, options: ChatOptions, text: str, *, may_ask: bool, prints: bool
+    selection: ServerSelection, endpoint: Endpoint, options: ChatOptions, text: str, *, may_ask: bool, prints: bool
 ) -> tuple[str, dict[str, Any]]:
     """Return the answer to one text, which is also printed if `prints`, and the statistics.
 
@@ -69,7 +69,7 @@ def answer_once(
     terminal = Terminal(keyboard, holds_text=not prints or not sys.stdout.isatty(), prints_answer=prints)
 
     async def run() -> tuple[str, dict[str, Any]]:
-        async with _open_chat(target, endpoint, options, terminal) as chat:
+        async with _open_chat(selection, endpoint, options, terminal) as chat:
             try:
                 with keyboard.interruptible() if keyboard else nullcontext():
                     return await chat.turn(text), chat.conversation.statistics.to_json()
@@ -80,13 +80,13 @@ def answer_once(
     return run_until_signal(run)
 
 
-def talk(target: Target, endpoint: Endpoint, options: ChatOptions) -> None:
+def talk(selection: ServerSelection, endpoint: Endpoint, options: ChatOptions) -> None:
     """Hold a conversation in the terminal until the user leaves, or a signal comes; Ctrl-C is one before it begins."""
     keyboard = Keyboard(_SLASH_COMMANDS)
     terminal = Terminal(keyboard)
 
     async def run() -> None:
-        async with _open_chat(target, endpoint, options, terminal) as chat:
+        async with _open_chat(selection, endpoint, options, terminal) as chat:
             with keyboard.interruptible() as scope:
                 await chat.begin()
             if scope.cancel_called:

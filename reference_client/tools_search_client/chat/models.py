@@ -26,7 +26,7 @@ from tools_search_client.text import one_line
 Hear: TypeAlias = Callable[[str], None]
 
 _LIST_SECONDS: Final = 30.0
-_MOST_MODELS: Final = 1_000
+_MAX_MODELS: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +206,7 @@ class Model:
             with anyio.fail_after(_LIST_SECONDS):
                 async for model in self._client.models.list():
                     names.add(one_line(str(model.id)))
-                    if len(names) == _MOST_MODELS:
+                    if len(names) == _MAX_MODELS:
                         break
         except TimeoutError as error:
             raise ModelError("the list of models did not end in time", is_passing=True) from error

@@ -44,7 +44,7 @@ class _Text(str):
 
 
 def fitting(typed: Sequence[tuple[str | None, Any]], tool: FoundTool) -> dict[str, Any]:
-    """Return the arguments of a call of `tool`; a later one goes before an earlier one of the same name.
+    """Return the arguments of a call of `tool`; a later one replaces an earlier one of the same name.
 
     Raises:
         InvalidArgumentsError: They do not fit the tool's schema; the message has every parameter.

@@ -12,7 +12,13 @@ from mcp_types import CallToolResult
 from tools_search_client.cli import output
 from tools_search_client.cli.arguments import fitting, parameters, read_arguments
 from tools_search_client.cli.running import interruptible_question, run_until_signal
-from tools_search_client.cli.targets import Target, call_timeout_option, server_options, tool_argument, toolset_option
+from tools_search_client.cli.selection import (
+    ServerSelection,
+    call_timeout_option,
+    server_options,
+    tool_argument,
+    toolset_option,
+)
 from tools_search_client.errors import LocalError
 from tools_search_client.federation.federation import open_federation
 from tools_search_client.found import FoundTool
@@ -31,13 +37,13 @@ class NoConsentError(LocalError):
 @toolset_option
 @server_options()
 @output.as_json_option
-def describe(name: str, target: Target, *, as_json: bool) -> None:
+def describe(name: str, selection: ServerSelection, *, as_json: bool) -> None:
     """Show what the tool NAME is for, and its parameters: type, whether it is required, default.
 
     NAME is a name that `search` or `tools` shows; `server:tool`, or the tool's own name where only one server has it,
     will do. --json prints the whole definition.
     """
-    tool = target.ask(lambda servers: target.resolve(servers, name))
+    tool = selection.ask(lambda servers: selection.resolve(servers, name))
     if as_json:
         output.print_json(output.tool_json(tool))
         return
@@ -66,7 +72,7 @@ def describe(name: str, target: Target, *, as_json: bool) -> None:
 @toolset_option
 @server_options()
 @output.as_json_option
-def call(name: str, arguments: tuple[str, ...], target: Target, *, yes: bool, as_json: bool) -> int:
+def call(name: str, arguments: tuple[str, ...], selection: ServerSelection, *, yes: bool, as_json: bool) -> int:
     """Call the tool NAME.
 
     Each ARGUMENT is `name=value`, `name:=JSON`, a JSON object with several, `@FILE` with such an object, or `-` for one
@@ -82,10 +88,10 @@ def call(name: str, arguments: tuple[str, ...], target: Target, *, yes: bool, as
     may_ask = "-" not in arguments and bool(sys.stdin) and sys.stdin.isatty()
 
     async def run() -> tuple[FoundTool, CallToolResult]:
-        async with open_federation(target.configuration, target.options) as servers:
-            tool = await target.resolve(servers, name)
+        async with open_federation(selection.configuration, selection.options) as servers:
+            tool = await selection.resolve(servers, name)
             fit = fitting(typed, tool)
-            if not yes and not target.configuration.allows(tool):
+            if not yes and not selection.configuration.allows(tool):
                 _ask(tool, fit, may_ask=may_ask)
             return tool, await servers.call(tool.name, fit)
 

@@ -13,7 +13,12 @@ import click
 
 from tools_search_client.chat.endpoint import PROVIDERS, SHOWN_BY, Provider, ShownBy, choose_endpoint
 from tools_search_client.cli.output import epilog, print_json
-from tools_search_client.cli.targets import Target, call_timeout_option, least_confidence_option, server_options
+from tools_search_client.cli.selection import (
+    ServerSelection,
+    call_timeout_option,
+    least_confidence_option,
+    server_options,
+)
 from tools_search_client.conversation.prompts import SYSTEM_PROMPT_LINE
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -119,7 +124,7 @@ def _or_list_models(command: Command) -> Command:
 @click.option("--json", "as_json", is_flag=True, help="Print the answer to QUESTION as one JSON object instead.")
 def chat(
     question: str | None,
-    target: Target,
+    selection: ServerSelection,
     *,
     model: str,
     provider: Provider | None,
@@ -148,7 +153,7 @@ def chat(
     from tools_search_client.chat.loop import ChatOptions
 
     endpoint = choose_endpoint(model, os.environ, provider=provider, url=base_url, key_name=api_key_env)
-    configuration = target.configuration
+    configuration = selection.configuration
     discovery = configuration.tool_discovery
     if delegate:
         if tool_search == "off":
@@ -161,7 +166,7 @@ def chat(
     if tool_search is not None:
         defer_all = tool_search == "model" or discovery.defer_all
         discovery = replace(discovery, enabled=tool_search != "off", auto=tool_search == "auto", defer_all=defer_all)
-    target = replace(target, configuration=replace(configuration, tool_discovery=discovery))
+    selection = replace(selection, configuration=replace(configuration, tool_discovery=discovery))
     if discovery.enabled:
         system = f"{system}\n\n{SYSTEM_PROMPT_LINE}"
     has_terminal = can_be_asked()
@@ -170,10 +175,10 @@ def chat(
         raise click.UsageError("--json goes with a QUESTION")
     options = ChatOptions(system, shown_by, toolset, yes, max_rounds, max_result)
     if text is None:
-        talk(target, endpoint, options)
+        talk(selection, endpoint, options)
         return
     may_ask = has_terminal and question != "-"
-    answer, statistics = answer_once(target, endpoint, options, text, may_ask=may_ask, prints=not as_json)
+    answer, statistics = answer_once(selection, endpoint, options, text, may_ask=may_ask, prints=not as_json)
     if as_json:
         print_json({"answer": answer, "statistics": statistics})
 

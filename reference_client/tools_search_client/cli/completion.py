@@ -27,8 +27,8 @@ from tools_search_client.json_values import as_list
 CONFIG_VARIABLE: Final = "TOOLS_SEARCH_CONFIG"
 """The environment variable with the configuration that is meant where no option says which."""
 
-_MOST_NAMES: Final = 10_000
-_MOST_BYTES: Final = 1_000_000
+_MAX_NAMES: Final = 10_000
+_MAX_BYTES: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class SeenNames:
     def remember(self, tools: Iterable[FoundTool], *, are_all: bool = False) -> None:
         """Keep the names of `tools`, for as long as nothing is in the way: they only help with typing."""
         kept = [] if are_all else self.read()
-        names = list(dict.fromkeys([*(tool.name for tool in tools), *kept]))[:_MOST_NAMES]
+        names = list(dict.fromkeys([*(tool.name for tool in tools), *kept]))[:_MAX_NAMES]
         with suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             draft = self._path.with_suffix(f".{os.getpid()}")
@@ -50,7 +50,7 @@ class SeenNames:
     def read(self) -> list[str]:
         """Return the names that were kept."""
         with suppress(OSError, ValueError):
-            if self._path.stat().st_size <= _MOST_BYTES:
+            if self._path.stat().st_size <= _MAX_BYTES:
                 names = as_list(json.loads(self._path.read_text(encoding="utf-8")))
                 return [name for name in names if isinstance(name, str)]
         return []

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-from tools_search_hosts import ConfigurationError, load_host_file
+from tools_search_hosts import ConfigurationError, inspect_host_file
 from tools_search_hosts.locations import HOSTS, HostPath, host_paths, project_folder, project_paths
 
 
@@ -84,7 +84,7 @@ def _content(place: HostPath) -> tuple[tuple[str, ...], str | None]:
     if not place.path.is_file():
         return (), None
     try:
-        file = load_host_file(place.path, problems=[], workspace=workspace_of(place.path))
+        file, _ = inspect_host_file(place.path, workspace=workspace_of(place.path))
     except ConfigurationError as error:
         return (), "; ".join(error.problems)
     return tuple(server.name for server in file.servers), None

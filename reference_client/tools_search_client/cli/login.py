@@ -11,7 +11,7 @@ from tools_search_hosts import HttpTarget
 
 from tools_search_client.cli.output import epilog, print_note
 from tools_search_client.cli.running import run_until_signal
-from tools_search_client.cli.targets import Target, server_options
+from tools_search_client.cli.selection import ServerSelection, server_options
 from tools_search_client.errors import Challenge, HostError, ServerError
 from tools_search_client.servers.oauth import OAuth, loopback_redirect
 
@@ -38,7 +38,7 @@ Exit codes:
     metavar="SECONDS",
     help="How long to wait for you.",
 )
-@click.option("--scope", metavar="SCOPES", help="Have this granted as well, besides what was granted before.")
+@click.option("--scope", metavar="SCOPES", help="Request these scopes in addition to those already granted.")
 @click.option(
     "--client-id", metavar="ID", help="The client that you registered, where the authorization server registers none."
 )
@@ -51,7 +51,7 @@ Exit codes:
 )
 @server_options()
 def login(
-    target: Target,
+    selection: ServerSelection,
     *,
     server: str | None,
     wait: float,
@@ -67,12 +67,12 @@ def login(
 
     The tokens stay on this machine, in files that only you can read, and are used and refreshed by the other commands.
     """
-    entries = [entry for entry in target.configuration.servers if isinstance(entry.target, HttpTarget)]
+    entries = [entry for entry in selection.configuration.servers if isinstance(entry.target, HttpTarget)]
     if server is not None:
         entries = [entry for entry in entries if entry.name == server]
     if not entries:
         raise click.UsageError("there is no such server with an address: only those over HTTP ask for a sign-in")
-    options = target.options.connection
+    options = selection.options.connection
     if len(entries) > 1 and (scope or client_id):
         raise click.UsageError("say which server: --scope and --client-id are for one")
     oauth = OAuth(client=_client(client_id, client_secret_env))

@@ -12,10 +12,10 @@ from pydantic import BaseModel
 
 from tools_search_client.cli import output
 from tools_search_client.cli.arguments import read_arguments
-from tools_search_client.cli.targets import Target, server_options
+from tools_search_client.cli.selection import ServerSelection, server_options
 from tools_search_client.errors import LocalError
 from tools_search_client.federation.federation import Federation
-from tools_search_client.found import FederatedOffers, Offered
+from tools_search_client.found import FederatedOffers, NamedItem
 
 
 @click.command(
@@ -26,7 +26,7 @@ from tools_search_client.found import FederatedOffers, Offered
 @click.argument("arguments", metavar="[ARGUMENT]…", nargs=-1)
 @server_options()
 @output.as_json_option
-def prompts(name: str | None, arguments: tuple[str, ...], target: Target, *, as_json: bool) -> int:
+def prompts(name: str | None, arguments: tuple[str, ...], selection: ServerSelection, *, as_json: bool) -> int:
     """List the prompts of every server; with NAME, show that one with its arguments filled in.
 
     NAME is one that the list shows; `server:prompt`, or the prompt's own name where only one server has it, will do.
@@ -41,7 +41,7 @@ def prompts(name: str | None, arguments: tuple[str, ...], target: Target, *, as_
         prompt = _meant(name, [(f"{one.server}:{one.item.name}", one.item.name, one) for one in listing.items], listing)
         return await servers.get_prompt(prompt.server, prompt.item.name, given)
 
-    answer = target.ask(ask)
+    answer = selection.ask(ask)
     if isinstance(answer, GetPromptResult):
         return _print_read(answer, [(message.role, message.content) for message in answer.messages], as_json=as_json)
     if as_json:
@@ -60,7 +60,7 @@ def prompts(name: str | None, arguments: tuple[str, ...], target: Target, *, as_
 @click.argument("uri", required=False)
 @server_options()
 @output.as_json_option
-def resources(uri: str | None, target: Target, *, as_json: bool) -> int:
+def resources(uri: str | None, selection: ServerSelection, *, as_json: bool) -> int:
     """List the resources of every server, and the templates of URIs; with URI, read that one.
 
     A URI that no server lists, such as one made from a template, is read from the server that --server names.
@@ -69,15 +69,15 @@ def resources(uri: str | None, target: Target, *, as_json: bool) -> int:
     async def ask(
         servers: Federation,
     ) -> tuple[FederatedOffers[Resource], FederatedOffers[ResourceTemplate]] | ReadResourceResult:
-        if uri is not None and len(target.configuration.servers) == 1:
-            return await servers.read_resource(target.configuration.servers[0].name, uri)
+        if uri is not None and len(selection.configuration.servers) == 1:
+            return await servers.read_resource(selection.configuration.servers[0].name, uri)
         listing = await servers.resources()
         if uri is None:
             return listing, await servers.resource_templates()
         resource = _meant(uri, [(str(one.item.uri), one.name, one) for one in listing.items], listing)
         return await servers.read_resource(resource.server, str(resource.item.uri))
 
-    answer = target.ask(ask)
+    answer = selection.ask(ask)
     if isinstance(answer, ReadResourceResult):
         return _print_read(answer, [("", content) for content in answer.contents], as_json=as_json)
     listing, templates = answer[0], answer[1].items
@@ -97,7 +97,9 @@ def _members(name: str | None, value: Any) -> list[tuple[str, Any]]:
     return list(value.items()) if name is None else [(name, value)]
 
 
-def _meant(name: str, spelled: Sequence[tuple[str, str, Offered[Any]]], listing: FederatedOffers[Any]) -> Offered[Any]:
+def _meant(
+    name: str, spelled: Sequence[tuple[str, str, NamedItem[Any]]], listing: FederatedOffers[Any]
+) -> NamedItem[Any]:
     """Return the one that is called `name`; raises `LocalError` where none is, or several are."""
     meant = [one for *spellings, one in spelled if name in (one.name, *spellings)]
     if len(meant) == 1:
@@ -127,5 +129,5 @@ def _print_read(result: BaseModel, contents: Sequence[tuple[str, BaseModel]], *,
     return output.EXIT_OK
 
 
-def _offers_json(kind: str, offers: Sequence[Offered[Any]]) -> list[dict[str, Any]]:
+def _offers_json(kind: str, offers: Sequence[NamedItem[Any]]) -> list[dict[str, Any]]:
     return [{"name": one.name, "server": one.server, kind: output.model_json(one.item)} for one in offers]

@@ -1,4 +1,4 @@
-"""The work of a command, run so that a signal ends it in good order.
+"""The work of a command, run so that it exits cleanly on a signal.
 
 Without this, Ctrl-C cancels the work once, after which waiting for a child process goes on; and the signals of a
 service manager or of a closed terminal end the program at once, leaving processes and folders behind.

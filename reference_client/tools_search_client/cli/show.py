@@ -13,7 +13,7 @@ from tools_search_ranking import FieldedRanker
 
 from tools_search_client.cli import output
 from tools_search_client.cli.host_files import FoundFile, found_files, shown_path
-from tools_search_client.cli.targets import Target, least_confidence_option, server_options, toolset_option
+from tools_search_client.cli.selection import ServerSelection, least_confidence_option, server_options, toolset_option
 from tools_search_client.conversation.catalog import KnownTools
 from tools_search_client.conversation.conversation import Conversation
 from tools_search_client.conversation.messages import TokenCounts, estimate_tokens
@@ -22,6 +22,12 @@ from tools_search_client.federation.configuration import ToolDiscovery
 from tools_search_client.federation.federation import Federation
 from tools_search_client.found import FederatedListing, FoundTool, ServerDescription
 
+_OVERFETCH: Final = 100
+"""Tools that are looked at where a toolset hides some of them."""
+
+_Cost: TypeAlias = dict[str, int]
+"""The `definitions` and `tokens` of the first request of a conversation."""
+
 
 @click.command(
     epilog=output.epilog("servers", "servers --host cursor", "servers --command 'python my_server.py' --json"),
@@ -29,7 +35,7 @@ from tools_search_client.found import FederatedListing, FoundTool, ServerDescrip
 )
 @server_options(optional=True)
 @output.as_json_option
-def servers(target: Target | None, *, as_json: bool) -> int:
+def servers(selection: ServerSelection | None, *, as_json: bool) -> int:
     """Show what each server offers, or why it failed.
 
     For each server: program, protocol, whether it is searched or listed, number of tools, milliseconds.
@@ -38,9 +44,9 @@ def servers(target: Target | None, *, as_json: bool) -> int:
     listed, each with the option that chooses it. The file of a project comes with the project, and may have been
     written by anyone; it is read only if you name it.
     """
-    if target is None:
+    if selection is None:
         return _print_files(found_files(), as_json=as_json)
-    described = target.ask(lambda servers: servers.describe())
+    described = selection.ask(lambda servers: servers.describe())
     if as_json:
         output.print_json({"servers": [_description_json(one) for one in described]})
     else:
@@ -87,7 +93,7 @@ def print_servers(described: Sequence[ServerDescription]) -> None:
 @toolset_option
 @server_options()
 @output.as_json_option
-def tools(target: Target, *, as_json: bool) -> int:
+def tools(selection: ServerSelection, *, as_json: bool) -> int:
     """List every tool of every server, by the name to call it by.
 
     Where the configuration loads tools on demand, the column "status" shows which tools a model has from the start.
@@ -95,18 +101,18 @@ def tools(target: Target, *, as_json: bool) -> int:
     """
 
     async def question(servers: Federation) -> tuple[FederatedListing, Mapping[str, str]]:
-        listing = await target.list(servers)
+        listing = await selection.list(servers)
         status = {tool.name: "app only" for tool in listing.tools if not is_for_model(tool.tool)}
-        if not target.configuration.tool_discovery.enabled and not status:
+        if not selection.configuration.tool_discovery.enabled and not status:
             return listing, {}  # a model simply has all of them
-        source = FederationSource(servers, target.configuration)
-        conversation = Conversation(source, target.configuration.tool_discovery)
-        await conversation.begin_turn(toolset=target.toolset)
+        source = FederationSource(servers, selection.configuration)
+        conversation = Conversation(source, selection.configuration.tool_discovery)
+        await conversation.begin_turn(toolset=selection.toolset)
         for tool in listing.tools:
             status.setdefault(tool.name, "loaded" if conversation.definition(tool.name) else "deferred")
         return listing, status
 
-    listing, status = target.ask(question)
+    listing, status = selection.ask(question)
     if as_json:
         shown = [output.tool_json(tool) | ({"status": status[tool.name]} if status else {}) for tool in listing.tools]
         output.print_json({"tools": shown} | output.servers_json(listing.servers))
@@ -137,23 +143,23 @@ def tools(target: Target, *, as_json: bool) -> int:
 @toolset_option
 @server_options()
 @output.as_json_option
-def search(query: str, limit: int, target: Target, *, explain: bool, as_json: bool) -> int:
+def search(query: str, limit: int, selection: ServerSelection, *, explain: bool, as_json: bool) -> int:
     """Find the tools that fit QUERY, a few words that describe the need.
 
     Servers that offer tools/search are searched; the others are listed, and this client ranks their tools. The answers
     are merged by rank.
 
-    With --explain, "rank" is that before: for a tool that was searched, in the answer of its own server; for one that
-    was listed, among all listed tools. --json has the "score" of that answer, which says nothing of other answers.
+    With --explain, "rank" is the rank before merging: in its server's answer for a searched tool, among all listed
+    tools for a listed one. --json has the "score" of that answer, which says nothing of other answers.
     """
-    hides = any(not rule.shows_all for rule in (target.toolset.rules or {}).values())
+    hides = any(not rule.shows_all for rule in (selection.toolset.rules or {}).values())
     try:
-        most = max(limit, _SEARCHED) if hides else limit
-        answer = target.ask(lambda servers: servers.search(query, limit=most))
+        most = max(limit, _OVERFETCH) if hides else limit
+        answer = selection.ask(lambda servers: servers.search(query, limit=most))
     except ValueError as error:
         raise click.UsageError(str(error)) from error
-    target.seen.remember(answer.tools)
-    answer = replace(answer, tools=tuple(filter(target.shows, answer.tools))[:limit])
+    selection.seen.remember(answer.tools)
+    answer = replace(answer, tools=tuple(filter(selection.shows, answer.tools))[:limit])
     code = output.exit_code(answer.servers, found=bool(answer.tools))
     if as_json:
         ranked = [_hit_json(rank, tool) for rank, tool in enumerate(answer.tools, start=1)]
@@ -178,13 +184,6 @@ def search(query: str, limit: int, target: Target, *, explain: bool, as_json: bo
     return code
 
 
-_SEARCHED: Final = 100
-"""Tools that are looked at where a toolset hides some of them."""
-
-_Cost: TypeAlias = dict[str, int]
-"""The `definitions` and `tokens` of the first request of a conversation."""
-
-
 @click.command(
     epilog=output.epilog("stats --config mcp.json", "stats --url http://127.0.0.1:8000/mcp --json"),
     short_help="Show what the tools cost a model.",
@@ -192,30 +191,30 @@ _Cost: TypeAlias = dict[str, int]
 @toolset_option
 @server_options()
 @output.as_json_option
-def stats(target: Target, *, as_json: bool) -> int:
+def stats(selection: ServerSelection, *, as_json: bool) -> int:
     """Show the tokens that tools cost a model at each request, and the savings of finding them on demand.
 
     Tokens are estimated from the length of the definitions; a provider counts a little more or less.
     """
-    configured = target.configuration.tool_discovery
+    configured = selection.configuration.tool_discovery
 
     async def first_request(source: FederationSource, discovery: ToolDiscovery) -> _Cost:
         conversation = Conversation(source, discovery)
-        await conversation.begin_turn(toolset=target.toolset)
+        await conversation.begin_turn(toolset=selection.toolset)
         conversation.offer()
         sent = conversation.statistics
         return {"definitions": sent.definitions_sent, "tokens": sent.definition_tokens_sent}
 
     async def question(servers: Federation) -> tuple[FederatedListing, dict[str, _Cost]]:
-        listing = await target.list(servers)
-        source = FederationSource(servers, target.configuration)
+        listing = await selection.list(servers)
+        source = FederationSource(servers, selection.configuration)
         all_on_demand = replace(configured, enabled=True, defer_all=True, auto=False)
-        first = {"onDemand": await first_request(source, all_on_demand)}
+        first_requests = {"onDemand": await first_request(source, all_on_demand)}
         if configured.enabled:
-            first["asConfigured"] = await first_request(source, configured)
-        return listing, first
+            first_requests["asConfigured"] = await first_request(source, configured)
+        return listing, first_requests
 
-    listing, on_demand = target.ask(question)
+    listing, first_requests = selection.ask(question)
     counts = TokenCounts(estimate_tokens)
     costs: dict[str, _Cost] = {
         report.server or "-": {"definitions": 0, "tokens": 0} for report in listing.servers if not report.failure
@@ -228,15 +227,15 @@ def stats(target: Target, *, as_json: bool) -> int:
     listed = {unit: sum(cost[unit] for cost in by_server.values()) for unit in ("definitions", "tokens")}
     if as_json:
         output.print_json(
-            {"servers": by_server, "failed": list(listing.failed), "firstRequest": {"listed": listed, **on_demand}}
+            {"servers": by_server, "failed": list(listing.failed), "firstRequest": {"listed": listed, **first_requests}}
         )
     else:
-        _print_costs(by_server, listed["tokens"], on_demand)
+        _print_costs(by_server, listed["tokens"], first_requests)
         output.note_troubles(listing.servers)
     return output.exit_code(listing.servers, found=bool(listing.tools))
 
 
-def _print_costs(by_server: Mapping[str, _Cost], listed: int, on_demand: Mapping[str, _Cost]) -> None:
+def _print_costs(by_server: Mapping[str, _Cost], listed: int, first_requests: Mapping[str, _Cost]) -> None:
     rows: list[tuple[str, ...]] = []
     for name, cost in by_server.items():
         share = f"{cost['tokens'] / listed:.0%}" if listed else "-"
@@ -245,7 +244,7 @@ def _print_costs(by_server: Mapping[str, _Cost], listed: int, on_demand: Mapping
     output.print_note("")
     output.print_note(f"Listed, they are {listed:,} tokens in every request to the model.")
     labels = {"onDemand": "All found on demand", "asConfigured": "As configured"}
-    for way, cost in on_demand.items():
+    for way, cost in first_requests.items():
         tokens, saved = cost["tokens"], "which saves nothing: there are few tools"
         if tokens < listed:
             saved = f"{1 - tokens / listed:.0%} less"

@@ -18,13 +18,13 @@ _SEARCHES: Final = 5
 """How many searches together cost no more than listing."""
 
 _SHARE: Final = 0.95
-"""Of the tokens of listing; the rest is for the error of the estimate."""
+"""Share of the tokens of listing that is spent; the rest is for the error of the estimate."""
 
-_LEAST_LOADED: Final = 3
+_MIN_LOADED: Final = 3
 """Deferring can pay where these searches can load as many tools of usual size."""
 
 _ANSWER_TOKENS: Final = 60
-"""Of a search that loads nothing: its call, and its answer without the names of tools."""
+"""Tokens of a search that loads nothing: its call, and its answer without the names of tools."""
 
 
 def affordable(
@@ -79,7 +79,7 @@ def _left(offered: OfferedTools, said: int) -> tuple[int | None, int | None]:
     deferred = number - len(first)
     search = [one for one in state.definitions.values() if one.name == state.search_name]
     always = tokens.of([*search, *first]) + _SEARCHES * _ANSWER_TOKENS
-    if deferred <= 0 or _SHARE * listed - always < _LEAST_LOADED * (listed - tokens.of(first)) / deferred:
+    if deferred <= 0 or _SHARE * listed - always < _MIN_LOADED * (listed - tokens.of(first)) / deferred:
         return None, None  # it cannot pay
     used = tokens.of([*search, *of_servers]) + state.search_tokens
     left = max(0, int(_SHARE * listed) - used - coming * (_ANSWER_TOKENS + said))

@@ -21,7 +21,7 @@ from tools_search_ranking.hits import names_of
 from tools_search_client.errors import Failure
 from tools_search_client.found import FoundTool
 
-MOST_BROWSED: Final = 100
+MAX_BROWSED: Final = 100
 """The largest server that is loaded as a whole; a larger one would fill the context that deferral is to save."""
 
 _CLOSEST: Final = 3
@@ -115,7 +115,7 @@ class SourceAnswer:
 
 
 class ToolSource(Protocol):
-    """What a conversation asks for tools: `FederationSource` does it over layer 2, `ListedSource` without any server.
+    """What a conversation asks for tools: `FederationSource` asks a `Federation`, `ListedSource` no server at all.
 
     No method raises because of a server; the failures of servers are part of the answers. A source that lists every
     server has to answer the first question alone.
@@ -165,7 +165,7 @@ class KnownTools:
     def named(self, name: str, servers: Collection[str] | None = None) -> list[FoundTool]:
         """Return the tools that `name` means, of these servers or of all: bare, as `server__tool` or `server:tool`.
 
-        The full name of one tool goes before the bare name of others.
+        The full name of one tool takes precedence over the bare name of others.
         """
         full = self._tools.get(name)
         meant = [full] if full else self._spelled.get(name, [])

@@ -45,7 +45,9 @@ _SYNTHETIC: Final = "_synthetic"
 
 
 class Conversation:
-    """What one conversation has in front of its model; it does no input and output but through `source`.
+    """What one conversation has in front of its model.
+
+    Apart from `source` and the functions that you pass in (`delegate`, `synthetic_tools`, `reranking`), it does no I/O.
 
     For each turn of the user: `begin_turn`. For each request to the model: send the tools of `offer`, in their order.
     For each call that the model makes: `take`, which answers it or says which tool of which server to call.

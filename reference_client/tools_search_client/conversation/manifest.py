@@ -21,18 +21,18 @@ from typing import Final
 from tools_search_client.conversation.catalog import ServerOffer
 from tools_search_client.text import first_sentence, one_line
 
-MOST_BYTES: Final = 3_250
+MAX_BYTES: Final = 3_250
 """The largest manifest: about 1,000 tokens, since what stands in one has 3.3 to 4.1 bytes in a token."""
 
 _MANY_NAMES: Final = 10
 _NAMES_OF_MANY: Final = 4
 _SUMMARY_CHARS: Final = 80
 _ENDS: Final = (".", "!", "?", ":", ";", "。")
-_LONGEST_NAME: Final = 64
+_MAX_NAME_LENGTH: Final = 64
 """Nothing longer is shown, as nothing longer can be called; the tool still counts, and search still finds it."""
 
 
-def manifest(offers: Sequence[ServerOffer], *, most_bytes: int = MOST_BYTES) -> str:
+def manifest(offers: Sequence[ServerOffer], *, most_bytes: int = MAX_BYTES) -> str:
     """Return one entry for each server, in the order of `offers`; the same bytes for the same offers.
 
     Args:
@@ -59,13 +59,13 @@ def _entry(offer: ServerOffer, most_names: int | None) -> str:
         size = _tools(len(offer.tools))
     else:
         size = "to be searched" if offer.size is None else f"about {_tools(offer.size)}"
-    entry = f"- {_clean(offer.name)[:_LONGEST_NAME] or 'tools'} ({size})"
+    entry = f"- {_clean(offer.name)[:_MAX_NAME_LENGTH] or 'tools'} ({size})"
     # What can be found: names of tools, or topics where nothing was listed.
     names = offer.topics if offer.tools is None else [tool.tool.name for tool in offer.tools]
     most = _MANY_NAMES if most_names is None else most_names
     if most == _MANY_NAMES < len(names):
         most = _NAMES_OF_MANY
-    shown = [name for name in names[:most] if len(name) <= _LONGEST_NAME and name == _clean(name)]
+    shown = [name for name in names[:most] if len(name) <= _MAX_NAME_LENGTH and name == _clean(name)]
     if shown:
         entry += f": {'topics ' if offer.tools is None else ''}{', '.join(shown)}"
         if len(shown) < len(names):

@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from mcp_types import ToolAnnotations
-from tools_search_hosts import qualified_name
+from tools_search_hosts import MAX_NAME_LENGTH, qualified_name
 
 from tools_search_client.errors import Failure
 from tools_search_client.found import FoundTool
-from tools_search_client.json_values import compact
+from tools_search_client.json_values import compact_json
 
-MOST_BYTES: Final = 200_000
+MAX_BYTES: Final = 200_000
 """The largest definition that is sent to a model; the largest in public sets of tools has 125,000 bytes."""
 
-_VALID_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+_VALID_NAME: Final = re.compile(rf"[A-Za-z_][A-Za-z0-9_-]{{0,{MAX_NAME_LENGTH - 1}}}")
 
 
 def valid_name(name: str) -> str:
@@ -59,12 +59,12 @@ class Definition:
 
     def serialized(self) -> str:
         """Return the definition as compact JSON."""
-        return compact(self.to_json())
+        return compact_json(self.to_json())
 
     @property
     def is_oversized(self) -> bool:
         """Whether it is too large for any model: a server's mistake, or an attack."""
-        return len(self.serialized().encode("utf-8", "surrogatepass")) > MOST_BYTES
+        return len(self.serialized().encode("utf-8", "surrogatepass")) > MAX_BYTES
 
 
 def estimate_tokens(text: str) -> int:
@@ -129,7 +129,7 @@ class SyntheticTool(Protocol):
 
     @property
     def name(self) -> str:
-        """What the model calls it by; it goes before a server's tool of the same name."""
+        """What the model calls it by; it takes precedence over a server's tool of the same name."""
         ...
 
     @property
@@ -173,7 +173,7 @@ class Offer:
     """To be sent in this order."""
 
     prefix: int
-    """Under the same number, `tools` begins with the `tools` of every earlier offer."""
+    """The number of the list: under the same one, `tools` begins with the `tools` of every earlier offer."""
 
     notices: tuple[str, ...] = ()
     """Changes that cannot stand in the list; to be put at the end of the input, once.
@@ -189,7 +189,7 @@ class Compaction:
     forgotten: tuple[str, ...]
     """Names of tools that have to be found again; the model cannot call them any more."""
     freed_tokens: int
-    """Of their definitions."""
+    """Tokens of their definitions."""
 
 
 @dataclass(frozen=True, slots=True)

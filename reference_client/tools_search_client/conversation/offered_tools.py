@@ -19,7 +19,7 @@ from tools_search_hosts.toolsets import EVERYTHING, Toolset
 from tools_search_ranking import never_silent
 
 from tools_search_client.conversation.catalog import (
-    MOST_BROWSED,
+    MAX_BROWSED,
     Catalog,
     KnownTools,
     ServerOffer,
@@ -41,18 +41,18 @@ Delegate: TypeAlias = Callable[[str], Awaitable[Sequence[str]]]
 _logger = logging.getLogger(__name__)
 
 _TYPICAL_TOKENS: Final = 150
-"""Of one definition, where none is at hand: between the medians of six public sets of tools."""
+"""Tokens of one definition, where none is at hand: between the medians of six public sets of tools."""
 
 _DEEPER: Final = 4
 """How many times as far a search goes whose first results are not for a model."""
 
-_LONGEST_QUERY: Final = 1_024
+_MAX_QUERY_LENGTH: Final = 1_024
 """Characters that every server has to accept (draft: Request)."""
 
-_LEAST_OF_A_WORD: Final = 10
+_MIN_OF_A_WORD: Final = 10
 """A single word may be a name, and not every server puts the tool of that name first."""
 
-_MOST_CORRECTED: Final = 5
+_MAX_CORRECTED: Final = 5
 """Names for which the closest are looked for; that is the one thing here that takes its time."""
 
 
@@ -170,9 +170,11 @@ class OfferedTools:
         return bool(self._deferred or self.state.catalog.unlisted)
 
     async def still_offered(self, tools: Sequence[FoundTool]) -> tuple[dict[str, FoundTool], set[str]]:
-        """Return which of `tools`, for which nobody vouches, are offered now, each as it is offered now.
+        """Return which of `tools`, for which nobody vouches, are offered now.
 
-        Second come the names of those that cannot be asked for at the moment: their servers fail, or are hidden.
+        Returns:
+            Those that are, by name and as they are offered now, and the names of those that cannot be asked for at the
+            moment: their servers fail, or are hidden.
         """
 
         async def ask(tool: FoundTool) -> tuple[FoundTool | None, bool]:
@@ -192,10 +194,13 @@ class OfferedTools:
         return offered, {name for name, (_, cannot_be_asked) in answers.items() if cannot_be_asked}
 
     def has_lost(self, tool: FoundTool) -> bool:
-        """Return whether the server of a tool was listed without it."""
+        """Return whether a tool is gone: its server has left the catalog or was listed without it.
+
+        A server that fails keeps its tools: a call of one is sent, and fails, until the server is listed again.
+        """
         offer = self.state.catalog.server(tool.server)
-        listed = offer is None or (offer.tools is not None and offer.failure is None)
-        return listed and self.known.get(tool.name) is None
+        is_known = offer is None or (offer.tools is not None and offer.failure is None)
+        return is_known and self.known.get(tool.name) is None
 
     def _within(self, most: int | None) -> tuple[FoundTool, ...]:
         """Return the tools that are loaded from the start where at most so many definitions are sent."""
@@ -269,7 +274,7 @@ class OfferedTools:
             missing.append(name)
             # A bare name of more tools than a search may load is answered with full ones to choose from.
             near = [tool.name for tool in answer.tools or self.known.named(name)] or list(answer.closest)
-            if not near and len(missing) <= _MOST_CORRECTED:
+            if not near and len(missing) <= _MAX_CORRECTED:
                 near = self.known.closest(name, servers)
             closest |= dict.fromkeys(near)
         return Finding(_each_once(found), missing=tuple(missing), closest=tuple(closest), failed=failed)
@@ -281,11 +286,11 @@ class OfferedTools:
             return Finding()
         if offer.failure is not None:
             return Finding(offer.tools or (), failed={server: offer.failure})
-        if offer.tools is None and (offer.size or 0) > MOST_BROWSED:
+        if offer.tools is None and (offer.size or 0) > MAX_BROWSED:
             return Finding(too_many=offer.size)
         is_listed = offer.tools is not None
         answer = SourceAnswer(offer.tools or ()) if is_listed else self._shown(await self.source.browse(server))
-        if len(answer.tools) > MOST_BROWSED:
+        if len(answer.tools) > MAX_BROWSED:
             return Finding(too_many=len(answer.tools), failed=answer.failed)
         return Finding(answer.tools, failed=answer.failed)
 
@@ -298,7 +303,7 @@ class OfferedTools:
         searches: list[tuple[str, Collection[str] | None]] = []
         switched_on = [offer.name for offer in self.offers if offer.delegate == "turn" and offer.tools != ()]
         if switched_on:
-            searches.append((text[:_LONGEST_QUERY], switched_on))
+            searches.append((text[:_MAX_QUERY_LENGTH], switched_on))
         fault: Exception | None = None
         try:
             if delegate is not None:
@@ -311,11 +316,11 @@ class OfferedTools:
     async def _searched(self, query: str, servers: Collection[str] | None, most: int) -> SourceAnswer:
         """Return the best tools of the servers that were never listed, those that are named so first."""
         unlisted = self._unlisted(servers)
-        sendable = query.encode("utf-8", "ignore").decode()[:_LONGEST_QUERY].strip()
+        sendable = query.encode("utf-8", "ignore").decode()[:_MAX_QUERY_LENGTH].strip()
         if not unlisted or not sendable:
             return SourceAnswer()
         is_word = len(sendable.split()) == 1
-        limit = max(most, _LEAST_OF_A_WORD if is_word else 0) + len(self._hidden(unlisted))
+        limit = max(most, _MIN_OF_A_WORD if is_word else 0) + len(self._hidden(unlisted))
 
         async def search() -> SourceAnswer:
             found = await self.source.search(sendable, servers=unlisted, limit=limit)

@@ -74,7 +74,7 @@ _MANIFEST_HEADING: Final = "Available tool servers (use this tool to load their 
 
 BRIEF_CHARS: Final = 300
 _NAME_CHARS: Final = 80
-_MOST_NAMES: Final = 20
+_MAX_NAMES: Final = 20
 
 
 def search_definition(name: str, manifest: str) -> Definition:
@@ -110,14 +110,14 @@ def not_a_tool(name: str, closest: Sequence[str], search_tool: str | None) -> st
     return f"Error: No tool is named '{one_name(name)}'.{near}{advice}"
 
 
-def listing_of(names: Iterable[str], most: int = _MOST_NAMES) -> str:
+def listing_of(names: Iterable[str], most: int = _MAX_NAMES) -> str:
     """Return names on one line, the first of them where there are many."""
     shown = [one_name(name) for name in names]
     more = f", ... and {len(shown) - most} more" if len(shown) > most else ""
     return ", ".join(shown[:most]) + more
 
 
-def names_of_tools(names: Iterable[str], most: int = _MOST_NAMES) -> str:
+def names_of_tools(names: Iterable[str], most: int = _MAX_NAMES) -> str:
     """Return full names of tools on one line, each in the characters that such a name may have."""
     return listing_of(map(valid_name, names), most)
 

@@ -23,7 +23,7 @@ from tools_search_client.errors import SavedConversationError
 from tools_search_client.found import FoundTool, Mode
 from tools_search_client.text import shorten
 
-MOST_SAVED_BYTES: Final = 100_000_000
+MAX_SAVED_BYTES: Final = 100_000_000
 """The largest text that is read: transcripts hold pictures and files."""
 
 _MAX_PROBLEMS: Final = 3
@@ -64,10 +64,10 @@ class SavedText(SavedPart):
         """Return what `to_text` wrote.
 
         Raises:
-            SavedConversationError: It is something else, of another version, or larger than `MOST_SAVED_BYTES`.
+            SavedConversationError: It is something else, of another version, or larger than `MAX_SAVED_BYTES`.
         """
-        if len(text) > MOST_SAVED_BYTES:
-            raise SavedConversationError(f"the saved text has more than {MOST_SAVED_BYTES:,} bytes")
+        if len(text) > MAX_SAVED_BYTES:
+            raise SavedConversationError(f"the saved text has more than {MAX_SAVED_BYTES:,} bytes")
         try:
             stated: object = json.loads(text)
         except (ValueError, RecursionError) as error:

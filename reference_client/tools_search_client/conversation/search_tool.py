@@ -25,19 +25,19 @@ from tools_search_client.conversation.prompts import (
 )
 from tools_search_client.errors import RerankingError
 from tools_search_client.found import FoundTool
-from tools_search_client.json_values import as_list, as_object, compact
+from tools_search_client.json_values import as_list, as_object, compact_json
 from tools_search_client.text import first_sentence, printable, shorten
 
-_MOST_NAMES: Final = 100
+_MAX_NAMES: Final = 100
 
-_MOST_CHARS: Final = 40_000
-"""Of all descriptions together; the tools after those are described by their names alone."""
+_MAX_CHARS: Final = 40_000
+"""Characters of all descriptions together; the tools after those are described by their names alone."""
 
 _SENTENCE_CHARS: Final = 120
 _FULL_CHARS: Final = 8_000
 _QUERY_CHARS: Final = 100
-_MOST_PARAMETERS: Final = 25
-_MOST_SERVERS: Final = 100
+_MAX_PARAMETERS: Final = 25
+_MAX_SERVERS: Final = 100
 _DEEPEST_CHOICE: Final = 3
 
 
@@ -107,12 +107,12 @@ def _read_request(arguments: Mapping[str, Any], servers: Sequence[str], usual: D
         raise SearchRequestError(f"Error: detail must be one of {', '.join(DETAILS)}.")
     if query is None and server is None and not names:
         raise SearchRequestError("Error: Provide at least one of: query, server_name, or tool_names.")
-    if len(names) > _MOST_NAMES:
-        raise SearchRequestError(f"Error: tool_names has {len(names)} names; give at most {_MOST_NAMES} at once.")
+    if len(names) > _MAX_NAMES:
+        raise SearchRequestError(f"Error: tool_names has {len(names)} names; give at most {_MAX_NAMES} at once.")
     if server is not None and server not in servers:
         alike = [name for name in servers if name.casefold() == server.casefold()]
         if len(alike) != 1:
-            valid = f"Valid servers: {listing_of(servers, _MOST_SERVERS) or 'none'}."
+            valid = f"Valid servers: {listing_of(servers, _MAX_SERVERS) or 'none'}."
             raise SearchRequestError(
                 f"Error: Unknown server '{one_name(server)}'. {valid}", f"Error: Unknown server. {valid}"
             )
@@ -226,7 +226,7 @@ def _described(tools: Sequence[FoundTool], detail: Detail, known: Collection[str
     A tool that is `known` is described again only where its whole definition is asked for.
     """
     paragraphs: dict[str, str] = {}
-    left = _MOST_CHARS
+    left = _MAX_CHARS
     for found in tools:
         tool, shown = found.tool, detail if left > 0 and (found.name not in known or detail != "brief") else "minimal"
         paragraph = f"- {one_name(found.server)}:{one_name(tool.name)}" if found.server else f"- {one_name(tool.name)}"
@@ -239,7 +239,7 @@ def _described(tools: Sequence[FoundTool], detail: Detail, known: Collection[str
             purpose = shorten(purpose.strip().partition("\n\n")[0], BRIEF_CHARS) or "(no description)"
             paragraph += f"\n  {purpose}\n  Parameters: {_parameters(tool.input_schema)}"
         elif shown == "full":
-            schema = _cut(printable(compact(tool.input_schema)))
+            schema = _cut(printable(compact_json(tool.input_schema)))
             purpose = _cut(printable(purpose).strip()).replace("\n", "\n  ") or "(no description)"
             paragraph += f"\n  {purpose}\n  Parameters (JSON Schema): {schema}"
         paragraphs[found.name] = paragraph
@@ -253,8 +253,8 @@ def _parameters(schema: Mapping[str, Any]) -> str:
         f"{one_name(name)} ({_type(member)}{', required' if name in required else ''})"
         for name, member in as_object(schema.get("properties")).items()
     ]
-    more = f", ... and {len(shown) - _MOST_PARAMETERS} more" if len(shown) > _MOST_PARAMETERS else ""
-    return ", ".join(shown[:_MOST_PARAMETERS]) + more if shown else "none"
+    more = f", ... and {len(shown) - _MAX_PARAMETERS} more" if len(shown) > _MAX_PARAMETERS else ""
+    return ", ".join(shown[:_MAX_PARAMETERS]) + more if shown else "none"
 
 
 def _type(member: object, depth: int = 0) -> str:

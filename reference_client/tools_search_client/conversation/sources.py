@@ -13,7 +13,7 @@ from tools_search_hosts.toolsets import Rule, Toolset
 from tools_search_ranking import FieldedRanker
 
 from tools_search_client.conversation.catalog import (
-    MOST_BROWSED,
+    MAX_BROWSED,
     Catalog,
     KnownTools,
     ServerOffer,
@@ -28,7 +28,7 @@ from tools_search_client.found import Found, FoundTool
 from tools_search_client.reranking import Reranking
 from tools_search_client.servers.discovery import ServerTools, list_as_found
 
-_MOST_TOPICS: Final = 50
+_MAX_TOPICS: Final = 50
 
 
 class ListedSource(ToolSource):
@@ -85,11 +85,11 @@ class ListedSource(ToolSource):
 
 
 class FederationSource:
-    """A `ToolSource` over the servers of layer 2.
+    """A `ToolSource` over the servers of a `Federation`.
 
     A deferred server that can be searched is not listed: it is asked when the model is. Everything else is listed, kept
-    for as long as layer 1 keeps it, and searched on this side with one ranking over all servers. A server that can be
-    searched is also searched while its list takes too long.
+    for as long as `ServerTools` keeps it, and searched on this side with one ranking over all servers. A server that
+    can be searched is also searched while its list takes too long.
 
     Args:
         federation: The servers.
@@ -149,7 +149,7 @@ class FederationSource:
             query, limit=limit, servers=servers, deadline=self._deadline, reranks=False
         )
         for tool in found.tools:
-            if tool.hit.group and len(groups := self._groups.setdefault(tool.server, {})) < _MOST_TOPICS:
+            if tool.hit.group and len(groups := self._groups.setdefault(tool.server, {})) < _MAX_TOPICS:
                 groups[tool.hit.group] = None
         unknown: Sequence[str] = ()
         if found.tools:  # what no server says: whether other tools of its own mention them
@@ -178,7 +178,7 @@ class FederationSource:
         if tools.mode == "list" or not discovery.enabled:
             return True
         if discovery.auto:
-            return settings is not None and settings.catalog_size is not None and settings.catalog_size <= MOST_BROWSED
+            return settings is not None and settings.catalog_size is not None and settings.catalog_size <= MAX_BROWSED
         return not (discovery.defer_all or entry.defer_loading)
 
     def _offer(self, entry: ServerEntry, rule: Rule, answer: Answer[Found]) -> ServerOffer:
@@ -199,7 +199,7 @@ class FederationSource:
             offer,
             tools=None,
             size=None if size is None else max(0, size - len(rule.names)),
-            topics=tuple(topics[:_MOST_TOPICS]),
+            topics=tuple(topics[:_MAX_TOPICS]),
         )
 
 

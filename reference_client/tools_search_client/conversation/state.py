@@ -123,10 +123,10 @@ class ConversationState:
     searches: int = 0
     """How many searches this conversation has made."""
     search_tokens: int = 0
-    """Of their calls and answers, without the definitions that they loaded."""
+    """Tokens of their calls and answers, without the definitions that they loaded."""
 
     prefix: int = 0
-    """Which list the model has: under the same number, every list begins with all earlier ones; 0 before the first."""
+    """Number of the list that the model has: under the same one, a list begins with all earlier ones; 0 before any."""
     definitions: dict[str, Definition] = field(default_factory=dict[str, Definition])
     """The list that the model has, in its order."""
     additions: list[Addition] = field(default_factory=list[Addition])

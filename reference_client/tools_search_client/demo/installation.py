@@ -81,7 +81,7 @@ def _install_legacy_server(home: Path, say: Callable[[str], None]) -> Path:
         _LEGACY_PACKAGES,
         [sys.executable, "-m", "venv", "--clear", str(home)],
         [*pip, "--retries", "1", *_LEGACY_PACKAGES],
-        say=lambda: say(f"installing {_LEGACY_PACKAGES[0]} into a separate environment"),
+        announce=lambda: say(f"installing {_LEGACY_PACKAGES[0]} into a separate environment"),
     )
     return home / "bin" / "mcp-server-sqlite"
 
@@ -95,16 +95,16 @@ def _install_node_servers(home: Path, say: Callable[[str], None]) -> Path:
         raise _InstallationError(f"Node.js {_MIN_NODE} or newer is not on this machine")
     options = ["--no-audit", "--no-fund", "--loglevel=error", "--fetch-retries=1", "--prefix", str(home)]
     install = [npm, "install", *options, *_NODE_PACKAGES]
-    _install(home, _NODE_PACKAGES, install, say=lambda: say("installing three Node servers"))
+    _install(home, _NODE_PACKAGES, install, announce=lambda: say("installing three Node servers"))
     return home / "node_modules" / ".bin"
 
 
-def _install(home: Path, packages: Sequence[str], *commands: Sequence[str], say: Callable[[], None]) -> None:
+def _install(home: Path, packages: Sequence[str], *commands: Sequence[str], announce: Callable[[], None]) -> None:
     """Run the commands that install packages, unless that was done before."""
     stamp, complete = home / "complete.txt", "\n".join(packages)
     if stamp.is_file() and stamp.read_text(encoding="utf-8") == complete:
         return
-    say()
+    announce()
     home.mkdir(parents=True, exist_ok=True)
     for command in commands:
         try:
@@ -114,7 +114,7 @@ def _install(home: Path, packages: Sequence[str], *commands: Sequence[str], say:
         except (OSError, subprocess.TimeoutExpired) as error:
             raise _InstallationError(str(error)) from error
         if done.returncode:
-            # Of pip the last line says most; npm begins with a code and ends with advice.
+            # The last line of pip says most; npm begins with a code and ends with advice.
             lines = [line.strip() for line in (done.stderr or done.stdout).splitlines() if line.strip()]
             useful = [line for line in lines if " failed" in line or line.startswith("npm error code")]
             reason = [f"{command[0]} ended with {done.returncode}", *lines[-1:], *useful][-1]

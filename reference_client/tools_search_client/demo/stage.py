@@ -179,7 +179,7 @@ class Stage:
     gateway: Federation
     """The gateway, asked in the newest protocol."""
     meter: WireMeter
-    """Of the messages between the gateway and this client."""
+    """Counts the messages between the gateway and this client."""
     answers: dict[str, FederatedSearch] = field(default_factory=dict[str, FederatedSearch])
     """The answer of the gateway to each query."""
     searching: list[Counter[str]] = field(default_factory=list[Counter[str]])

@@ -22,7 +22,7 @@ import tools_search_hosts as hosts
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 from tools_search_hosts import AskForInput, HttpTarget, ServerEntry, StdioTarget, UnusableTarget
-from tools_search_hosts.configuration import misspelled, understood
+from tools_search_hosts.configuration import spelling_hints, with_canonical_names
 from tools_search_hosts.toolsets import Toolset, read_rules
 from tools_search_ranking import DEFAULT_LEAST_CONFIDENCE
 
@@ -96,8 +96,8 @@ class ToolDiscovery:
     deadline: Annotated[float | None, _SECONDS] = None
     """Seconds that a question to all servers waits for the slowest; if not stated 10, and 30 in the command."""
 
-    # The following are those of `FederationOptions`, `ConnectionOptions` and `DiscoveryOptions`. The entry of a server
-    # goes before them with its `startup_timeout_sec` and `tool_timeout_sec` or `timeout`.
+    # The following are those of `FederationOptions`, `ConnectionOptions` and `DiscoveryOptions`. In the entry of a
+    # server, `startup_timeout_sec` and `tool_timeout_sec` or `timeout` take precedence.
     grace: _Seconds = 3.0
     rest: _Seconds = 5.0
     longest_rest: _Seconds = 60.0
@@ -126,16 +126,15 @@ def _read_tool_discovery(stated: Any, problems: list[str]) -> ToolDiscovery:
     if not isinstance(stated, dict):
         problems.append("`tool_discovery` must be an object")
         return ToolDiscovery()
-    faults: list[str] = []
-    members = understood(cast("dict[str, Any]", stated), _KINDS, faults)
-    faults += misspelled(members, _KINDS)
+    members, mistakes = with_canonical_names(cast("dict[str, Any]", stated), _KINDS)
+    mistakes += spelling_hints(members, _KINDS)
     discovery = ToolDiscovery()
     try:
         discovery = ToolDiscovery(**{name: members[name] for name in _KINDS if name in members})
     except ValidationError as error:
         wrong = dict.fromkeys(str(detail["loc"][0]) for detail in error.errors(include_url=False))
-        faults += [f"`{name}` must be {_KINDS[name]}" for name in wrong]
-    problems += [f"`tool_discovery`: {fault}" for fault in faults]
+        mistakes += [f"`{name}` must be {_KINDS[name]}" for name in wrong]
+    problems += [f"`tool_discovery`: {mistake}" for mistake in mistakes]
     return discovery
 
 
@@ -200,9 +199,8 @@ def load_configuration(
     Raises:
         ConfigurationError: It cannot be read or used; the message lists every problem.
     """
-    problems: list[str] = []
     try:
-        file = hosts.load_host_file(path, environment=environment, ask=ask, problems=problems, workspace=workspace)
+        file, problems = hosts.inspect_host_file(path, environment=environment, ask=ask, workspace=workspace)
     except hosts.ConfigurationError as error:
         raise ConfigurationError(error.source, error.problems) from error
     discovery = _read_tool_discovery(file.members.get("tool_discovery", {}), problems)

@@ -38,7 +38,7 @@ _SLOW_START_SECONDS: Final = 1.0
 _KEPT_SECONDS: Final = 60.0
 """How long a late answer is kept for the same question asked again."""
 
-_MOST_KEPT: Final = 16
+_MAX_KEPT: Final = 16
 """Late answers that are kept of one server."""
 
 _ROOM_FOR_GROWTH: Final = 2
@@ -145,7 +145,7 @@ class _AskedServer:
     supervised: SupervisedServer | HostConnection
     starting: _Record = field(default_factory=_Record)
     methods: dict[Method, _Record] = field(default_factory=dict["Method", _Record])
-    """Of the connection `known`."""
+    """How the methods have done on the connection `known`."""
     late: dict[Hashable, _Asked[Any]] = field(default_factory=dict[Hashable, "_Asked[Any]"])
     """Questions that nobody waited for any longer, with or without their answers."""
     known: ServerTools | None = None
@@ -170,7 +170,7 @@ class _Asked(Generic[Value]):
     key: Hashable
     """What it has in common with questions that have the same answer."""
     record: _Record | None
-    """Of what the server is busy with; `None` where nothing is sent."""
+    """The record of what the server is busy with; `None` where nothing is sent."""
     began: float = field(default_factory=anyio.current_time)
     ended: float | None = None
     tools: ServerTools | None = None
@@ -299,7 +299,7 @@ class Fanout:
         """Return that the server is late; its answer is still taken."""
         late = asked.server.late
         late[asked.key] = asked
-        for key in list(late)[:-_MOST_KEPT]:
+        for key in list(late)[:-_MAX_KEPT]:
             del late[key]
         doing = "starting" if asked.tools is None else "answering"
         message = f"still {doing} after {seconds:g} seconds{asked.server.supervised.quotation()}"

@@ -58,7 +58,7 @@ from tools_search_client.found import (
     FederatedSearch,
     Found,
     FoundTool,
-    Offered,
+    NamedItem,
     ServerDescription,
 )
 from tools_search_client.reranking import Reranking
@@ -75,7 +75,7 @@ from tools_search_client.servers.supervision import Backoff, SupervisedServer
 
 _DEADLINE: Final = 10.0
 
-_MOST_KNOWN: Final = 10_000
+_MAX_KNOWN: Final = 10_000
 """Tools that are remembered by name; others are looked up again, which costs one small search."""
 
 Result = TypeVar("Result")
@@ -405,7 +405,7 @@ class Federation:
         )
         answers = await self._fanout.ask(question, list(self.supervised), deadline=self._within(deadline))
         offers = [
-            Offered(qualified_name(answer.server, item.name), answer.server, item)
+            NamedItem(qualified_name(answer.server, item.name), answer.server, item)
             for answer in answers
             for item in answer.value or ()
         ]
@@ -478,7 +478,7 @@ class Federation:
             connection = connections.get(tool.server)
             if connection is not None:
                 self._known[tool.name] = (tool, connection)
-        for name in list(self._known)[:-_MOST_KNOWN]:
+        for name in list(self._known)[:-_MAX_KNOWN]:
             del self._known[name]
 
     def _drop(self, server: str) -> None:

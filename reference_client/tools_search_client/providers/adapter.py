@@ -21,7 +21,7 @@ from tools_search_hosts.toolsets import Toolset
 from tools_search_client.conversation.conversation import Conversation
 from tools_search_client.conversation.messages import Compaction, Reply, ToolCall, TurnStart, valid_name
 from tools_search_client.errors import InvalidAnswerError, LocalError, SavedConversationError
-from tools_search_client.json_values import compact, copied
+from tools_search_client.json_values import compact_json, copied
 from tools_search_client.providers.results import EMPTY_RESULT, Attachment, Part, parts_of
 from tools_search_client.providers.saved import SavedCall, SavedTranscript, saved_outcome
 from tools_search_client.providers.sent_tools import ProviderCall, ProviderLimits, SentTool, SentTools
@@ -34,7 +34,7 @@ _CANCELLED: Final = "The user interrupted this call; it was not carried out, or 
 
 @dataclass(frozen=True, slots=True)
 class ModelMessage:
-    """One answer of the model."""
+    """One response of the model."""
 
     text: str
     """To be shown to the user; may be empty."""
@@ -46,7 +46,7 @@ class ModelMessage:
 
 @dataclass(frozen=True, slots=True)
 class ProviderMessage:
-    """A provider's answer, parsed."""
+    """A provider's response, parsed."""
 
     items: Sequence[dict[str, Any]]
     """To be appended to the transcript."""
@@ -73,7 +73,7 @@ def _is_named(name: str, text: str) -> bool:
 
 
 class Adapter(ABC):
-    """One conversation with one model: requests for its provider, and the provider's answers. It does no I/O.
+    """One conversation with one model: requests for its provider, and the provider's responses. It does no I/O.
 
     For each turn: `say`, then `request` and `read` until there are no more calls, each of which is answered by
     `answer`. A subclass has its provider's form for each item, and states which of these the provider offers.
@@ -117,8 +117,6 @@ class Adapter(ABC):
         self._used_ids: set[str] = set()
         self._special_ids: set[str] = set()
         """Calls to be answered in another form than usual, where the provider has such calls."""
-        self._order: dict[str, bool] = {}
-        """Original names in the order in which they were first sent, and whether each was deferred; for Messages."""
         self._turn_starts: list[int] = []
         """Where in the transcript the turns of the user begin."""
         self._shown_before: Mapping[str, SentTool] = {}
@@ -178,8 +176,8 @@ class Adapter(ABC):
         self._transcript += additions or []
         return copied(self._options | self._request_body(self._tools.whole_list))
 
-    def read(self, answer: Mapping[str, Any], /) -> ModelMessage:
-        """Append the provider's answer, whole and as JSON, and return what it says.
+    def read(self, response: Mapping[str, Any], /) -> ModelMessage:
+        """Append the provider's response, whole and as JSON, and return what it says.
 
         Raises:
             InvalidAnswerError: It is not in the provider's format; nothing was appended.
@@ -188,7 +186,7 @@ class Adapter(ABC):
         self._refuse_open_calls()
         if self._unsent or not self._transcript:
             raise LocalError("there was no request that this could be the answer to")
-        stated: object = copied(answer)
+        stated: object = copied(response)
         if not isinstance(stated, dict):
             raise InvalidAnswerError(
                 'the answer is no JSON object: of an SDK\'s object, give `model_dump(mode="json")`'
@@ -239,7 +237,7 @@ class Adapter(ABC):
             answers={key: saved_outcome(outcome) for key, outcome in self._answers.items()},
             used_ids=self._used_ids,
             special_ids=self._special_ids,
-            order=self._order,
+            order=self._saved_order(),
             turn_starts=self._turn_starts,
             shown_before=list(self._shown_before),
             notices_of_turn=self._notices_of_turn,
@@ -270,7 +268,8 @@ class Adapter(ABC):
         self._transcript, self._unsent = read.items, read.unsent
         self._calls = calls
         self._answers = {key: one.restored(calls[key][1]) for key, one in read.answers.items() if key in calls}
-        self._used_ids, self._special_ids, self._order = read.used_ids, read.special_ids, read.order
+        self._used_ids, self._special_ids = read.used_ids, read.special_ids
+        self._restore_order(read.order)
         self._turn_starts = [start for start in read.turn_starts if start <= len(read.items)]
         self._shown_before = self._tools.restore(read.tools, read.shown_before)
         self._notices_of_turn, self._notices_to_repeat = read.notices_of_turn, read.notices_to_repeat
@@ -296,8 +295,8 @@ class Adapter(ABC):
         Tools that are to be callable in it must be loaded in the conversation (`Conversation.restore`).
 
         Raises:
-            LocalError: There are open calls, an item is not in the provider's form, a call has no result, or a result
-                no call.
+            LocalError: There are open calls.
+            SavedConversationError: An item is not in the provider's form, a call has no result, or a result no call.
         """
         try:
             given: list[dict[str, Any]] = copied(items)
@@ -324,12 +323,12 @@ class Adapter(ABC):
         """Return the ids of the calls in an item, and of the calls that it answers."""
 
     @abstractmethod
-    def _parse(self, answer: dict[str, Any]) -> ProviderMessage:
-        """Parse a provider's answer."""
+    def _parse(self, response: dict[str, Any]) -> ProviderMessage:
+        """Parse a provider's response."""
 
     @abstractmethod
     def _result_items(self, answered: Sequence[AnsweredCall]) -> list[dict[str, Any]]:
-        """Return the items for the results of all calls of one answer."""
+        """Return the items for the results of all calls of one response."""
 
     @abstractmethod
     def _request_body(self, tools: Sequence[SentTool]) -> dict[str, Any]:
@@ -342,6 +341,13 @@ class Adapter(ABC):
     def _without_tools(self, item: dict[str, Any], names: Collection[str]) -> dict[str, Any] | None:
         """Return an item without the tools of these names; `None` where nothing is left."""
         return item
+
+    def _saved_order(self) -> dict[str, bool]:
+        """Return what the list of tools is ordered by, where that is another order than theirs in the conversation."""
+        return {}
+
+    def _restore_order(self, order: dict[str, bool]) -> None:  # noqa: B027  # most providers have no other order
+        """Order the list of tools as it was when it was saved."""
 
     # Common to all providers
 
@@ -365,7 +371,7 @@ class Adapter(ABC):
     def _replace(self, items: list[dict[str, Any]], turn_starts: list[int]) -> Compaction:
         self._refuse_open_calls()
         self._transcript, self._turn_starts = items, turn_starts
-        text = compact(items)
+        text = compact_json(items)
         referred_to = {original for name, original in self._tools.names.items() if _is_named(name, text)}
         dropped = self._conversation.forget_unless(referred_to)
         self._tools.shown = {name: tool for name, tool in self._tools.shown.items() if self._is_shown(tool)}
@@ -374,9 +380,10 @@ class Adapter(ABC):
 
     def _is_shown(self, tool: SentTool) -> bool:
         """Return whether an item of the transcript has the definition of a tool, or refers to it in the list."""
-        described = compact(compact(tool.definition.to_json()))[1:-1]
+        described = compact_json(compact_json(tool.definition.to_json()))[1:-1]
         return any(
-            self._without_tools(item, {tool.name}) != item or described in compact(item) for item in self._transcript
+            self._without_tools(item, {tool.name}) != item or described in compact_json(item)
+            for item in self._transcript
         )
 
     def _take_out(self, tools: Sequence[SentTool]) -> None:

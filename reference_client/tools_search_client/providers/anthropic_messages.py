@@ -76,6 +76,8 @@ class AnthropicMessages(Adapter):
             options={"max_tokens": max_tokens} | dict(options or {}),
         )
         self._tool_changes = tool_changes and self._in_transcript
+        self._order: dict[str, bool] = {}
+        """Original names in the order in which they were first sent, and whether each was deferred."""
 
     def _user_item(self, parts: Sequence[str | dict[str, Any]]) -> dict[str, Any]:
         return {"role": "user", "content": [_text_block(part) if isinstance(part, str) else part for part in parts]}
@@ -139,11 +141,17 @@ class AnthropicMessages(Adapter):
                 sent[-1]["defer_loading"] = True
         return sent
 
-    def _parse(self, answer: dict[str, Any]) -> ProviderMessage:
-        message = checked(_Message, answer, "Anthropic Messages")
+    def _saved_order(self) -> dict[str, bool]:
+        return self._order
+
+    def _restore_order(self, order: dict[str, bool]) -> None:
+        self._order = order
+
+    def _parse(self, response: dict[str, Any]) -> ProviderMessage:
+        message = checked(_Message, response, "Anthropic Messages")
         blocks: list[dict[str, Any]] = []
         calls: list[ProviderCall] = []
-        for block, sent in zip(message.content, answer["content"], strict=True):
+        for block, sent in zip(message.content, response["content"], strict=True):
             echo = without_nulls(sent, "parsed_output")
             if block.type == "tool_use":
                 is_cut = block is message.content[-1] and message.stop_reason == "max_tokens"

@@ -20,7 +20,7 @@ _MIME_TYPES: Final[Mapping[str, Sequence[str]]] = {
     "audio": ("audio/wav", "audio/x-wav", "audio/mpeg", "audio/mp3"),
 }
 _NOT_SENT_BACK: Final = ("annotations", "audio", "parsed", "role")
-"""Members of an answer that no request takes."""
+"""Members of a response that no request takes."""
 
 
 class _Function(BaseModel):
@@ -111,9 +111,9 @@ class ChatCompletions(Adapter):
             body["tools"] = [_tool(tool) for tool in tools]
         return body
 
-    def _parse(self, answer: dict[str, Any]) -> ProviderMessage:
-        completion = checked(_Completion, answer, "chat completions")
-        choice, sent = completion.choices[0], answer["choices"][0]["message"]
+    def _parse(self, response: dict[str, Any]) -> ProviderMessage:
+        completion = checked(_Completion, response, "chat completions")
+        choice, sent = completion.choices[0], response["choices"][0]["message"]
         message = choice.message
         echo: dict[str, Any] = {"role": "assistant", "content": None} | without_nulls(sent, *_NOT_SENT_BACK)
         audio = sent.get("audio")

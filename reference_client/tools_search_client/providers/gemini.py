@@ -60,7 +60,7 @@ class Gemini(Adapter):
     Kept between requests: the system instruction; contents are only appended. Every tool is declared, and the list
     grows at its end, unless `call_tool` is set.
 
-    An answer is read as `response.model_dump(mode="json", exclude_none=True)` gives it, or as it came over HTTP. Its
+    A response is read as `response.model_dump(mode="json", exclude_none=True)` gives it, or as it came over HTTP. Its
     parts are sent back as they came, with their thought signatures. Pictures and PDF files are shown if the model
     accepts them in the response of a function, a failure of a tool is flagged.
 
@@ -114,15 +114,15 @@ class Gemini(Adapter):
             config["tools"] = [{"functionDeclarations": declarations}]
         return {"model": self._model, "contents": self._transcript, "config": config}
 
-    def _parse(self, answer: dict[str, Any]) -> ProviderMessage:
-        response = checked(_Response, answer, "Gemini")
-        if not response.candidates:
-            if response.feedback is None:
+    def _parse(self, response: dict[str, Any]) -> ProviderMessage:
+        read = checked(_Response, response, "Gemini")
+        if not read.candidates:
+            if read.feedback is None:
                 raise InvalidAnswerError("the answer is not one of Gemini: there is no candidate")
-            return ProviderMessage((), "", (), response.feedback.reason)
-        candidate = response.candidates[0]
+            return ProviderMessage((), "", (), read.feedback.reason)
+        candidate = read.candidates[0]
         content = candidate.content or _Content()
-        sent = as_list(as_object(answer["candidates"][0].get("content")).get("parts"))
+        sent = as_list(as_object(response["candidates"][0].get("content")).get("parts"))
         parts: list[dict[str, Any]] = []
         calls: list[ProviderCall] = []
         for part, echo in zip(content.parts or (), map(without_nulls, sent), strict=True):

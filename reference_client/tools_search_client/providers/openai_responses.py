@@ -15,7 +15,7 @@ from tools_search_client.json_values import (
     as_list,
     as_object,
     checked,
-    compact,
+    compact_json,
     without_nulls,
 )
 from tools_search_client.providers.adapter import Adapter, AnsweredCall, ProviderMessage
@@ -27,7 +27,7 @@ _PDF: Final = "application/pdf"
 _DEFAULTS: Final[Mapping[str, Any]] = {"store": False, "include": ["reasoning.encrypted_content"]}
 """The transcript is here, so the provider need not keep it, and reasoning comes in a form that can be sent back."""
 _NOT_SENT_BACK: Final = ("created_by", "parsed", "parsed_arguments")
-"""Members of an answer's items that no request takes."""
+"""Members of a response's items that no request takes."""
 _SEARCH_FAILED: Final = "Error: the search could not be carried out as it was asked for."
 
 
@@ -154,13 +154,13 @@ class OpenAIResponses(Adapter):
     def _is_search(self, tool: SentTool) -> bool:
         return tool.definition.tool is None and tool.original_name == self._conversation.search_name
 
-    def _parse(self, answer: dict[str, Any]) -> ProviderMessage:
-        response = checked(_Response, answer, "OpenAI Responses")
-        if response.status in ("failed", "cancelled"):
-            raise InvalidAnswerError(f"the response has {response.status}: {compact(answer.get('error'))}")
+    def _parse(self, response: dict[str, Any]) -> ProviderMessage:
+        read = checked(_Response, response, "OpenAI Responses")
+        if read.status in ("failed", "cancelled"):
+            raise InvalidAnswerError(f"the response has {read.status}: {compact_json(response.get('error'))}")
         items: list[dict[str, Any]] = []
         calls: list[ProviderCall] = []
-        for item, sent in zip(response.output, answer["output"], strict=True):
+        for item, sent in zip(read.output, response["output"], strict=True):
             echo = without_nulls(sent, *_NOT_SENT_BACK)
             if "content" in echo:
                 echo["content"] = [without_nulls(part, "parsed") for part in as_list(echo["content"])]
@@ -177,9 +177,9 @@ class OpenAIResponses(Adapter):
                 else:
                     echo |= {"name": valid_name(name), "arguments": arguments_sent_back(item.arguments)}
             items.append(echo)
-        parts = [part for item in response.output if item.type == "message" for part in item.content or ()]
+        parts = [part for item in read.output if item.type == "message" for part in item.content or ()]
         text = "".join(part.text or part.refusal or "" for part in parts if part.type in ("output_text", "refusal"))
-        stop_reason = response.incomplete_details.reason if response.incomplete_details else response.status
+        stop_reason = read.incomplete_details.reason if read.incomplete_details else read.status
         return ProviderMessage(items, text, calls, stop_reason)
 
     def _result_items(self, answered: Sequence[AnsweredCall]) -> list[dict[str, Any]]:

@@ -19,13 +19,13 @@ from mcp_types import (
 )
 
 from tools_search_client.errors import LocalError
-from tools_search_client.json_values import compact, copied
+from tools_search_client.json_values import compact_json, copied
 from tools_search_client.text import shorten
 
 MAX_RESULT_CHARS: Final = 100_000
 """Characters of text of one result; a server that answers with more would fill the model's whole context."""
 _MAX_MEDIA_BYTES: Final = 5_000_000
-"""Of one picture, recording or file: the smallest limit among the providers."""
+"""Size of one picture, recording or file: the smallest limit among the providers."""
 EMPTY_RESULT: Final = "(The result is empty.)"
 _NAME_CHARS: Final = 200
 
@@ -80,7 +80,7 @@ def parts_of(result: CallToolResult) -> list[Part]:
     shown = bounded(result, MAX_RESULT_CHARS)
     parts = [_part(block) for block in shown.content]
     if not parts and result.structured_content is not None:
-        parts.append(_cut(compact(copied(result.structured_content)), MAX_RESULT_CHARS))
+        parts.append(_cut(compact_json(copied(result.structured_content)), MAX_RESULT_CHARS))
     return [part for part in parts if isinstance(part, Media) or part.strip()] or [EMPTY_RESULT]
 
 

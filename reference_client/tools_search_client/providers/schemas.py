@@ -18,7 +18,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError
 
 from tools_search_client.errors import InvalidAnswerError
-from tools_search_client.json_values import as_list, as_object, compact, copied
+from tools_search_client.json_values import as_list, as_object, compact_json, copied
 from tools_search_client.text import shorten
 
 Schema: TypeAlias = dict[str, Any]
@@ -83,7 +83,7 @@ def adapted(
             return one if leads_somewhere else _without(one, "$ref")
 
         root = _each_subschema(root, with_references_inside)
-        if _is_valid(compact(root)):
+        if _is_valid(compact_json(root)):
             return root, renamed
     except (RecursionError, InvalidAnswerError):
         pass
@@ -152,7 +152,7 @@ def _object_at_root(schema: Schema) -> Schema:
         stated = root.pop(keyword, None)
         if stated is None:
             continue
-        in_words.append(f"{keyword}: {shorten(compact(stated), _QUOTED_ROOT_CHARS)}")
+        in_words.append(f"{keyword}: {shorten(compact_json(stated), _QUOTED_ROOT_CHARS)}")
         for branch in [_followed(as_object(one), root) for one in as_list(stated)]:
             if keyword in ("oneOf", "anyOf", "allOf"):
                 properties |= _without(as_object(branch.get("properties")), *properties)
@@ -214,7 +214,7 @@ def _in_dialect(schema: Schema, keywords: Collection[str]) -> Schema:
     if not isinstance(choices, list) or any(type(one) not in (str, int, float) for one in cast("list[Any]", choices)):
         stated.pop("enum", None)
     in_words = [
-        f"{name}: {shorten(compact(value), _QUOTED_CHARS)}"
+        f"{name}: {shorten(compact_json(value), _QUOTED_CHARS)}"
         for name, value in stated.items()
         if name in _WORTH_WORDS and name not in keywords
     ]

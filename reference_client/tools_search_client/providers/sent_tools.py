@@ -28,7 +28,7 @@ from tools_search_client.conversation.saved import (
     restored_definition,
     saved_definition,
 )
-from tools_search_client.json_values import ArgumentsError, compact, copied, parse_arguments
+from tools_search_client.json_values import ArgumentsError, compact_json, copied, parse_arguments
 from tools_search_client.providers.schemas import adapted
 
 _CUT_CALL: Final = "The call was cut off because the answer became too long. Nothing was called; call again, with less."
@@ -123,11 +123,11 @@ class SentTools:
         self.names: dict[str, str] = {}
         """The name in the conversation of each name that was sent."""
         self._prefix: int | None = None
-        self._call_tool = _call_tool(()) if by_call_tool else None
+        self._call_tool = _call_tool_definition(()) if by_call_tool else None
 
     # Names and schemas
 
-    def sent(self, definition: Definition) -> SentTool:
+    def sent_form(self, definition: Definition) -> SentTool:
         """Return a tool in the provider's form; the same definition is always sent alike."""
         original = definition.name
         known = self._sent.get(original)
@@ -151,7 +151,7 @@ class SentTools:
         self._sent[original] = SentTool(name, description, schema, renamed, definition, overflow)
         return self._sent[original]
 
-    def original(self, name: str, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    def in_conversation_names(self, name: str, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
         """Return the original name and arguments of a call; for a tool that was never sent, both stay as they are."""
         original = self.names.get(name, name)
         sent = self._sent.get(original)
@@ -163,14 +163,14 @@ class SentTools:
         try:
             if call.is_cut:
                 raise ArgumentsError(_CUT_CALL)
-            name, arguments = self.original(call.name, parse_arguments(call.arguments))
+            name, arguments = self.in_conversation_names(call.name, parse_arguments(call.arguments))
             if self._call_tool is not None and name == self._call_tool.name:
                 inner = arguments.get("name")
                 if not isinstance(inner, str) or not inner:
                     raise ArgumentsError(f"{name!r} needs the `name` of the tool to call, and its `arguments`.")
-                name, arguments = self.original(inner, parse_arguments(arguments.get("arguments")))
+                name, arguments = self.in_conversation_names(inner, parse_arguments(arguments.get("arguments")))
         except ArgumentsError as error:
-            return ToolCall(self.original(call.name, {})[0], {}, call.id, str(error))
+            return ToolCall(self.in_conversation_names(call.name, {})[0], {}, call.id, str(error))
         return ToolCall(name, arguments, call.id)
 
     # Saved and restored
@@ -190,12 +190,12 @@ class SentTools:
     def restore(self, saved: SavedSentTools, shown_before: Iterable[str]) -> dict[str, SentTool]:
         """Make the tools what they were when they were saved, and return those that were shown when the turn began."""
         self.names = dict(saved.names)
-        sent = {name: self.sent(restored_definition(one)) for name, one in saved.sent.items()}
+        sent = {name: self.sent_form(restored_definition(one)) for name, one in saved.sent.items()}
         self.listed = {name: sent[name] for name in saved.listed if name in sent}
         self.shown = {name: sent[name] for name in saved.shown if name in sent}
         self._prefix = saved.prefix
         if self._call_tool is not None and saved.call_tool is not None:
-            self._call_tool = _call_tool([name for name in _CALL_TOOL_NAMES if name != saved.call_tool])
+            self._call_tool = _call_tool_definition([name for name in _CALL_TOOL_NAMES if name != saved.call_tool])
         return {name: sent[name] for name in shown_before if name in sent}
 
     # Where a tool was shown
@@ -203,15 +203,20 @@ class SentTools:
     @property
     def whole_list(self) -> list[SentTool]:
         """The list that goes with every request."""
-        return [*self.listed.values(), *([] if self._call_tool is None else [self.sent(self._call_tool)])]
+        return [*self.listed.values(), *([] if self._call_tool is None else [self.sent_form(self._call_tool)])]
 
     def take_offer(self, offer: Offer, *, by_reference: bool) -> tuple[list[SentTool], list[SentTool]]:
-        """Forget and return the tools of the transcript that are no longer offered in that form.
+        """Take in what is offered now: a list under another prefix replaces the one before.
 
-        Second come the offered tools that were not shown yet. A list under another prefix replaces the one before.
-        Where the transcript has names alone (`by_reference`), a changed definition makes no difference.
+        Args:
+            offer: What is offered.
+            by_reference: Whether the transcript has names alone, so that a changed definition makes no difference.
+
+        Returns:
+            The tools of the transcript that are no longer offered in that form, which are forgotten, and the offered
+            tools that were not shown yet.
         """
-        offered = {definition.name: self.sent(definition) for definition in offer.tools}
+        offered = {definition.name: self.sent_form(definition) for definition in offer.tools}
         before = self.shown
         self.shown = {
             name: offered[name] if by_reference else tool
@@ -220,22 +225,23 @@ class SentTools:
         }
         if offer.prefix != self._prefix:
             self._prefix = offer.prefix
-            self._call_tool = self._call_tool and _call_tool(offered)
+            self._call_tool = self._call_tool and _call_tool_definition(offered)
             self.listed = {name: tool for name, tool in offered.items() if name not in self.shown}
         known = self.listed.keys() | self.shown.keys()
         outdated = [tool for name, tool in before.items() if name not in self.shown]
         return outdated, [tool for name, tool in offered.items() if name not in known]
 
     def take_found(self, definitions: Iterable[Definition]) -> tuple[list[SentTool], list[SentTool]]:
-        """Note and return which of the found tools are to be shown with the search that found them.
+        """Note which of the found tools are to be shown with the search that found them.
 
-        Second come the tools that were shown before with another definition.
+        Returns:
+            These tools, and those of them that were shown before with another definition, as they were shown.
         """
         if not self._in_transcript:
             return [], []
         new: list[SentTool] = []
         outdated: list[SentTool] = []
-        for tool in map(self.sent, definitions):
+        for tool in map(self.sent_form, definitions):
             shown = self.shown.get(tool.original_name)
             if shown is not None and not shown.definition.is_like(tool.definition):
                 outdated.append(shown)
@@ -249,10 +255,10 @@ class SentTools:
         """Return the words that describe tools to be called through `call_tool`; `None` where that is not in use."""
         if self._call_tool is None:
             return None
-        lines = [compact(copied(tool.definition.to_json())) for tool in tools]
+        lines = [compact_json(copied(tool.definition.to_json())) for tool in tools]
         return "\n".join([f"Call these with '{self._call_tool.name}':", *lines]) if lines else ""
 
 
-def _call_tool(taken: Collection[str]) -> Definition:
+def _call_tool_definition(taken: Collection[str]) -> Definition:
     name = next((one for one in _CALL_TOOL_NAMES if one not in taken), _CALL_TOOL_NAMES[-1])
     return Definition(name, _CALL_TOOL_DESCRIPTION, _CALL_TOOL_SCHEMA)

@@ -119,7 +119,7 @@ class LocalIndex:
 CALL_SECONDS: Final = 120.0
 """As long as a person waits; a gateway gives up earlier, so that it can say which of its servers did not answer."""
 
-_MOST_EXTENSION: Final = 10
+_MAX_EXTENSION: Final = 10
 """How many times as long as without it a call may take that reports progress."""
 
 _LEGACY_CRASH: Final = 0
@@ -137,7 +137,7 @@ After a timeout nothing is listed: a slow server does not get faster by it.
 _LISTING: Final = "tools/list"
 """Key of the one listing that is kept."""
 
-_MOST_FAILURES: Final = 3
+_MAX_FAILURES: Final = 3
 """In a row; then the tools are listed for a while, however many they are."""
 
 _CHEAP_LISTING: Final = 200
@@ -186,7 +186,7 @@ class _Kept:
     """By query and limit."""
     listings: ExpiringCache[Listing] = field(default_factory=lambda: ExpiringCache[Listing](capacity=1))
     index: tuple[tuple[Tool, ...], LocalIndex] | None = None
-    """Of the listing that was ranked last."""
+    """The tools of the listing that was ranked last, and their index."""
     left_out: int = 0
     fault: _SearchError | None = None
     """Why the last search failed."""
@@ -334,7 +334,7 @@ class ServerTools:
         """
         report = progress
         seconds = self._options.call_timeout or math.inf
-        latest = anyio.current_time() + seconds * _MOST_EXTENSION
+        latest = anyio.current_time() + seconds * _MAX_EXTENSION
         async with self.patience() as scope:
 
             async def progressed(progress: float, total: float | None, message: str | None) -> None:
@@ -423,9 +423,9 @@ class ServerTools:
             kept.search_at = now + min(error.retry_after, options.search_again_after)
             return
         kept.failures += 1
-        kept.search_at = now + options.retry_after * 2 ** min(kept.failures - 1, _MOST_FAILURES)
+        kept.search_at = now + options.retry_after * 2 ** min(kept.failures - 1, _MAX_FAILURES)
         is_unsupported = isinstance(error, ServerRefusedError) and error.code in _UNSUPPORTED
-        if is_unsupported or kept.failures >= _MOST_FAILURES:
+        if is_unsupported or kept.failures >= _MAX_FAILURES:
             kept.listed_until = now + options.search_again_after
 
     def _is_helped_by_listing(self, error: _SearchError) -> bool:
@@ -464,7 +464,7 @@ class ServerTools:
 
 
 def _is_declared(client: Client) -> bool:
-    """Return whether a client declares the extension, without which it may not search (section 2 of the draft)."""
+    """Return whether a client declares the extension, without which it may not search (draft: Client Declaration)."""
     declared = client.session._extensions  # pyright: ignore[reportPrivateUsage] - a session has no other word for it
     return declared is not None and EXTENSION_ID in declared
 

@@ -43,7 +43,7 @@ from tools_search_client.servers.faults import AUTHORIZATION_PROBLEM, as_server_
 from tools_search_client.text import shorten
 
 _REFRESH_SECONDS: Final = 20.0
-_MOST_ATTEMPTS: Final = 3
+_MAX_ATTEMPTS: Final = 3
 """For one request: with the token at hand, with one that is stored, and with one that was refreshed."""
 
 _MAX_ANSWER_BYTES: Final = 256 * 1024
@@ -271,7 +271,7 @@ class _Grant(OAuthClientProvider):
 
     async def send(self, request: httpx2.Request) -> httpx2.Response:
         """Send a request to the authorization server, or for its metadata."""
-        bounded = BoundedHttp(_MAX_ANSWER_BYTES, on_excess=lambda _: None, on_malformed=lambda _: None)
+        bounded = BoundedHttp(max_bytes=_MAX_ANSWER_BYTES, on_excess=lambda _: None, on_malformed=lambda _: None)
         with anyio.fail_after(_REFRESH_SECONDS):
             async with httpx2.AsyncClient(
                 timeout=_REFRESH_SECONDS, verify=certificates(), event_hooks={"response": [bounded.guard]}
@@ -331,7 +331,7 @@ class _StoredGrant(_Grant):
     async def _auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         refused: str | None = None
         lacks = False
-        for _ in range(_MOST_ATTEMPTS):
+        for _ in range(_MAX_ATTEMPTS):
             problem: str | HostError = ""
             try:
                 token = await self._token(refused, refreshes=not lacks)

@@ -34,7 +34,7 @@ Streams: TypeAlias = tuple[ObjectReceiveStream[SessionMessage | Exception], Obje
 
 _logger = logging.getLogger(__name__)
 
-_MOST_WAITING: Final = 1000
+_MAX_WAITING: Final = 1000
 """Calls whose answers are waited for at the same time."""
 
 
@@ -77,7 +77,7 @@ class Wire:
         if isinstance(message, JSONRPCRequest) and message.method == CALL:
             meta: Any = (message.params or {}).get("_meta") or {}
             self._calls[coerce_request_id(message.id)] = meta.get(PROTOCOL_VERSION_META_KEY)
-            if len(self._calls) > _MOST_WAITING:  # those that were given up without a word
+            if len(self._calls) > _MAX_WAITING:  # those that were given up without a word
                 self._calls.popitem(last=False)
         self._observe(lambda observer: observer.sent(message))
 

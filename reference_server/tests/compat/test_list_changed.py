@@ -40,8 +40,8 @@ class Told:
 
 
 @pytest.fixture
-def document(raw: Any, labelled: dict[str, Any]) -> dict[str, Any]:
-    return {"mcpServers": {"site": labelled, "notes": raw("named", Path("jot"))}, "always_available": ["jot"]}
+def document(raw: Any, labeled: dict[str, Any]) -> dict[str, Any]:
+    return {"mcpServers": {"site": labeled, "notes": raw("named", Path("jot"))}, "always_available": ["jot"]}
 
 
 @pytest.fixture

@@ -47,8 +47,8 @@ every_cell = pytest.mark.parametrize(
 
 
 @pytest.fixture
-def document(raw: Any, labelled: dict[str, Any]) -> dict[str, Any]:
-    return {"mcpServers": {"site": labelled, "notes": raw("named", Path("jot"))}, "metadata": METADATA}
+def document(raw: Any, labeled: dict[str, Any]) -> dict[str, Any]:
+    return {"mcpServers": {"site": labeled, "notes": raw("named", Path("jot"))}, "metadata": METADATA}
 
 
 @pytest.fixture

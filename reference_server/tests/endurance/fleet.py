@@ -33,7 +33,7 @@ class Upstream:
     host: int | None
     """The process that serves it over HTTP, with others; `None` for a process of its own, over stdio."""
     numbers: range
-    """Of its tools, among those of all servers."""
+    """The numbers of its tools, among those of all servers."""
 
     @cached_property
     def tools(self) -> Mapping[str, dict[str, Any]]:

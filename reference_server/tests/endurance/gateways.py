@@ -92,7 +92,7 @@ class Footprint:
     descriptors: int
     threads: int
     tasks: int
-    """Of its event loop."""
+    """The tasks of its event loop."""
     memory_mib: float
     """Resident."""
 

@@ -229,7 +229,7 @@ def test_an_output_that_takes_nothing_is_named_as_the_reason() -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (["--compat", "meta-tools"], "Name one."),
+        (["--compat", "meta-tools"], "--compat requires --config."),
         (["--config", "FILE", "--compat", "meta-tools", "--compat", "list-changed"], "stdio has one endpoint"),
         (["--config", "FILE", "--compat", "meta-tools", "--compat-prefix", "a__"], "cannot stand before names"),
         (["--config", "FILE", "--compat", "both"], "'meta-tools', 'list-changed', 'auto'"),

@@ -276,7 +276,7 @@ async def test_the_death_of_an_http_server_is_noticed_without_any_call(
     unused_tcp_port: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for name in ("QUIET", "LOOK"):
+    for name in ("QUIET", "POLL"):
         monkeypatch.setattr(f"tools_search_server.upstreams.liveness._{name}_SECONDS", 0.1)
     options = ["--legacy"] if era == "legacy" else []
     process = servers.start(str(UPSTREAMS / "versatile.py"), str(tmp_path), *options, "--http", str(unused_tcp_port))

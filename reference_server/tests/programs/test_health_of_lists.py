@@ -17,7 +17,7 @@ import pytest
 from mcp import Client
 from mcp_ext_tools_search.client import server_settings
 from mcp_types import Tool, ToolListChangedNotification
-from tools_search_server.base.paging import MOST_PAGE_BYTES, ToolPages
+from tools_search_server.base.paging import MAX_PAGE_BYTES, ToolPages
 
 pytestmark = pytest.mark.anyio
 
@@ -64,7 +64,7 @@ def test_a_page_is_bounded_in_bytes_whatever_the_characters() -> None:
     pages = ToolPages(large, 10_000)
     first = pages.page(None, "2025-11-25")
     sent = len(json.dumps(first, ensure_ascii=False).encode())
-    assert 0.9 * MOST_PAGE_BYTES < sent < MOST_PAGE_BYTES + 1000
+    assert 0.9 * MAX_PAGE_BYTES < sent < MAX_PAGE_BYTES + 1000
     counts = pages.counts("2025-11-25")
     assert (counts[0], len(counts)) == (len(first["tools"]), 4)
 

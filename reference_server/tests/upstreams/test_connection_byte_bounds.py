@@ -18,7 +18,7 @@ from mcp_ext_tools_search.client import raw_request
 
 pytestmark = pytest.mark.anyio
 
-MOST_GROWTH = 128 * 1024
+MAX_GROWTH = 128 * 1024
 """Memory that a server may cost at most, in kB."""
 
 ATTACKS = [
@@ -96,7 +96,7 @@ async def test_a_server_that_sends_too_much_is_down_by_name_and_costs_the_others
                 assert "tools/call by" in await gateway.call("good__plain")
             assert reason in text
             assert "tools/call by" in await gateway.call("good__plain")
-            assert gateway.peak() - usual_peaks[0] < MOST_GROWTH
+            assert gateway.peak() - usual_peaks[0] < MAX_GROWTH
 
 
 @pytest.mark.parametrize(("way", "behavior"), [("json", "bomb"), ("json", "small-chunks"), ("stdio", "endless")])

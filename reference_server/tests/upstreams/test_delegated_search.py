@@ -96,10 +96,10 @@ async def found_names(client: Client, query: str, limit: int = 50) -> list[str]:
 
 @EVERY_ERA
 async def test_a_vast_server_is_listed_and_searched_with_the_others_as_one(
-    open_gateway: Open, vast: dict[str, Any], labelled: dict[str, Any], mode: str
+    open_gateway: Open, vast: dict[str, Any], labeled: dict[str, Any], mode: str
 ) -> None:
     with anyio.fail_after(60):
-        async with open_gateway(mode, {"mcpServers": {"vast": vast, "site": labelled}}) as client:
+        async with open_gateway(mode, {"mcpServers": {"vast": vast, "site": labeled}}) as client:
             settings = server_settings(client)
             listed = await all_listed(client)
             hits = [tool async for tool in iter_tools(client, "page", limit=50)]
@@ -139,9 +139,9 @@ async def test_tools_of_a_vast_server_can_be_called_without_being_listed_or_foun
 
 @EVERY_ERA
 async def test_a_vast_server_that_hangs_costs_only_its_own_tools(
-    open_gateway: Open, vast: dict[str, Any], labelled: dict[str, Any], behave: Any, mode: str
+    open_gateway: Open, vast: dict[str, Any], labeled: dict[str, Any], behave: Any, mode: str
 ) -> None:
-    document = {"mcpServers": {"vast": vast, "site": labelled}}
+    document = {"mcpServers": {"vast": vast, "site": labeled}}
     with anyio.fail_after(60):
         async with open_gateway(mode, document) as client:
             before = await search_tools(client, "page", limit=2)
@@ -232,9 +232,9 @@ async def test_who_sees_a_vast_server_in_part_has_it_indexed_and_finds_nothing_e
 
 
 async def test_a_cursor_of_a_hidden_servers_list_is_no_cursor(
-    open_gateway: Open, vast: dict[str, Any], labelled: dict[str, Any]
+    open_gateway: Open, vast: dict[str, Any], labeled: dict[str, Any]
 ) -> None:
-    servers = {"vast": vast, "site": labelled}
+    servers = {"vast": vast, "site": labeled}
     document = {"mcpServers": servers, "toolsets": {"small": {"site": True}}}
     with anyio.fail_after(60):
         async with open_gateway("auto", document) as client:

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten every wait of the rule, so that what takes minutes takes seconds."""
-    for name, seconds in {"QUIET": 0.3, "IDLE": 1, "ANSWER": 2, "SUSPENDED": 0.5, "LOOK": 0.1}.items():
+    for name, seconds in {"QUIET": 0.3, "IDLE": 1, "ANSWER": 2, "SUSPENDED": 0.5, "POLL": 0.1}.items():
         monkeypatch.setattr(liveness, f"_{name}_SECONDS", seconds)
 
 

@@ -16,8 +16,8 @@ from typing import Annotated, Any, cast
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from tools_search_hosts import ConfigurationError, HostFile
-from tools_search_hosts.configuration import problem_in
 from tools_search_hosts.toolsets import EVERYTHING, Toolset, closest, read_rules
+from tools_search_hosts.validation import validation_problem
 
 from tools_search_server.access.principals import MIN_OPEN_REQUESTS, Principal, is_token_hash
 
@@ -122,7 +122,7 @@ def _read_principals(stated: Any, toolsets: Mapping[str, Toolset], problems: lis
         try:
             entry = _PrincipalEntry.model_validate(members)
         except ValidationError as error:
-            problems += [problem_in(one, place, known=_MEMBERS) for one in error.errors(include_url=False)]
+            problems += [validation_problem(one, place, known=_MEMBERS) for one in error.errors(include_url=False)]
             continue
         toolset = toolsets.get(entry.toolset) if "toolset" in entry.model_fields_set else EVERYTHING
         if toolset is None:

@@ -1,1 +1,1 @@
-"""What the other folders share: arguments, errors for callers, limits, paging, redaction."""
+"""What the other folders share: errors for callers, limits, paging, redaction."""

@@ -13,7 +13,7 @@ from tools_search_hosts import ConfigurationError
 
 CURSOR_KEY_VARIABLE: Final = "TOOLS_SEARCH_CURSOR_KEY"
 
-MOST_PAGE_SIZE: Final = 10_000
+MAX_PAGE_SIZE: Final = 10_000
 """More than fit on a page, so that bytes alone decide unless the operator says otherwise."""
 
 
@@ -21,7 +21,7 @@ MOST_PAGE_SIZE: Final = 10_000
 class Limits:
     """Limits of `tools/list` and `tools/search`, their cursor key and ranker."""
 
-    page_size: int = MOST_PAGE_SIZE
+    page_size: int = MAX_PAGE_SIZE
     """Tools on one page of `tools/list`; fewer where their definitions come to more than a page may hold."""
 
     default_limit: int = 10

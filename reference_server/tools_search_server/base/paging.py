@@ -23,7 +23,7 @@ from mcp_types import INVALID_PARAMS, Tool
 
 logger = logging.getLogger(__name__)
 
-MOST_PAGE_BYTES: Final = 896 * 1024
+MAX_PAGE_BYTES: Final = 896 * 1024
 """Bytes of the definitions on one page."""
 
 _MAX_REPORTED: Final = 10
@@ -156,7 +156,7 @@ def page_of(tools: Sequence[dict[str, Any]], next_cursor: str | None) -> dict[st
 
 def room_for(sizes: Sequence[int]) -> int:
     """Return how many of the first entries, of these sizes, one page may hold: one at least, if there is one."""
-    room = MOST_PAGE_BYTES
+    room = MAX_PAGE_BYTES
     for place, size in enumerate(sizes):
         room -= size
         if room < 0 and place:

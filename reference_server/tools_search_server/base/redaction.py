@@ -21,12 +21,12 @@ from tools_search_hosts import HttpTarget, StdioTarget, Target, UnusableTarget
 from tools_search_hosts.child_process import inherited_environment
 
 _MASK: Final = "…"
-_LEAST_CHARS: Final = 8
-_LEAST_NAMED_CHARS: Final = 4
+_MIN_CHARS: Final = 8
+_MIN_NAMED_CHARS: Final = 4
 """Shortest value that is masked under a name such as `password`; one so short only as a whole word."""
-_LEAST_UNNAMED_CHARS: Final = 16
+_MIN_UNNAMED_CHARS: Final = 16
 """Shortest argument or part of a path that is masked, since no name says that it is a key."""
-_MOST_QUOTED_CHARS: Final = 300
+_MAX_QUOTED_CHARS: Final = 300
 
 _SECRET_NAME: Final = re.compile(
     r"key|token|secret|passw|passphrase|pwd|auth|credential|private|cookie|session|salt|dsn|jwt|bearer|\bpat\b|_pat$",
@@ -63,7 +63,7 @@ class Secrets:
         values = {value for value in _values(target) if value.strip()}
         forms = sorted({form for value in values for form in _forms(value)}, key=len, reverse=True)
         patterns = (
-            re.escape(form) if len(form) >= _LEAST_CHARS else rf"(?<![A-Za-z0-9]){re.escape(form)}(?![A-Za-z0-9])"
+            re.escape(form) if len(form) >= _MIN_CHARS else rf"(?<![A-Za-z0-9]){re.escape(form)}(?![A-Za-z0-9])"
             for form in forms
         )
         self._pattern = re.compile("|".join((*patterns, _LIKE_A_KEY.pattern)))
@@ -114,7 +114,7 @@ def printable(text: str) -> str:
     return " ".join("".join(char if char.isprintable() else " " for char in text).split())
 
 
-def quoted(text: str, most_chars: int = _MOST_QUOTED_CHARS) -> str:
+def quoted(text: str, most_chars: int = _MAX_QUOTED_CHARS) -> str:
     """Return a foreign text in quotation marks, on one line and no longer than `most_chars`."""
     words = printable(text).replace('"', "'")
     return f'"{words}"' if len(words) <= most_chars else f'"{words[:most_chars].rstrip()} {_MASK}"'
@@ -130,7 +130,7 @@ def _values(target: Target) -> Iterator[str]:
     elif isinstance(target, HttpTarget):
         closed = [value for name, value in target.headers.items() if name.lower() not in _OPEN_HEADERS]
         texts += [target.url, *closed]
-        yield from (value for value in closed if len(value) >= _LEAST_CHARS)
+        yield from (value for value in closed if len(value) >= _MIN_CHARS)
     if not isinstance(target, UnusableTarget):  # to which no value is handed
         named += target.expanded.items()
     for name, value in named:
@@ -157,19 +157,19 @@ def _named(before: str, argument: str) -> tuple[str, str]:
 
 def _is_secret(name: str, value: str) -> bool:
     if not name:
-        return len(value) >= _LEAST_UNNAMED_CHARS and not re.search(r"\s|://", value) and not _is_open(value)
+        return len(value) >= _MIN_UNNAMED_CHARS and not re.search(r"\s|://", value) and not _is_open(value)
     if _SECRET_NAME.search(name):
-        return len(value) >= _LEAST_NAMED_CHARS and not _is_path(value)
-    return len(value) >= _LEAST_CHARS and "://" not in value and not _is_open(value)
+        return len(value) >= _MIN_NAMED_CHARS and not _is_path(value)
+    return len(value) >= _MIN_CHARS and "://" not in value and not _is_open(value)
 
 
 def _credentials(text: str) -> Iterator[str]:
     for credentials in _CREDENTIALS.findall(text):
-        if len(credentials) >= _LEAST_NAMED_CHARS:
+        if len(credentials) >= _MIN_NAMED_CHARS:
             yield credentials
             with suppress(ValueError):  # unless it is Base64 of a user and a password
                 decoded = base64.b64decode(credentials + "=" * (-len(credentials) % 4), validate=True).decode()
-                if len(password := decoded.partition(":")[2]) >= _LEAST_NAMED_CHARS:
+                if len(password := decoded.partition(":")[2]) >= _MIN_NAMED_CHARS:
                     yield from (decoded, password)
 
 
@@ -181,13 +181,13 @@ def _parts_of_address(address: str) -> Iterator[str]:
         return
     if password:
         yield from (password, base64.b64encode(f"{user}:{password}".encode()).decode())
-    if len(user) >= _LEAST_CHARS:
+    if len(user) >= _MIN_CHARS:
         yield user
     for name, value in parse_qsl(parts.query):
-        if len(value) >= (_LEAST_NAMED_CHARS if _SECRET_NAME.search(name) else _LEAST_CHARS):
+        if len(value) >= (_MIN_NAMED_CHARS if _SECRET_NAME.search(name) else _MIN_CHARS):
             yield value
     for segment in parts.path.split("/"):
-        if len(segment) >= _LEAST_UNNAMED_CHARS and not _is_open(segment):
+        if len(segment) >= _MIN_UNNAMED_CHARS and not _is_open(segment):
             yield segment
 
 
@@ -198,7 +198,7 @@ def _is_open(value: str) -> bool:
 def _is_path(value: str) -> bool:
     parts = re.split(r"[/\\]", value)
     return _PATH.match(value) is not None and all(
-        len(part) < _LEAST_UNNAMED_CHARS or _WORDS.fullmatch(part) for part in parts
+        len(part) < _MIN_UNNAMED_CHARS or _WORDS.fullmatch(part) for part in parts
     )
 
 
@@ -207,7 +207,7 @@ def _forms(value: str) -> Iterator[str]:
     raw = value.encode("utf-8", "surrogatepass")
     forms = [value, value.strip(), unquote_plus(value), json.dumps(value)[1:-1]]
     forms += [quote(raw), quote_plus(raw), quote(raw, safe="")]
-    forms += [line.strip() for line in value.splitlines() if len(line.strip()) >= _LEAST_UNNAMED_CHARS]
-    if len(value) >= _LEAST_CHARS:
+    forms += [line.strip() for line in value.splitlines() if len(line.strip()) >= _MIN_UNNAMED_CHARS]
+    if len(value) >= _MIN_CHARS:
         forms += [base64.b64encode(raw).decode().rstrip("="), base64.urlsafe_b64encode(raw).decode().rstrip("=")]
-    return (form for form in forms if len(form) >= _LEAST_NAMED_CHARS)
+    return (form for form in forms if len(form) >= _MIN_NAMED_CHARS)

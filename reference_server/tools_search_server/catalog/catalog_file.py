@@ -16,7 +16,7 @@ from pathlib import Path
 from mcp_types import CallToolResult, Tool
 from pydantic import BaseModel, ValidationError, field_validator
 from tools_search_hosts import ConfigurationError
-from tools_search_hosts.configuration import problem_in
+from tools_search_hosts.validation import validation_problem
 
 
 class CatalogFile(BaseModel):
@@ -63,7 +63,7 @@ def read_catalog(file: Path) -> CatalogFile:
         problem = "is nested too deeply. Name a catalog file."
     except ValidationError as error:
         advice = 'Write {"tools": [Tool, ...]}, each as in the MCP schema.'
-        problem = f"{problem_in(error.errors(include_url=False)[0])}. {advice}"
+        problem = f"{validation_problem(error.errors(include_url=False)[0])}. {advice}"
     raise ConfigurationError(str(file), [problem])
 
 

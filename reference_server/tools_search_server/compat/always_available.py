@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 
 from mcp_ext_tools_search.client import is_for_model
 from tools_search_hosts import ConfigurationError, HostFile
-from tools_search_hosts.names import ALWAYS_LOAD, MOST_PINNED, MOST_PINNED_PER_SERVER, is_pinned
+from tools_search_hosts.names import ALWAYS_LOAD, MAX_PINNED, MAX_PINNED_PER_SERVER, is_pinned
 
 from tools_search_server.gateway.gateway import ExposedTool
 from tools_search_server.gateway.views import View
@@ -59,7 +59,7 @@ class AlwaysAvailable:
         kept = Counter(one.upstream.name for one in chosen.values() if is_pinned(one.tool))
         return reasons + [
             f"{server} asks with {ALWAYS_LOAD!r} that {count} of its tools are always available, and {kept[server]} "
-            f"are: at most {MOST_PINNED_PER_SERVER} of a server, {MOST_PINNED} of all. Name others in always_available."
+            f"are: at most {MAX_PINNED_PER_SERVER} of a server, {MAX_PINNED} of all. Name others in always_available."
             for server, count in asked.items()
             if kept[server] < count
         ]

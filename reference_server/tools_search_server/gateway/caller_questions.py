@@ -32,7 +32,7 @@ _MAX_QUESTIONS: Final = 16
 """Questions of one round."""
 
 _FIRST_WAIT: Final = 0.05
-_LONGEST_WAIT: Final = 1
+_MAX_WAIT: Final = 1
 """Seconds before the request is repeated to a server that asks nothing and only wants to be asked again later."""
 
 
@@ -108,7 +108,7 @@ async def completed(
             more["inputResponses"] = await _answers(questions, ctx)
         else:
             await anyio.sleep(wait)
-            wait = min(wait * 2, _LONGEST_WAIT)
+            wait = min(wait * 2, _MAX_WAIT)
         result = await again(more)
     raise UnansweredError(f"it asks more than {_MAX_ROUNDS} times")
 

@@ -189,7 +189,7 @@ class ViewNotifier:
                 tasks.start_soon(self.sessions.notify, event)
 
     def close(self) -> None:
-        """End the open subscriptions of modern clients in good order."""
+        """End the open subscriptions of modern clients as the protocol has it, with a result."""
         for audience in self._audiences.values():
             audience.listen.close()
 

@@ -175,7 +175,7 @@ class Gateway:
         self._tools_changed.set()
 
     def close_subscriptions(self) -> None:
-        """End the open subscriptions of all clients in good order."""
+        """End the open subscriptions of all clients as the protocol has it, with a result."""
         for notifier in self.notifiers:
             notifier.close()
 

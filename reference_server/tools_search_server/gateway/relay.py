@@ -35,7 +35,7 @@ from tools_search_hosts.results import (
     CALL,
     COMPLETE,
     INPUT_REQUIRED,
-    problem_in,
+    invalid_member,
     result_model,
     salvaged,
     sieved,
@@ -172,7 +172,7 @@ def _in_revision(result: Mapping[str, Any], method: str, version: str, server: s
     try:
         return sieved(members, method, version, model)
     except ValidationError as error:
-        problem = problem_in(error)
+        problem = invalid_member(error)
     logger.warning(
         "%s: a result is invalid in protocol revision %s, at %s", server, version, problem, extra={"server": server}
     )

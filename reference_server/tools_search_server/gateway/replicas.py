@@ -63,7 +63,7 @@ _ANSWER_SECONDS: Final = 3
 _SILENT_SECONDS: Final = 5
 """Silence after which Redis is asked for a sign of life."""
 
-_LONGEST_PAUSE: Final = 10
+_MAX_PAUSE: Final = 10
 _STEADY_SECONDS: Final = 30
 
 _SENT_SECONDS: Final = 0.05
@@ -89,7 +89,7 @@ class ReplicaMessage(BaseModel):
     `audience`: the list of some callers has changed here, and any replica may answer them next."""
 
     name: str
-    """Of the server, or of the audience."""
+    """The name of the server, or of the audience."""
 
     kind: ListKind
 
@@ -215,7 +215,7 @@ class Replicas:
         if self._connect is None or self._address is None:
             return
         self._servers = servers
-        waits = backoff_delays(_LONGEST_PAUSE)
+        waits = backoff_delays(_MAX_PAUSE)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._act)
             while True:
@@ -226,7 +226,7 @@ class Replicas:
                     logger.debug("the connection to Redis failed", exc_info=error)
                     self._fail(first_error(error), self._address.secrets)
                 if anyio.current_time() - began > _STEADY_SECONDS:
-                    waits = backoff_delays(_LONGEST_PAUSE)
+                    waits = backoff_delays(_MAX_PAUSE)
                 await anyio.sleep(next(waits))
 
     def _send(self, about: Literal["server", "audience"], name: str, event: ServerEvent) -> None:

@@ -20,9 +20,9 @@ from mcp_ext_tools_search.types import EXTENSION_ID, published_metadata
 from mcp_types import Tool
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from tools_search_hosts import ConfigurationError, HostFile
-from tools_search_hosts.configuration import problem_in
 from tools_search_hosts.names import labels_among_servers
 from tools_search_hosts.toolsets import closest
+from tools_search_hosts.validation import validation_problem
 
 _MAX_VALUES: Final = 50
 _MAX_CHARS: Final = 80
@@ -87,7 +87,8 @@ def read_metadata(file: HostFile, source: str) -> ToolMetadata:
         metadata = ToolMetadata.model_validate(file.members.get("metadata", {}))
     except ValidationError as error:
         mistakes = error.errors(include_url=False)
-        raise ConfigurationError(source, [problem_in(one, "metadata", known=_MEMBERS) for one in mistakes]) from None
+        problems = [validation_problem(one, "metadata", known=_MEMBERS) for one in mistakes]
+        raise ConfigurationError(source, problems) from None
     if unknown := [server for server in metadata.servers if server not in file.names]:
         text = "`metadata.servers.{}`: there is no server of that name; {}"
         raise ConfigurationError(source, [text.format(server, closest(server, file.names)) for server in unknown])

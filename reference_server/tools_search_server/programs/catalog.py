@@ -1,4 +1,4 @@
-"""The catalog server as a program, which follows its file, and which is the fixture of the conformance suite.
+"""The catalog server as a program: it reloads its file on changes, and serves as the conformance suite's fixture.
 
 `TOOLS_SEARCH_CATALOG` names the catalog that a conformance run has generated. Then each call answers with itself, as
 the fixture contract says. `TOOLS_SEARCH_DELAY_MS` makes searches slow enough to be cancelled.
@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 CATALOG_VARIABLE: Final = "TOOLS_SEARCH_CATALOG"
 DELAY_VARIABLE: Final = "TOOLS_SEARCH_DELAY_MS"
 
-_LOOK_SECONDS: Final = 0.2
+_POLL_SECONDS: Final = 0.2
 
 _FIXTURE_PAGE_SIZE: Final = 100
 """Small enough that a conformance run sees several pages of `tools/list`."""
@@ -64,7 +64,7 @@ def catalog_program(file: Path | None, limits: Limits) -> Program:
     server.add_request_handler("subscriptions/listen", SubscriptionsListenRequestParams, listen)
 
     async def follow(file: Path) -> None:
-        async for _ in changes_of(file, _LOOK_SECONDS):
+        async for _ in changes_of(file, _POLL_SECONDS):
             try:
                 catalog.replace(read_catalog(file))
             except ConfigurationError as error:

@@ -28,8 +28,8 @@ from tools_search_ranking.semantic.e5 import e5
 from tools_search_ranking.semantic.minilm import minilm
 
 from tools_search_server.access.principals import new_token, token_hash
-from tools_search_server.base.limits import CURSOR_KEY_VARIABLE, MOST_PAGE_SIZE, Limits, read_cursor_key
-from tools_search_server.base.paging import MOST_PAGE_BYTES
+from tools_search_server.base.limits import CURSOR_KEY_VARIABLE, MAX_PAGE_SIZE, Limits, read_cursor_key
+from tools_search_server.base.paging import MAX_PAGE_BYTES
 from tools_search_server.compat.definitions import LIST_AT_MOST, PREFIX_RULE, CompatOptions, is_prefix
 from tools_search_server.gateway.gateway import CALL_SECONDS, INDEX_AT_MOST, START_SECONDS, GatewayOptions
 from tools_search_server.gateway.replicas import DEFAULT_CHANNEL, REDIS_VARIABLE, redis_address
@@ -145,8 +145,8 @@ class _InterruptedError(click.ClickException):
 @click.option("--compat-prefix", default="", metavar="TEXT", help="Prefix for the names of the tools --compat adds.")
 @click.option("--compat-max-tools", type=click.IntRange(1, 1000), default=100, show_default=True,
               help="Most found tools in the list of one list-changed session.")  # fmt: skip
-@click.option("--page-size", type=click.IntRange(1, MOST_PAGE_SIZE), default=MOST_PAGE_SIZE, metavar="TOOLS",
-              help=f"Most tools per list page; default: as many as {MOST_PAGE_BYTES // 1024} KiB hold.")  # fmt: skip
+@click.option("--page-size", type=click.IntRange(1, MAX_PAGE_SIZE), default=MAX_PAGE_SIZE, metavar="TOOLS",
+              help=f"Most tools per list page; default: as many as {MAX_PAGE_BYTES // 1024} KiB hold.")  # fmt: skip
 @click.option("--default-limit", type=click.IntRange(1, 20), default=10, show_default=True,
               help="Results per search page, if the request has no limit.")  # fmt: skip
 @click.option("--max-limit", type=click.IntRange(1, 1000), default=50, show_default=True,
@@ -226,18 +226,17 @@ def command(
     names = tuple(dict.fromkeys(mode for mode, _ in modes))
     at_most = {tools for mode, tools in modes if mode == "auto"}
     remote = "" if http is None or http.is_loopback else f"{http.host} can be reached from other machines, and "
-    needs_file = "{} is about the {} of a --config file. Name one."
     refusals = [
         (config and catalog, "--config and --catalog are two different servers. Give one of them."),
-        (only_check and not config, needs_file.format("--check", "servers")),
-        (toolset and not config, needs_file.format("--toolset", "tools")),
-        (modes and not config, needs_file.format("--compat", "tools")),
-        (keep_queries and not config, needs_file.format("--keep-queries", "tools")),
-        (redis and not config, needs_file.format("--redis", "servers")),
-        (as_json and not only_check, "--json is about what --check prints. Add --check."),
+        (only_check and not config, "--check requires --config."),
+        (toolset and not config, "--toolset requires --config."),
+        (modes and not config, "--compat requires --config."),
+        (keep_queries and not config, "--keep-queries requires --config."),
+        (redis and not config, "--redis requires --config."),
+        (as_json and not only_check, "--json requires --check."),
         (semantic and multilingual, "--semantic and --multilingual are two models. Give one of them."),
         (len(at_most) > 1, f"--compat auto is given with several numbers of tools: {sorted(at_most)}. Give one."),
-        (stateless and not http, "--stateless is about HTTP: stdio is one session. Add --http."),
+        (stateless and not http, "--stateless requires --http: stdio is one session."),
         (
             stateless and "list-changed" in names,
             "--compat list-changed keeps a list for each session, and --stateless has none.",

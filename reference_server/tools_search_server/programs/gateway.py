@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 _LOADED_SECONDS: Final = 60
 """How long the first reading of the tools waits for an upstream."""
 
-_LOOK_SECONDS: Final = 0.5
+_POLL_SECONDS: Final = 0.5
 _OPTION: Final = "--config"
 
 MODES: Final[Mapping[str, Callable[[GatewaySearch, CompatOptions, AlwaysAvailable], Endpoint]]] = {
@@ -108,7 +108,7 @@ def gateway_program(
 
 async def _follow_principals(file: Path, access: Access) -> None:
     """Apply the principals and toolsets of the file each time it changes, if it can be used; never returns."""
-    async for _ in changes_of(file, _LOOK_SECONDS):
+    async for _ in changes_of(file, _POLL_SECONDS):
         try:
             stated = read_access(load_host_file(file), str(file), None).principals
         except ConfigurationError as error:

@@ -24,7 +24,7 @@ _SCHEME: Final = "bearer "
 _SERVER_ERROR: Final = -32000
 
 _MAX_SESSIONS: Final = 500
-"""Of one principal: a quarter of the sessions of an endpoint."""
+"""Open sessions of one principal: a quarter of those of an endpoint."""
 
 _INVALID_TOKEN: Final = "The bearer token is not valid here"  # noqa: S105 - a text
 _TOO_MANY_SESSIONS: Final = (

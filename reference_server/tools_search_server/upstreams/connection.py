@@ -61,7 +61,7 @@ _MAX_FOREIGN_CHARS: Final = 200
 """Characters of a reason that are the server's own."""
 
 _TOKEN_BYTES: Final = 16
-_MOST_TOKENS: Final = 10_000
+_MAX_TOKENS: Final = 10_000
 
 Use: TypeAlias = Callable[[Client, Callable[[], None]], Awaitable[None]]
 """Uses a connected client; calls the given function as soon as the server has proved usable."""
@@ -269,7 +269,7 @@ async def _redacted(transport: AbstractAsyncContextManager[Any], secrets: Secret
             case SessionMessage(message=JSONRPCRequest(params={"_meta": {"progressToken": _, **meta}}) as request):
                 token = token_hex(_TOKEN_BYTES)
                 ids[token] = request.id
-                while len(ids) > _MOST_TOKENS:  # of requests that were given up and never answered
+                while len(ids) > _MAX_TOKENS:  # of requests that were given up and never answered
                     del ids[next(iter(ids))]
                 params = {**(request.params or {}), "_meta": {**meta, "progressToken": token}}
                 return SessionMessage(request.model_copy(update={"params": params}), item.metadata)

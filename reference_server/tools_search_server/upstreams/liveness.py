@@ -34,7 +34,7 @@ _QUIET_SECONDS: Final = 5
 _IDLE_SECONDS: Final = 30
 _ANSWER_SECONDS: Final = 30
 _SUSPENDED_SECONDS: Final = 5
-_LOOK_SECONDS: Final = 1
+_POLL_SECONDS: Final = 1
 
 
 @dataclass
@@ -62,7 +62,7 @@ class Liveness:
             while (silent := anyio.current_time() - self.ended.heard) < _IDLE_SECONDS:  # rule 1
                 if silent >= _QUIET_SECONDS and (self.is_http or self.questions.owes_answer(self.ended.heard)):
                     break
-                await anyio.sleep(_QUIET_SECONDS - silent if silent < _QUIET_SECONDS else _LOOK_SECONDS)
+                await anyio.sleep(_QUIET_SECONDS - silent if silent < _QUIET_SECONDS else _POLL_SECONDS)
         return reason
 
     async def _probe(self) -> str | None:
@@ -93,11 +93,11 @@ class Liveness:
             if self.sends_probes:
                 tasks.start_soon(ask)
             while not answered.is_set() and self.ended.heard <= asked and reason is None:
-                with anyio.move_on_after(_LOOK_SECONDS):
+                with anyio.move_on_after(_POLL_SECONDS):
                     await answered.wait()
                     break
                 # Counted and not measured: time in which this process itself was suspended is no silence of another.
-                waited += 0 if self.questions.is_asking else _LOOK_SECONDS
+                waited += 0 if self.questions.is_asking else _POLL_SECONDS
                 # Whether a server owed an answer before says nothing of one that may ignore requests for a sign.
                 owes = owes or (self.questions.owes_answer(self.ended.heard) and not self.has_answered)
                 allowed = _ANSWER_SECONDS + (self.call_seconds if owes else 0)

@@ -17,9 +17,9 @@ from pydantic import BaseModel, ConfigDict
 from tools_search_server.base.redaction import printable
 
 _FIRST_DELAY: Final = 0.5
-_LONGEST_DELAY: Final = 60
+_MAX_DELAY: Final = 60
 _FIRST_DELAY_AFTER_EXCESS: Final = 60
-_LONGEST_DELAY_AFTER_EXCESS: Final = 3600
+_MAX_DELAY_AFTER_EXCESS: Final = 3600
 
 _MAX_INSTRUCTIONS_CHARS: Final = 4_000
 _MAX_SUMMARY_CHARS: Final = 120
@@ -117,7 +117,7 @@ def is_session_lost(client: Client, error: MCPError) -> bool:
     return not is_modern(client) and error.code in _SESSION_CODES and "session" in error.message.lower()
 
 
-def backoff_delays(longest: float = _LONGEST_DELAY, *, first: float = _FIRST_DELAY) -> Iterator[float]:
+def backoff_delays(longest: float = _MAX_DELAY, *, first: float = _FIRST_DELAY) -> Iterator[float]:
     """Yield growing delays in seconds, spread so that many servers do not come back in step."""
     spread = secrets.SystemRandom()
     delay = first
@@ -131,5 +131,5 @@ def attempt_delays() -> dict[bool, Iterator[float]]:
 
     Such a server is left alone for minutes at least, since each attempt costs all others some of their time.
     """
-    after_excess = backoff_delays(_LONGEST_DELAY_AFTER_EXCESS, first=_FIRST_DELAY_AFTER_EXCESS)
+    after_excess = backoff_delays(_MAX_DELAY_AFTER_EXCESS, first=_FIRST_DELAY_AFTER_EXCESS)
     return {False: backoff_delays(), True: after_excess}

@@ -87,7 +87,7 @@ _STEADY_SECONDS: Final = 30
 _RETURN_SECONDS: Final = 10
 """How long a request waits for a server that has restarted."""
 
-_LEAST_IDLE_SECONDS: Final = 0.05
+_MIN_IDLE_SECONDS: Final = 0.05
 
 _SAVED: Final = {"prompts": PROMPTS, "resources": RESOURCES, "templates": TEMPLATES}
 """The lists in a saved listing."""
@@ -298,7 +298,7 @@ class Upstream:
         await self._save(lists, file)
         while self._client is client:
             while (left := seconds_left()) > 0:  # noqa: ASYNC110 - the passing of time is the thing to wait for
-                await anyio.sleep(max(left, _LEAST_IDLE_SECONDS))
+                await anyio.sleep(max(left, _MIN_IDLE_SECONDS))
             await self._save(lists, file)  # its lists may have changed
             if self._client is client and seconds_left() <= 0:
                 logger.info("%s is stopped: it was not used for %g s", self.name, self._idle_seconds)

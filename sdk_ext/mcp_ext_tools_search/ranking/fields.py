@@ -34,19 +34,19 @@ KINDS: Final[tuple[tuple[str, float], ...]] = (
 
 _NAME, _TITLE, _SENTENCE, _DESCRIPTION, _SCHEMA, _ANNOTATED, _LABELS, _CATEGORY = range(len(KINDS))
 
-LONGEST_TEXT: Final = 20_000
+MAX_TEXT_LENGTH: Final = 20_000
 """Characters of one text that are read: what comes later can neither help a tool nor hurt its neighbors."""
 
 DEEPEST_SCHEMA: Final = 12
 """Levels of an input schema that are read."""
 
-MOST_SUBSCHEMAS: Final = 2_000
+MAX_SUBSCHEMAS: Final = 2_000
 """Schemas that are read on one level."""
 
-MOST_SCHEMA_TEXTS: Final = 1_000
+MAX_SCHEMA_TEXTS: Final = 1_000
 """Texts of an input schema that are read, outermost first."""
 
-MOST_LABELS: Final = 50
+MAX_LABELS: Final = 50
 """Aliases of a tool that are read, and tags as many again."""
 
 # A full stop ends a sentence only before white space: `v1.2` and `example.com` go on.
@@ -73,7 +73,7 @@ class Field(NamedTuple):
 
 def fields(tool: Tool) -> list[Field]:
     """Return the texts of `tool` that are searched."""
-    description = (tool.description or "")[:LONGEST_TEXT].strip()
+    description = (tool.description or "")[:MAX_TEXT_LENGTH].strip()
     end = found.end() if (found := _SENTENCE_END.search(description)) else len(description)
     read: list[tuple[int, Sequence[str]]] = [
         (_NAME, (tool.name,)),
@@ -88,7 +88,7 @@ def fields(tool: Tool) -> list[Field]:
     if tool.meta:
         read.append((_LABELS, _labels(tool.meta)))
         read.append((_CATEGORY, _texts((published_metadata(tool.meta).get("categoryDescription"),))))
-    return [Field([text[:LONGEST_TEXT] for text in texts], kind, *KINDS[kind]) for kind, texts in read]
+    return [Field([text[:MAX_TEXT_LENGTH] for text in texts], kind, *KINDS[kind]) for kind, texts in read]
 
 
 def _schema_texts(schema: object) -> list[str]:
@@ -98,12 +98,12 @@ def _schema_texts(schema: object) -> list[str]:
     for _ in range(DEEPEST_SCHEMA):
         below: list[object] = []
         for node in level:
-            if isinstance(node, dict) and len(texts) < MOST_SCHEMA_TEXTS:
+            if isinstance(node, dict) and len(texts) < MAX_SCHEMA_TEXTS:
                 _read_schema(cast("dict[str, Any]", node), texts, below)
         if not below:
             break
-        level = below[:MOST_SUBSCHEMAS]
-    return texts[:MOST_SCHEMA_TEXTS]
+        level = below[:MAX_SUBSCHEMAS]
+    return texts[:MAX_SCHEMA_TEXTS]
 
 
 def _read_schema(node: Mapping[str, Any], texts: list[str], below: list[object]) -> None:
@@ -117,7 +117,7 @@ def _read_schema(node: Mapping[str, Any], texts: list[str], below: list[object])
     named = [_named(node[keyword]) for keyword in _NAMED_SUBSCHEMAS if keyword in node]
     for subschemas in named:
         texts += _texts(tuple(subschemas))
-    if len(below) >= MOST_SUBSCHEMAS:
+    if len(below) >= MAX_SUBSCHEMAS:
         return
     for subschemas in named:
         below += subschemas.values()
@@ -132,9 +132,9 @@ def _labels(meta: Mapping[str, Any]) -> list[str]:
     own = published_metadata(meta)
     labels = _texts((own.get("group"), own.get("category")))
     if "aliases" in own:
-        labels += _texts(own["aliases"])[:MOST_LABELS]
+        labels += _texts(own["aliases"])[:MAX_LABELS]
     tags = [tag for key in _PUBLISHING if key in meta for tag in _texts(_named(meta[key]).get("tags"))]
-    return labels + list(dict.fromkeys(tags))[:MOST_LABELS]
+    return labels + list(dict.fromkeys(tags))[:MAX_LABELS]
 
 
 def _texts(values: object) -> list[str]:

@@ -39,14 +39,12 @@ def reciprocal_rank_fusion(
 
 
 def fuse_and_rerank(
-    rankings: Sequence[Sequence[Item]],
-    rank: Callable[[Sequence[Item]], Sequence[Item]],
-    *,
-    depth: int | None = None,
+    rankings: Sequence[Sequence[Item]], rank: Callable[[Sequence[Item]], Sequence[Item]], *, depth: int | None = None
 ) -> list[tuple[Item, float]]:
-    """Fuse rankings of several servers, each best first, with what `rank` makes of the first `depth` items of each.
+    """Fuse rankings of several servers, each best first, and one of their items together.
 
-    By default it ranks all of them; it may leave some out.
+    `rank` orders the first `depth` items of each ranking (all by default) and may omit some; its order counts as
+    `RERANK_VOTES` rankings.
     """
     candidates = list(dict.fromkeys(item for ranking in rankings for item in ranking[:depth]))
     return reciprocal_rank_fusion([*rankings, *[rank(candidates)] * RERANK_VOTES])

@@ -45,16 +45,16 @@ ABBREVIATIONS: Final[Mapping[str, str]] = _LEXICON["abbreviations"]
 SIMPLIFIED: Final[Mapping[str, str]] = {pair[0]: pair[1] for pair in _words(_LEXICON["simplified"])}
 """The simplified characters, by the commonest 700 traditional ones: nine tenths of the text that has two spellings."""
 
-LONGEST_WORD: Final = 64
+MAX_WORD_LENGTH: Final = 64
 """Characters of a word that count: what is longer is a blob, not a word."""
 
 SAME_START: Final = 4
 """Letters with which two words begin that may be forms of one another: `visually` and `visual`."""
 
-_LEAST_ALIKE: Final = 0.55  # the least overlap in trigrams of two words of which one may be a form or slip of the other
+_MIN_ALIKE: Final = 0.55  # the least overlap in trigrams of two words of which one may be a form or slip of the other
 _SHORTEST_CORRECTED: Final = 4
 _CACHED: Final = 1_024
-_ASCII_RUN: Final = re.compile(rf"([A-Za-z0-9]{{1,{LONGEST_WORD}}})[A-Za-z0-9]*")
+_ASCII_RUN: Final = re.compile(rf"([A-Za-z0-9]{{1,{MAX_WORD_LENGTH}}})[A-Za-z0-9]*")
 _PART_OF_SHAPE: Final = re.compile(r"U+(?!l)|U?l+|9+")
 
 # Chinese, much of Japanese, and Korean: each character may be a word, or most of the meaning of one.
@@ -94,7 +94,7 @@ def words(text: str) -> Iterator[str]:
 def runs(text: str) -> list[str]:
     """Return the runs of letters, digits and marks in `text`, in which `words_of` finds the words.
 
-    Those of plain text are cut at `LONGEST_WORD`.
+    Those of plain text are cut at `MAX_WORD_LENGTH`.
     """
     if text.isascii():
         return _ASCII_RUN.findall(text)
@@ -105,12 +105,12 @@ def runs(text: str) -> list[str]:
 def words_of(run: str) -> tuple[str, ...]:
     """Return the words of one run; a text has the words of its runs."""
     if run.isascii():
-        return _spaced(run[:LONGEST_WORD])
+        return _spaced(run[:MAX_WORD_LENGTH])
     found: list[str] = []
     for stretch in _STRETCH.finditer(run):
         text = stretch.group()
         if stretch.group(1) is None:
-            found += _spaced(text[:LONGEST_WORD])
+            found += _spaced(text[:MAX_WORD_LENGTH])
         else:
             found += chain(_pairs(text), _CHARACTER.findall(text) if len(text) > 1 else ())
     return tuple(found)
@@ -119,7 +119,7 @@ def words_of(run: str) -> tuple[str, ...]:
 def wholes(run: str) -> Iterable[str]:
     """Return the words that a folded run of letters and digits has in common with itself written in any letter case.
 
-    These are its words without the parts that it is written in, and with those that are longer than `LONGEST_WORD`.
+    These are its words without the parts that it is written in, and with those that are longer than `MAX_WORD_LENGTH`.
     """
     if run.isascii():
         return (run,)
@@ -209,7 +209,7 @@ def nearest(word: str, known: Iterable[str], most: int = 2) -> list[tuple[str, f
             continue
         if is_one_slip(word, other):
             alike.append((1 / max(len(word), len(other)) - 1, other))
-        elif word[:SAME_START] == other[:SAME_START] and (share := _trigram_overlap(word, other)) >= _LEAST_ALIKE:
+        elif word[:SAME_START] == other[:SAME_START] and (share := _trigram_overlap(word, other)) >= _MIN_ALIKE:
             alike.append((-share, other))
     return [(other, -negated) for negated, other in sorted(alike)[:most]]
 

@@ -25,13 +25,13 @@ from mcp_ext_tools_search.ranking.language import (
     words,
 )
 
-LONGEST_QUERY: Final = 8_192
+MAX_QUERY_LENGTH: Final = 8_192
 """Characters of a query that are read."""
 
-_MOST_WORDS: Final = 128  # distinct ones: a request needs no more, and an attack gets no more
+_MAX_WORDS: Final = 128  # distinct ones: a request needs no more, and an attack gets no more
 _SHORTEST_JOINED: Final = 5
 
-MOST_CORRECTED: Final = 12
+MAX_CORRECTED: Final = 12
 """Unknown words of a query for which similar ones are looked up."""
 
 # What a term counts, where the stem of a word of the request counts 1.
@@ -66,12 +66,12 @@ def asked_terms(
         is_known: Whether a tool has a term.
         nearest: Returns known stems that an unknown one may be a slip or a form of, each with its likeness.
     """
-    query = query[:LONGEST_QUERY]
+    query = query[:MAX_QUERY_LENGTH]
     spoken = list(words(query))
     content = [word for word in spoken if word not in STOP_WORDS]
     if not query.isascii():
         content.sort(key=is_character)  # of a long request rather all pairs of characters than half of both
-    kept = dict.fromkeys(islice(dict.fromkeys(content or spoken), _MOST_WORDS))
+    kept = dict.fromkeys(islice(dict.fromkeys(content or spoken), _MAX_WORDS))
     asked = [] if content else [(WRITTEN + word, 1.0, 1.0) for word in kept if is_known(WRITTEN + word)]
     content = [word for word in content if word in kept]
     stems = _weights(list(map(stem, content)), query)
@@ -79,12 +79,12 @@ def asked_terms(
         asked.append((word, weight, 1.0))
         asked += [(other, weight * part, 0.0) for other, part in relatives(word)]
     unknown = (word for word in stems if not is_known(word) and not is_unspaced(word))
-    for word in islice(unknown, MOST_CORRECTED):
+    for word in islice(unknown, MAX_CORRECTED):
         parts = [(other, _CORRECTED * likeness) for other, likeness in nearest(word)]
         asked += [(other, stems[word] * part, part) for other, part in parts]
     asked += [(WRITTEN + word, weight * _AS_WRITTEN, 0.0) for word, weight in _weights(content, query).items()]
     # Neighbors are looked up as one word, too: a request with `log out` may mean a tool with `logout`.
-    written = list(map(str.casefold, runs(query)[:_MOST_WORDS]))
+    written = list(map(str.casefold, runs(query)[:_MAX_WORDS]))
     pairs = [pair for pair in map(add, written, written[1:]) if len(pair) >= _SHORTEST_JOINED]
     if joined := dict.fromkeys([stem(pair) for pair in pairs if is_known(WRITTEN + pair)]):
         others = joined.keys() - {term for term, _, _ in asked}

@@ -1,7 +1,7 @@
 """A ranking to read and to copy: BM25 over the weighted fields of each definition, with some knowledge of language.
 
-To the sum over the terms of a query (`query.py`) come a bonus for tools whose name the query says, and a deduction for
-tools that cover little of the query.
+The sum over the query's terms (`query.py`) gains a bonus for names that the query mentions, and shrinks for tools that
+cover little of it.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from mcp_ext_tools_search.ranking.query import asked_terms, index_terms
 
 _K1: Final = 1.5  # how much a repeated word gains over a single one
 _B: Final = 0.7  # how much of its score a word of a long definition loses
-_MOST_COUNTED: Final = 4  # occurrences of a word in one field: repeating it further gains nothing
-_NAME_BONUS: Final = 3.0 * (_K1 * STEPS + 1) / (_K1 + 1)
-_LEAST_COVERED: Final = 0.65  # part of its score that is left to a tool that covers nothing of the query
+_MAX_COUNTED: Final = 4  # occurrences of a word in one field: repeating it further gains nothing
+_SCALE: Final = (_K1 * STEPS + 1) / (_K1 + 1)  # BM25Okapi counts in steps
+NAME_BONUS: Final = 3.0  # what a tool gains whose whole name the query mentions
+MIN_FACTOR: Final = 0.65  # part of its score that is left to a tool that covers nothing of the query
 
 
 class SimpleIndex:
@@ -54,18 +55,18 @@ class SimpleIndex:
             # Statistics are taken over a whole index, and a hidden tool may not enter them.
             return SimpleIndex([tool for tool in self._tools if tool.name in visible]).search(query)
         weights, covered, total = self._weighed(query)
-        scores, said, share = (dict.fromkeys(range(len(self._tools)), 0.0) for _ in range(3))
+        scores, name_share, query_share = (dict.fromkeys(range(len(self._tools)), 0.0) for _ in range(3))
         for term, weight in weights.items():
             having = self._having[term]
             for place, score in zip(having, self._okapi.get_batch_scores([term], having), strict=True):
                 scores[place] += weight * score
         for term, idf in covered.items():
             for place in self._having[term]:
-                share[place] += idf / total
-                said[place] += idf / self._name_idf[place] * (term in self._members[place]["name"])
+                query_share[place] += idf / total
+                name_share[place] += idf / self._name_idf[place] * (term in self._members[place]["name"])
         for place in scores:
-            scores[place] += _NAME_BONUS * min(said[place], 1.0)
-            scores[place] *= _LEAST_COVERED + (1 - _LEAST_COVERED) * min(share[place], 1.0)
+            scores[place] += NAME_BONUS * _SCALE * min(name_share[place], 1.0)
+            scores[place] *= MIN_FACTOR + (1 - MIN_FACTOR) * min(query_share[place], 1.0)
         best = max(scores.values(), default=0.0)
         # Rounded, as sums in another order differ in their last digits; equal scores are ordered by name.
         ranked = sorted((-round(score / best, 9), place) for place, score in scores.items() if score)
@@ -85,8 +86,7 @@ class SimpleIndex:
         return weights, covered, total or 1.0
 
     def _matched(self, place: int, terms: Collection[str]) -> tuple[str, ...]:
-        own = self._members[place]
-        return tuple(member for member in MEMBERS if not own[member].isdisjoint(terms))
+        return tuple(member for member, own in self._members[place].items() if not own.isdisjoint(terms))
 
     def _idf_of(self, having: int) -> float:
         """Return the inverse document frequency in Lucene's form, which is positive however common a word is."""
@@ -109,6 +109,6 @@ def _document(tool: Tool) -> tuple[Counter[str], dict[str, set[str]], float]:
         for word, count in Counter(word for text in field.texts for word in language.words(text)).items():
             terms = index_terms(word)
             members[field.member].update(terms)
-            counts.update(dict.fromkeys(terms, min(count, _MOST_COUNTED) * steps))
+            counts.update(dict.fromkeys(terms, min(count, _MAX_COUNTED) * steps))
             length += count * steps if terms[0][0] != "=" else 0
     return counts, members, length

@@ -32,7 +32,7 @@ from mcp_ext_tools_search.types import EXTENSION_ID, METHOD, SearchToolsRequestP
 logger = logging.getLogger(__name__)
 
 _MIN_QUERY_CHARS: Final = 1024  # Draft, Request: a query of up to 1,024 characters is always accepted
-_MOST_BY_DEFAULT: Final = 20  # Draft, Request: without `limit`, a page should not hold more
+_MAX_BY_DEFAULT: Final = 20  # Draft, Request: without `limit`, a page should not hold more
 
 
 class ToolsSearch(Extension):
@@ -78,8 +78,8 @@ class ToolsSearch(Extension):
         max_searches: int = 64,
         search: Search | None = None,
     ) -> None:
-        if not 1 <= default_limit <= _MOST_BY_DEFAULT:
-            raise ValueError(f"default_limit must be from 1 to {_MOST_BY_DEFAULT}, not {default_limit}")
+        if not 1 <= default_limit <= _MAX_BY_DEFAULT:
+            raise ValueError(f"default_limit must be from 1 to {_MAX_BY_DEFAULT}, not {default_limit}")
         if max_limit < 1:
             raise ValueError(f"max_limit must be at least 1, not {max_limit}")
         if max_query_chars < _MIN_QUERY_CHARS:

@@ -28,7 +28,7 @@ Result = TypeVar("Result")
 
 _KEPT_INDEXES: Final = 8  # listings whose index is kept: callers that see different tools have different listings
 _SCORE_STEPS: Final = 10_000  # scores from 0 to 1 with enough digits to differ: four are plenty to compare
-_THREAD_FROM_TOOLS: Final = 200  # number of tools from which on ranking leaves the event loop for a thread
+_THREAD_FROM_TOOLS: Final = 200  # from this many tools on, ranking leaves the event loop for a thread
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp_ext_tools_search.client import is_for_model
 from mcp_types import Tool
-from tools_search_hosts.names import MOST_PINNED, MOST_PINNED_PER_SERVER, is_pinned, pinned_within_bounds
+from tools_search_hosts.names import MAX_PINNED, MAX_PINNED_PER_SERVER, is_pinned, pinned_within_bounds
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=6) | st.sampled_from(["model", "app"]),
@@ -62,9 +62,9 @@ def test_no_value_of_a_server_makes_the_look_at_it_fail(ui: Any, pin: Any) -> No
 def test_the_first_pinned_tools_of_each_server_are_honored_up_to_a_bound_for_all(pinned: list[tuple[str, int]]) -> None:
     order = [(server, (server, place)) for place, (server, _) in enumerate(pinned)]
     kept = pinned_within_bounds(order)
-    assert len(kept) <= MOST_PINNED
+    assert len(kept) <= MAX_PINNED
     for server in "abcdefg":
         own = [tool for asked, tool in order if asked == server]
         honored = [tool for tool in kept if tool[0] == server]
         assert honored == own[: len(honored)]
-        assert len(honored) == min(len(own), MOST_PINNED_PER_SERVER) or len(kept) == MOST_PINNED
+        assert len(honored) == min(len(own), MAX_PINNED_PER_SERVER) or len(kept) == MAX_PINNED

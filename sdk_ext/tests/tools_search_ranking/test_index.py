@@ -152,7 +152,7 @@ def test_all_postings_of_a_stem_lie_side_by_side(make_tool: Callable[..., Tool])
 def test_slots_of_removed_tools_are_used_again_before_an_index_is_full(
     make_tool: Callable[..., Tool], monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(index, "MOST_SLOTS", 8)
+    monkeypatch.setattr(index, "MAX_SLOTS", 8)
     kept = [make_tool(f"keep_{place}", "Files.") for place in range(4)]
     documents = Documents.of([*kept, make_tool("gone", "Temporary."), make_tool("changing", "Talk.")])
     changing = [make_tool("changing", "Talks."), make_tool("new", "Files."), make_tool("newer", "Filing.")]

@@ -58,7 +58,7 @@ class SemanticSigns(NamedTuple):
     strong_evidence: float
     shared_evidence: float
     score: float
-    said: float
+    name_share: float
     size: float
     tools: float
 
@@ -97,7 +97,7 @@ class Embedder:
     """Returns whether the model knows the language of a query; any other query is ranked by words alone."""
 
     least_cosine: float = 0.0
-    """Cosine from which on a tool may be found that shares no word with the query."""
+    """A tool that shares no word with the query may be found from this cosine on."""
 
     weight: float = 1.75
     """Weight of meaning, where words count 1."""

@@ -40,10 +40,10 @@ _GROUP_PART: Final = 4
 """The meaning of a tool's group counts one part in so many of its own; where all have one group it changes nothing."""
 
 _NEAR: Final = 1.0
-"""Standard deviations above the mean from which on a tool is found that shares no word with the query."""
+"""A tool that shares no word with the query is found if it is this many standard deviations above the mean."""
 
 _Entries: TypeAlias = tuple[Entry, Entry, Entry]
-"""Of a tool's own text, of its summary, and of its group or else of its own text again."""
+"""The vectors of a tool's own text, of its summary, and of its group or else of its own text again."""
 
 
 class SemanticRanker:
@@ -159,7 +159,7 @@ class SemanticIndex:
         said[found] = np.rint(np.array(scores, dtype=np.float64) * UNIT)
         # A long description blurs what the tool is for, which its summary says.
         own = np.maximum(self._own.cosines(vectors, shown), self._summaries.cosines(vectors, shown))
-        # Of the sentences of a query, each of which may ask for another tool, the nearest counts.
+        # Each sentence of a query may ask for another tool, so the nearest one counts.
         meant = standard_scores((own + self._groups.cosines(vectors, shown) // _GROUP_PART).max(axis=1))
         nearest = own.max(axis=1)
         total = standard_scores(said[shown]) + self._embedder.weight * meant

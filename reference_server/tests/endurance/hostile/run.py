@@ -32,9 +32,9 @@ _FLEET: Final = Fleet(20, 400)
 _MARK: Final = "TOOLS_SEARCH_HOSTILE_RUN"
 """Variable of every process of a run, by which those that are left over are found."""
 _QUIET_SHARE: Final = 0.2
-_MOST_MORE_MEMORY_MIB: Final = 128
-_MOST_TIMES_QUIET: Final = 3
-_MOST_LOG_BYTES: Final = 20_000_000
+_MAX_MORE_MEMORY_MIB: Final = 128
+_MAX_TIMES_QUIET: Final = 3
+_MAX_LOG_BYTES: Final = 20_000_000
 _ENVELOPE: Final[Mapping[str, Any]] = {
     PROTOCOL_VERSION_META_KEY: LATEST_MODERN_VERSION,
     CLIENT_INFO_META_KEY: {"name": "endurance", "version": "0"},
@@ -50,7 +50,7 @@ class Phase:
     wrong: list[str] = field(default_factory=list[str])
     memory_mib: list[float] = field(default_factory=list[float])
     states: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Of the hostile servers, at the end, with the reasons."""
+    """The states of the hostile servers at the end, with the reasons."""
 
     @property
     def p99(self) -> float:
@@ -68,9 +68,9 @@ class Outcome:
     def failures(self) -> list[str]:
         """Return every effect of hostile servers on anything but themselves."""
         failures = [f"{name}: {wrong}" for name, phase in vars(self).items() for wrong in phase.wrong[:20]]
-        if (more := max(self.hostile.memory_mib) - max(self.quiet.memory_mib)) > _MOST_MORE_MEMORY_MIB:
+        if (more := max(self.hostile.memory_mib) - max(self.quiet.memory_mib)) > _MAX_MORE_MEMORY_MIB:
             failures.append(f"hostile servers cost {more:.0f} MiB")
-        if self.hostile.p99 > _MOST_TIMES_QUIET * self.quiet.p99:
+        if self.hostile.p99 > _MAX_TIMES_QUIET * self.quiet.p99:
             failures.append(
                 f"99th percentile: {self.hostile.p99:.0f} ms with hostile servers, {self.quiet.p99:.0f} without"
             )
@@ -127,7 +127,7 @@ async def _phase(
                 phase.wrong.append(f"the gateway ended with {code}, not 0")
     if error := gateway.logged_error():
         phase.wrong.append(f"the log has an error: {error}")
-    if (size := gateway.log.stat().st_size) > _MOST_LOG_BYTES:
+    if (size := gateway.log.stat().st_size) > _MAX_LOG_BYTES:
         phase.wrong.append(f"{size} bytes of log")
     phase.wrong += [f"a process is left: {left}" for left in _end_marked(mark[_MARK])]
     return phase

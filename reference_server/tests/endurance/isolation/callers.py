@@ -62,7 +62,7 @@ class Connection:
     url: str
     token: str
     sessions: dict[str, str] = field(default_factory=dict[str, str])
-    """Of the legacy era, by what follows the path of the plain endpoint."""
+    """Its sessions of the legacy era, by what follows the path of the plain endpoint."""
 
     def __post_init__(self) -> None:
         self._connection = self._connect()

@@ -21,8 +21,8 @@ __all__ = ["Caller", "client_of"]
 
 _ANSWER_SECONDS: Final = 30
 _PATIENCE_SECONDS: Final = 0.05
-_MOST_HITS: Final = 50
-"""Of one page, as the gateway says."""
+_MAX_HITS: Final = 50
+"""Hits of one page, as the gateway says."""
 _OPERATIONS_OF_A_CONNECTION: Final = (20, 200)
 
 
@@ -87,7 +87,7 @@ class Caller:
         began = anyio.current_time()
         listed = await self._listed(began) or []
         for topic in TOPICS:
-            asked: dict[str, Any] = {"query": topic, "limit": _MOST_HITS}
+            asked: dict[str, Any] = {"query": topic, "limit": _MAX_HITS}
             hits: list[str] = []
             while True:
                 page = await self._ask("tools/search", asked)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from mcp_ext_tools_search.ranking.fields import DEEPEST_SCHEMA, MEMBERS, MOST_SCHEMA_TEXTS, fields
+from mcp_ext_tools_search.ranking.fields import DEEPEST_SCHEMA, MAX_SCHEMA_TEXTS, MEMBERS, fields
 from mcp_ext_tools_search.types import EXTENSION_ID
 from mcp_types import Tool, ToolAnnotations
 
@@ -109,4 +109,4 @@ def test_depth_and_number_of_schema_texts_are_bounded(make_tool: Callable[..., T
     assert "innermost" in _texts(make_tool("x", schema=_chain(DEEPEST_SCHEMA - 1)), "inputSchema")
     assert _texts(make_tool("x", schema=_chain(5_000)), "inputSchema") == []
     wide: dict[str, Any] = {"properties": {f"p{number}": {} for number in range(50_000)}}
-    assert len(_texts(make_tool("x", schema=wide), "inputSchema")) == MOST_SCHEMA_TEXTS
+    assert len(_texts(make_tool("x", schema=wide), "inputSchema")) == MAX_SCHEMA_TEXTS

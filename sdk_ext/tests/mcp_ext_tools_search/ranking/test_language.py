@@ -7,7 +7,7 @@ from mcp_ext_tools_search.ranking.language import (
     ABBREVIATIONS,
     CHINESE_VERB_GROUPS,
     EVERYDAY,
-    LONGEST_WORD,
+    MAX_WORD_LENGTH,
     NOUN_GROUPS,
     SIMPLIFIED,
     STOP_WORDS,
@@ -60,7 +60,7 @@ def test_a_character_is_one_of_chinese_or_a_syllable_of_korean(word: str, expect
 
 
 def test_a_blob_is_cut():
-    assert [len(word) for word in words("x" * 100_000)] == [LONGEST_WORD]
+    assert [len(word) for word in words("x" * 100_000)] == [MAX_WORD_LENGTH]
 
 
 @given(st.text(st.sampled_from("abc xyz-_.")))
@@ -73,7 +73,7 @@ def test_words_are_folded_and_never_empty(text: str):
     for word in words(text):
         assert word
         assert not word.isspace()
-        assert len(word) <= 4 * LONGEST_WORD
+        assert len(word) <= 4 * MAX_WORD_LENGTH
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ SCHEMA: dict[str, Any] = {
 
 def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
     if method == "initialize":
-        info = {"name": "labelled", "version": "1"}
+        info = {"name": "labeled", "version": "1"}
         return {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": info}
     if method == "ping":
         return {}

@@ -1,4 +1,4 @@
-"""`Target`: the servers that a command works with, and the options that choose them."""
+"""`ServerSelection`: the servers that a command works with, and the options that choose them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _SECONDS = click.FloatRange(min=0, min_open=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ServerSelection:
     """The servers of a command, and the options for connections to them."""
 
     configuration: Configuration
@@ -171,7 +171,7 @@ _SERVER_OPTIONS: list[Callable[[Any], Any]] = [
 
 
 def server_options(*, follow_changes: bool = False, optional: bool = False) -> Callable[[Command], Command]:
-    """Add the options that choose servers; the command gets them as one argument `target`.
+    """Add the options that choose servers; the command gets them as one argument `selection`.
 
     `least_confidence_option`, `call_timeout_option` and `toolset_option` go into it as well.
 
@@ -197,7 +197,7 @@ def server_options(*, follow_changes: bool = False, optional: bool = False) -> C
             _show_log(verbose)
             chosen = {name: others.pop(name) for name in ("config", "host", "url", "command_line")}
             if optional and not any(chosen.values()) and chosen_file(chosen) is None:
-                return command(target=None, **others)
+                return command(selection=None, **others)
             configuration = _configuration(chosen, headers)
             stated = configuration.tool_discovery
             given = {"deadline": timeout or stated.deadline or _DEADLINE, "connect_timeout": timeout, "era": era}
@@ -212,7 +212,7 @@ def server_options(*, follow_changes: bool = False, optional: bool = False) -> C
                 replace(stated, follow_changes=follow_changes and stated.follow_changes)
             )
             options = replace(options, connection=replace(options.connection, auth=OAuth()))
-            return command(target=Target(configuration, options, toolset, seen_names(chosen)), **others)
+            return command(selection=ServerSelection(configuration, options, toolset, seen_names(chosen)), **others)
 
         decorated: Any = with_target
         for option in reversed(_SERVER_OPTIONS):

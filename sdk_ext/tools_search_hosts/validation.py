@@ -1,0 +1,51 @@
+"""What pydantic finds wrong, in the words of people, and without the value."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from pydantic_core import ErrorDetails
+
+from tools_search_hosts.toolsets import closest
+
+
+def validation_problem(error: ErrorDetails, *place: str, known: Collection[str] = ()) -> str:
+    """Return in one line what pydantic has found wrong; never the value, which may be a misplaced key.
+
+    Args:
+        error: The mistake.
+        place: Where the value stands that was validated.
+        known: Names of members, for a suggestion in place of one that is not among them.
+    """
+    path, context = ".".join(map(str, (*place, *error["loc"]))), error.get("ctx", {})
+    where = f"`{path}`" if path else "it"
+    match error["type"]:
+        case "value_error":
+            return f"{where}: {context['error']}"
+        case "extra_forbidden":
+            return f"{where} means nothing here; {closest(str(error['loc'][-1]), known)}"
+        case "literal_error":
+            expected = str(context["expected"]).replace("'", '"')
+        case "greater_than" | "greater_than_equal" as kind:
+            expected = f"a number above {context['gt']}" if kind == "greater_than" else f"at least {context['ge']}"
+        case kind if kind in _EXPECTED:
+            expected = _EXPECTED[kind]
+        case _:
+            return f"{where}: {error['msg']}"
+    return f"{where} must be {expected}"
+
+
+_EXPECTED: Final[Mapping[str, str]] = {
+    "missing": "given",
+    "bool_type": "true or false",
+    "string_type": "a text, in quotes",
+    "string_pattern_mismatch": "a text that is not empty",
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "int_parsing": "a whole number",
+    "list_type": "a list",
+    "dict_type": "an object",
+    "model_type": "an object",
+}
+"""What has to stand at a place, by the type of the mistake."""
