@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import anyio
+import anyio.lowlevel
 import pytest
 from mcp_ext_tools_search.ranking import SimpleRanker
 from mcp_types import Tool
@@ -181,6 +184,20 @@ async def test_a_deferred_tool_called_too_early_is_answered_with_how_to_find_it(
         "get_alerts",
         {"place": "here"},
     )
+
+
+async def test_tools_are_ranked_by_the_ranker_that_the_configuration_names(
+    rooms: Rooms, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    # Only ranking by meaning finds tools for words that no definition has, once it has read the definitions.
+    by_words, by_meaning = (rooms.start(discovery={"ranker": ranker}) for ranker in ("fielded", "semantic"))
+    await by_words.state.begin_turn()
+    await by_meaning.state.begin_turn()
+    with anyio.fail_after(60):
+        while not (await by_meaning.search(query="illuminate")).loaded:
+            await anyio.lowlevel.checkpoint()
+    assert not (await by_words.search(query="illuminate")).loaded
 
 
 async def test_the_ranker_can_be_replaced(rooms: Rooms) -> None:

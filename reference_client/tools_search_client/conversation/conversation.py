@@ -9,7 +9,6 @@ from typing import Final
 from mcp_ext_tools_search.ranking import Ranker
 from tools_search_hosts import split_candidates
 from tools_search_hosts.toolsets import EVERYTHING, Toolset, closest
-from tools_search_ranking import default_ranker
 
 from tools_search_client.conversation import prompts
 from tools_search_client.conversation.budget import affordable, count_search
@@ -37,6 +36,7 @@ from tools_search_client.conversation.sources import FederationSource
 from tools_search_client.conversation.state import ConversationState, DiscoveryStatistics, Statistics
 from tools_search_client.errors import Failure, LocalError, ToolsSearchClientError, UnknownToolError
 from tools_search_client.federation.configuration import ToolDiscovery
+from tools_search_client.federation.federation import ranker_of
 from tools_search_client.reranking import Reranking
 
 _logger = logging.getLogger(__name__)
@@ -58,9 +58,12 @@ class Conversation:
         tool_sets: Toolsets that a turn may name.
         synthetic_tools: Tools that the host answers itself, besides `search_tools`.
         delegate: Finds out before each turn which tools it takes.
-        ranker: Ranks the tools at hand; the default one with the `least_confidence` of `discovery` unless given.
+        ranker: Ranks the tools at hand; the one that `discovery` names unless given.
         reranking: The last say over what a search finds; that of the federation of a `FederationSource` unless given.
         count_tokens: How many tokens a text is; estimated unless given.
+
+    Raises:
+        ConfigurationError: `discovery` asks for ranking by meaning, whose extra is not installed.
     """
 
     def __init__(
@@ -82,7 +85,7 @@ class Conversation:
         self._synthetic = {tool.name: tool for tool in synthetic_tools}
         self._tokens = TokenCounts(count_tokens)
         self._state = ConversationState(Statistics(DiscoveryStatistics() if self._discovery.enabled else None))
-        ranker = ranker or default_ranker(self._discovery.least_confidence)
+        ranker = ranker or ranker_of(self._discovery)
         if reranking is None and isinstance(source, FederationSource):
             reranking = source.reranking
         self._offered = OfferedTools(

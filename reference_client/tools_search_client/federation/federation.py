@@ -125,7 +125,7 @@ class FederationOptions:
             ConfigurationError: It asks for ranking by meaning, whose extra is not installed.
         """
         discovery = DiscoveryOptions(
-            ranker=_ranker(stated),
+            ranker=ranker_of(stated),
             listing_ttl=stated.listing_ttl,
             request_timeout=stated.request_timeout,
             call_timeout=stated.call_timeout,
@@ -144,7 +144,12 @@ class FederationOptions:
         )
 
 
-def _ranker(stated: ToolDiscovery) -> Ranker:
+def ranker_of(stated: ToolDiscovery) -> Ranker:
+    """Return the ranker that a configuration names.
+
+    Raises:
+        ConfigurationError: It asks for ranking by meaning, whose extra is not installed.
+    """
     if stated.ranker == "plain":
         return SimpleRanker()
     fielded = default_ranker(stated.least_confidence)
