@@ -67,7 +67,8 @@ def _ways(documents: Documents, query: str, looked_up: Collection[int]) -> list[
         return _NO_TERM if number >= len(documents.containing) or number in looked_up else number
 
     ways: list[list[list[int]]] = []
-    for term in dict.fromkeys(terms(query)):
+    # From the last one on, which was looked up in most queries, while many begin with stop words.
+    for term in reversed(dict.fromkeys(terms(query))):
         words = [index_terms(word)[-1] for word in wholes(term)]
         sets = [list(map(number_of, keys)) for keys in (words, [term_key(term)])]
         known = [numbers for numbers in sets if _NO_TERM not in numbers]

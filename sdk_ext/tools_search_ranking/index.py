@@ -37,7 +37,7 @@ from tools_search_ranking.postings import (
 )
 from tools_search_ranking.vocabulary import NO_STEM, Vocabulary, term_key
 
-NAME_BIT: Final = 1 << MEMBERS.index("name")
+_NAME_BIT: Final = 1 << MEMBERS.index("name")
 
 _MIN_TIDIED: Final = 256
 """Empty slots, or unused terms, that are not worth tidying up."""
@@ -256,7 +256,7 @@ class _Analysis(dict[str, int]):
         # A word without a stem is grouped by itself.
         by_word = _Sums.of(places, np.where(has_stem, stem_of[found], found), found, kinds)
         by_stem = by_word.over(TERM_BITS)
-        in_name = (by_stem.members & NAME_BIT > 0) & (stem_of[by_stem.terms] != NO_STEM)
+        in_name = (by_stem.members & _NAME_BIT > 0) & (stem_of[by_stem.terms] != NO_STEM)
         # A posting for each word of a tool, and one more for each stem of which it has several words.
         several = by_stem.counts > 1
         owners = np.where(np.repeat(several, by_stem.counts), by_word.terms, np.repeat(by_stem.terms, by_stem.counts))

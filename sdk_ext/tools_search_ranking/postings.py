@@ -1,7 +1,7 @@
 """An inverted index: which tools have which terms, how often and where.
 
 A posting is one term in one tool. It is written as one number of 32 bits: from high to low the slot (the number of the
-tool), the frequency in `STEPS`, and the members of the definition as bits.
+tool), the members of the definition as bits, and the frequency in `STEPS`.
 
 A word is looked up as it is written and by its stem. Most tools have it in one form, and then both have the same
 posting, which is kept once, in a cell that the two share. A tool with several forms has a posting for the stem and one
@@ -27,6 +27,9 @@ _MEMBER_BITS: Final = 6
 _STEP_BITS: Final = 8
 _SLOT_SHIFT: Final = _STEP_BITS + _MEMBER_BITS
 
+IN_NAME: Final = np.uint32(1 << MEMBERS.index("name") << _STEP_BITS)
+"""The bit of postings of terms that are in a tool's name."""
+
 MAX_SLOTS: Final = 1 << (32 - _SLOT_SHIFT)
 """Slots that one index can hold: a larger catalog is a case for a search engine."""
 
@@ -47,7 +50,7 @@ Entries: TypeAlias = NDArray[np.uint32]
 def entries_of(slots: NDArray[np.int64], steps: NDArray[np.int64], members: NDArray[np.int64]) -> Entries:
     """Return a posting for each place of the arrays; frequencies count up to 255 steps, which is saturated."""
     steps = np.minimum(steps, (1 << _STEP_BITS) - 1)
-    return (slots << _SLOT_SHIFT | steps << _MEMBER_BITS | members).astype(np.uint32)
+    return (slots << _SLOT_SHIFT | members << _STEP_BITS | steps).astype(np.uint32)
 
 
 def slots_of(entries: Entries) -> NDArray[np.int64]:
@@ -55,14 +58,14 @@ def slots_of(entries: Entries) -> NDArray[np.int64]:
     return np.right_shift(entries, _SLOT_SHIFT, dtype=np.int64)
 
 
-def steps_of(entries: Entries) -> NDArray[np.uint32]:
+def steps_of(entries: Entries) -> NDArray[np.uint8]:
     """Return the frequencies, in `STEPS`."""
-    return entries >> np.uint32(_MEMBER_BITS) & np.uint32((1 << _STEP_BITS) - 1)
+    return entries.astype(np.uint8)
 
 
 def members_of(entries: Entries) -> NDArray[np.uint32]:
     """Return the members of the definitions in which the terms occur, as bits."""
-    return entries & np.uint32((1 << _MEMBER_BITS) - 1)
+    return entries >> np.uint32(_STEP_BITS) & np.uint32((1 << _MEMBER_BITS) - 1)
 
 
 @cache

@@ -1,6 +1,7 @@
 """The terms of a request in one index: what each is worth, and how much of the request the index knows.
 
-The terms come from the port (`ranking/query.py`), so that this ranking reads requests as the readable one does.
+Words, relatives and weights come from the port (`ranking/query.py`), so that this ranking reads requests as the
+readable one does. What an index has for a word is remembered, for all requests that say the word.
 """
 
 from __future__ import annotations
@@ -8,24 +9,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from itertools import pairwise
-from typing import Final, cast
+from itertools import islice, pairwise
+from typing import Final, NamedTuple, cast
 
-from mcp_ext_tools_search.ranking.language import (
-    STOP_WORDS,
-    is_character,
-    is_unspaced,
-    runs,
-    stem,
-    words_of,
+from mcp_ext_tools_search.ranking.language import is_character, is_unspaced, stem
+from mcp_ext_tools_search.ranking.query import (
+    AS_WRITTEN,
+    CORRECTED,
+    JOINED,
+    MAX_CORRECTED,
+    WRITTEN,
+    Request,
+    read,
+    relatives,
 )
-from mcp_ext_tools_search.ranking.query import MAX_CORRECTED, MAX_QUERY_LENGTH, WRITTEN, asked_terms, relatives
 
 from tools_search_ranking.statistics import Statistics
 from tools_search_ranking.vocabulary import Vocabulary
 
 _MAX_REMEMBERED: Final = 4_096
-"""Terms of queries that are remembered, for each set of visible tools, and as many unknown words."""
+"""Words of queries that are remembered, for each set of visible tools, and as many unknown ones."""
 
 _GENERIC_EVIDENCE: Final = 0.15
 _GENERIC_SIZE: Final = 0.5
@@ -54,32 +57,51 @@ The stems that 2 % of all definitions have, in the mean over unlike catalogs (`p
 class WeighedQuery:
     """A query in the terms of one index, seen with the statistics of one set of visible tools."""
 
-    terms: Sequence[int]
+    terms: list[int]
     """Numbers of the terms to look up."""
 
-    values: Sequence[float]
+    values: list[float]
     """The value of each of them: its weight in the query times its idf."""
 
-    covered: Sequence[float]
+    covered: list[float]
     """The idf that a tool with a term covers of the query.
 
     There are fewer of them than terms: the later terms are mere relatives, and cover nothing.
     """
 
-    evidence: Sequence[float]
+    evidence: list[float]
     """For each of `covered`, how much it counts as evidence that a tool has the term: 1 at most."""
 
     total_idf: float
     """Sum of the idf of the words of the query, whether the catalog knows them or not."""
 
-    size: float | None
+    size: float | None = None
     """Number of words, generic ones for half; `None` where words cannot be separated or all are stop words."""
 
-    unknown: Sequence[str]
+    unknown: Sequence[str] = ()
     """Words of the request, case folded, that no visible tool has in any form, nor a word that may be meant by them."""
 
-    unknown_part: float
+    unknown_part: float = 0.0
     """The part of its telling words that is unknown, half of a single one; all words tell that are not generic."""
+
+
+class _Word(NamedTuple):
+    """The stem of a word of a query in one index."""
+
+    number: int | None
+    """`None` where no visible tool has it."""
+
+    idf: float
+    """Of the stem, or of one that no tool has; 0 for a single character that no tool has."""
+
+    evidence: float
+    """How much it counts as evidence that a tool has the stem: 1 at most."""
+
+    relatives: Sequence[int]
+    """Numbers of the stems that definitions may have in its place."""
+
+    values: Sequence[float]
+    """The value of each of them."""
 
 
 class Weigher:
@@ -89,70 +111,103 @@ class Weigher:
         self.statistics = statistics
         self._numbers = vocabulary.numbers
         self._idf = cast("Sequence[float]", statistics.idf.data)  # quick to read one by one
-        self._term = lru_cache(_MAX_REMEMBERED)(self._look_up)
-        self._run = lru_cache(_MAX_REMEMBERED)(self._read_run)
+        self._word = lru_cache(_MAX_REMEMBERED)(self._look_up)
+        self._written = lru_cache(_MAX_REMEMBERED)(self._look_up_written)
         self._nearest = lru_cache(_MAX_REMEMBERED)(partial(vocabulary.nearest, known=statistics.idf > 0))
 
     def weigh(self, query: str) -> WeighedQuery:
         """Return the terms to look up for `query`; none where it shares none with the visible tools."""
-        asked = asked_terms(query, self._term, self._nearest)
-        words = [key for key, _, covers in asked if covers == 1.0]
-        terms, values, covered, evidence = list[int](), list[float](), list[float](), list[float]()
-        for key, weight, covers in asked:
-            if covers and (term := self._term(key)):
+        request = read(query)
+        weighed = self._weigh_words(request) if request.stems else self._weigh_grammar(request)
+        if request.stems and (query.isascii() or not any(map(is_unspaced, request.stems))):
+            weighed.size = len(request.stems) - _GENERIC_SIZE * len(GENERIC_STEMS.intersection(request.stems))
+        numbers = self._numbers
+        for pair in [pair for pair in request.pairs if WRITTEN + pair in numbers]:
+            if self._written(pair) and (term := self._term(stem(pair))):
                 number, idf = term
-                terms.append(number)
-                values.append(weight * idf)
-                covered.append(covers * idf)
-                evidence.append(covers * self._evidence(key, idf))
-        for key, weight, covers in asked:
-            if not covers and (term := self._term(key)):
-                number, idf = term
-                terms.append(number)
-                values.append(weight * idf)
-        total_idf = sum([self._idf_of_word(word) for word in words])
-        unknown, unknown_part = ((), 0.0) if all(map(self._term, words)) else self._unknown(query[:MAX_QUERY_LENGTH])
-        size = None
-        if words and words[0][0] != WRITTEN and (query.isascii() or not any(map(is_unspaced, words))):
-            size = len(words) - _GENERIC_SIZE * len(GENERIC_STEMS.intersection(words))
-        return WeighedQuery(terms, values, covered, evidence, total_idf, size, unknown, unknown_part)
+                if number not in weighed.terms:
+                    weighed.terms.append(number)
+                    weighed.values.append(JOINED * idf)
+        return weighed
 
-    def _idf_of_word(self, key: str) -> float:
-        known = self._term(key)
-        return known[1] if known else 0.0 if is_character(key) else self.statistics.rarest
+    def _weigh_grammar(self, request: Request) -> WeighedQuery:
+        found = [(*term, word) for word in request.written if (term := self._written(word))]
+        idf, evidence = [idf for _, idf, _ in found], [self._evidence(WRITTEN + word, idf) for _, idf, word in found]
+        return WeighedQuery([number for number, _, _ in found], [*idf], idf, evidence, sum(idf))
+
+    def _weigh_words(self, request: Request) -> WeighedQuery:
+        terms, values, covered, evidence = list[int](), list[float](), list[float](), list[float]()
+        others, worth, unknown, total = list[int](), list[float](), list[str](), 0.0
+        for root, weight in request.stems.items():
+            number, idf, telling, relatives, parts = self._word(root)
+            total += idf
+            if number is None:
+                unknown.append(root)
+            else:
+                terms.append(number)
+                values.append(weight * idf)
+                covered.append(idf)
+                evidence.append(telling)
+            if relatives:
+                others += relatives
+                worth += [weight * value for value in parts]
+        for word, weight in request.written.items():
+            if term := self._written(word):
+                others.append(term[0])
+                worth.append(weight * AS_WRITTEN * term[1])
+        for root in islice((root for root in unknown if not is_unspaced(root)), MAX_CORRECTED):
+            for other, likeness in self._nearest(root):
+                if term := self._term(other):
+                    part, (number, idf) = CORRECTED * likeness, term
+                    terms.append(number)
+                    values.append(request.stems[root] * part * idf)
+                    covered.append(part * idf)
+                    evidence.append(part * self._evidence(other, idf))
+        weighed = WeighedQuery(terms + others, values + worth, covered, evidence, total)
+        if unknown:
+            weighed.unknown, weighed.unknown_part = self._unknown(request)
+        return weighed
+
+    def _look_up(self, root: str) -> _Word:
+        related = [(*term, part) for other, part in relatives(root) if (term := self._term(other))]
+        numbers, values = [number for number, _, _ in related], [part * idf for _, idf, part in related]
+        if not (term := self._term(root)):
+            return _Word(None, 0.0 if is_character(root) else self.statistics.rarest, 0.0, numbers, values)
+        return _Word(*term, self._evidence(root, term[1]), numbers, values)
+
+    def _look_up_written(self, word: str) -> tuple[int, float] | None:
+        return self._term(WRITTEN + word)
 
     def _evidence(self, key: str, idf: float) -> float:
         part = _GENERIC_EVIDENCE if key in GENERIC_STEMS else 1.0
         return min(idf / self.statistics.rarest_of_distinct, 1.0) * part
 
-    def _unknown(self, query: str) -> tuple[Sequence[str], float]:
-        """Return the runs of letters that no visible tool knows, and their part of the telling ones."""
-        # Runs of plain text are short enough to be remembered.
-        found = list(map(self._run if query.isascii() else self._read_run, runs(query)))
-        stems = {run: own for run, own, _ in found if own}
-        known = {run for run, _, is_known in found if is_known}
+    def _unknown(self, request: Request) -> tuple[Sequence[str], float]:
+        """Return the runs of letters that no visible tool knows, and their part of the telling ones.
+
+        Numbers and letters are values, and no words; nor are there stems where no space parts the words.
+        """
+        words = [
+            (run, [root for _, root in own]) for run, own in request.runs if own and len(run) > 1 and run.isalpha()
+        ]
+        stems = {run: own for run, own in words if not any(map(is_unspaced, own))}
+        known = {run for run, own in words if any(map(self._is_known, own))}
         new = [run for run in stems if run not in known][:MAX_CORRECTED]
         if not new:
             return (), 0.0
         # Definitions may write two words as one: `log out`, `logout`.
-        pairs = pairwise(run for run, _, _ in found)
+        pairs = pairwise(run for run, _ in request.runs)
         joined = {part for pair in pairs if self._term(WRITTEN + "".join(pair)) for part in pair}
         unknown = [run for run in new if run not in joined and not any(map(self._nearest, stems[run]))]
         telling = [run for run, own in stems.items() if not GENERIC_STEMS.issuperset(own)]
         return unknown, len(set(unknown).intersection(telling)) / max(len(telling), 2)
 
-    def _read_run(self, run: str) -> tuple[str, Sequence[str], bool]:
-        """Return a run, case folded, the stems of its words, and whether a visible tool has one or what means the same.
+    def _is_known(self, root: str) -> bool:
+        """Return whether a visible tool has a stem or another word for it."""
+        word = self._word(root)
+        return word.number is not None or bool(word.relatives)
 
-        Numbers and letters are values, and no words; nor are there stems where no space parts the words.
-        """
-        stems = [stem(word) for word in words_of(run) if word not in STOP_WORDS]
-        if len(run) == 1 or not run.isalpha() or any(map(is_unspaced, stems)):
-            return run.casefold(), (), False
-        alike = [other for own in stems for other, _ in ((own, 1.0), *relatives(own))]
-        return run.casefold(), stems, any(map(self._term, alike))
-
-    def _look_up(self, key: str) -> tuple[int, float] | None:
+    def _term(self, key: str) -> tuple[int, float] | None:
         """Return the number and the idf of a term, if a visible tool has it."""
         number = self._numbers.get(key)
         # A greater number has been given since the index was made: to it, the term is unknown.

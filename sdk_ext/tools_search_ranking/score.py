@@ -14,17 +14,21 @@ from mcp_ext_tools_search.ranking.simple import MIN_FACTOR, NAME_BONUS
 from numpy.typing import NDArray
 
 from tools_search_ranking.hits import LazyHits
-from tools_search_ranking.index import NAME_BIT, Roster
-from tools_search_ranking.postings import MAX_TERMS, Found, members_in, members_of, slots_of, steps_of
+from tools_search_ranking.index import Roster
+from tools_search_ranking.postings import IN_NAME, MAX_TERMS, Found, members_in, members_of, slots_of, steps_of
 from tools_search_ranking.query import WeighedQuery
 from tools_search_ranking.statistics import SATURATION, Statistics
 
-_MIN_SORTED: Final = 64
+_MIN_SORTED: Final = 16
 """Hits that are sorted at once: more than most pages have."""
 
-_MATCHES_PER_SORTED: Final = 32
-"""Above this many matches per sorted hit, a partial sort pays."""
+_COLUMNS: Final = 128
+"""Columns that the scores are laid out in: the best of each tell which scores are among the first."""
 
+_MIN_ROWS: Final = 4
+"""From so many rows on, it pays not to sort all."""
+
+_LEAST: Final = 5e-324  # of the numbers above 0
 _RANK_BITS: Final = MAX_TERMS - 1
 
 
@@ -63,7 +67,7 @@ class Scores:
         total *= SATURATION + 1
         covered = np.array(query.covered).repeat(covering)
         own = slots[: len(covered)]
-        in_name = (postings[: len(covered)] & NAME_BIT).nonzero()[0]
+        in_name = (postings[: len(covered)] & IN_NAME > 0).nonzero()[0]
         name_share = _sums(own.take(in_name), covered.take(in_name), len(total))
         name_share /= statistics.name_idf
         total += NAME_BONUS * np.minimum(name_share, 1.0, out=name_share)
@@ -83,30 +87,35 @@ class Scores:
 
         Of 52 bits 30 remain: nine digits.
         """
-        matching = (total > 0).nonzero()[0]
-        # The bits of positive numbers are ordered as the numbers are, so one integer holds a score and a rank.
-        keys = roster.ranks.take(matching) - total.take(matching).view(np.int64)
-        # One value, as several threads may look at these scores: how many of the keys are sorted, and the keys.
-        self._state: tuple[int, NDArray[np.int64]] = (0, keys)
-        self.first = int(roster.by_name[keys.min() & _RANK_BITS]) if len(keys) else None
+        self.count = int(np.count_nonzero(total > 0))
+        """Number of tools that match."""
+        self._keys = self._sorted(_MIN_SORTED)
+        self.first = int(self.best(1)[0]) if self.count else None
         """Slot of the best of all; `None` where no visible tool matches."""
 
     def best(self, count: int) -> NDArray[np.int32]:
         """Return the slots of the `count` best."""
-        done, keys = self._state
-        if count > done:
-            few = max(count, _MIN_SORTED)
-            if few < len(keys) // _MATCHES_PER_SORTED:
-                keys = np.partition(keys, few)
-                keys[:few].sort()
-            else:
-                few, keys = len(keys), np.sort(keys)
-            self._state = few, keys
+        keys = self._keys
+        if len(keys) < min(count, self.count):
+            keys = self._keys = self._sorted(count)
         return self._roster.by_name.take(keys[:count] & _RANK_BITS)
+
+    def _sorted(self, count: int) -> NDArray[np.int64]:
+        """Return of at least the `count` best a number that holds score and rank, best first."""
+        total, rows, least = self.total, len(self.total) // _COLUMNS, _LEAST
+        if rows >= _MIN_ROWS and count <= _COLUMNS // 2:
+            # So many columns have a score that is as great, and few have a second one.
+            greatest = total[: rows * _COLUMNS].reshape(rows, _COLUMNS).max(axis=0)
+            least = max(float(np.partition(greatest, -count)[-count]), _LEAST)
+        slots = (total >= least).nonzero()[0]
+        # The bits of positive numbers are ordered as the numbers are, so one integer holds a score and a rank.
+        keys = self._roster.ranks.take(slots) - total.take(slots).view(np.int64)
+        keys.sort()
+        return keys
 
     def hits(self) -> Sequence[Hit]:
         """Return the tools that match, best first; the first scores 1."""
-        count, roster = len(self._state[1]), self._roster
+        count, roster = self.count, self._roster
         best = 1.0 if self.first is None else float(self.total[self.first])
 
         def shares_of(slots: NDArray[np.int32]) -> list[float]:
@@ -122,11 +131,11 @@ class Scores:
     def _matched(self, slots: NDArray[np.int32]) -> list[tuple[str, ...]]:
         """Return for each of these slots the members of the definition in which the query's terms occur."""
         is_asked = np.zeros(len(self.total), dtype=np.bool_)
-        is_asked[slots] = True
+        is_asked.put(slots, True)
         wanted = is_asked.take(self.slots).nonzero()[0]
         united = np.zeros(len(self.total), dtype=np.uint32)
-        np.bitwise_or.at(united, self.slots.take(wanted), members_of(self.postings.take(wanted)))
-        return list(map(members_in, united.take(slots).tolist()))
+        np.bitwise_or.at(united, self.slots.take(wanted), self.postings.take(wanted))
+        return list(map(members_in, members_of(united.take(slots)).tolist()))
 
 
 def _sums(slots: NDArray[np.int64], values: NDArray[np.float64], count: int) -> NDArray[np.float64]:

@@ -7,11 +7,11 @@ known words that it may be a slip of.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
 from operator import add
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from mcp_ext_tools_search.ranking.language import (
     STOP_WORDS,
@@ -23,6 +23,7 @@ from mcp_ext_tools_search.ranking.language import (
     stem,
     without_fillers,
     words,
+    words_of,
 )
 
 MAX_QUERY_LENGTH: Final = 8_192
@@ -35,7 +36,7 @@ MAX_CORRECTED: Final = 12
 """Unknown words of a query for which similar ones are looked up."""
 
 # What a term counts, where the stem of a word of the request counts 1.
-_AS_WRITTEN, _RELATED, _SPELLED_OUT, _CORRECTED, _JOINED = 0.5, 0.3, 0.5, 0.8, 0.5
+AS_WRITTEN, _RELATED, _SPELLED_OUT, CORRECTED, JOINED = 0.5, 0.3, 0.5, 0.8, 0.5
 _BESIDE_FILLER: Final = 0.5
 
 WRITTEN: Final = "="
@@ -43,6 +44,22 @@ WRITTEN: Final = "="
 
 AskedTerm: TypeAlias = tuple[str, float, float]
 """A term, its weight, and the part of a word of the query that it covers: 1 for a word of the query itself."""
+
+
+class Request(NamedTuple):
+    """What a query says, whatever there is to be found."""
+
+    runs: Sequence[tuple[str, Sequence[tuple[str, str]]]]
+    """Its runs of letters and digits, case folded, each with its words that are no stop words and their stems."""
+
+    stems: Mapping[str, float]
+    """The weights of the stems."""
+
+    written: Mapping[str, float]
+    """The weights of the words; stop words where there are no others."""
+
+    pairs: Sequence[str]
+    """Neighbors written as one word: a request with `log out` may mean a tool with `logout`."""
 
 
 def index_terms(word: str) -> tuple[str, ...]:
@@ -66,37 +83,54 @@ def asked_terms(
         is_known: Whether a tool has a term.
         nearest: Returns known stems that an unknown one may be a slip or a form of, each with its likeness.
     """
-    query = query[:MAX_QUERY_LENGTH]
-    spoken = list(words(query))
-    content = [word for word in spoken if word not in STOP_WORDS]
-    if not query.isascii():
-        content.sort(key=is_character)  # of a long request rather all pairs of characters than half of both
-    kept = dict.fromkeys(islice(dict.fromkeys(content or spoken), _MAX_WORDS))
-    asked = [] if content else [(WRITTEN + word, 1.0, 1.0) for word in kept if is_known(WRITTEN + word)]
-    content = [word for word in content if word in kept]
-    stems = _weights(list(map(stem, content)), query)
+    _, stems, written, pairs = read(query)
+    asked = [] if stems else [(WRITTEN + word, 1.0, 1.0) for word in written if is_known(WRITTEN + word)]
     for word, weight in stems.items():
         asked.append((word, weight, 1.0))
         asked += [(other, weight * part, 0.0) for other, part in relatives(word)]
     unknown = (word for word in stems if not is_known(word) and not is_unspaced(word))
     for word in islice(unknown, MAX_CORRECTED):
-        parts = [(other, _CORRECTED * likeness) for other, likeness in nearest(word)]
+        parts = [(other, CORRECTED * likeness) for other, likeness in nearest(word)]
         asked += [(other, stems[word] * part, part) for other, part in parts]
-    asked += [(WRITTEN + word, weight * _AS_WRITTEN, 0.0) for word, weight in _weights(content, query).items()]
-    # Neighbors are looked up as one word, too: a request with `log out` may mean a tool with `logout`.
-    written = list(map(str.casefold, runs(query)[:_MAX_WORDS]))
-    pairs = [pair for pair in map(add, written, written[1:]) if len(pair) >= _SHORTEST_JOINED]
+    if stems:
+        asked += [(WRITTEN + word, weight * AS_WRITTEN, 0.0) for word, weight in written.items()]
     if joined := dict.fromkeys([stem(pair) for pair in pairs if is_known(WRITTEN + pair)]):
         others = joined.keys() - {term for term, _, _ in asked}
-        asked += [(term, _JOINED, 0.0) for term in joined if term in others and is_known(term)]
+        asked += [(term, JOINED, 0.0) for term in joined if term in others and is_known(term)]
     return asked
 
 
-@lru_cache(1_024)
+def read(query: str) -> Request:
+    """Return what `query` says."""
+    query = query[:MAX_QUERY_LENGTH]
+    found = list(map(_plain_run if query.isascii() else _run, runs(query)))
+    said = [word for _, own in found for word in own]
+    if not query.isascii():
+        said.sort(key=lambda word: is_character(word[0]))  # rather all pairs of characters than half of both
+    if len(said) > _MAX_WORDS:
+        kept = frozenset(islice(dict.fromkeys(said), _MAX_WORDS))
+        said = [word for word in said if word in kept]
+    written = [word for word, _ in said] or list(islice(dict.fromkeys(words(query)), _MAX_WORDS))
+    folded = [run for run, _ in found[:_MAX_WORDS]]
+    return Request(
+        runs=found,
+        stems=_weights([root for _, root in said], query),
+        written=_weights(written, query),
+        pairs=[pair for pair in map(add, folded, folded[1:]) if len(pair) >= _SHORTEST_JOINED],
+    )
+
+
 def relatives(stemmed: str) -> tuple[tuple[str, float], ...]:
     """Return the stems that definitions may have in place of one, and how much each of them counts; mostly none."""
     related = [(other, _RELATED) for other in related_words(stemmed)]
     return (*related, *((other, _SPELLED_OUT) for other in spelled_out(stemmed)))
+
+
+def _run(run: str) -> tuple[str, Sequence[tuple[str, str]]]:
+    return run.casefold(), [(word, stem(word)) for word in words_of(run) if word not in STOP_WORDS]
+
+
+_plain_run: Final = lru_cache(4_096)(_run)  # runs of plain text are short enough to be remembered
 
 
 def _weights(said: Sequence[str], query: str) -> dict[str, float]:
