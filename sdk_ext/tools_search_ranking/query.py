@@ -12,7 +12,7 @@ from functools import lru_cache, partial
 from itertools import islice, pairwise
 from typing import Final, NamedTuple, cast
 
-from mcp_ext_tools_search.ranking.language import is_character, is_unspaced, stem
+from mcp_ext_tools_search.ranking.language import is_character, is_unspaced, relatives, stem
 from mcp_ext_tools_search.ranking.query import (
     AS_WRITTEN,
     CORRECTED,
@@ -21,7 +21,6 @@ from mcp_ext_tools_search.ranking.query import (
     WRITTEN,
     Request,
     read,
-    relatives,
 )
 
 from tools_search_ranking.statistics import Statistics

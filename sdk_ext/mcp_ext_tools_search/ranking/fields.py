@@ -34,20 +34,12 @@ KINDS: Final[tuple[tuple[str, float], ...]] = (
 
 _NAME, _TITLE, _SENTENCE, _DESCRIPTION, _SCHEMA, _ANNOTATED, _LABELS, _CATEGORY = range(len(KINDS))
 
-MAX_TEXT_LENGTH: Final = 20_000
-"""Characters of one text that are read: what comes later can neither help a tool nor hurt its neighbors."""
-
-DEEPEST_SCHEMA: Final = 12
-"""Levels of an input schema that are read."""
-
-MAX_SUBSCHEMAS: Final = 2_000
-"""Schemas that are read on one level."""
-
-MAX_SCHEMA_TEXTS: Final = 1_000
-"""Texts of an input schema that are read, outermost first."""
-
-MAX_LABELS: Final = 50
-"""Aliases of a tool that are read, and tags as many again."""
+# What is read of a definition.
+MAX_TEXT_LENGTH: Final = 20_000  # characters of a text: later ones can neither help a tool nor hurt its neighbors
+DEEPEST_SCHEMA: Final = 12  # levels of an input schema
+MAX_SUBSCHEMAS: Final = 2_000  # schemas on one level
+MAX_SCHEMA_TEXTS: Final = 1_000  # texts of an input schema, outermost first
+MAX_LABELS: Final = 50  # aliases, and tags as many again
 
 # A full stop ends a sentence only before white space: `v1.2` and `example.com` go on.
 _SENTENCE_END: Final = re.compile(r"[.!?](?=\s)|[\u3002\uff01\uff1f]|\n")

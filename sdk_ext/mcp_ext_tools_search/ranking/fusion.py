@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import Final, TypeVar
 
-RANK_CONSTANT: Final = 60
-"""Damps the difference between the first ranks; the usual value of the method."""
+RANK_CONSTANT: Final = 60  # damps the difference between the first ranks; the usual value of the method
 
 RERANK_VOTES: Final = 2
 """Weight of the ranking made on this side: that of so many servers. It alone compares tools of different servers."""
@@ -19,21 +18,18 @@ RERANK_VOTES: Final = 2
 Item = TypeVar("Item", bound=Hashable)
 
 
-def reciprocal_rank_fusion(
-    rankings: Sequence[Sequence[Item]], *, constant: float = RANK_CONSTANT
-) -> list[tuple[Item, float]]:
+def reciprocal_rank_fusion(rankings: Sequence[Sequence[Item]]) -> list[tuple[Item, float]]:
     """Fuse rankings, each best first, into one of every item with its weight, best first.
 
-    An item's weight is the sum of `1 / (constant + rank)` over the rankings that hold it, with ranks from 1; the larger
-    the constant, the more agreement counts against a single high rank. A second occurrence in the same ranking counts
-    for nothing, neither for the item nor for the ranks of those after it. Ties keep the order of first appearance,
-    reading the rankings rank by rank, so equal input gives equal output.
+    An item's weight is the sum of `1 / (RANK_CONSTANT + rank)` over the rankings that hold it, with ranks from 1. A
+    second occurrence in the same ranking counts for nothing, neither for the item nor for the ranks of those after it.
+    Ties keep the order of first appearance, reading the rankings rank by rank, so equal input gives equal output.
     """
     weights: dict[Item, float] = {}
     appearance: dict[Item, tuple[int, int]] = {}
     for position, ranking in enumerate(rankings):
         for rank, item in enumerate(dict.fromkeys(ranking), start=1):
-            weights[item] = weights.get(item, 0.0) + 1.0 / (constant + rank)
+            weights[item] = weights.get(item, 0.0) + 1.0 / (RANK_CONSTANT + rank)
             appearance[item] = min(appearance.get(item, (rank, position)), (rank, position))
     return sorted(weights.items(), key=lambda entry: (-entry[1], appearance[entry[0]]))
 

@@ -26,12 +26,6 @@ def _words(lines: Sequence[str]) -> list[str]:
 STOP_WORDS: Final = frozenset(_words(_LEXICON["stopWords"]))
 """Words of grammar and of courtesy, folded, which neither index nor query counts while a query has any other."""
 
-FILLERS: Final = _words(_LEXICON["fillers"])
-"""The stop words of Chinese: pronouns, particles, questions and courtesies."""
-
-WORDS_WITH_FILLERS: Final[str] = _LEXICON["wordsWithFillers"]
-"""Words that begin or end with a filler and mean something else."""
-
 VERB_GROUPS: Final[tuple[str, ...]] = tuple(_LEXICON["verbGroups"])
 CHINESE_VERB_GROUPS: Final[tuple[str, ...]] = tuple(_LEXICON["chineseVerbGroups"])
 """Definitions use two characters where people use one. No verb leads to a single character, which many words have."""
@@ -45,14 +39,11 @@ ABBREVIATIONS: Final[Mapping[str, str]] = _LEXICON["abbreviations"]
 SIMPLIFIED: Final[Mapping[str, str]] = {pair[0]: pair[1] for pair in _words(_LEXICON["simplified"])}
 """The simplified characters, by the commonest 700 traditional ones: nine tenths of the text that has two spellings."""
 
-MAX_WORD_LENGTH: Final = 64
-"""Characters of a word that count: what is longer is a blob, not a word."""
-
-SAME_START: Final = 4
-"""Letters with which two words begin that may be forms of one another: `visually` and `visual`."""
-
+MAX_WORD_LENGTH: Final = 64  # characters of a word that count: what is longer is a blob, not a word
+SAME_START: Final = 4  # letters with which two words begin that may be forms of one another: `visually` and `visual`
 _MIN_ALIKE: Final = 0.55  # the least overlap in trigrams of two words of which one may be a form or slip of the other
 _SHORTEST_CORRECTED: Final = 4
+_RELATED, _SPELLED_OUT = 0.3, 0.5  # what a relative counts, where the word itself counts 1
 _CACHED: Final = 1_024
 _ASCII_RUN: Final = re.compile(rf"([A-Za-z0-9]{{1,{MAX_WORD_LENGTH}}})[A-Za-z0-9]*")
 _PART_OF_SHAPE: Final = re.compile(r"U+(?!l)|U?l+|9+")
@@ -170,14 +161,12 @@ def stem(word: str) -> str:
     return root[:-1] if root.endswith("e") and len(root) >= _SHORTEST_STEMMED else root
 
 
-def related_words(stemmed: str) -> tuple[str, ...]:
-    """Return the stems of the words that definitions may have for the same operation or thing; mostly none."""
-    return _RELATED.get(stemmed, ())
+def relatives(stemmed: str) -> Sequence[tuple[str, float]]:
+    """Return the stems that definitions may have in place of one, and how much each of them counts; mostly none.
 
-
-def spelled_out(stemmed: str) -> tuple[str, ...]:
-    """Return the stems of the words that an abbreviation stands for, or the abbreviation of a word; mostly none."""
-    return _SPELLED_OUT.get(stemmed, ())
+    They are of words for the same operation or thing, of those that an abbreviation stands for, or an abbreviation.
+    """
+    return _RELATIVES.get(stemmed, ())
 
 
 def is_one_slip(left: str, right: str) -> bool:
@@ -275,8 +264,7 @@ def _trigrams(word: str) -> frozenset[str]:
     return frozenset([marked[place : place + 3] for place in range(len(word))])
 
 
-def _related() -> tuple[Mapping[str, tuple[str, ...]], Mapping[str, tuple[str, ...]]]:
-    """Return by stem the words that mean the same, and what a word abbreviates or its abbreviation."""
+def _relatives() -> Mapping[str, Sequence[tuple[str, float]]]:
     related: dict[str, dict[str, None]] = {}
     for group in VERB_GROUPS + CHINESE_VERB_GROUPS + NOUN_GROUPS:
         stems = dict.fromkeys(map(stem, group.split()))
@@ -284,14 +272,17 @@ def _related() -> tuple[Mapping[str, tuple[str, ...]], Mapping[str, tuple[str, .
             related.setdefault(word, {}).update(other for other in stems.items() if not is_character(other[0]))
     for said, meant in EVERYDAY.items():
         related.setdefault(stem(said), {}).update(dict.fromkeys(map(stem, meant.split())))
-    spelled: dict[str, tuple[str, ...]] = {}
+    found = {word: [(other, _RELATED) for other in others if other != word] for word, others in related.items()}
     for short, long in ABBREVIATIONS.items():
-        spelled[stem(short)] = parts = tuple(map(stem, long.split()))
+        parts = list(map(stem, long.split()))
+        found.setdefault(stem(short), []).extend((part, _SPELLED_OUT) for part in parts)
         if len(parts) == 1:
-            spelled[parts[0]] = (stem(short),)
-    return {word: tuple(other for other in others if other != word) for word, others in related.items()}, spelled
+            found.setdefault(parts[0], []).append((stem(short), _SPELLED_OUT))
+    return found
 
 
 _SIMPLIFIED_BY_CODE: Final = str.maketrans(dict(SIMPLIFIED))
-_FILLER: Final = re.compile("({})|{}".format("|".join(WORDS_WITH_FILLERS.split()), "|".join(FILLERS)))
-_RELATED, _SPELLED_OUT = _related()
+_FILLER: Final = re.compile(  # or a word that begins or ends with a filler and means something else
+    "({})|{}".format("|".join(_LEXICON["wordsWithFillers"].split()), "|".join(_words(_LEXICON["fillers"])))
+)
+_RELATIVES: Final = _relatives()

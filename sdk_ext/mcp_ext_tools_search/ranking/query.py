@@ -17,26 +17,21 @@ from mcp_ext_tools_search.ranking.language import (
     STOP_WORDS,
     is_character,
     is_unspaced,
-    related_words,
+    relatives,
     runs,
-    spelled_out,
     stem,
     without_fillers,
     words,
     words_of,
 )
 
-MAX_QUERY_LENGTH: Final = 8_192
-"""Characters of a query that are read."""
-
+MAX_QUERY_LENGTH: Final = 8_192  # characters of a query that are read
+MAX_CORRECTED: Final = 12  # unknown words of a query for which similar ones are looked up
 _MAX_WORDS: Final = 128  # distinct ones: a request needs no more, and an attack gets no more
 _SHORTEST_JOINED: Final = 5
 
-MAX_CORRECTED: Final = 12
-"""Unknown words of a query for which similar ones are looked up."""
-
 # What a term counts, where the stem of a word of the request counts 1.
-AS_WRITTEN, _RELATED, _SPELLED_OUT, CORRECTED, JOINED = 0.5, 0.3, 0.5, 0.8, 0.5
+AS_WRITTEN, CORRECTED, JOINED = 0.5, 0.8, 0.5
 _BESIDE_FILLER: Final = 0.5
 
 WRITTEN: Final = "="
@@ -118,12 +113,6 @@ def read(query: str) -> Request:
         written=_weights(written, query),
         pairs=[pair for pair in map(add, folded, folded[1:]) if len(pair) >= _SHORTEST_JOINED],
     )
-
-
-def relatives(stemmed: str) -> tuple[tuple[str, float], ...]:
-    """Return the stems that definitions may have in place of one, and how much each of them counts; mostly none."""
-    related = [(other, _RELATED) for other in related_words(stemmed)]
-    return (*related, *((other, _SPELLED_OUT) for other in spelled_out(stemmed)))
 
 
 def _run(run: str) -> tuple[str, Sequence[tuple[str, str]]]:
