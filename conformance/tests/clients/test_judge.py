@@ -93,6 +93,12 @@ def test_a_client_may_stop_at_a_refused_cursor_with_what_it_has(run: Run, target
     assert {entry["status"] for entry in json.loads(result.output)["results"]} == {"pass"}, result.output
 
 
+def test_a_client_may_leave_out_tools_with_low_scores_wherever_they_are(run: Run, target: Command):
+    argv = target("miniature_client", "--fault", "low-scores-left-out-wherever-they-are")
+    result = run("--only", "*scores-not-compared", "--cell", "stdio-2026", "--json", "--", *argv)
+    assert {entry["status"] for entry in json.loads(result.output)["results"]} <= {"pass", "skip"}, result.output
+
+
 @pytest.mark.anyio
 async def test_an_interrupted_run_reports_its_findings_so_far(target: Command, tmp_path: Path):
     out = tmp_path / "report"

@@ -141,6 +141,12 @@ def test_a_verdict_is_inconclusive_where_more_than_a_twentieth_of_a_cell_is_open
     assert "(1 of 19 in stdio-2026-07-28)" in verdict_of(run)["sentence"]
 
 
+def test_a_verdict_is_inconclusive_where_a_driver_can_do_too_little_for_two_thirds_of_a_cell():
+    unreached = replace(result("skip"), skip="driver-feature")
+    assert exit_status(run_of(result("pass"), *[unreached] * 2)) == 0
+    assert exit_status(run_of(result("pass"), *[unreached] * 3)) == 3
+
+
 @pytest.mark.parametrize(
     ("status", "level", "official"),
     [

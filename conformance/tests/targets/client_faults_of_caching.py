@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import Future
 from typing import ClassVar
 from unicodedata import normalize
 
-from .client_library import LEGACY, MODERN, Client, InvalidError, RefusedError
+from .client_faults_of_paging import ReadsOn
+from .client_library import LEGACY, MODERN, Client, Federation, InvalidError, RefusedError
 from .miniature_transports import Json
 
 
@@ -105,6 +107,90 @@ class CacheOfTheUsualLimit(Client):
 class CacheBlindToForm(Client):
     def key(self, params: Json) -> str:
         return super().key({**params, "query": normalize("NFC", params["query"])})
+
+
+class CacheBlindToArticles(Client):
+    def key(self, params: Json) -> str:
+        return super().key({**params, "query": [w for w in params["query"].split(" ") if w not in {"a", "the"}]})
+
+
+class CacheBlindToMarks(Client):
+    """Only what can be seen counts."""
+
+    def key(self, params: Json) -> str:
+        return super().key({**params, "query": "".join(filter(str.isprintable, params["query"]))})
+
+
+class CacheKeyHashed(Client):
+    """The hash is that of strings in Java."""
+
+    def key(self, params: Json) -> str:
+        number = 0
+        for character in params["query"]:
+            number = (number * 31 + ord(character)) % 2**32
+        return super().key({**params, "query": number})
+
+
+class CacheKeyCutLate(Client):
+    def key(self, params: Json) -> str:
+        return super().key({**params, "query": params["query"][:900]})
+
+
+class CacheKeyCutOfCursors(Client):
+    def key(self, params: Json) -> str:
+        return super().key({**params, "cursor": params.get("cursor", "")[:64]})
+
+
+class CacheOfEight(Client):
+    """Takes a search without a limit for one with the limit that it would have."""
+
+    def key(self, params: Json) -> str:
+        return super().key({"limit": 8, **params})
+
+
+class CacheWithoutLimitOfLaterPages(ReadsOn):
+    def key(self, params: Json) -> str:
+        return super().key({**params, "limit": 0} if "cursor" in params else params)
+
+
+class CacheByCursorAlone(Client):
+    def key(self, params: Json) -> str:
+        return params.get("cursor") or super().key(params)
+
+
+class _Joined(Client):
+    """Waits for a request that is under way, where another search needs the same."""
+
+    def __init__(self, target: Json, era: str) -> None:
+        super().__init__(target, era)
+        self.flights: dict[str, Future[Json]] = {}
+
+    def flight(self, params: Json) -> str:
+        raise NotImplementedError
+
+    def page(self, params: Json) -> Json:
+        own = Future[Json]()
+        flight = self.flights.setdefault(name := self.flight(params), own)
+        if flight is not own:
+            return flight.result()
+        try:
+            own.set_result(page := super().page(params))
+            return page
+        except Exception as error:
+            own.set_exception(error)
+            raise
+        finally:
+            del self.flights[name]
+
+
+class JoinedBlindToCase(_Joined):
+    def flight(self, params: Json) -> str:
+        return f"{self.user} {json.dumps(params).lower()}"
+
+
+class JoinedForUsers(_Joined):
+    def flight(self, params: Json) -> str:
+        return json.dumps(params)
 
 
 class ScopeBlindToCase(Client):
@@ -214,6 +300,19 @@ class LaterPagesShared(Client):
         return "nextCursor" not in page or super().is_shared(page)
 
 
+class ScopeOfFirstPage(Client):
+    first = False
+
+    def page(self, params: Json) -> Json:
+        page = super().page(params)
+        if "cursor" not in params:
+            self.first = super().is_shared(page)
+        return page
+
+    def is_shared(self, page: Json) -> bool:
+        return super().is_shared(page) if "nextCursor" in page else self.first
+
+
 class PrivatePagesByAddress(Client):
     """One cache for all connections to one address; a new connection is taken for the same user."""
 
@@ -243,6 +342,23 @@ class ListsAsItFound(Client):
 
     def list_tools(self) -> list[Json]:
         return [self.found.get(tool["name"], tool) for tool in super().list_tools()]
+
+
+class KeepsListingAsItFound(Client):
+    """Keeps the names that it has listed, and one definition for each, wherever that is from."""
+
+    names: list[str] | None = None
+
+    def list_tools(self) -> list[Json]:
+        if self.names is None:
+            listed = super().list_tools()
+            self.names = [tool["name"] for tool in listed]
+            self.found |= {tool["name"]: tool for tool in listed}
+        return [self.found[name] for name in self.names]
+
+    def notified(self, notification: Json) -> None:
+        self.names = None
+        super().notified(notification)
 
 
 class ListsFoundToolsToo(Client):
@@ -346,3 +462,44 @@ class ListChangeUnheardWhileSearching(Client):
     def notified(self, notification: Json) -> None:
         if not self.under_way:
             super().notified(notification)
+
+
+class ListChangeKeepsEmptyPages(Client):
+    def notified(self, notification: Json) -> None:
+        self.kept = {key: page for key, page in self.kept.items() if not page[1]["tools"]}
+
+
+class ListChangeForThisUserOnly(Client):
+    def notified(self, notification: Json) -> None:
+        self.kept = {key: page for key, page in self.kept.items() if not key.startswith(("None ", f"{self.user!r} "))}
+
+
+class ListChangeAfterOnceMore(Client):
+    """Gives each page that it has kept out once more."""
+
+    def __init__(self, target: Json, era: str) -> None:
+        super().__init__(target, era)
+        self.outdated: set[str] = set()
+
+    def notified(self, notification: Json) -> None:
+        self.outdated = {key.partition(" ")[2] for key in self.kept}
+
+    def page(self, params: Json) -> Json:
+        page = super().page(params)
+        if (key := self.key(params)) in self.outdated:
+            self.outdated.discard(key)
+            for user in (None, self.user):
+                self.kept.pop(f"{user!r} {key}", None)
+        return page
+
+
+class _NeverCleared(dict[str, tuple[float, Json]]):
+    def clear(self) -> None:
+        """Do nothing."""
+
+
+class ListChangeIgnoredOfSeveral(Federation):
+    def __init__(self, clients: dict[str, Client]) -> None:
+        super().__init__(clients)
+        for client in clients.values():
+            client.kept = _NeverCleared()

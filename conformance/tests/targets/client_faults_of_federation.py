@@ -39,6 +39,26 @@ class LowScoresLeftOut(Federation):
         return super().merged([hit for hit in found if score_of(hit[2]) >= best / 2])
 
 
+class CutByScoreOfAll(Federation):
+    """Those that are left out where there is a limit are the ones with the lowest scores."""
+
+    most = 0
+
+    def search(self, query: str, limit: int) -> Json:
+        self.most = limit
+        return super().search(query, limit)
+
+    def merged(self, found: list[tuple[int, str, Json]]) -> list[tuple[int, str, Json]]:
+        best = sorted(found, key=lambda hit: -score_of(hit[2]))[: self.most]
+        return [hit for hit in super().merged(found) if hit in best]
+
+
+class LowestScoresLeftOut(Federation):
+    def merged(self, found: list[tuple[int, str, Json]]) -> list[tuple[int, str, Json]]:
+        best = max((score_of(tool) for _, _, tool in found), default=0)
+        return super().merged([hit for hit in found if score_of(hit[2]) >= best / 10])
+
+
 class BareNames(Federation):
     def full_name(self, server: str, tool: Json) -> str:
         return tool["name"]

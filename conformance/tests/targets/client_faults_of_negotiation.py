@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, ClassVar
 
-from .client_library import EXTENSION_ID, META, MODERN, SETTINGS, Client, RefusedError
+from .client_library import EXTENSION_ID, LEGACY, META, MODERN, SETTINGS, Client, Federation, RefusedError
 from .miniature_transports import Json
 
 
@@ -14,12 +14,70 @@ class DeclaresInExperimental(Client):
         return {"experimental": {EXTENSION_ID: {}}} if self.era == MODERN else super().declared(method)
 
 
-class UndeclaredWithCursor(Client):
+class _Undeclared(Client):
+    searched = 0
+
     def message(self, method: str, params: Json) -> Json:
+        self.searched += method == "tools/search"
         message = super().message(method, params)
-        if self.era == MODERN and "cursor" in params:
-            message["params"]["_meta"][META + "clientCapabilities"] = {}
+        if self.era == MODERN and method == "tools/search" and self.hides(params):
+            message["params"]["_meta"][META + "clientCapabilities"] = {"extensions": {}}
         return message
+
+    def hides(self, params: Json) -> bool:
+        raise NotImplementedError
+
+
+class UndeclaredWithCursor(_Undeclared):
+    def hides(self, params: Json) -> bool:
+        return "cursor" in params
+
+
+class UndeclaredWithLimit(_Undeclared):
+    def hides(self, params: Json) -> bool:
+        return "limit" in params
+
+
+class UndeclaredWhereLong(_Undeclared):
+    def hides(self, params: Json) -> bool:
+        return len(params.get("query", "")) > 500
+
+
+class UndeclaredLater(_Undeclared):
+    def hides(self, params: Json) -> bool:
+        return self.searched > 30
+
+
+class UndeclaredForUsers(_Undeclared):
+    def hides(self, params: Json) -> bool:
+        return bool(self.user)
+
+
+class UndeclaredWithoutSettings(_Undeclared):
+    def hides(self, params: Json) -> bool:
+        return not self.settings
+
+
+class UndeclaredOnceListed(_Undeclared):
+    has_listed = False
+
+    def hides(self, params: Json) -> bool:
+        return self.has_listed
+
+    def listed(self) -> list[Json]:
+        self.has_listed = True
+        return super().listed()
+
+
+class UndeclaredOnceToolsHaveChanged(_Undeclared):
+    changed = False
+
+    def hides(self, params: Json) -> bool:
+        return self.changed
+
+    def notified(self, notification: Json) -> None:
+        self.changed = True
+        super().notified(notification)
 
 
 class UndeclaredInHandshake(Client):
@@ -179,27 +237,110 @@ class UndeclaredAfterRefusal(Client):
         return {} if self.refused else super().declared(method)
 
 
-class UndeclaredWithLimit(Client):
-    def message(self, method: str, params: Json) -> Json:
-        message = super().message(method, params)
-        if self.era == MODERN and "limit" in params:
-            message["params"]["_meta"][META + "clientCapabilities"] = {"extensions": {}}
-        return message
-
-
-class Probes(Client):
+class _Probing(Client):
     """A client that asks a server in whose capabilities nothing looks like the extension."""
 
-    advertised = True
+    named = True
 
     def read_settings(self, capabilities: Json) -> Json | None:
-        self.advertised = EXTENSION_ID in json.dumps(capabilities)
+        self.named = f'"{EXTENSION_ID}"' in json.dumps(capabilities)
         return super().read_settings(capabilities)
 
-    def searches(self) -> bool:
-        if not self.advertised:
+    def probe(self) -> None:
+        if not self.named:
             self.request("tools/search", {"query": "is anybody there"})
+
+
+class Probes(_Probing):
+    def searches(self) -> bool:
+        self.probe()
         return super().searches()
+
+
+class ProbesWithoutLimit(_Probing):
+    def search(self, query: str, limit: int | None = None) -> list[Json]:
+        if limit is None:
+            self.probe()
+        return super().search(query, limit)
+
+
+class ProbesWhereListingFails(_Probing):
+    def listed(self) -> list[Json]:
+        try:
+            return super().listed()
+        except RefusedError:
+            self.probe()
+            raise
+
+
+class ProbesWhereNothingIsListed(_Probing):
+    def listed(self) -> list[Json]:
+        tools = super().listed()
+        if not tools:
+            self.probe()
+        return tools
+
+
+class ProbesWhereMuchIsListed(_Probing):
+    def listed(self) -> list[Json]:
+        tools = super().listed()
+        if len(tools) > 500:
+            self.probe()
+        return tools
+
+
+class ProbesWhereNothingFits(_Probing):
+    def ranked(self, query: str, tools: list[Json]) -> list[Json]:
+        fit = super().ranked(query, tools)
+        if not fit:
+            self.probe()
+        return fit
+
+
+class ProbesToRefreshADefinition(_Probing):
+    def call(self, name: str, arguments: Json) -> Json:
+        try:
+            return super().call(name, arguments)
+        except RefusedError as error:
+            if error.code == -32020:
+                self.probe()
+            raise
+
+
+class SearchesOnceToolsHaveChanged(_Probing):
+    def notified(self, notification: Json) -> None:
+        super().notified(notification)
+        if notification["method"] == "notifications/tools/list_changed" and not self.named:
+            self.settings = {}
+
+
+class SearchesWhatIsNotDiscovered(Client):
+    def open(self) -> None:
+        try:
+            super().open()
+        except RefusedError:
+            self.settings = {}
+
+
+class AdvertisedByAnyExperiment(Client):
+    """Takes a server with anything experimental for one that has the extension."""
+
+    def read_settings(self, capabilities: Json) -> Json | None:
+        others = {*(capabilities.get("experimental") or Json())} - {EXTENSION_ID}
+        return {} if others and self.era == LEGACY else super().read_settings(capabilities)
+
+
+class SearchesBesideOneThatCan(Federation):
+    def open(self) -> None:
+        super().open()
+        if any(client.searches() for client in self.clients.values()):
+            for client in self.clients.values():
+                client.settings = client.settings or {}
+
+
+class SettingsThatDisableBelieved(Client):
+    def counts(self, held: Any) -> bool:
+        return super().counts(held) and bool(held.get("enabled", True))
 
 
 class Silent(Client):

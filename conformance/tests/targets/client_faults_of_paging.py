@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .client_library import EXTENSION_ID, Client, RefusedError
+from .client_library import EXTENSION_ID, Client, InvalidError, RefusedError
 from .miniature_transports import Json
 
 
@@ -184,3 +184,82 @@ class RefusalWithoutDataIsNone(Client):
 
     def all_pages(self, query: str, *, again: bool = False) -> list[Json]:
         return super().all_pages(query, again=again and self.named)
+
+
+class ReadsOn(Client):
+    """Breaks no rule: reads as many pages as there have to be for a limit, and all of them without one."""
+
+    def search(self, query: str, limit: int | None = None) -> list[Json]:
+        if not self.searches():
+            return super().search(query, limit)
+        tools: list[Json] = []
+        first: Json = {"query": query} | self.limited(limit)
+        params = first
+        try:
+            for _ in range(50):
+                page = self.page(params)
+                tools += page["tools"]
+                if self.is_last(page) or len(tools) >= (limit or 1000) or self.ends(page, limit):
+                    break
+                params = {**first, **self.next_params(query, page["nextCursor"])}
+        except (RefusedError, InvalidError) as error:
+            tools = tools or self.instead(error, query)
+        return self.cut(tools, limit)
+
+    def ends(self, page: Json, limit: int | None) -> bool:
+        return False
+
+    def cut(self, tools: list[Json], limit: int | None) -> list[Json]:
+        return tools[:limit]
+
+
+class EmptyPageEndsWithLimit(ReadsOn):
+    def ends(self, page: Json, limit: int | None) -> bool:
+        return limit is not None and not page["tools"]
+
+
+class EmptyPageEndsWithoutLimit(ReadsOn):
+    def ends(self, page: Json, limit: int | None) -> bool:
+        return limit is None and not page["tools"]
+
+
+class CutByScore(ReadsOn):
+    def cut(self, tools: list[Json], limit: int | None) -> list[Json]:
+        best = sorted(tools, key=lambda tool: -score_of(tool))[:limit]
+        return [tool for tool in tools if tool in best]
+
+
+class HigherScoreKeptOfTwo(Client):
+    def all_pages(self, query: str, *, again: bool = False) -> list[Json]:
+        kept: dict[str, Json] = {}
+        for tool in super().all_pages(query, again=again):
+            before = kept.get(tool["name"])
+            if before is None or score_of(tool) > score_of(before):
+                kept[tool["name"]] = tool
+        return list(kept.values())
+
+
+class LowScoresLeftOutWhereverTheyAre(Client):
+    """Breaks no rule: no score is compared with another."""
+
+    def checked(self, result: Json) -> Json:
+        page = super().checked(result)
+        return {**page, "tools": [tool for tool in page["tools"] if score_of(tool) == 0 or score_of(tool) > 0.3]}
+
+
+class FourEmptyPagesEnd(Client):
+    empty = 0
+
+    def page(self, params: Json) -> Json:
+        page = super().page(params)
+        self.empty = 0 if page["tools"] or "cursor" not in params else self.empty + 1
+        return page
+
+    def is_last(self, page: Json) -> bool:
+        return self.empty >= 4 or super().is_last(page)
+
+
+class RefusedCursorKeepsDefinitions(Client):
+    def cursor_refused(self, query: str, tools: list[Json]) -> list[Json]:
+        before = {tool["name"]: tool for tool in tools}
+        return [before.get(tool["name"], tool) for tool in super().cursor_refused(query, tools)]

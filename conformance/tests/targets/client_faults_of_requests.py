@@ -9,7 +9,7 @@ import unicodedata
 from typing import Any
 from urllib.parse import quote
 
-from .client_library import LEGACY, Client, RefusedError
+from .client_library import LEGACY, Client, Federation, RefusedError
 from .miniature_transports import Json
 
 
@@ -90,6 +90,36 @@ class QueryOfTheLastSearchWithCursor(Client):
 
     def next_params(self, query: str, cursor: str) -> Json:
         return {"query": self.last, "cursor": cursor}
+
+
+class QueryLeftOutOfLaterPages(Client):
+    pages = 0
+
+    def all_pages(self, query: str, *, again: bool = False) -> list[Json]:
+        self.pages = 0
+        return super().all_pages(query, again=again)
+
+    def next_params(self, query: str, cursor: str) -> Json:
+        self.pages += 1
+        return {"cursor": cursor} if self.pages > 4 else super().next_params(query, cursor)
+
+
+class QueryTrimmedForUsers(Client):
+    def next_params(self, query: str, cursor: str) -> Json:
+        return super().next_params(query.strip() if self.user else query, cursor)
+
+
+class QueryTrimmedAfterAKeptPage(Client):
+    was_kept = False
+
+    def page(self, params: Json) -> Json:
+        before = self.ids
+        page = super().page(params)
+        self.was_kept = self.ids == before
+        return page
+
+    def next_params(self, query: str, cursor: str) -> Json:
+        return super().next_params(query.strip() if self.was_kept else query, cursor)
 
 
 class CursorDecodedAndEncoded(Client):
@@ -217,6 +247,49 @@ class QueryInHeaderEncoded(_Headers):
 class QueryInHeaderHexadecimal(_Headers):
     def change(self, headers: dict[str, str], params: Json) -> None:
         headers["X-Trace"] = params["query"].encode().hex()
+
+
+class QueryInCookie(_Headers):
+    def change(self, headers: dict[str, str], params: Json) -> None:
+        headers["Cookie"] = f"last={quote(params.get('query', ''))}"
+
+
+class QueryInHeaderAmongOthers(_Headers):
+    def change(self, headers: dict[str, str], params: Json) -> None:
+        headers["X-Trace"] = "search-" + base64.urlsafe_b64encode(params["query"].encode("utf-16-le")).decode()
+
+
+class QueryInHeaderWhenSentAgain(_Headers):
+    refused = False
+
+    def request(self, method: str, params: Json) -> Json:
+        try:
+            return super().request(method, params)
+        except RefusedError:
+            self.refused = True
+            raise
+
+    def change(self, headers: dict[str, str], params: Json) -> None:
+        if self.refused:
+            headers["X-Query"] = quote(params["query"])
+
+
+class QueryInHeaderWhereLong(_Headers):
+    def change(self, headers: dict[str, str], params: Json) -> None:
+        if len(params["query"]) > 200:
+            headers["X-Query"] = quote(params["query"])
+
+
+class QueryInHeaderOfCancellation(Client):
+    sought = ""
+
+    def page(self, params: Json) -> Json:
+        self.sought = params["query"]
+        return super().page(params)
+
+    def headers(self, method: str, params: Json) -> dict[str, str]:
+        headers = super().headers(method, params)
+        return {**headers, "X-Query": quote(self.sought)} if method == "notifications/cancelled" else headers
 
 
 class UnfitToolsKept(Client):
@@ -359,6 +432,78 @@ class CallValidatedByListing(Client):
         schema = (self.validated or {}).get(name, found.get("outputSchema", {}))
         self.found[name] = {**found, "outputSchema": schema}
         return super().call(name, arguments)
+
+
+class ParamHeadersOfNull(Client):
+    def param_headers(self, params: Json) -> dict[str, str]:
+        given = {name: "null" if value is None else value for name, value in params["arguments"].items()}
+        return super().param_headers({**params, "arguments": given})
+
+
+class ParamHeadersOfSearchesForAll(Client):
+    """What a search with a limit finds is not kept for calls."""
+
+    def search(self, query: str, limit: int | None = None) -> list[Json]:
+        found = {**self.found}
+        tools = super().search(query, limit)
+        self.found = found
+        return tools
+
+
+class ParamHeadersDroppedWithPages(Client):
+    def notified(self, notification: Json) -> None:
+        super().notified(notification)
+        self.found = {name: {**tool, "inputSchema": {}} for name, tool in self.found.items()}
+
+
+class ParamHeadersOfLongestFound(Client):
+    """The definition that says most counts."""
+
+    longest: dict[str, Json] | None = None
+
+    def page(self, params: Json) -> Json:
+        page = super().page(params)
+        both = [*page["tools"], *(self.longest or {}).values()]
+        self.longest = {tool["name"]: tool for tool in sorted(both, key=lambda tool: len(str(tool)))}
+        return page
+
+    def param_headers(self, params: Json) -> dict[str, str]:
+        found, self.found = self.found, {**self.found, **(self.longest or {})}
+        try:
+            return super().param_headers(params)
+        finally:
+            self.found = found  # by which the result is validated
+
+
+class DefinitionsByNameAlone(Federation):
+    """Tools of several servers that have one name have one definition."""
+
+    def __init__(self, clients: dict[str, Client]) -> None:
+        super().__init__(clients)
+        found: dict[str, Json] = {}
+        for client in clients.values():
+            client.found = found
+
+
+class CallValidatedByAllFound(Client):
+    """What a definition does not have is taken from the ones before."""
+
+    def page(self, params: Json) -> Json:
+        before = {**self.found}
+        page = super().page(params)
+        self.found = {name: {**before.get(name, {}), **tool} for name, tool in self.found.items()}
+        return page
+
+
+class CallValidatedBlindToCase(Client):
+    def call(self, name: str, arguments: Json) -> Json:
+        found = self.found
+        schemas = {other.lower(): tool.get("outputSchema", {}) for other, tool in found.items()}
+        self.found = {**found, name: {**found.get(name, {}), "outputSchema": schemas.get(name.lower(), {})}}
+        try:
+            return super().call(name, arguments)
+        finally:
+            self.found = found
 
 
 class NameHeaderSent(_Headers):

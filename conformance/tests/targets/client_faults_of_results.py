@@ -216,3 +216,26 @@ class BusyLaterIsListed(Client):
             if "cursor" in params and self.is_busy(error):
                 raise InvalidError("the search stopped half-way") from error
             raise
+
+
+class BusyStatusIsListed(_Busy):
+    def gives_up(self) -> bool:
+        return self.over_http and getattr(self.transport, "status", 200) >= 429
+
+
+class HasMoreBelieved(Client):
+    def checked(self, result: Json) -> Json:
+        more = result.get("hasMore", True)
+        return super().checked({name: value for name, value in result.items() if more or name != "nextCursor"})
+
+
+class ErrorMemberBelieved(Client):
+    def checked(self, result: Json) -> Json:
+        if result.get("isError"):
+            raise RefusedError({"message": "an error in a result"})
+        return super().checked(result)
+
+
+class DisabledToolsLeftOut(Client):
+    def is_tool(self, entry: Any) -> bool:
+        return super().is_tool(entry) and entry.get("enabled", True) is not False

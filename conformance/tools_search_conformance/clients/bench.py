@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
@@ -21,7 +21,7 @@ from tools_search_conformance.clients.driver import (
     start_driver,
 )
 from tools_search_conformance.clients.endpoints import Endpoints
-from tools_search_conformance.clients.peer import Peer
+from tools_search_conformance.clients.peer import TOOLS_CHANGED, Peer
 from tools_search_conformance.clients.script import Script
 from tools_search_conformance.model import CLIENT_PREFIX, Cell, DriverFeature, UnverifiableError, ViolationError
 from tools_search_conformance.run.judging import Timeouts, Workbench
@@ -35,6 +35,7 @@ Case = TypeVar("Case")
 
 _TRANSPORTS: Final = frozenset({"stdio", "http"})
 _MAX_STARTS: Final = 40
+_SUBSCRIBE_SECONDS: Final = 0.2
 _SHORT_WORD: Final = 3
 _CLOSE_SECONDS: Final = 5.0
 _SEARCH_SECONDS: Final = 10.0
@@ -58,6 +59,8 @@ class ClientBench(Workbench):
         self.timeouts = Timeouts(options.timeout)
         self._tasks = tasks
         self._endpoints = endpoints
+        self.done: set[tuple[str, bool]] = set()
+        """The operations that the driver has done, of one server and of several."""
         self._driver: AnyDriver | None = None
         self._starts = 0
 
@@ -85,6 +88,12 @@ class ClientBench(Workbench):
                 if self.options.one_shot:
                     raise NoDriverFeatureError(f"one-shot clients cannot be asked for this: `{feature}`")
                 raise NoDriverFeatureError(f"the driver does not name `{feature}` among its features")
+
+    async def where_named(self, feature: DriverFeature, part: Callable[[ClientBench], Awaitable[None]]) -> None:
+        """Do the part of a check for which the driver needs a feature, as far as it has it."""
+        if feature in (await self.driver()).features:
+            with suppress(NoDriverFeatureError):
+                await part(self)
 
     def expect(self, condition: bool, exchange: Exchange, message: str, *, case: str | None = None) -> None:
         """Test one expectation; what is said of a one-shot client also says what it was to do."""
@@ -199,6 +208,30 @@ class Session:
             raise NoDriverFeatureError("the client calls no tool in the scenario tools-search/call")
         return outcome
 
+    async def do_everything(self, query: str) -> None:
+        """Have the client do all that its driver can: search in every way, list and call.
+
+        Then it searches again: after a list change, and for another user.
+        """
+        some, every = ("search", {"query": query, "limit": 2}), ("search_all", {"query": query})
+        name = self.peer.script.tools[0]["name"]
+        if "concurrent" in self._driver.features:
+            await self._ask_each(*(("begin", {"as": each, "query": query}) for each in ("one", "other")))
+            await self._ask_each(*(("await", {"of": each}) for each in ("one", "other")))
+        await self._ask_each(some, ("search", {"query": query}), every)
+        await self._ask_each(("list_tools", {}), ("call", {"name": name, "arguments": {}}), some)
+        with anyio.move_on_after(_SUBSCRIBE_SECONDS):
+            await self.peer.subscribed.wait()
+        await self.peer.notify(TOOLS_CHANGED)
+        await self._ask_each(some, every)
+        if "authorization" in self._driver.features:
+            await self._ask_each(("authorize", {"as": "somebody"}), some, every)
+
+    async def _ask_each(self, *asked: tuple[str, Mapping[str, Any]]) -> None:
+        for op, members in asked:
+            with suppress(NoDriverFeatureError):
+                await self.ask(op, **members)
+
     async def begin(self, name: str, query: str) -> None:
         """Have the client begin a search, known by `name`, and return when the peers have it and hold it back.
 
@@ -231,8 +264,13 @@ class Session:
                 self._bench.recorder.deaths.append((str(error), exchange))
             raise
         timeouts.answered(op)
+        done, this = self._bench.done, (op, len(self.peers) > 1)
         if outcome.unsupported:
+            # Not every era can be connected to, but nothing else depends on what a check is about.
+            if this in done and op != "connect":
+                raise UnverifiableError(f"the driver did `{op}` before, and now answers that it is unsupported")
             raise NoDriverFeatureError(f"the driver does not support `{op}`")
+        done.add(this)
         searches = [exchange for peer in self.peers.values() for exchange in peer.searches]
         made = tuple(e for e in searches if before is None or e.number > before.number)
         if not outcome.reported and made and "query" in members:

@@ -99,9 +99,12 @@ class Endpoints:
         while (asked := await connection.request(MESSAGE_LIMITS.message_bytes)) is not None:
             request, body = asked
             items = request.headers.raw_items()
-            headers = {name.decode("ascii"): value.decode("utf-8", errors="replace") for name, value in items}
+            fields = [(name.decode("ascii"), value.decode("utf-8", errors="replace")) for name, value in items]
+            headers = dict(fields)
             host = {name.lower(): value for name, value in headers.items()}.get("host", "").rpartition(":")[0]
             peer = self._peers.get(request.target.decode("ascii").strip("/").partition("/")[0])
+            if peer is not None:
+                peer.note_headers(fields)
             if peer is None or host not in _HOSTS:
                 await connection.respond(404, b"no such peer", "text/plain")
             elif request.method == b"POST":

@@ -6,7 +6,7 @@ instead of answers, and is no longer recorded.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from time import perf_counter
@@ -35,6 +35,7 @@ _MAX_EXCHANGES: Final = 5 * EXAMPLES["deep"]
 """More than any check has a client send on one connection, in a search of generated pages for each generated case."""
 _MAX_NOTES: Final = 1000
 _MAX_BYTES: Final = 64 * 1024 * 1024
+_MAX_HEADER_BYTES: Final = 4 * 1024 * 1024
 _MAX_SUBSCRIBERS: Final = 100
 _MAX_LISTENS: Final = 100
 
@@ -78,9 +79,12 @@ class Peer:
         """The requests among them whose response stream the client closed before the answer."""
         self.cancelled: list[Any] = []
         """The `requestId` of each `notifications/cancelled`, in their order."""
+        self.header_fields: set[tuple[str, str]] = set()
+        """The header fields of all HTTP requests, also of those that are no exchanges; secrets are not hidden."""
         self._recorder = recorder
         self._notes = 0
         self._listens = 0
+        self._header_bytes = 0
         self._subscribers: list[tuple[Send, JsonObject]] = []
         self._activity = anyio.Event()
 
@@ -97,6 +101,13 @@ class Peer:
     def listings(self) -> list[Exchange]:
         """The pages of `tools/list` that the client asked for."""
         return self.requests("tools/list")
+
+    def note_headers(self, fields: Iterable[tuple[str, str]]) -> None:
+        """Keep the header fields of an HTTP request, as far as there is room."""
+        new = {*fields} - self.header_fields
+        self._header_bytes += sum(len(name) + len(value) for name, value in new)
+        if self._header_bytes <= _MAX_HEADER_BYTES:
+            self.header_fields |= new
 
     def holds(self, query: str) -> bool:
         """Return whether a search for `query` has come and its answer is, or was, held back."""

@@ -69,6 +69,11 @@ def tool(name: str, description: str = "", **members: Any) -> JsonObject:
     return {"name": name, **text, "inputSchema": {"type": "object"}, **members}
 
 
+def is_as_sent(reported: Mapping[str, Any], sent: JsonObject) -> bool:
+    """Return whether a client has a tool as it was `sent`, by its name and description."""
+    return all(reported.get(member) == sent[member] for member in ("name", "description"))
+
+
 def found(*tools: JsonObject, cursor: str | None = None, before: Sequence[JsonObject] = (), **members: Any) -> Reply:
     """Return a page as a reply; `members` are added to the result, or replace what it would have."""
     following = {} if cursor is None else {"nextCursor": cursor}
@@ -153,6 +158,10 @@ TOOLS: Final = (
 """The tools of an ordinary script."""
 
 
+MANY: Final = tuple(tool(f"mend_{number}", f"Mends part {number} of a clock.") for number in range(2000))
+"""The tools of a large catalog."""
+
+
 @dataclass(kw_only=True)
 class Script:
     """The behavior of one server. It is that of a conformant server, except for the parts that are given."""
@@ -160,8 +169,10 @@ class Script:
     search: Search = field(default_factory=lambda: Pages(TOOLS[3:5]))
     tools: Sequence[JsonObject] = TOOLS
     list_page: int = 3
-    list_fails: bool = False
-    """Whether `tools/list` is answered with an internal error."""
+    list_hints: JsonObject = field(default_factory=dict[str, Any])
+    """Members of every page of `tools/list`, such as how long it may be cached."""
+    refuses: Mapping[str, int] = field(default_factory=dict[str, int])
+    """The error codes of methods that are refused, whatever the request."""
     list_starts_empty: bool = False
     """Whether the listing begins with a page without tools."""
     structured: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -176,10 +187,8 @@ class Script:
     """The value at the extension identifier, in every place where a server of the era advertises it."""
     advertised: Mapping[str, Any] | None = None
     """The values by their place, `extensions` or `experimental`, instead; none of them where it is empty."""
-    tools_capability: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Members of the capability `tools`, besides `listChanged`."""
-    other_extensions: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Values at the identifiers of other extensions, under `extensions`."""
+    capabilities: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Capabilities besides `tools`, or in its place, where the extension is not advertised."""
 
     def reply(self, era: Era, message: JsonObject) -> Reply:
         """Return the reply to a request, with the members that its era demands. Nothing of the request is kept."""
@@ -196,6 +205,8 @@ class Script:
         return replace(reply, result={"resultType": "complete", **cacheable, **reply.result})
 
     def _answer(self, era: Era, method: Any, params: JsonObject) -> Reply:
+        if (code := self.refuses.get(str(method))) is not None:
+            raise RefusalError(code, "refused")
         if method == METHOD:
             return self._search(params)
         if method == "tools/list":
@@ -220,14 +231,10 @@ class Script:
 
     def _capabilities(self, *places: str) -> JsonObject:
         held = dict.fromkeys(places, self.settings) if self.advertised is None else self.advertised
-        capabilities: JsonObject = {place: {EXTENSION_ID: value} for place, value in held.items()}
-        if self.other_extensions:
-            capabilities["extensions"] = {**self.other_extensions, **capabilities.get("extensions", {})}
-        return {"tools": {"listChanged": True, **self.tools_capability}, **capabilities}
+        advertised = {place: {EXTENSION_ID: value} for place, value in held.items()}
+        return {"tools": {"listChanged": True}, **self.capabilities, **advertised}
 
     def _list(self, params: JsonObject) -> Reply:
-        if self.list_fails:
-            raise RefusalError(-32603, "Internal error")
         start = 0
         if "cursor" in params:
             cursor = str(params["cursor"]).removeprefix(_LISTING_CURSOR)
@@ -237,7 +244,8 @@ class Script:
         elif self.list_starts_empty:
             return found(cursor=f"{_LISTING_CURSOR}0")
         end = start + self.list_page
-        return found(*self.tools[start:end], cursor=f"{_LISTING_CURSOR}{end}" if end < len(self.tools) else None)
+        cursor = f"{_LISTING_CURSOR}{end}" if end < len(self.tools) else None
+        return found(*self.tools[start:end], cursor=cursor, **self.list_hints)
 
     def _search(self, params: JsonObject) -> Reply:
         # A null, an invalid `limit` and a query that is not repeated each have a check of their own. For all other

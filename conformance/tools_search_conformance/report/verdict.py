@@ -30,6 +30,8 @@ EXIT_SIGNAL: Final = 128
 
 _MOST_UNVERIFIED: Final = 0.05
 """Share of the binding checks of a cell that may be unverified in a conclusive verdict."""
+_MOST_UNREACHED: Final = 2 / 3
+"""Share of them that may need more of the driver."""
 
 _CONFORMANT: Final = "CONFORMANT"
 _AS_SHOWN: Final = "CONFORMANT AS FAR AS ITS OWN TOOLS SHOW"
@@ -132,16 +134,20 @@ def exit_status(run: Run) -> int:
 def inconclusive_cells(run: Run) -> dict[Cell, tuple[int, int]]:
     """Return the cells in which more than a twentieth of the binding checks that apply could not be verified.
 
-    With each comes how many could not, and how many apply. An ordinary server with tools of its own leaves none of
-    them open; a list that changes while it is compared leaves about a seventh, and a server that finds one tool at
-    most, or exact names only, a fifth or more.
+    So it is where more than two thirds need what the driver cannot do. With each comes how many these are, and of how
+    many. An ordinary server with tools of its own leaves none of them open; a list that changes while it is compared
+    leaves about a seventh, and a server that finds one tool at most, or exact names only, a fifth or more.
     """
     cells: dict[Cell, tuple[int, int]] = {}
     for cell in run.cells:
         binding = [result for result in run.results if result.cell == cell and group_of(result) == "MUST"]
         applied = [result for result in binding if result.status != "skip" and result.expected is None]
         unverified = sum(result.status == "unverified" for result in applied)
-        if unverified > _MOST_UNVERIFIED * len(applied):
+        unreached = sum(result.skip == "driver-feature" for result in binding)
+        both = len(applied) + unreached
+        if unreached > _MOST_UNREACHED * both and not run.partial:
+            cells[cell] = unverified + unreached, both
+        elif unverified > _MOST_UNVERIFIED * len(applied):
             cells[cell] = unverified, len(applied)
     return cells
 
@@ -367,6 +373,9 @@ def _next_of_unverified(run: Run) -> Iterator[str]:
     for message, checks in sorted(messages.items(), key=lambda entry: -len(entry[1]))[:_REASONS]:
         yield f"{number_of(len(checks), 'check')}: {message}"
     if any(_is_cut_off(run, cell) for cell in run.cells):
+        return
+    if "clients" in run.target:
+        yield "Have the driver do all its operations: tools-search-conformance docs driver."
         return
     yield (
         "Give the server tools that searches can find and that stay as they are, or have it serve the catalogs of"

@@ -279,7 +279,7 @@ class Recorder:
             self._waited += exchange.milliseconds
         for kept in self._keepers:
             kept.append(exchange)
-        size = memory([sent, around, dict(answer.headers)]) + own
+        size = memory([sent, around, dict(headers), dict(answer.headers)]) + own
         self._held += size
         finalize(exchange, self._release, size).atexit = False
         if _cursor_of(exchange) is not None:

@@ -8,51 +8,59 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
+from zlib import crc32
 
 import anyio
 
 from tools_search_conformance.clients.bench import ClientBench, NotConnectedError, Session, client_check
-from tools_search_conformance.clients.driver import NoDriverFeatureError
-from tools_search_conformance.clients.peer import TOOLS_CHANGED
+from tools_search_conformance.clients.driver import NoDriverFeatureError, Outcome
+from tools_search_conformance.clients.peer import TOOLS_CHANGED, Peer
 from tools_search_conformance.clients.script import (
     SETTINGS,
     TOOLS,
+    HeldSearch,
     RefusalError,
     Reply,
     Script,
-    Search,
     found,
+    is_as_sent,
     serves,
     tool,
 )
 from tools_search_conformance.wire.codec import JsonObject
 from tools_search_conformance.wire.display import cut
-from tools_search_conformance.wire.eras import LEGACY, MODERN
+from tools_search_conformance.wire.eras import LEGACY, MODERN, Era
 from tools_search_conformance.wire.record import Exchange
 
 _NEED: Final = "fold a crane"
 _OTHER: Final = "export the almanac"
+_NOTHING: Final = "praise nobody"
 _LIMIT: Final = 12
-_LONG: Final = "fold a crane " * 24
-_SIMILAR: Final[tuple[tuple[str, int | None], ...]] = (
-    (_NEED, 2),
-    (_NEED, 13),
+_LONG: Final = "fold a crane " * 76
+_ALL: Final = 0
+"""Stands for a search for all tools, in the place of a limit."""
+_TWICE: Final[tuple[tuple[str, int | None], ...]] = ((_NEED, _LIMIT), (_NEED, _ALL), ("Fold a crane", _LIMIT))
+"""Searches that are repeated first, to see whether the client keeps anything."""
+_LIMITS: Final[tuple[tuple[str, int | None], ...]] = (
     (_NEED, None),
-    *((_NEED, limit) for limit in (1, 5, 10, 20, 50)),
-    ("Fold a crane", _LIMIT),
-    ("fold a crane ", _LIMIT),
-    ("fold  a crane", _LIMIT),
-    ("a crane fold", _LIMIT),
-    ("fold a crane!", _LIMIT),
-    ("\uff46old a crane", _LIMIT),
-    ("fold a cran\u00e9", _LIMIT),
-    ("fold a crane\u0301", _LIMIT),
+    *((_NEED, limit) for limit in (1, 2, 3, 5, 8, 10, 13, 20, 25, 50, 100)),
     ("fold a crane1", 2),
-    (f"{_LONG}of paper", _LIMIT),
-    (f"{_LONG}of cloth", _LIMIT),
+    (_OTHER, 2),
+    (_OTHER, _ALL),
 )
-"""Searches that a careless cache key confuses with the first one, or with each other."""
-_CURSORS: Final = ("2", "next", "Next", "next.2")  # the first one is a limit that is searched with, too
+"""Searches that a careless cache key confuses with one before, as it knows limits or cursors badly."""
+_QUERIES: Final = tuple(
+    (query, _LIMIT)
+    for query in (
+        "fold a crane ", "fold  a crane", "a crane fold", "fold a crane!", "fold the crane", "folding a crane",
+        "\uff46old a crane", "fold a cran\u00e9", "fold a crane\u0301", "fold a\u200b crane", "fold a crane\u0000",
+        "fold a crane\U0001f9a2", f"{_LONG}of paper", f"{_LONG}of cloth",
+        f"{_LONG}Aa", f"{_LONG}BB",  # which have one hash, by the usual function of some languages
+    )
+)  # fmt: skip
+"""Searches that it confuses as it changes or cuts queries; each search finds tools that no other does."""
+_CURSORS: Final = ("2", "next", "Next", "next.2", " next", f"{'n' * 300}Aa", f"{'n' * 300}BB")
+"""Cursors that it confuses; the first one is a limit that is searched with, too."""
 _USERS: Final = ("alice", "Alice", "alice2", "ali", "bob")
 _HOUR: Final = 3_600_000
 _SHORT: Final = 50
@@ -69,6 +77,8 @@ _MALFORMED_HINTS: Final[tuple[JsonObject, ...]] = (
 )
 _NOTIFICATION_SECONDS: Final = 2.0
 """How long a client may take to act on a notification."""
+_PAUSE: Final = 0.3
+"""How many seconds it has to do so, where it took much less before."""
 
 
 def _cacheable(*tools: JsonObject, scope: str = "public", cursor: str | None = None) -> Reply:
@@ -80,71 +90,74 @@ _ONE_PAGE: Final = Script(search=serves(_cacheable(TOOLS[5])))
 
 @client_check(
     title="A cached page answers only its own request",
-    sends="Results that may be cached for an hour, of several pages; the client searches for one need, with another "
-    "limit, for another need, for all, and for needs that differ in case, white space or form. Elsewhere it searches "
-    "on a modern connection, and then on a legacy one to the same address.",
-    passes="A request for each page that differs from those before in protocol revision, `query`, `limit` or `cursor`.",
+    sends="Results that may be cached for an hour, of several pages, whose tools tell which request they answer; the "
+    "client searches twice for the same. If it keeps anything, it then searches with many limits, for all, for another "
+    "need, and for needs that differ in case, white space, form or their end. Where the driver names `concurrent`, two "
+    "that differ in case are under way at once. Elsewhere it searches on a connection of one era, and then on one of "
+    "the other to the same address.",
+    passes="Each search finds the tools that it finds where nothing may be kept, and the last one is a request.",
 )
 async def cache_key(bench: ClientBench) -> None:
-    async with bench.connected(Script(search=_five_pages(_HOUR))) as session:
-        await _expect_request(session, "a search", "fold a crane", 1)
-        if session.last_search.params.get("limit") == 1:  # not so where a client asks for more and cuts
-            await _expect_request(session, "the same search with another limit", "fold a crane", 2)
-        await _expect_request(session, "a search for something else", "graft an orchid", 1)
-        outcome = await session.search_all(_NEED)
-        if len({name.rpartition("_")[2] for name in outcome.names}) <= len(_CURSORS) and await _reads_every_page(bench):
-            message = f"of five pages the client has {outcome.describe()}"
-            session.expect(False, message, case="five pages, by cursor")
-    await _expect_queries_apart(bench)
-    if bench.cell.era == MODERN:
-        with suppress(NotConnectedError, NoDriverFeatureError):  # a client of one era confuses none
-            await _expect_revisions_apart(bench)
+    async with bench.connected(Script(search=_named_by_request)) as session:
+        found_for = [(each, await _find(session, *each)) for each in _TWICE * 2]
+        session.require_search()
+        bench.require(any(outcome.names for _, outcome in found_for), "the client found nothing", session.latest)
+        asked = [len(outcome.searches) for _, outcome in found_for]
+        keeps = sum(asked[len(_TWICE) :]) < sum(asked[: len(_TWICE)])
+        for searches in bench.share((_LIMITS, _QUERIES)) if keeps else ():
+            found_for += [(each, await _find(session, *each)) for each in searches]
+        at = session.last_search
+    async with bench.connected(Script(search=_named_by_request_only_now)) as session:
+        for (query, limit), outcome in found_for:
+            wanted, named = outcome.names, {_name_for(exchange.params) for exchange in outcome.searches}
+            # It may be answered in part from what was kept, where the requests are equal.
+            if not named >= {*wanted} or (query in (_NEED, _OTHER) and limit in (_LIMIT, _ALL)):
+                wanted = (await _find(session, query, limit)).names
+            number = {None: "none", _ALL: "of all"}.get(limit, limit)
+            case = f"the query {json.dumps(cut(query, 80))} with limit {number}, after others like it"
+            message = f"a search was answered from a cached page of another: {case}, returned {outcome.names}"
+            bench.expect(outcome.names == wanted, at, f"{message} instead of {wanted}", case=case)
+    await bench.where_named("concurrent", _expect_apart_at_once)
+    with suppress(NotConnectedError, NoDriverFeatureError):  # a client of one era confuses none
+        await _expect_revisions_apart(bench)
 
 
-def _five_pages(ttl: int) -> Search:
-    """Return a search whose pages say in the names of their tools which request they answer."""
-
-    def by_params(params: JsonObject) -> Reply:
-        cursor = params.get("cursor")
-        if cursor not in {None, *_CURSORS}:
-            raise RefusalError(-32602, "invalid cursor", {"field": "cursor", "reason": "not issued here"})
-        page = 0 if cursor is None else _CURSORS.index(cursor) + 1
-        name = f"tool_{len(params['query'])}_{params.get('limit', 'none')}_{page}"
-        return found(tool(name), cursor=(*_CURSORS, None)[page], ttlMs=ttl, cacheScope="public")
-
-    return by_params
+async def _find(session: Session, query: str, limit: int | None) -> Outcome:
+    return await (session.search_all(query) if limit == _ALL else session.search(query, limit))
 
 
-async def _reads_every_page(bench: ClientBench) -> bool:
-    """Return whether the client sends every cursor as it was issued, where it has nothing to answer from."""
-    async with bench.connected(Script(search=_five_pages(0))) as session:
-        await session.search_all(_NEED)
-        return session.followed == [*_CURSORS]
+def _named_by_request(params: JsonObject) -> Reply:
+    """Return a page whose tool has a name that no other request gets; for some needs it is one of several."""
+    cursors = _CURSORS if params["query"] in (_NEED, _OTHER) else ()
+    if "cursor" in params and params["cursor"] not in cursors:
+        raise RefusalError(-32602, "invalid cursor", {"field": "cursor", "reason": "not issued here"})
+    page = cursors.index(params["cursor"]) + 1 if "cursor" in params else 0
+    return _cacheable(tool(_name_for(params)), cursor=(*cursors, None)[page])
 
 
-async def _expect_request(session: Session, case: str, query: str, limit: int) -> None:
-    outcome = await session.search(query, limit)
-    asked = any(exchange.params.get("query") == query for exchange in outcome.searches)
-    session.expect(asked, f"{case} was answered without a request", case=case)
+def _named_by_request_only_now(params: JsonObject) -> Reply:
+    reply = _named_by_request(params)
+    return replace(reply, result={**(reply.result or {}), "ttlMs": 0})
 
 
-async def _expect_queries_apart(bench: ClientBench) -> None:
-    """Expect a request for each of the searches that differ, as far as the client sends them differently at all."""
-    silent: list[tuple[str, int | None, list[_Key]]] = []
-    async with bench.connected(_ONE_PAGE) as session:
-        before = _keys((await session.search(_NEED, _LIMIT)).searches)
-        for query, limit in _SIMILAR if before else ():
-            sent = _keys((await session.search(query, limit)).searches)
-            if not sent:
-                silent.append((query, limit, [*before]))
-            before += sent
-    for query, limit, kept in silent:
-        # What the client sends where it has nothing to answer from shows whether it may answer from what it kept.
-        async with bench.connected(_ONE_PAGE) as session:
-            for wanted in _keys((await session.search(query, limit)).searches)[:1]:
-                case = f"the query {json.dumps(cut(query, 80))} with limit {limit or 'none'}, after others like it"
-                message = f"a search was answered from the cached page of another: {case}"
-                session.expect(wanted in kept, message, case=case)
+def _name_for(params: JsonObject) -> str:
+    told = [params.get(member) for member in ("query", "limit", "cursor")]
+    return f"tool_{crc32(json.dumps(told).encode()):08x}"
+
+
+async def _expect_apart_at_once(bench: ClientBench) -> None:
+    """Expect that each of two searches under way at once, which differ in case, finds its own tool."""
+    queries = (_NEED, _NEED.upper())
+    searching = HeldSearch({query: found(tool(f"tool_{number}")) for number, query in enumerate(queries)})
+    async with bench.connected(Script(search=searching)) as session:
+        await session.begin("0", queries[0])
+        await session.ask("begin", query=queries[1], **{"as": "1"})
+        for query in queries:
+            searching.release(query)
+        for number, query in enumerate(queries):
+            outcome = await session.ask("await", of=str(number))
+            message = f"two searches were under way, and the one for {query!r} returned {outcome.describe()}"
+            session.expect(outcome.names == [f"tool_{number}"], message, case="two searches at once")
 
 
 _Key = tuple[Any, Any, Any]
@@ -160,13 +173,14 @@ def _keys(searches: Iterable[Exchange]) -> list[_Key]:
 
 async def _expect_revisions_apart(bench: ClientBench) -> None:
     address = secrets.token_hex(16)
-    async with bench.connected(_ONE_PAGE, address=address) as session:
-        await session.search(_NEED, _LIMIT)
-        session.require_search()
-    async with bench.connected(_ONE_PAGE, address=address, era=LEGACY) as session:
-        await session.search(_NEED, _LIMIT)
-        message = "a search on a legacy connection was answered from the cache of a modern one"
-        session.expect_search(True, message, case="two revisions, one address")
+    eras: tuple[Era, ...] = (MODERN, LEGACY) if bench.cell.era == MODERN else (LEGACY, MODERN)
+    for era in eras:
+        async with bench.connected(_ONE_PAGE, address=address, era=era) as session:
+            await session.search(_NEED, _LIMIT)
+            if era == bench.cell.era:
+                session.require_search()
+            message = f"a search on a connection of {era} was answered from the cache of one of {bench.cell.era}"
+            session.expect_search(True, message, case="two revisions, one address")
 
 
 @client_check(
@@ -238,13 +252,13 @@ async def cache_hints_malformed(bench: ClientBench) -> None:
         case = f"the hints were {json.dumps(hints)}"
         page = Reply(result={"tools": [_UNLISTED], "resultType": "complete", **hints}, plain=True)
         async with bench.connected(Script(search=serves(page))) as session:
-            listed = len(session.peer.listings)  # by a client that lists wherever it connects
             for number in (1, 2):
                 outcome = await session.search(_NEED, 5)
                 taken = not outcome.reported or _UNLISTED["name"] in outcome.names
                 session.expect(taken, f"{case}, and the search returned {outcome.describe()}", case=case)
-                relisted = len(session.peer.listings) > listed
-                session.expect(not relisted, f"{case}, and the client sent tools/list", case=case)
+                # A client may list wherever it connects, or before it searches.
+                listed = any(listing.number > session.last_search.number for listing in session.peer.listings)
+                session.expect(not listed, f"{case}, and the client then sent tools/list", case=case)
                 may_keep = hints.get("ttlMs") == _HOUR
                 message = f"{case}, and the second of two searches was answered from the cache"
                 session.expect(may_keep or len(session.peer.searches) >= number, message, case=case)
@@ -254,40 +268,67 @@ async def cache_hints_malformed(bench: ClientBench) -> None:
     driver_feature="authorization",
     title="A private page is not given to another user",
     sends="A result of two pages that may be cached for an hour, with a `cacheScope` of `private`, none, or one that "
-    "is not valid; the client searches for nobody in particular, and then as users whose names are much alike. Then as "
-    "one user, and on another connection to the same address as another.",
+    "is not valid, or of one page `public`; the client searches for nobody in particular, and then as users whose "
+    "names are much alike. Then for nobody, and on other connections to the same address as one user and another. "
+    "Where the driver names `concurrent`, two users search at once.",
     passes="A request for each page and each of them.",
     eras=(MODERN,),
 )
 async def cache_private(bench: ClientBench) -> None:
     await bench.require_features("authorization")
-    for hints in ({"cacheScope": "private"}, {}, {"cacheScope": "Public"}, {"cacheScope": None}):
-        async with bench.connected(_private(hints)) as session:
-            first = await session.search_all(_NEED)
+    private: JsonObject = {"cacheScope": "private"}
+    public: JsonObject = {"cacheScope": "public"}
+    hints = [(each, each) for each in (private, {}, {"cacheScope": "Public"}, {"cacheScope": None})]
+    for first, later in (*hints, (public, private), (private, public)):
+        scopes = f"hints {json.dumps(first)}, of the second page {json.dumps(later)}"
+        async with bench.connected(_private(first, later)) as session:
+            before = await session.search_all(_NEED)
             session.require_search()
-            held = {cursor for _, _, cursor in _keys(first.searches)}
-            for user in _USERS:
+            shared = [cursor for cursor, page in ((None, first), ("p2", later)) if page is public]
+            held = {cursor for _, _, cursor in _keys(before.searches)}.difference(shared)
+            for user in _USERS if first is later else _USERS[:1]:
                 await session.ask("authorize", **{"as": user})
                 again = await session.search_all(_NEED)
                 missing = held - {cursor for _, _, cursor in _keys(again.searches)}
                 page = "first" if None in missing else "second"
-                message = f"the {page} page, {json.dumps(hints)}, was given to {user!r}, and had been sent to another"
-                session.expect(not missing, message, case=f"{json.dumps(hints)}, as {user}")
+                message = f"the {page} page, {scopes}, was given to {user!r}, and had been sent to another"
+                session.expect(not missing, message, case=f"{scopes}, as {user}")
     address = secrets.token_hex(16)
-    for user in _USERS[:2]:
-        async with bench.connected(_private({"cacheScope": "private"}), address=address) as session:
-            await session.ask("authorize", **{"as": user})
+    for user in (None, *_USERS[:2]):
+        async with bench.connected(_private(private, private), address=address) as session:
+            if user is not None:
+                await session.ask("authorize", **{"as": user})
             await session.search_all(_NEED)
-            message = f"on a new connection to the same address, {user!r} was given the private result of another"
-            session.expect_search(True, message, case="two connections")
+            if user is None:
+                session.require_search()
+            message = f"on a new connection to the same address, {user!r} was given the private page of another"
+            session.expect_search(True, message, case="three connections")
+    await bench.where_named("concurrent", _expect_users_apart_at_once)
 
 
-def _private(hints: JsonObject) -> Script:
-    """Return a server with two pages that may be kept for an hour, by `hints` in what other ways."""
+async def _expect_users_apart_at_once(bench: ClientBench) -> None:
+    """Expect a request of each of two users whose same search is under way at once."""
+    searching = HeldSearch({_NEED: found(TOOLS[5], ttlMs=_HOUR, cacheScope="private")})
+    async with bench.connected(Script(search=searching)) as session:
+        for user in _USERS[:2]:
+            await session.ask("authorize", **{"as": user})
+            await session.begin(user, _NEED)
+        searching.release(_NEED)
+        for user in _USERS[:2]:
+            await session.ask("await", of=user)
+        asked = len(session.peer.searches)
+        message = f"two users searched for the same at once, and the client sent {asked} requests"
+        session.expect(asked >= len(_USERS[:2]), message, case="two users at once")
+
+
+def _private(first: JsonObject, later: JsonObject) -> Script:
+    """Return a server with two pages that may be kept for an hour, by hints in what other ways."""
 
     def by_cursor(params: JsonObject) -> Reply:
-        page: JsonObject = {"tools": [TOOLS[5]]} if "cursor" in params else {"tools": [TOOLS[4]], "nextCursor": "p2"}
-        return Reply(result={"resultType": "complete", "ttlMs": _HOUR, **page, **hints}, plain=True)
+        kept: JsonObject = {"resultType": "complete", "ttlMs": _HOUR}
+        if "cursor" in params:
+            return Reply(result={**kept, "tools": [TOOLS[5]], **later}, plain=True)
+        return Reply(result={**kept, "tools": [TOOLS[4]], "nextCursor": "p2", **first}, plain=True)
 
     return Script(search=by_cursor)
 
@@ -296,7 +337,7 @@ def _private(hints: JsonObject) -> Script:
     title="Search results are not presented as a listing",
     sends="Results of two pages that may be cached for an hour, with a tool that is listed otherwise, with one that is "
     "not listed, and with a cursor that the listing has, too; the client searches, then lists. Once more, where "
-    "`catalogSize` is the number of the tools that were found.",
+    "`catalogSize` is the number of the tools that were found, and where it has listed before and may keep that.",
     passes="`tools/list` for the listing, or before the search; the tools of the listing only, as they are listed.",
 )
 async def cache_not_crossed(bench: ClientBench) -> None:
@@ -307,89 +348,156 @@ async def cache_not_crossed(bench: ClientBench) -> None:
     def two_pages(params: JsonObject) -> Reply:
         return _cacheable(_UNLISTED) if "cursor" in params else _cacheable(altered, cursor=cursor)
 
-    for settings in (SETTINGS, {**SETTINGS, "catalogSize": 2}):
-        async with bench.connected(replace(script, search=two_pages, settings=settings)) as session:
+    kept: JsonObject = {"ttlMs": _HOUR, "cacheScope": "public"}
+    scripts = {
+        "a search, then a listing": script,
+        "a search of as many tools as there are, then a listing": replace(
+            script, settings={**SETTINGS, "catalogSize": 2}
+        ),
+        "a listing that may be kept, a search, and another listing": replace(script, list_hints=kept),
+    }
+    for case, each in scripts.items():
+        async with bench.connected(replace(each, search=two_pages)) as session:
+            if each.list_hints:
+                await session.ask("list_tools")
             await session.search_all(_NEED)
-            if settings is not SETTINGS and not session.peer.searches:
-                return  # it lists a small catalog
+            if each is not script and not session.peer.searches:
+                continue  # it lists a small catalog, or ranks what it has listed
             outcome = await session.ask("list_tools")
             listed = session.peer.listings  # from before the search, too: a client may keep what it listed
-            case = f"a search, then a listing; catalogSize {settings['catalogSize']}"
             message = f"after a search the client listed without tools/list: {outcome.describe()}"
             session.expect(bool(listed), message, case=case)
-            crossed = [each for each in outcome.tools if _is_only_found(each, altered)]
+            crossed = [t for t in outcome.tools if is_as_sent(t, altered) or t["name"] == _UNLISTED["name"]]
             message = f"a listing has what the search before it found: {cut(json.dumps(crossed), 200)}"
             session.expect(not crossed, message, listed[-1], case=case)
 
 
-def _is_only_found(reported: JsonObject, altered: JsonObject) -> bool:
-    """Return whether a tool is one that is not listed, or is `altered`, which is listed with another description."""
-    same = reported.get("name") == altered["name"] and reported.get("description") == altered["description"]
-    return same or reported.get("name") == _UNLISTED["name"]
-
-
 @client_check(
     title="A list change makes cached results stale",
-    sends="A search of two pages, and one with a limit, that may be cached for an hour, then "
-    "`notifications/tools/list_changed`, then the same searches; all that twice. Then the notification comes while the "
-    "client waits for the second page.",
-    passes="New requests for all pages; in the last case for the first page.",
+    sends="Searches of two pages, with a limit, and of nothing at first, that may be cached for an hour. Their tools "
+    "have other names after each `notifications/tools/list_changed`; the client repeats the searches, twice. Then the "
+    "notification comes while it waits for the second page; and for other users and several servers, where the driver "
+    "names `authorization` and `federation`.",
+    passes=f"The names of the time after, from {_NOTIFICATION_SECONDS:g} s after the notification at the latest.",
 )
 async def list_change_drops_cache(bench: ClientBench) -> None:
-    async with bench.connected(Script(search=_two_pages)) as session:
+    changing = _Changing()
+    async with bench.connected(Script(search=changing)) as session:
         first = await session.search_all(_NEED)
         session.require_search()
-        subscribed = session.peer.subscribed
-        if not (await session.search_all(_NEED)).searches:
+        if keeps := not (await session.search_all(_NEED)).searches:
             # A client that keeps nothing need not listen; one that keeps pages and does not listen is never notified.
-            with anyio.move_on_after(_NOTIFICATION_SECONDS):  # it may be about to subscribe
-                await subscribed.wait()
-            bench.applies(subscribed.is_set(), "the client does not listen to list changes")
-        held = {*_keys(first.searches)}
+            bench.applies(await _listens(session.peer), "the client does not listen to list changes")
         with suppress(NoDriverFeatureError):
-            held |= {*_keys((await session.search(_OTHER, _LIMIT)).searches)}
-        for time in ("a", "a second"):
-            await session.peer.notify(TOOLS_CHANGED)
-            await _expect_requested(session, held, f"after {time} list change")
+            for query in (_OTHER, _NOTHING):
+                await session.search(query, _LIMIT)
+        await changing.change(session.peer)
+        seconds = await changing.expect_current(session, "after a list change")
+        if keeps:
+            await changing.expect_dropped(session, min(max(_PAUSE, 5 * seconds), _NOTIFICATION_SECONDS))
+    if not keeps:
+        return
     if len(first.searches) > 1:
         await _expect_change_between_pages(bench)
+    await bench.where_named("authorization", _expect_current_for_users)
+    await bench.where_named("federation", _expect_current_of_servers)
 
 
-def _two_pages(params: JsonObject) -> Reply:
-    return _cacheable(TOOLS[5]) if "cursor" in params else _cacheable(TOOLS[4], cursor="p2")
+async def _expect_current_for_users(bench: ClientBench) -> None:
+    changing = _Changing("private")
+    async with bench.connected(Script(search=changing)) as session:
+        for user in _USERS[:2]:
+            await session.ask("authorize", **{"as": user})
+            await session.search_all(_NEED)
+        if await _listens(session.peer):
+            await changing.change(session.peer)
+            for user in _USERS[:2]:
+                await session.ask("authorize", **{"as": user})
+                await changing.expect_current(session, f"after a list change, for {user!r}")
 
 
-async def _expect_requested(session: Session, held: set[_Key], when: str) -> None:
-    """Expect that pages which the client has had are requested again, as soon as it has acted on a notification."""
-    asked: set[_Key] = set()
-    with anyio.move_on_after(_NOTIFICATION_SECONDS):
-        while not held <= asked:
-            asked |= {*_keys((await session.search_all(_NEED)).searches)}
-            if any(query == _OTHER for query, *_ in held):
-                asked |= {*_keys((await session.search(_OTHER, _LIMIT)).searches)}
-    for query, limit, cursor in held:
-        page = f"{'first' if cursor is None else 'second'} page for {query!r}, limit {limit}"
-        message = f"{_NOTIFICATION_SECONDS:g} s {when} the {page} was still answered from the cache"
-        session.expect((query, limit, cursor) in asked, message, case=f"{page}, {when}")
+async def _expect_current_of_servers(bench: ClientBench) -> None:
+    changing = _Changing()
+    async with bench.federated({"a": Script(search=_Changing()), "b": Script(search=changing)}) as session:
+        await session.search(_OTHER, _LIMIT)
+        if await _listens(session.peers["b"]):
+            await changing.change(session.peers["b"])
+            await changing.expect_current(session, "after a list change of the server b")
+
+
+async def _listens(peer: Peer) -> bool:
+    with anyio.move_on_after(_NOTIFICATION_SECONDS):  # it may be about to subscribe
+        await peer.subscribed.wait()
+    return peer.subscribed.is_set()
+
+
+class _Changing:
+    """A server with other tools after each list change."""
+
+    def __init__(self, scope: str = "public") -> None:
+        self._scope = scope
+        self._changes = 0
+
+    def __call__(self, params: JsonObject) -> Reply:
+        if params["query"] == _NOTHING and not self._changes:
+            return _cacheable(scope=self._scope)
+        page, cursor = (2, None) if "cursor" in params else (1, "p2")
+        return _cacheable(tool(f"crane_{page}_{self._changes}"), scope=self._scope, cursor=cursor)
+
+    async def change(self, peer: Peer) -> None:
+        """Have other tools from now on, and say so."""
+        self._changes += 1
+        await peer.notify(TOOLS_CHANGED)
+
+    async def outdated(self, session: Session) -> str | None:
+        """Return what a search returned that has not only the tools of now, of one server or the server `b` of two."""
+        searches = ((_NEED, _ALL), (_OTHER, _LIMIT), (_NOTHING, _LIMIT))
+        for query, limit in searches if len(session.peers) == 1 else searches[1:2]:
+            outcome = await _find(session, query, limit)
+            names = [str(each.get("tool", each["name"])) for each in outcome.tools if each.get("server") != "a"]
+            times = {name.rpartition("_")[2] for name in names if name.startswith("crane_")}
+            if times != {str(self._changes)}:
+                return f"the search for {query!r} still returned {outcome.describe()}"
+        return None
+
+    async def expect_current(self, session: Session, when: str) -> float:
+        """Expect the tools of now as soon as the client has acted on a notification, and return how long that took."""
+        began = anyio.current_time()
+        while outdated := await self.outdated(session):
+            if anyio.current_time() > began + _NOTIFICATION_SECONDS:
+                break
+        message = f"{_NOTIFICATION_SECONDS:g} s {when} {outdated}"
+        session.expect(not outdated, message, session.evidence, case=when)
+        return anyio.current_time() - began
+
+    async def expect_dropped(self, session: Session, pause: float) -> None:
+        """Expect the tools of now at once, where the client has had a `pause` to act, or else the usual time.
+
+        What is given out once more, while it is asked for anew, shows only so.
+        """
+        for seconds in (pause, _NOTIFICATION_SECONDS):
+            await self.change(session.peer)
+            await anyio.sleep(seconds)
+            if not (outdated := await self.outdated(session)):
+                break
+        session.expect(not outdated, f"some time after another list change {outdated}", case="another list change")
 
 
 async def _expect_change_between_pages(bench: ClientBench) -> None:
     """Expect that a first page is stale after a list change that comes before the second page."""
-    released = anyio.Event()
+    changing, released = _Changing(), anyio.Event()
     reached = False
 
     def search(params: JsonObject) -> Reply:
-        return replace(_two_pages(params), held=released if "cursor" in params else None)
+        return replace(changing(params), held=released if "cursor" in params else None)
 
     async with bench.connected(Script(search=search)) as session:
 
         async def change() -> None:
             nonlocal reached
             await session.peer.until(lambda: bool(session.peer.waiting))
-            with anyio.move_on_after(_NOTIFICATION_SECONDS):
-                await session.peer.subscribed.wait()
-                reached = True
-            await session.peer.notify(TOOLS_CHANGED)
+            reached = await _listens(session.peer)
+            await changing.change(session.peer)
             await anyio.sleep(_SHORT / 1000)  # over HTTP it has a stream of its own
             released.set()
 
@@ -397,6 +505,11 @@ async def _expect_change_between_pages(bench: ClientBench) -> None:
             tasks.start_soon(change)
             await session.search_all(_NEED)
             tasks.cancel_scope.cancel()
-        if reached:
-            firsts = [exchange for exchange in session.peer.searches if "cursor" not in exchange.params]
-            await _expect_requested(session, {*_keys(firsts)}, "after a list change before the second page")
+        began = anyio.current_time()
+        while reached:
+            outcome = await session.search_all(_NEED)
+            stale = "crane_1_0" in outcome.names
+            if not stale or anyio.current_time() > began + _NOTIFICATION_SECONDS:
+                message = f"after a list change before the second page, the first one was given out: {outcome.names}"
+                session.expect(not stale, message, case="between two pages")
+                break

@@ -23,7 +23,7 @@ _SLOW: Final = 0.2
 _SEPARATORS: Final = ("_", "__", "-", ".")
 """What clients put between the names of a server and a tool."""
 _BROKEN: Final[Mapping[str, Script]] = {
-    "refused with an internal error": Script(search=refuses(-32603), list_fails=True),
+    "refused with an internal error": Script(search=refuses(-32603), refuses={"tools/list": -32603}),
     "ended the connection": Script(hangs_up=True),
     "could not be reached": Script(unreachable=True),
 }
@@ -65,27 +65,36 @@ async def federation_asks_all(bench: ClientBench) -> None:
     driver_feature="federation",
     title="Scores of different servers are not compared",
     sends="Two peers that each find tools which are much the same; one gives high scores, one gives low ones. Then the "
-    "scores are exchanged. The peer with the high scores answers last.",
-    passes="The best tool with a high score does not precede the best one with a low score both times.",
+    "scores are exchanged. The peer with the high scores answers last. The client is to find all of them, then four.",
+    passes="The best tool with a high score does not precede the best one with a low score both times. A client that "
+    "leaves out tools with the low scores, whatever the others have, is not judged.",
 )
 async def federation_scores_not_compared(bench: ClientBench) -> None:
-    def scored(server: str, best: float) -> list[JsonObject]:
-        return [_hit(f"courier_{server}_{n}", best - n / 100) for n in range(10)]
-
-    leads: list[tuple[bool, Exchange]] = []
+    leads: dict[int, list[tuple[bool, Exchange]]] = {20: [], 4: []}
     for high, low in (("one", "two"), ("two", "one")):
         # It is the last to answer, so that its time is no reason to come first.
-        slow = Script(search=serves(replace(found(*scored(high, 0.99)), seconds=_SLOW)))
-        scripts = {high: slow, low: _finds(*scored(low, 0.20))}
+        slow = Script(search=serves(replace(found(*_scored(high, 0.99)), seconds=_SLOW)))
+        scripts = {high: slow, low: _finds(*_scored(low, 0.04))}
         async with bench.federated({name: scripts[name] for name in ("one", "two")}) as session:
-            outcome = await session.search(_NEED, 20)
-            order = [(item.get("server"), item.get("tool")) for item in outcome.tools]
-            best = [(name, f"courier_{name}_0") for name in (high, low)]
-            there = [each for each in order if each in best]
-            bench.require(bool(there), f"of {best} the driver reports none: {order}", session.latest)
-            leads.append((there[0] == best[0], session.evidence))
+            for limit, need in zip(leads, (_NEED, _OTHER_NEED), strict=True):
+                outcome = await session.search(need, limit)
+                order = [(item.get("server"), item.get("tool")) for item in outcome.tools]
+                best = [(name, f"courier_{name}_0") for name in (high, low)]
+                there = [each for each in order if each in best]
+                bench.require(bool(there), f"of {best} the driver reports none: {order}", session.latest)
+                leads[limit].append((there[0] == best[0], session.evidence))
+    if any(all(first for first, _ in found_first) for found_first in leads.values()):
+        async with bench.federated({"one": _finds(*_scored("one", 0.04)), "two": _finds()}) as session:
+            kept = (await session.search(_NEED, 20)).tools
+        bench.applies(bool(kept), "the client leaves out tools with low scores")
     message = "of the best tools of two servers, the one with the higher score came first or alone, of either server"
-    bench.expect(not all(first for first, _ in leads), leads[-1][1], message, case="scores exchanged")
+    for limit, found_first in leads.items():
+        right = not all(first for first, _ in found_first)
+        bench.expect(right, found_first[-1][1], message, case=f"scores exchanged, limit {limit}")
+
+
+def _scored(server: str, best: float) -> list[JsonObject]:
+    return [_hit(f"courier_{server}_{n}", round(best * (1 - n / 100), 4)) for n in range(10)]
 
 
 @client_check(

@@ -6,20 +6,23 @@ import json
 import secrets
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Final
 
 from tools_search_spec import EXTENSION_ID, METHOD
 
 from tools_search_conformance.clients.bench import ClientBench, NotConnectedError, client_check
 from tools_search_conformance.clients.driver import NoDriverFeatureError
-from tools_search_conformance.clients.peer import declared_in
-from tools_search_conformance.clients.script import SETTINGS, TOOLS, Pages, RefusalError, Reply, Script
+from tools_search_conformance.clients.peer import Peer, declared_in
+from tools_search_conformance.clients.script import MANY, SETTINGS, TOOLS, Pages, RefusalError, Reply, Script
 from tools_search_conformance.target.properties import explore, json_values, unknown_members
 from tools_search_conformance.wire.codec import JsonObject, integer
 from tools_search_conformance.wire.eras import LEGACY, MODERN
+from tools_search_conformance.wire.record import Exchange
 
 _COST: Final = 10
 """Each of these generated cases takes a connection."""
+_TIMES: Final = 15
 _NEED: Final = "dispatch a courier"
 _NOT_OBJECTS: Final[tuple[Any, ...]] = (True, None, "yes", 1, [{}], [], "{}", False)
 _NOT_SIZES: Final[tuple[Any, ...]] = (-1, 2.5, "5", None, True, [], {})
@@ -94,6 +97,7 @@ async def advertisement_either_place(bench: ClientBench) -> None:
 )
 async def settings_unknown_members(bench: ClientBench) -> None:
     settings = {**SETTINGS, "future": {"deep": [1, None]}, "maxQueries": "many", "x": True}
+    settings |= {"enabled": False, "disabled": True, "supported": False, "deprecated": True, "version": 99}
     await _expect_search(bench, Script(settings=settings), "the settings had members nobody knows")
 
     async def judge(members: JsonObject) -> None:
@@ -128,43 +132,69 @@ async def settings_malformed(bench: ClientBench) -> None:
 @client_check(
     title="A server that does not advertise the extension is never searched",
     sends="Peers that advertise other extensions or none, and would answer `tools/search` if they were asked; some "
-    "have a `search` under `tools`, one is where another one was that advertised the extension, and modern ones name "
-    "it in places that are none.",
-    passes="No `tools/search`, whether the client searches for a little, for all, or lists.",
+    "have a `search` under `tools`, one is where another one was that advertised the extension, some list no tool, "
+    "a thousand, or refuse to list, to be called, or `server/discover`, and some name it in places that are none. Then "
+    "one beside another that advertises it, where the driver names `federation`.",
+    passes="No `tools/search`, however the client searches, lists or calls, and whether it finds anything. A client "
+    "that does not connect where `server/discover` is refused passes, too.",
 )
 async def never_probes(bench: ClientBench) -> None:
+    others = {"extensions": _OTHER_EXTENSIONS, "experimental": _OTHER_EXTENSIONS}
+    plain = Script(advertised={}, capabilities={**others, "tools": {"listChanged": True, "search": True}})
     ways: tuple[tuple[str, dict[str, Any]], ...] = (
         ("search", {"query": _NEED, "limit": 2}), ("search_all", {"query": _NEED}), ("list_tools", {}),
     )  # fmt: skip
     for way, members in ways:
-        script = Script(advertised={}, other_extensions=_OTHER_EXTENSIONS, tools_capability={"search": True})
-        async with bench.connected(script, must_connect=True) as session:
-            await session.ask(way, **members)
+        async with bench.connected(plain, must_connect=True) as session:
+            with suppress(NoDriverFeatureError):
+                await session.ask(way, **members)
             message = "the server did not advertise the extension, and the client sent tools/search"
             session.expect_search(False, message, case=way)
     address = secrets.token_hex(16)
     async with bench.connected(address=address) as session:
         await session.search(_NEED, 2)
     scripts = {
-        "the one at its address before had": Script(advertised={}, other_extensions=_OTHER_EXTENSIONS),
+        "the one at its address before had": plain,
         "it named no extension": Script(advertised={}),
+        "it listed no tool": replace(plain, tools=()),
+        "it listed many": replace(plain, tools=MANY[:1000], list_page=500),
+        "it refused to list": replace(plain, refuses={"tools/list": -32603}),
+        "it refused to be called": replace(plain, refuses={"tools/call": -32020}),
     }
+    untold = "it refused server/discover"  # to which not every client connects
     if bench.cell.era == MODERN:
         scripts["it named it under experimental only"] = Script(advertised={"experimental": SETTINGS})
-        scripts["it named it under tools only"] = Script(advertised={}, tools_capability={EXTENSION_ID: {}})
-    for case, script in scripts.items():
-        async with bench.connected(script, address=address, must_connect=True) as session:
-            with suppress(NoDriverFeatureError):
-                await session.search(_NEED, 2)
-                await session.search_all(_NEED)
-            message = f"the server did not advertise the extension ({case}), and the client sent tools/search"
-            session.expect_search(False, message, case=case)
+        scripts["it named it under tools only"] = Script(advertised={}, capabilities={"tools": {EXTENSION_ID: {}}})
+        scripts[untold] = replace(plain, refuses={"server/discover": -32601})
+    for case, script in bench.share([*scripts.items()]):
+        with suppress(*((NotConnectedError, NoDriverFeatureError) if case == untold else ())):
+            async with bench.connected(script, address=address, must_connect=case != untold) as session:
+                with suppress(NoDriverFeatureError):  # a one-shot client does one thing
+                    for need in (_NEED, "praise nobody"):
+                        await session.search(need, 2)
+                    await session.ask("call", name=TOOLS[0]["name"], arguments={})
+                if script is plain:
+                    await session.do_everything(_NEED)
+                _expect_none(bench, session.peer, session.evidence, case)
+
+    async def beside_another(bench: ClientBench) -> None:
+        async with bench.federated({"a": Script(), "b": plain}) as session:
+            await session.search(_NEED, 10)
+            _expect_none(bench, session.peers["b"], session.evidence, "another server had")
+
+    await bench.where_named("federation", beside_another)
+
+
+def _expect_none(bench: ClientBench, peer: Peer, evidence: Exchange, case: str) -> None:
+    message = f"the server did not advertise the extension ({case}), and the client sent tools/search"
+    bench.expect(not peer.searches, (*peer.searches, evidence)[0], message, case=case)
 
 
 @client_check(
     title="Every modern search declares the extension",
-    sends="An ordinary modern peer; the client searches two pages, and with a limit. Then one at the same address that "
-    "is too busy at first, and later refuses a cursor.",
+    sends="An ordinary modern peer, of which the client asks all that it can, a long query and many more in a row "
+    "included. Then one at the same address that is too busy at first, and later refuses a cursor, and one whose "
+    "settings are empty.",
     passes="An object at the extension's key under `extensions` of the client capabilities of each `tools/search`.",
     eras=(MODERN,),
 )
@@ -178,16 +208,27 @@ async def declares_in_every_request(bench: ClientBench) -> None:
         return pages(params)
 
     pages = Pages(TOOLS[:2], TOOLS[2:4])
-    for search in (pages, troubled):
-        async with bench.connected(Script(search=search), address=address) as session:
+    ordinary = Script(search=pages)
+    scripts = {
+        "an ordinary server": ordinary,
+        "a server that refuses some": Script(search=troubled),
+        "a server without settings": Script(search=pages, settings={}),
+    }
+    for case, script in scripts.items():
+        async with bench.connected(script, address=address) as session:
             await session.search_all("keep the books")
             with suppress(NoDriverFeatureError):  # a one-shot client does one thing
                 await session.search("dispatch a courier", limit=3)
-            session.require_search()
+                if script is ordinary:
+                    await session.do_everything("keep the books")
+                    for number in range(_TIMES):
+                        await session.search(f"keep {number} books" * (1 + number % 2 * 60), limit=3)
+            if script.settings:  # a client may list where it is not told how much there is
+                session.require_search()
             for number, exchange in enumerate(session.peer.searches, 1):
                 message = "tools/search does not declare the extension under extensions of its client capabilities"
-                case = f"request {number}{', of a server that refuses some' if search is troubled else ''}"
-                session.expect(declared_in(exchange, "extensions") is not None, message, exchange, case=case)
+                declares = declared_in(exchange, "extensions") is not None
+                session.expect(declares, message, exchange, case=f"request {number} to {case}")
 
 
 @client_check(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 import anyio
 from hypothesis import strategies as st
@@ -22,11 +22,13 @@ from tools_search_conformance.clients.script import (
     Script,
     SwitchedSearch,
     found,
+    is_as_sent,
     tool,
 )
 from tools_search_conformance.target.properties import cursors, explore, texts
 from tools_search_conformance.wire.codec import JsonObject
 from tools_search_conformance.wire.eras import MODERN
+from tools_search_conformance.wire.record import Exchange
 
 _PLAIN_QUERY: Final = "  Export  THE almanac & =? "
 _ODD_QUERIES: Final = (
@@ -62,43 +64,57 @@ _CACHE_HINTS: Final[tuple[JsonObject, ...]] = ({}, {"ttlMs": 3_600_000, "cacheSc
 
 @client_check(
     title="The query is repeated unchanged with every cursor",
-    sends="A search of three pages, for a query with white space at its ends, for queries that are not normalized, "
-    "hold control characters, or are long, and for generated ones; for all tools and with a limit. Once the server is "
-    "too busy for the second page at first, and once it refuses the cursor. Then two searches at once, where the "
-    "driver names `concurrent`.",
-    passes="The requests with a cursor carry the `query` of the first one, character by character.",
+    sends="Searches of three pages, or of seven, for a query with white space at its ends, for queries that are not "
+    "normalized, hold control characters, or are long, and for generated ones; for all tools and with a limit. Once "
+    "the server is too busy for the second page at first, once it refuses the cursor, and once the first page may be "
+    "cached. Then for another user, and two searches at once, where the driver names `authorization` and `concurrent`.",
+    passes="The requests with a cursor carry the `query` for which it was issued, character by character.",
 )
 async def query_repeated(bench: ClientBench) -> None:
-    async def expect_repeated(session: Session, query: str, limit: int | None = None) -> Outcome:
-        outcome = await session.find(query, limit)
-        for exchange in outcome.searches[1:]:
-            if "cursor" in exchange.params:
-                first, later = (each.params.get("query") for each in (outcome.searches[0], exchange))
-                message = f"the query was {first!r}, and with a cursor {later!r}"
-                session.expect(later == first, message, exchange, case=f"query {json.dumps(query)}")
-        return outcome
-
     script = Script(search=Pages(TOOLS[:2], TOOLS[2:4], TOOLS[4:5]))
-    async with bench.connected(script) as session:
-        outcome = await expect_repeated(session, _PLAIN_QUERY)
+    async with bench.connected(Script(search=Pages(*([each] for each in TOOLS)))) as session:
+        outcome = await _expect_repeated(session, _PLAIN_QUERY)
         session.require_second_page()
         if outcome.reported:
-            await expect_repeated(session, f"{_PLAIN_QUERY} ", _MANY)
+            await _expect_repeated(session, f"{_PLAIN_QUERY} ", _MANY)
     for query in bench.share(_ODD_QUERIES):  # which a client may refuse to search for
         async with bench.connected(script) as session:
-            await expect_repeated(session, query)
+            await _expect_repeated(session, query)
     for refusal in (RefusalError(-32603, "too busy", {"retryAfterMs": 1}), RefusalError(-32602, "the cursor expired")):
         async with bench.connected(Script(search=_RefusedOnce(refusal))) as session:
-            await expect_repeated(session, _PLAIN_QUERY)
+            await _expect_repeated(session, _PLAIN_QUERY)
     if outcome.reported:
+        async with bench.connected(Script(search=_first_page_kept)) as session:
+            for _ in range(2):
+                await _expect_repeated(session, _PLAIN_QUERY)
         async with bench.connected(script) as session:
 
             async def judge(query: str) -> None:
-                await expect_repeated(session, query)
+                await _expect_repeated(session, query)
 
             await explore(bench, texts(), judge, cost=2)
-    if outcome.reported and "concurrent" in (await bench.driver()).features:
-        await _expect_repeated_at_once(bench)
+        await bench.where_named("authorization", _expect_repeated_for_users)
+        await bench.where_named("concurrent", _expect_repeated_at_once)
+
+
+async def _expect_repeated(session: Session, query: str, limit: int | None = None) -> Outcome:
+    outcome = await session.find(query, limit)
+    new = {exchange.number for exchange in outcome.searches}
+    issued: dict[Any, Any] = {}
+    """The query for which each cursor was issued last."""
+    for exchange in session.peer.searches:
+        cursor, later = (exchange.params.get(member) for member in ("cursor", "query"))
+        if isinstance(cursor, str) and cursor in issued and exchange.number in new:
+            message = f"the query was {issued[cursor]!r}, and with a cursor {later!r}"
+            session.expect(later == issued[cursor], message, exchange, case=f"query {json.dumps(query)}")
+        issued[(exchange.result or {}).get("nextCursor")] = later
+    return outcome
+
+
+async def _expect_repeated_for_users(bench: ClientBench) -> None:
+    async with bench.connected(Script(search=Pages(TOOLS[:2], TOOLS[2:4]))) as session:
+        await session.ask("authorize", **{"as": "somebody"})
+        await _expect_repeated(session, _PLAIN_QUERY)
 
 
 async def _expect_repeated_at_once(bench: ClientBench) -> None:
@@ -124,6 +140,11 @@ async def _expect_repeated_at_once(bench: ClientBench) -> None:
             session.expect(not known or later == wanted, message, exchange, case="two searches at once")
 
 
+def _first_page_kept(params: JsonObject) -> Reply:
+    """Return the first of two pages, which may be cached for an hour, or the second, which may not."""
+    return found(TOOLS[1]) if "cursor" in params else found(TOOLS[0], cursor="page2", **_CACHE_HINTS[1])
+
+
 class _RefusedOnce:
     """A search of three pages that is refused once, at its second page."""
 
@@ -140,13 +161,15 @@ class _RefusedOnce:
 
 @client_check(
     title="An empty page is not the end",
-    sends="Searches with an empty first page, with two empty pages in the middle, with a page whose entries are no "
-    "valid tools, and with generated pages of no tool to three.",
-    passes="The client asks for the pages after the empty ones, and has the tools of all pages.",
+    sends="Searches with an empty first page, with two empty pages in the middle, with four, with a page whose entries "
+    "are no valid tools, and with generated pages of no tool to three. Then with a limit, and begun while the driver "
+    "does something else, where it names `concurrent`.",
+    passes="The client asks for the pages after the empty ones, and has the tools of all pages. A way of "
+    "searching in which it does not read four pages that have tools is not judged.",
 )
 async def empty_page_not_end(bench: ClientBench) -> None:
     reported = False
-    for sizes in ((0, 1), (1, 0, 0, 1)):
+    for sizes in ((0, 1), (1, 0, 0, 1), (1, 0, 0, 0, 0, 1)):
         pages = _pages(sizes)
         async with bench.connected(Script(search=pages)) as session:
             outcome = await session.search_all("fold a crane")
@@ -155,6 +178,9 @@ async def empty_page_not_end(bench: ClientBench) -> None:
             session.expect(last, "a page after an empty one was not asked for", case=case)
             _expect_all_tools(session, outcome, sizes)
             reported = outcome.reported
+    if reported:
+        await _expect_empty_pages_passed(bench, _search_many)
+        await bench.where_named("concurrent", lambda bench: _expect_empty_pages_passed(bench, _begin_and_await))
     invalid: JsonObject = {"description": "nameless"}
     for before in ([[invalid]], [TOOLS[:1], [invalid, invalid]]) if reported else ():
         pages = Pages(*before, TOOLS[5:6])
@@ -180,6 +206,26 @@ async def empty_page_not_end(bench: ClientBench) -> None:
             await explore(bench, sizes, judge, cost=2)
 
 
+async def _search_many(session: Session) -> Outcome:
+    return await session.search("fold a crane", _MANY)
+
+
+async def _begin_and_await(session: Session) -> Outcome:
+    await session.ask("begin", **{"as": "one", "query": "fold a crane"})
+    return await session.ask("await", of="one")
+
+
+async def _expect_empty_pages_passed(bench: ClientBench, search: Callable[[Session], Awaitable[Outcome]]) -> None:
+    """Expect that a way of searching that reads four pages with tools reads four of which two are empty."""
+    for sizes in ((1, 1, 1, 1), (0, 1, 0, 1)):
+        pages = _pages(sizes)
+        async with bench.connected(Script(search=pages)) as session:
+            outcome = await search(session)
+            if 0 not in sizes and pages.cursors[-1] not in session.followed:
+                return
+            _expect_all_tools(session, outcome, sizes)
+
+
 def _tool_names(sizes: Sequence[int]) -> list[list[str]]:
     """Return the names of the tools on each page of a search whose pages have so many tools."""
     return [[f"tool_{page}_{n}" for n in range(size)] for page, size in enumerate(sizes)]
@@ -199,25 +245,45 @@ def _expect_all_tools(session: Session, outcome: Outcome, sizes: Sequence[int]) 
 
 @client_check(
     title="Scores of different pages are not compared",
-    sends="The same search of three pages twice, for all tools and then with a limit: once the tools of the first page "
-    "have the higher scores, once the tools of the second; those of the third are between. All else is equal.",
-    passes="The same tools in the same order both times.",
+    sends="The same search of three pages twice, for all tools and then with limits: once the tools of the first page "
+    "have the higher scores, once the tools of the second; those of the third are between. All else is equal. Then one "
+    "in which both pages have the same tool with different descriptions.",
+    passes="The same tools in the same order both times. A client that leaves out tools with the low scores wherever "
+    "they are is judged by the order of the others only.",
 )
 async def scores_not_compared(bench: ClientBench) -> None:
-    def scored(tools: Sequence[JsonObject], score: float) -> list[JsonObject]:
-        scores = (round(score - rank / 20, 2) for rank in range(len(tools)))
-        return [{**each, "_meta": {EXTENSION_ID: {"score": score}}} for each, score in zip(tools, scores, strict=True)]
+    async def names(pages: Sequence[Sequence[JsonObject]], limit: int | None = None) -> list[str]:
+        async with bench.connected(Script(search=Pages(*pages))) as session:
+            outcome = await session.find("keep the books", limit)
+            if len(pages) > 1 and limit is None:
+                session.require_second_page()
+            latest.append((session.last_search, outcome))
+            return outcome.names
 
-    for limit in (None, _MANY):
-        orders: list[list[str]] = []
-        for first, second in ((0.9, 0.2), (0.2, 0.9)):
-            pages = Pages(scored(TOOLS[:2], first), scored(TOOLS[2:4], second), scored(TOOLS[4:6], 0.6))
-            async with bench.connected(Script(search=pages)) as session:
-                orders.append((await session.find("keep the books", limit)).names)
-                if limit is None:
-                    session.require_second_page()
-                message = f"with the scores of two pages exchanged, {orders[0]} became {orders[-1]}"
-                session.expect(orders[0] == orders[-1], message, case=f"limit {limit or 'none'}")
+    latest: list[tuple[Exchange, Outcome]] = []
+    low = _scored(TOOLS[:2], 0.2)
+    leaves_out = len(await names([low])) < len(low)
+    for limit in (None, _MANY, 3):
+        orders = [
+            await names([_scored(TOOLS[:2], first), _scored(TOOLS[2:4], second), _scored(TOOLS[4:6], 0.6)], limit)
+            for first, second in ((0.9, 0.2), (0.2, 0.9))
+        ]
+        if leaves_out:
+            orders = [[name for name in order if name in orders[0] and name in orders[1]] for order in orders]
+        message = f"with the scores of two pages exchanged, {orders[0]} became {orders[1]}"
+        bench.expect(orders[0] == orders[1], latest[-1][0], message, case=f"limit {limit or 'none'}")
+    if not leaves_out:
+        texts = ("Keeps the books.", "Keeps the books in order.")
+        for scores in ((0.9, 0.2), (0.2, 0.9)):
+            await names([_scored([tool("keep_books", text)], score) for text, score in zip(texts, scores, strict=True)])
+        kept = [{str(each.get("description")) for each in outcome.tools} for _, outcome in latest[-2:]]
+        message = f"a tool was on two pages; the client had {kept[0]} of it, and with the scores exchanged {kept[1]}"
+        bench.expect(kept[0] == kept[1], latest[-1][0], message, case="a tool on two pages")
+
+
+def _scored(tools: Sequence[JsonObject], score: float) -> list[JsonObject]:
+    scores = (round(score - rank / 20, 2) for rank in range(len(tools)))
+    return [{**each, "_meta": {EXTENSION_ID: {"score": score}}} for each, score in zip(tools, scores, strict=True)]
 
 
 @client_check(
@@ -357,7 +423,8 @@ async def _expect_discarded(
 ) -> None:
     """Expect that nothing is left of the pages before the cursor that is refused after `good` others."""
     gone = ["old_one", "old_two", *(f"old_page_{number}" for number in range(good))]
-    first = found(tool("old_one"), tool("old_two"), cursor="before", **hints)
+    outdated = tool("new_one", "As it was before.")
+    first = found(tool("old_one"), tool("old_two"), outdated, cursor="before", **hints)
     follows = [found(tool(f"old_page_{number}"), cursor=f"before{number}", **hints) for number in range(good)]
 
     def start(refused: int, _: int) -> Reply:
@@ -371,7 +438,8 @@ async def _expect_discarded(
         bench.require(read_on, "the client did not read on from the first page")
         if search.refused:
             # A client may also stop, and keep what it has: nothing is combined where there is no new search.
-            kept = [name for name in outcome.names if name in gone and search.starts > 1]
+            kept = [str(each["name"]) for each in outcome.tools if each["name"] in gone or is_as_sent(each, outdated)]
+            kept = kept if search.starts > 1 else []
             message = f"the cursor was refused, and the client started over and still has {kept} of the pages before"
             case = f"{good + 2} pages, {json.dumps(hints)}{', with a limit' if limit else ''}"
             session.expect(not kept, message, case=case)

@@ -5,32 +5,50 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final
 from urllib.parse import unquote_plus
 
 from tools_search_spec import METHOD
 
-from tools_search_conformance.clients.bench import ClientBench, Session, client_check
-from tools_search_conformance.clients.driver import NoDriverFeatureError
-from tools_search_conformance.clients.script import TOOLS, Pages, Reply, Script, found, tool
-from tools_search_conformance.model import UnverifiableError
+from tools_search_conformance.clients.bench import ClientBench, client_check
+from tools_search_conformance.clients.driver import NoDriverFeatureError, Outcome
+from tools_search_conformance.clients.peer import TOOLS_CHANGED, Peer
+from tools_search_conformance.clients.script import (
+    TOOLS,
+    HeldSearch,
+    Pages,
+    RefusalError,
+    Reply,
+    Script,
+    found,
+    serves,
+    tool,
+)
 from tools_search_conformance.target.vocabulary import WHITE_SPACE
-from tools_search_conformance.wire.codec import JsonObject, integer
+from tools_search_conformance.wire.codec import JsonObject, as_array, as_object, integer
 from tools_search_conformance.wire.eras import LEGACY, MODERN
-from tools_search_conformance.wire.record import Exchange
+from tools_search_conformance.wire.record import Exchange, redact
 
-_WORDS: Final = ("lumenquark", "visserbane")
-_TELLING: Final = 6
+_WORDS: Final = ("qumenzark", "vyzzerbane")
+_TELLING: Final = 5
 """How many of its characters identify a word."""
 _ARGUMENTS: Final[tuple[JsonObject, ...]] = (
     {"region": "north", "floor": 7, "lift": True, "note": "x"},
     {"region": "c\u00f4te", "floor": 0, "lift": False},
     {"region": "south", "inside": {"door": "left"}},
+    {"region": "east", "floor": None, "inside": None},
     {"region": "west", "lift": True},
 )
-_BASE64: Final = re.compile(r"[A-Za-z0-9+/_-]{8,}={0,2}")
+_BEFORE: Final = {
+    "never": "found, never listed",
+    "listed": "listed with another definition, then found",
+    "found": "found with another definition, then found",
+}
+_TIMES_ENCODED: Final = 3
+_BASE64: Final = re.compile(r"[A-Za-z0-9+/_-]{8,}")
+_URL_SAFE: Final = str.maketrans("-_", "+/")
 _HEX: Final = re.compile(r"[0-9A-Fa-f]{8,}")
 
 
@@ -113,41 +131,63 @@ async def http_method_header(bench: ClientBench) -> None:
 
 @client_check(
     title="The query appears in no header",
-    sends="Peers over Streamable HTTP, one with a search of two pages, one without the extension; the client searches "
-    "for two words that nobody else would send, for all tools and with a limit, and calls a tool that it found.",
-    passes="Neither word, nor the beginning of one, in any header or its name: not as it is, not percent-encoded, not "
-    "in base64 or hexadecimal.",
+    sends="Peers over Streamable HTTP, one with a search of three pages, one that is too busy at first and refuses a "
+    "cursor, one without the extension; the client searches for two words that nobody else would send, in short and "
+    "long queries, cancels a search, and does all else that the driver can.",
+    passes="Neither word, nor the beginning of one, in any header or its name, of whatever HTTP request: not as it is, "
+    "not percent-encoded, not in base64 or hexadecimal.",
     transports=("http",),
 )
 async def http_query_not_in_headers(bench: ClientBench) -> None:
-    two_pages, plain = Script(search=Pages([_tool("a")], [_tool("b")])), Script(advertised={})
-    for script in (two_pages, plain):
+    pages = Pages([_tool("a")], [_tool("b")], [_tool("c")])
+    refusals = [RefusalError(-32602, "the cursor expired"), RefusalError(-32603, "too busy", {"retryAfterMs": 1})]
+
+    def troubled(params: JsonObject) -> Reply:
+        if refusals and ("cursor" in params or len(refusals) > 1):
+            raise refusals.pop()
+        return pages(params)
+
+    query = " ".join(_WORDS)
+    held = HeldSearch({query: found()})
+    scripts = [Script(search=pages), Script(search=troubled), Script(advertised={})]
+    for script in scripts + [Script(search=held)] * ((await bench.driver()).features >= {"concurrent", "cancel"}):
         async with bench.connected(script) as session:
-            if script is two_pages:
-                with suppress(NoDriverFeatureError):  # the client reads no further pages, or calls nothing
-                    await session.find_and_call(" ".join(_WORDS), "a", {})
-                with suppress(NoDriverFeatureError):  # a one-shot client does one thing
-                    await session.search(" ".join(_WORDS), 5)
+            if script.search is held:
+                await session.begin("it", query)
+                await session.ask("cancel", of="it")
+                held.release(query)
+            with suppress(NoDriverFeatureError):  # the client reads no further pages, or calls nothing
+                await session.find_and_call(query, "a", {})
+            if script.search is pages:
+                await session.do_everything(query)
+                for limit in (1, 5):
+                    with suppress(NoDriverFeatureError):
+                        await session.search(f"{query} and " * 20, limit)
                 session.require_search()
-            else:
-                with suppress(NoDriverFeatureError):
-                    await session.search_all(" ".join(_WORDS))
-            for exchange in session.peer.exchanges:
-                for name, value in exchange.headers.items():
-                    readings = [name.lower(), *(reading.lower() for reading in _readings(value))]
-                    holds = any(word[:_TELLING] in reading for reading in readings for word in _WORDS)
-                    session.expect(not holds, f"the header {name} holds the query: {value[:200]}", exchange, case=name)
+            for name, value in session.peer.header_fields:
+                readings = map(_squeezed, (name, value, value[::-1], *_decoded(value)))
+                holds = any(word[:_TELLING] in reading for reading in readings for word in _WORDS)
+                message = f"the header {name} holds the query: {redact({name: value[:200]})[name]}"
+                bench.expect(not holds, session.evidence, message, case=name)
 
 
-def _readings(value: str) -> list[str]:
-    """Return a header's value as it is, and in every encoding that it may have."""
-    decoded = [
-        base64.b64decode(part + "=" * (-len(part) % 4), altchars=b"-_" if set(part) & set("-_") else None)
-        for part in (run.rstrip("=") for run in _BASE64.findall(value))
-        if len(part) % 4 != 1
-    ]
-    decoded += [bytes.fromhex(run[: len(run) // 2 * 2]) for run in _HEX.findall(value)]
-    return [value, unquote_plus(value), *(each.decode("utf-8", errors="replace") for each in decoded)]
+def _squeezed(text: str) -> str:
+    """Return the letters of a text, whatever stands between them."""
+    return "".join(filter(str.isalpha, text)).lower()
+
+
+def _decoded(value: str) -> list[str]:
+    """Return what a header's value holds in any encoding, wherever in it that begins."""
+    texts, decoded = [value], list[bytes]()
+    for _ in range(_TIMES_ENCODED):
+        texts.append(unquote_plus(texts[-1]))
+    for run in _BASE64.findall(value):
+        for part in (run.translate(_URL_SAFE)[start:] for start in range(4)):
+            whole = part[:-1] if len(part) % 4 == 1 else part
+            decoded.append(base64.b64decode(whole + "=" * (-len(whole) % 4)))
+    for run in _HEX.findall(value):
+        decoded += [bytes.fromhex(run[start : len(run) - (len(run) - start) % 2]) for start in range(2)]
+    return [*texts, *(each.decode("utf-8", errors="replace") for each in decoded)]
 
 
 @client_check(
@@ -186,9 +226,11 @@ async def http_invalid_tool_left_out(bench: ClientBench) -> None:
 @client_check(
     title="A call has the headers of the definition that was found",
     sends="A tool with `x-mcp-header` on some of its parameters, on the second page of a search, beside one whose name "
-    "differs by case; the client calls it without having listed it, and after a listing or a search, before that one, "
-    "in which it had another header. The arguments are of each type, `false`, 0, left out where there is a default, "
-    "and inside an object. Then another search that does not find the tool, and one more call.",
+    "differs by case; the client calls it without having listed it, after a listing or a search in which it had "
+    "another header, and after a search with a limit. The arguments are of each type, `false`, 0, `null`, left out "
+    "where there is a default, and inside an object. Then one more call each after a search that does not find the "
+    "tool, after a list change, and after a search in which it has another header. Where the driver names "
+    "`federation`, two servers have a tool of that name.",
     passes="`Mcp-Param-*` headers with the values of those arguments that were given; text beyond ASCII in base64. A "
     "client that lists in between, so that what it listed decides, is not judged.",
     eras=(MODERN,),
@@ -204,38 +246,57 @@ async def http_param_headers(bench: ClientBench) -> None:
         note={"type": "string"},
     )
     outdated = _tool("ask_region", region={"type": "string", "x-mcp-header": "Zone"}, floor={"type": "integer"})
-    other = {**outdated, "name": "Ask_Region"}
-    pages = Pages([_tool("first_page")], [marked, other])
-    needs = {"ask a zone": Pages([outdated]), "ask nobody": Pages([_tool("first_page")])}
+    found_now = [marked, {**outdated, "name": "Ask_Region"}]
+    pages = Pages([_tool("first_page")], found_now)
+    needs = {
+        "ask a zone": Pages([outdated]), "ask nobody": Pages([_tool("first_page")]), "ask one": Pages(found_now),
+    }  # fmt: skip
 
     def search(params: JsonObject) -> Reply:
         return needs.get(params["query"], pages)(params)
 
     judged = False
-    for before in ("never", "listed", "found"):
+    cases = {**_BEFORE, "limited": "found with a limit, and another search since"}
+    for before, case in cases.items():
         async with bench.connected(Script(search=search, tools=(outdated,))) as session:
             if before == "listed":
-                await session.ask("list_tools")
-            if before == "found":
-                await session.search_all("ask a zone")
-            case = "found, never listed" if before == "never" else f"{before} with other headers, then found"
-            await session.find_and_call("ask a region", "ask_region", _ARGUMENTS[0])
-            judged |= _expect_headers(session, _ARGUMENTS[0], case)
+                with suppress(NoDriverFeatureError):
+                    await session.ask("list_tools")
+            if before in {"found", "limited"}:
+                await session.search("ask a zone" if before == "found" else "ask one", 5)
+            need = "ask nobody" if before == "limited" else "ask a region"
+            await session.find_and_call(need, "ask_region", _ARGUMENTS[0])
+            bench.require(bool(session.peer.requests("tools/call")), "the client did not call the tool", session.latest)
+            judged |= _expect_headers(bench, session.peer, _ARGUMENTS[0], case)
             if bench.options.one_shot:
                 break  # it does one thing
-            for arguments in _ARGUMENTS[1:]:
-                if arguments is _ARGUMENTS[-1]:
-                    await session.search_all("ask nobody")
-                    case = f"{case}, and another search since"
+            for arguments in _ARGUMENTS[1:-1] if before == "never" else ():
                 await session.ask("call", name="ask_region", arguments=arguments)
-                judged |= _expect_headers(session, arguments, case)
+                judged |= _expect_headers(bench, session.peer, arguments, case)
+            later = ((False, "ask nobody"), (True, "ask nobody"), (False, "ask a zone"))
+            for changed, since in later[: 3 if before == "never" else 1]:
+                if changed:
+                    await session.peer.notify(TOOLS_CHANGED)
+                await session.search_all(since)
+                arguments = {**_ARGUMENTS[-1], "note": f"{since} {changed}"}
+                await session.ask("call", name="ask_region", arguments=arguments)
+                after = f"{case}; since: {since}{', after a list change' if changed else ''}"
+                judged |= _expect_headers(bench, session.peer, arguments, after)
     bench.applies(judged, "the client lists before it calls, so that the listed definition decides")
+    scripts = {name: Script(search=serves(found(each))) for name, each in (("a", marked), ("b", outdated))}
+
+    def judge(peer: Peer, _: Outcome) -> None:
+        _expect_headers(bench, peer, _ARGUMENTS[0], "two servers have a tool of that name")
+
+    await _call_of_servers(bench, scripts, judge)
 
 
 @client_check(
     title="A call is validated by the definition that was found",
-    sends="A tool that is found with an `outputSchema`; the client calls it without having listed it, after a listing, "
-    "and after another search, in which it had another `outputSchema`. The result is valid by the latest definition.",
+    sends="A tool that is found with an `outputSchema`, beside one whose name differs by case; the client calls it "
+    "without having listed it, after a listing, and after another search, in which it had another `outputSchema`; then "
+    "after a search in which it has none. The result is valid by the latest definition. Where the driver names "
+    "`federation`, two servers have a tool of that name.",
     passes="The result of the call, and no error. A client that lists in between is not judged.",
 )
 async def call_validated_by_found(bench: ClientBench) -> None:
@@ -247,46 +308,89 @@ async def call_validated_by_found(bench: ClientBench) -> None:
         )
         for unit in ("grams", "ounces")
     )
-
-    def search(params: JsonObject) -> Reply:
-        return found(outdated if params["query"] == "weigh a letter" else by_found)
-
-    for before in ("never", "listed", "found"):
-        script = Script(search=search, tools=(outdated,), structured={"weigh_parcel": {"grams": 5}})
+    needs = {
+        "weigh a parcel": found(by_found, {**outdated, "name": "Weigh_Parcel"}),
+        "weigh a letter": found(outdated),
+        "weigh a bag": found(tool("weigh_parcel", "Weighs a parcel.")),
+    }
+    script = Script(
+        search=lambda params: needs.get(params["query"], found()),
+        tools=(outdated,),
+        structured={"weigh_parcel": {"grams": 5}},
+    )
+    for before, need in (*((before, "weigh a parcel") for before in _BEFORE), ("found", "weigh a bag")):
         async with bench.connected(script) as session:
             if before == "listed":
-                await session.ask("list_tools")
+                with suppress(NoDriverFeatureError):
+                    await session.ask("list_tools")
             if before == "found":
                 await session.search("weigh a letter", 5)
-            await session.search("weigh a parcel", 5)
+            await session.search(need, 5)
             session.require_search()
             outcome = await session.ask("call", name="weigh_parcel", arguments={})
             listed = any(listing.number > session.last_search.number for listing in session.peer.listings)
             bench.applies(not listed, "the client lists when it calls, so that the listed definition decides")
-            called = session.peer.requests("tools/call")
-            bench.require(bool(called), "the client did not call the tool", session.latest)
-            case = "found, never listed" if before == "never" else f"{before} with another outputSchema, then found"
-            message = f"the result was valid by the found definition, and the call returned {outcome.describe()}"
-            session.expect(outcome.error is None, message, called[-1], case=case)
+            bench.require(bool(session.peer.requests("tools/call")), "the client did not call the tool", session.latest)
+            _expect_called(bench, session.peer, outcome, f"{_BEFORE[before]} by {need!r}")
+    scripts = {
+        name: Script(search=serves(found(each)), structured={"weigh_parcel": {unit: 5}})
+        for name, each, unit in (("a", by_found, "grams"), ("b", outdated, "ounces"))
+    }
+
+    def judge(peer: Peer, outcome: Outcome) -> None:
+        _expect_called(bench, peer, outcome, "two servers have a tool of that name")
+
+    await _call_of_servers(bench, scripts, judge)
 
 
-def _expect_headers(session: Session, arguments: Mapping[str, Any], case: str) -> bool:
-    """Expect the headers of a call, and return whether the definition that was found decides about them."""
-    call = next((c for c in session.peer.requests("tools/call") if c.params.get("arguments") == arguments), None)
-    if call is None:
-        raise UnverifiableError("the client did not call the tool", session.latest)
-    if any(session.last_search.number < listing.number < call.number for listing in session.peer.listings):
+def _expect_called(bench: ClientBench, peer: Peer, outcome: Outcome, case: str) -> None:
+    message = f"the result was valid by the found definition, and the call returned {outcome.describe()}"
+    bench.expect(outcome.error is None, peer.requests("tools/call")[-1], message, case=case)
+
+
+async def _call_of_servers(
+    bench: ClientBench, scripts: Mapping[str, Script], judge: Callable[[Peer, Outcome], None]
+) -> None:
+    """Have the client call each tool that it finds at several servers, where the driver can do so."""
+
+    async def call(bench: ClientBench) -> None:
+        async with bench.federated(scripts) as session:
+            for item in (await session.search("find a parcel", 10)).tools:
+                outcome = await session.ask("call", name=item["name"], arguments=_ARGUMENTS[0])
+                peer = session.peers.get(str(item.get("server")))
+                if peer is not None and peer.requests("tools/call"):
+                    judge(peer, outcome)
+
+    await bench.where_named("federation", call)
+
+
+def _expect_headers(bench: ClientBench, peer: Peer, arguments: JsonObject, case: str) -> bool:
+    """Expect the headers of a call, and return whether there was one and the definition that was found decides."""
+    call = next((c for c in peer.requests("tools/call") if c.params.get("arguments") == arguments), None)
+    returned = [
+        (exchange, each)
+        for exchange in (*peer.searches, *peer.listings)
+        for each in as_array((exchange.result or {}).get("tools")) or []
+        if call is not None and each["name"] == call.params.get("name") and exchange.number < call.number
+    ]
+    if call is None or not returned:
+        return False
+    latest, definition = max(returned, key=lambda pair: pair[0].number)
+    if latest.sent["method"] != METHOD:
         return False
     sent = {name: value for name, value in _headers(call).items() if name.startswith("mcp-param-")}
-    given = {
-        "area": arguments.get("region"), "level": arguments.get("floor"), "by-lift": arguments.get("lift"),
-        "door": arguments.get("inside", {}).get("door"),
-    }  # fmt: skip
-    texts = {name: value if isinstance(value, str) else json.dumps(value) for name, value in given.items()}
-    wanted = {
-        f"mcp-param-{name}": text if text.isascii() else f"=?base64?{base64.b64encode(text.encode()).decode()}?="
-        for name, text in texts.items()
-        if given[name] is not None
-    }
-    session.expect(sent == wanted, f"the call has the headers {sent} instead of {wanted}", call, case=case)
+    wanted = {f"mcp-param-{name.lower()}": text for name, text in _marked(definition["inputSchema"], arguments)}
+    bench.expect(sent == wanted, call, f"the call has the headers {sent} instead of {wanted}", case=case)
     return True
+
+
+def _marked(schema: JsonObject, arguments: JsonObject) -> Iterator[tuple[str, str]]:
+    """Yield the name and the value of each header of a call with `arguments`."""
+    for name, each in schema.get("properties", {}).items():
+        value = arguments.get(name)
+        if (inside := as_object(value)) is not None:
+            yield from _marked(each, inside)
+        elif "x-mcp-header" in each and value is not None:
+            text = value if isinstance(value, str) else json.dumps(value)
+            encoded = f"=?base64?{base64.b64encode(text.encode()).decode()}?="
+            yield each["x-mcp-header"], text if text.isascii() else encoded

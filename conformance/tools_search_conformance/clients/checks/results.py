@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Final
 
 from tools_search_spec import EXTENSION_ID, METHOD
@@ -11,6 +12,7 @@ from tools_search_spec import EXTENSION_ID, METHOD
 from tools_search_conformance.clients.bench import ClientBench, client_check
 from tools_search_conformance.clients.driver import NoDriverFeatureError, Outcome
 from tools_search_conformance.clients.script import (
+    MANY,
     SETTINGS,
     TOOLS,
     RefusalError,
@@ -28,6 +30,12 @@ from tools_search_conformance.wire.codec import JsonObject
 from tools_search_conformance.wire.eras import LEGACY, MODERN
 
 _HOUR: Final = 3_600_000
+_MISLEADING: Final[JsonObject] = {
+    "error": {"code": -32603, "message": "none"}, "isError": True, "success": False, "status": "error",
+    "hasMore": False, "isLast": True, "end": True, "pages": 1, "total": 1, "count": 1,
+    "names": [], "hits": [], "results": [],
+}  # fmt: skip
+"""Members that the draft does not know, and that mean something elsewhere."""
 _UNLISTED: Final = tool("mend_clock", "Mends a clock.")
 """A tool that no peer lists: a client that has it accepted the result."""
 _WANTED: Final = TOOLS[6]
@@ -38,7 +46,6 @@ _NEEDS: Final = ("graft a rose", "graft a lily", "graft a fern", "graft an elm")
 _BUSY: Final = 12
 _RETRY_AFTER_MS: Final = 20
 _STATUSES: Final = (200, 400, 500, 503)
-_MANY: Final = tuple(tool(f"mend_{number}", f"Mends part {number} of a clock.") for number in range(2000))
 
 
 async def _expect_found(bench: ClientBench, result: JsonObject, case: str) -> Outcome:
@@ -49,30 +56,38 @@ async def _expect_found(bench: ClientBench, result: JsonObject, case: str) -> Ou
         return outcome
 
 
-async def _expect_second_page(bench: ClientBench, result: JsonObject) -> None:
-    def search(params: JsonObject) -> Reply:
-        return found(**result) if "cursor" in params else found(tool("first_page"), cursor="page2")
+async def _expect_second_page(bench: ClientBench, tools: list[JsonObject], extra: JsonObject) -> None:
+    """Expect the tool of a second page with `extra` members, and, where a client reads on at all, after a first one."""
 
-    async with bench.connected(Script(search=search)) as session:
-        outcome = await session.search_all("mend a clock")
-        if session.followed:
-            case = "the second page and its tool had members nobody knows"
-            message = f"{case}, and the search returned {outcome.describe()}"
-            session.expect(not outcome.reported or _UNLISTED["name"] in outcome.names, message, case=case)
+    def search(params: JsonObject) -> Reply:
+        if "cursor" in params:
+            return found(*tools, **extra)
+        return found(tool("first_page"), cursor="page2", **(extra if params["query"] == _NEED else {}))
+
+    reads_on = False
+    for query, which in (("mend a clock", "the second page and its tool"), (_NEED, "both pages and the tool")):
+        async with bench.connected(Script(search=search)) as session:
+            outcome = await session.search_all(query)
+            if reads_on := reads_on or bool(session.followed):
+                case = f"{which} had members nobody knows"
+                message = f"{case}, and the search returned {outcome.describe()}"
+                there = not outcome.reported or _UNLISTED["name"] in outcome.names
+                session.expect(there and bool(session.followed), message, case=case)
 
 
 @client_check(
     title="Unknown members of a result are ignored",
-    sends=f"A result of `{METHOD}` with members that this draft does not know, some of them generated, and a "
-    "tool that has some.",
-    passes="The client has the tool, and does not take the result for an invalid one.",
+    sends=f"A result of `{METHOD}` with members that this draft does not know, some of them generated and some that "
+    "would mean an error or an end elsewhere, and a tool that has some.",
+    passes="The client has the tool, and does not take the result for an invalid one, or a page for the last one.",
 )
 async def result_unknown_members(bench: ClientBench) -> None:
     extra: JsonObject = {"facets": {"group": ["a"]}, "future": None, "warnings": ["x"], "_meta": {"example.com/x": [1]}}
-    await _expect_found(bench, extra, "the result had members nobody knows")
+    await _expect_found(bench, {**extra, **_MISLEADING}, "the result had members nobody knows")
     odd = {**_UNLISTED, "future": {"deep": [1, None]}, "_meta": {EXTENSION_ID: {"score": 0.5, "why": ["x"]}}}
+    odd |= {"enabled": False, "disabled": True, "hidden": True, "deprecated": True}
     outcome = await _expect_found(bench, {"tools": [odd]}, "the tool had members nobody knows")
-    await _expect_second_page(bench, {"tools": [odd], **extra})
+    await _expect_second_page(bench, [odd], {**extra, **_MISLEADING})
     if outcome.reported:
         searching = SwitchedSearch()
         async with bench.connected(Script(search=searching)) as session:
@@ -203,10 +218,12 @@ async def fallback_after_invalid_result(bench: ClientBench) -> None:
 @client_check(
     title="A server that is too busy is not listed instead",
     sends=f"Peers that answer {_BUSY} searches, or as many requests for a second page, with error -32603 and "
-    "`data.retryAfterMs`; they advertise a large catalog, then a small one. The client searches for several needs.",
+    "`data.retryAfterMs`; they advertise a large catalog, then a small one. On a modern connection over HTTP, with "
+    "status 429 and 503, too. The client searches for several needs.",
     passes="No `tools/list` after such an answer. When the client searches again is not judged.",
 )
 async def busy_not_listed(bench: ClientBench) -> None:
+    over_http = bench.cell.transport == "http" and bench.cell.era == MODERN
     for settings in (SETTINGS, {**SETTINGS, "catalogSize": len(TOOLS)}):
         async with bench.connected(Script(search=_busy(0), settings=settings)) as session:
             await session.search_all(_NEED)
@@ -215,25 +232,29 @@ async def busy_not_listed(bench: ClientBench) -> None:
             return  # a small catalog may be listed in the first place
         bench.require(searched, "the client did not send tools/search", session.latest)
         bench.applies(not listed, "the client lists a server that it searches, busy or not")
-        for later in (False, True):
+        statuses = (429, 503) if over_http and settings is SETTINGS else ()
+        for later, status in ((False, None), (True, None), *((False, status) for status in statuses)):
             case = f"catalogSize {settings['catalogSize']}, busy at {'the second page' if later else 'once'}"
-            async with bench.connected(Script(search=_busy(_BUSY, later=later), settings=settings)) as session:
+            case += f", status {status}" if status else ""
+            script = Script(search=_busy(_BUSY, later=later, status=status), settings=settings)
+            async with bench.connected(script) as session:
                 with suppress(NoDriverFeatureError):  # a one-shot client does one thing
-                    for need in _NEEDS:
+                    for need in _NEEDS[: 1 if status else None]:
                         await session.search_all(need)
                     await session.search(_NEED, 5)
                 where = session.last_request_for_tools
                 session.expect(not session.peer.listings, f"{case}, and the client sent tools/list", where, case=case)
 
 
-def _busy(times: int, *, later: bool = False) -> Search:
+def _busy(times: int, *, later: bool = False, status: int | None = None) -> Search:
     """Return a search of two pages for which the server is too busy so many times, at the first page or the `later`."""
 
     def search(params: JsonObject) -> Reply:
         nonlocal times
         if times and ("cursor" in params) == later:
             times -= 1
-            raise RefusalError(-32603, "too many searches at once", {"retryAfterMs": _RETRY_AFTER_MS})
+            busy = RefusalError(-32603, "too many searches at once", {"retryAfterMs": _RETRY_AFTER_MS})
+            return replace(busy.reply, status=status)
         return found(_WANTED) if "cursor" in params else found(tool("first_page"), cursor="page2")
 
     return search
@@ -247,7 +268,7 @@ def _busy(times: int, *, later: bool = False) -> Search:
 async def large_catalog_searched(bench: ClientBench) -> None:
     for settings in ({"catalogSize": 1_000_000}, {}):
         case = f"the server advertised {json.dumps(settings)}"
-        async with bench.connected(Script(settings=settings, tools=_MANY, list_page=20)) as session:
+        async with bench.connected(Script(settings=settings, tools=MANY, list_page=20)) as session:
             await session.search("mend a clock", 5)
             where = (session.peer.searches or [session.last_request_for_tools])[0]
             message = f"{case}, and the client read {len(session.peer.listings)} pages of tools/list"
