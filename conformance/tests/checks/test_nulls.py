@@ -17,11 +17,11 @@ from tools_search_conformance.wire.process import TargetError
 pytestmark = pytest.mark.anyio
 
 Command = Callable[..., tuple[str, ...]]
-OPENED: Final = {"advertised", "advertised-legacy-both", "declaration-not-object", "settings-shape"}
+OPENED: Final = {"advertised", "advertised-legacy-both", "settings-shape"}
 SPEAKS: Final = {"response-shape", "stdin-closed-exits", "stdout-messages-only", "valid-json"}
 FINDS_NOTHING: Final = {
     "busy-refusal", "cursor-nonempty", "limit-integral-float", "list-unchanged", "no-match-empty", "pages-end",
-    "query-long", "served-where-advertised",
+    "served-where-advertised",
 }  # fmt: skip
 
 
@@ -66,9 +66,9 @@ async def test_what_does_not_speak_it_over_http_is_not_judged_either(
 @pytest.mark.parametrize(
     ("kind", "passed"),
     [
-        ("refuse_search", OPENED - {"declaration-not-object"}),
+        ("refuse_search", OPENED),
         ("mute_search", OPENED),
-        ("crash_on_search", OPENED - {"declaration-not-object"}),
+        ("crash_on_search", OPENED),
         ("empty_search", OPENED | FINDS_NOTHING),
     ],
 )

@@ -52,4 +52,4 @@ class ForgetfulBench(Workbench):
 @pytest.mark.anyio
 async def test_an_empty_page_that_is_refused_after_another_search_is_found(options: Callable[..., Options]):
     with pytest.raises(ViolationError, match="error -32602"):
-        await any_sequence.run(ForgetfulBench(options("any-sequence")))
+        await any_sequence.run(ForgetfulBench(options("any-sequence", profile="live")))

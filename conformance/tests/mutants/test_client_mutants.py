@@ -30,7 +30,7 @@ class Mutant:
     """A row of client_mutants.yaml."""
 
     name: str
-    kills: tuple[str, ...]
+    turns_red: tuple[str, ...]
     cells: tuple[str, ...] = ()
     because: str = ""
 
@@ -41,7 +41,7 @@ class Mutant:
     @property
     def turn(self) -> tuple[TransportName, Era]:
         """The cell whose turn it is where each mutant is judged in one: they go round."""
-        checks = [CHECKS[rule] for rule in self.kills]
+        checks = [CHECKS[rule] for rule in self.turns_red]
         cells: list[tuple[TransportName, Era]] = [
             (transport, era)
             for era in ERAS
@@ -58,7 +58,7 @@ def _read() -> dict[str, Mutant]:
     return {
         name: Mutant(
             name=name,
-            kills=tuple(row["kills"]),
+            turns_red=tuple(row["turns_red"]),
             cells=tuple(map(str, row.get("cells", ()))),
             because=row.get("because", ""),
         )
@@ -72,7 +72,7 @@ MUTANTS: Final = _read()
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     each = metafunc.config.getoption("--every-mutant") or metafunc.config.getoption("--all-cells")
     if "mutant" in metafunc.fixturenames:
-        one_each = {mutant.kills: name for name, mutant in reversed(MUTANTS.items())}
+        one_each = {mutant.turns_red: name for name, mutant in reversed(MUTANTS.items())}
         sample = sorted(one_each.values()) if metafunc.config.getoption("--every-check") else list(MUTANTS)[::SOME]
         metafunc.parametrize("mutant", list(MUTANTS) if each else sample)
 
@@ -101,8 +101,8 @@ async def test_each_fault_of_a_client_turns_exactly_its_checks_red(
         red = {rule: result.message for rule, result in of_cell.items() if result.status in {"fail", "warn", "advice"}}
         stuck = {rule: result.message for rule, result in of_cell.items() if result.status in {"unverified", "error"}}
         applicable = {rule for rule, result in of_cell.items() if result.status != "skip"}
-        expected = set(MUTANTS[mutant].kills) & applicable if MUTANTS[mutant].shows_in(cell.name) else set[str]()
+        expected = set(MUTANTS[mutant].turns_red) & applicable if MUTANTS[mutant].shows_in(cell.name) else set[str]()
         assert red.keys() == expected, (cell.name, red, stuck)
         assert not stuck, (cell.name, stuck)
         seen |= expected
-    assert seen == set(MUTANTS[mutant].kills)
+    assert seen == set(MUTANTS[mutant].turns_red)

@@ -31,7 +31,7 @@ class Mutant:
     """A row of mutants.yaml."""
 
     name: str
-    kills: tuple[str, ...]
+    turns_red: tuple[str, ...]
     cells: tuple[str, ...] = ()
     unverified: tuple[str, ...] = ()
     because: str = ""
@@ -53,7 +53,7 @@ class Mutant:
     @property
     def features(self) -> frozenset[FixtureFeature]:
         """What a fixture has to be able to do for the fault to show."""
-        return frozenset(feature for rule in self.kills if (feature := CHECKS[rule].fixture_feature))
+        return frozenset(feature for rule in self.turns_red if (feature := CHECKS[rule].fixture_feature))
 
     @property
     def in_brief(self) -> bool:
@@ -68,7 +68,7 @@ class Mutant:
             for era in ERAS
             for transport in TRANSPORTS
             if self.shows_in(Cell(transport=transport, era=era).name)
-            and all(transport in CHECKS[rule].transports and era in CHECKS[rule].eras for rule in self.kills)
+            and all(transport in CHECKS[rule].transports and era in CHECKS[rule].eras for rule in self.turns_red)
         ]
 
     @property
@@ -85,7 +85,7 @@ def _read() -> dict[str, Mutant]:
 
 
 def _mutant(name: str, row: dict[str, Any]) -> Mutant:
-    lists = {key: tuple(map(str, row.pop(key, ()))) for key in ("kills", "cells", "unverified")}
+    lists = {key: tuple(map(str, row.pop(key, ()))) for key in ("turns_red", "cells", "unverified")}
     return Mutant(name=name, **lists, **row)
 
 
@@ -93,7 +93,7 @@ MUTANTS: Final = _read()
 OF_LIVE_SERVERS: Final = [
     name
     for name, mutant in MUTANTS.items()
-    if mutant.live and any("live" in CHECKS[rule].profiles for rule in mutant.kills)
+    if mutant.live and any("live" in CHECKS[rule].profiles for rule in mutant.turns_red)
 ]
 OF_THE_REFERENCE: Final = [name for name, mutant in MUTANTS.items() if mutant.reference]
 SOME: Final = 12
@@ -108,7 +108,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     each = bool(metafunc.config.getoption("--every-mutant")) or everything
     of_each = bool(metafunc.config.getoption("--every-check"))
     if "mutant" in metafunc.fixturenames:
-        one_each = {mutant.kills: name for name, mutant in reversed(MUTANTS.items())}
+        one_each = {mutant.turns_red: name for name, mutant in reversed(MUTANTS.items())}
         sample = sorted(one_each.values()) if of_each else list(MUTANTS)[::SOME]
         metafunc.parametrize("mutant", list(MUTANTS) if each else sample)
     if "broken_reference" in metafunc.fixturenames:
@@ -146,7 +146,7 @@ def judge(pytestconfig: pytest.Config, tmp_path: Path) -> Judge:
             if not mutant.brief or (every and mutant.effort == "default") or (mutant.in_brief and not every):
                 return await judge_server(whole)
             # All checks with such an effort would take a minute: its own are run with it, the others briefly.
-            its_own = SERVER_CHECKS.select([SERVER_PREFIX + rule for rule in mutant.kills])
+            its_own = SERVER_CHECKS.select([SERVER_PREFIX + rule for rule in mutant.turns_red])
             seen = await judge_server(replace(whole, selection=its_own))
             others = await judge_server(replace(whole, effort="quick", brief=True))
             own_ids = {check.id for check in its_own.checks}
@@ -164,14 +164,14 @@ def _assert_exact(mutant: Mutant, run: Run) -> None:
         stuck = {rule: result.message for rule, result in of_cell.items() if result.status in {"unverified", "error"}}
         # What a brief run leaves out shows nothing, so that a mutant of it needs a longer one.
         applicable = {rule for rule, r in of_cell.items() if r.status != "skip" or r.skip == "effort"}
-        expected = set(mutant.kills) & applicable if mutant.shows_in(cell.name) else set[str]()
+        expected = set(mutant.turns_red) & applicable if mutant.shows_in(cell.name) else set[str]()
         assert red.keys() == expected, (cell.name, red, stuck)
         if mutant.unverified != ANY:
             judged = {rule for rule, result in of_cell.items() if result.status != "skip"}
             assert stuck.keys() == (set(mutant.unverified) & judged if expected else set()), (cell.name, stuck)
         assert {rule for rule, result in of_cell.items() if result.status == "error"} == set(), (cell.name, stuck)
         seen |= expected
-    assert seen == set(mutant.kills)
+    assert seen == set(mutant.turns_red)
 
 
 async def test_each_fault_turns_exactly_its_checks_red(
@@ -196,7 +196,7 @@ async def test_each_fault_shows_in_a_live_server_unless_it_says_so(live_mutant: 
     mutant, argv = MUTANTS[live_mutant], target("miniature", "--fault", live_mutant)
     own_tools: dict[str, Any] = {"profile": "live", "timeout": 5, "env": {"TOOLS_SEARCH_CATALOG": str(CORE)}}
     run = await judge(mutant, argv, "--http", **own_tools)
-    live = {rule for rule in mutant.kills if "live" in CHECKS[rule].profiles}
+    live = {rule for rule in mutant.turns_red if "live" in CHECKS[rule].profiles}
     where = [cell for cell in run.cells if mutant.shows_in(cell.name)]
     shown = [result for result in run.results if result.cell in where or result.cell not in run.cells]
     assert {

@@ -43,15 +43,15 @@ def test_no_exception_outlives_its_gap():
 
 
 @PARTIES
-def test_a_mutant_that_kills_two_or_three_checks_says_why_and_none_kills_more(
+def test_a_mutant_that_turns_two_or_three_checks_red_says_why_and_none_turns_more(
     checks: tuple[Check, ...], mutants: tuple[Mutant, ...], least: int
 ):
     rules = {check.rule for check in checks}
     for mutant in mutants:
-        assert set(mutant.kills) <= rules, mutant.name
-        assert 1 <= len(mutant.kills) <= 3, mutant.name
-        assert bool(mutant.because) == (len(mutant.kills) > 1), mutant.name
-        shown = [cell for cell in CELLS if any(mutant.kills_in(rule, cell) for rule in rules)]
+        assert set(mutant.turns_red) <= rules, mutant.name
+        assert 1 <= len(mutant.turns_red) <= 3, mutant.name
+        assert bool(mutant.because) == (len(mutant.turns_red) > 1), mutant.name
+        shown = [cell for cell in CELLS if any(mutant.turns_red_in(rule, cell) for rule in rules)]
         assert shown, f"{mutant.name} shows in no cell: {mutant.cells}"
 
 
@@ -88,7 +88,7 @@ def test_the_page_has_advice_in_a_part_of_its_own_and_where_each_retired_id_went
     assert all(f"| {row} | {why} |" in table for row, why in retired().items())
 
 
-@pytest.mark.parametrize("text", ["{", "a: {kills: 1}", "a: {cells: [http]}", "a: 1"])
+@pytest.mark.parametrize("text", ["{", "a: {turns_red: 1}", "a: {cells: [http]}", "a: 1"])
 def test_what_is_no_list_of_mutants_is_refused(text: str, tmp_path: Path):
     for name in ("mutants.yaml", "client_mutants.yaml", "exceptions.yaml"):
         (tmp_path / name).write_text(text)
@@ -99,7 +99,7 @@ def test_what_is_no_list_of_mutants_is_refused(text: str, tmp_path: Path):
 
 def test_a_check_without_a_mutant_in_a_cell_is_found():
     (check,) = (check for check in SERVER_CHECKS.all if check.rule == "limit-honored")
-    on_http = Mutant(name="x", kills=("limit-honored",), cells=("http",), live=False)
+    on_http = Mutant(name="x", turns_red=("limit-honored",), cells=("http",), live=False)
     gaps = [(cell.name, profile) for _, cell, profile in unproven([check], [on_http])]
     stdio = [("stdio-2026-07-28", "fixture"), ("stdio-2025-11-25", "fixture")]
     assert [gap for gap in gaps if gap[1] == "fixture"] == stdio

@@ -21,7 +21,7 @@ SOME: Final = 7
 class Fault:
     """What it turns red, and in which eras it shows."""
 
-    kills: str
+    turns_red: str
     eras: tuple[Era, ...] = ERAS
     also: frozenset[str] = frozenset()
     """Other checks that the same fault turns red."""
@@ -63,10 +63,10 @@ async def test_each_fault_of_the_reference_client_turns_exactly_its_checks_red(
     with anyio.fail_after(300):
         run = await judge_client(client_options(argv=argv, era=era, transport=transport, effort="quick"))
     red = {result.check.removeprefix("tools-search-client-") for result in run.of("fail", "warn", "advice")}
-    assert red == {fault.kills, *fault.also}
+    assert red == {fault.turns_red, *fault.also}
     assert [result.message for result in run.of("unverified", "error")] == []
 
 
 def test_the_faults_are_those_that_the_target_knows():
     assert LEGACY in ERAS
-    assert len({fault.kills for fault in FAULTS.values()}) == len(FAULTS)
+    assert len({fault.turns_red for fault in FAULTS.values()}) == len(FAULTS)

@@ -64,6 +64,10 @@ class Fault:
         if value != message.get("method"):
             raise RefusalError(-32020, "Mcp-Method does not match", None)
 
+    def token(self, token: str) -> str:
+        """Return the token that an HTTP request is taken to have."""
+        return token
+
     def status(self, code: int | None, status: int) -> int:
         """Return the HTTP status of an answer with this error code."""
         return status

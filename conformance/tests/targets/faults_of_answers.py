@@ -516,3 +516,128 @@ class SurrogatesEchoed(Fault):
 
     def bytes(self, message: Json, data: bytes) -> bytes:
         return data.replace(b'"result": {', b'"result": {"_note": NaN, ', 1) if self.odd else data
+
+
+class RepeatedWordsScoreTwice(SearchFault):
+    def result(self, params: Json, result: Json) -> Json:
+        words = params["query"].split()
+        return _hits(result, {"score": 1.7}) if len(words) > len({*words}) else result
+
+
+@wrong_result
+def trimmed_name_twice(params: Json, result: Json) -> Json:
+    trimmed = params["query"] != params["query"].strip() and "limit" not in params and "nextCursor" not in result
+    return {**result, "tools": [*result["tools"], *result["tools"][:1]]} if trimmed else result
+
+
+class TotalOnTheLastPage(TotalReported):
+    def reported(self, total: int, on_page: int) -> Json:
+        return {"_meta": {"seen": total}} if total > on_page else {}
+
+    def result(self, params: Json, result: Json) -> Json:
+        changed = super().result(params, result)
+        return result if "nextCursor" in result else changed
+
+
+class TotalOfGroups(TotalReported):
+    def reported(self, total: int, on_page: int) -> Json:
+        return {"groups": {"one": total // 2, "other": total - total // 2}}
+
+
+class MatchesNumbered(TotalReported):
+    def reported(self, total: int, on_page: int) -> Json:
+        return {"_meta": {"com.example/ranks": [*range(total)]}}
+
+
+class CallsOfTheLatestSearchOnly(Fault):
+    """Lets nothing be called but what the search before found, if there was one."""
+
+    def __init__(self) -> None:
+        self.found: set[str] | None = None
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        if method == "tools/call" and self.found is not None and params.get("name") not in self.found:
+            raise RefusalError(-32602, "Unknown tool", None)
+        return params
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if method == SEARCH and "result" in outcome:
+            self.found = {tool["name"] for tool in outcome["result"]["tools"]}
+        return outcome
+
+
+class SearchesInTopics(Fault):
+    """Tells whoever discovers it what was searched for last."""
+
+    latest = "fixtures"
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if method == SEARCH and "result" in outcome:
+            self.latest = params["query"]
+        if method == "server/discover" and "result" in outcome:
+            settings = outcome["result"]["capabilities"]["extensions"][EXTENSION_ID]
+            outcome["result"]["capabilities"]["extensions"] = {EXTENSION_ID: {**settings, "topics": [self.latest]}}
+        return outcome
+
+
+class SearchEndsListings(Fault):
+    """Has room for one cursor of a listing, which a search takes."""
+
+    ended = False
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        if method == "tools/list" and "cursor" in params and self.ended:
+            raise RefusalError(-32602, "Invalid cursor", None)
+        self.ended = method == SEARCH
+        return params
+
+
+class LongQueriesByTheirBeginning(SearchFault):
+    """Keeps answers by the beginning of the query, the limit and the cursor."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, Json] = {}
+
+    def result(self, params: Json, result: Json) -> Json:
+        if len(params["query"]) <= 500 or "cursor" in params:
+            return result
+        key = f"{params['query'][:500]} {params.get('limit')}"
+        return {**result, "tools": self.kept.setdefault(key, result)["tools"]}
+
+
+class EmptyTheSecondTime(SearchFault):
+    """Takes the same search twice in a row for one that was sent again by mistake, and has nothing to add to it."""
+
+    latest = ""
+
+    def result(self, params: Json, result: Json) -> Json:
+        key = f"{params['query']} {params.get('limit')} {params.get('cursor')}"
+        again, self.latest = key == self.latest and len(result["tools"]) > 9, "" if key == self.latest else key
+        return {**without(result, "nextCursor"), "tools": []} if again else result
+
+
+class OneMoreForgotten(TotalReported):
+    """Takes what has one tool left for what has none, where pages hold more than one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ends: dict[str, int] = {}
+
+    def result(self, params: Json, result: Json) -> Json:
+        total = super().result(params, result)["total"]
+        end = self.ends.get(str(params.get("cursor")), 0) + len(result["tools"])
+        self.ends[result.get("nextCursor", "")] = end
+        return without(result, "nextCursor") if total - end == 1 and params.get("limit", 1) > 1 else result
+
+
+@wrong_result
+def second_of_names_alike_unknown(params: Json, result: Json) -> Json:
+    """Knows no name that, but for what separates its words, begins as that of another tool."""
+    alike = params["query"].endswith("-long_name") and params.get("limit") == 1
+    return {**result, "tools": []} if alike else result
+
+
+title_of_annotations = _wrong_tool(
+    lambda tool: {**tool, "title": tool["annotations"]["title"]} if "title" in tool.get("annotations", {}) else tool
+)
+descriptions_escaped = _wrong_tool(lambda tool: _described(tool, lambda text: html.escape(text, quote=False)))

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import secrets
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -242,3 +243,30 @@ class CallAuthorizedOnce(Fault):
         called = json.dumps({"name": name, "arguments": {}})
         modern = {"resultType": "complete"} if era == "2026-07-28" else {}
         return {"result": {"content": [{"type": "text", "text": called}], **modern}}
+
+
+class CallerOfTheConnection(Fault):
+    """Takes whoever sent a request before by the same connection for the caller."""
+
+    def __init__(self) -> None:
+        self.connection = threading.local()
+
+    def token(self, token: str) -> str:
+        before, self.connection.token = getattr(self.connection, "token", token), token
+        return before
+
+
+@wrong_result
+def hidden_matches_mentioned(params: Json, result: Json) -> Json:
+    """Says that there is more where a search finds nothing that a caller may see."""
+    hidden = not result["tools"] and {*params["query"].split()} & {"hides", "behind"} and _hidden()
+    return {**result, "_meta": {"com.example/note": "some tools need another role"}} if hidden else result
+
+
+class AnswersKeptForAllCallers(SearchFault):
+    def __init__(self) -> None:
+        self.kept: dict[str, Json] = {}
+
+    def result(self, params: Json, result: Json) -> Json:
+        key = json.dumps([params.get(name) for name in ("query", "limit", "cursor")])
+        return {**result, **self.kept.setdefault(key, result)} if _hidden() else result

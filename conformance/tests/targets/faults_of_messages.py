@@ -289,10 +289,16 @@ class VersionHeaderIgnored(Fault):
 class NameHeaderRequired(Fault):
     """Wants the header that calls and other requests for something by its name have."""
 
+    code = -32020
+
+    def wanted(self, params: Json) -> bool:
+        return True
+
     def headers(self, message: Json, headers: dict[str, str]) -> None:
         super().headers(message, headers)
-        if message.get("method") == SEARCH and "mcp-name" not in map(str.lower, headers):
-            raise RefusalError(-32020, "Mcp-Name is missing", None)
+        searched = message.get("method") == SEARCH and self.wanted(member(message, "params"))
+        if searched and "mcp-name" not in map(str.lower, headers):
+            raise RefusalError(self.code, "Mcp-Name is missing", None)
 
 
 class HeaderMismatchStatus200(Fault):
@@ -347,3 +353,20 @@ class BusyByStatus(_Busy):
 
     def status(self, code: int | None, status: int) -> int:
         return 429 if code == -32029 else status
+
+
+class NameHeaderRequiredAsInvalid(NameHeaderRequired):
+    code = -32602
+
+
+class NameHeaderRequiredOfWideCharacters(NameHeaderRequired):
+    """Has a place for the query in that header where it is no plain text."""
+
+    def wanted(self, params: Json) -> bool:
+        return "🧾" in str(params.get("query"))
+
+
+class QueryLoggedInPart(SearchFault):
+    def params(self, params: Json) -> Json:
+        sys.stderr.write(f"SEARCH {str(params.get('query'))[:12].upper()}…\n")
+        return params

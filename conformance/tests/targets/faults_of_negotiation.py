@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Final
 
-from .faults import EXTENSION_ID, SEARCH, Fault, Json, RefusalError, member, session, wrong_error
+from .faults import EXTENSION_ID, SEARCH, Fault, Json, RefusalError, SearchFault, member, session, wrong_error
 
 META: Final = "io.modelcontextprotocol/"
 
@@ -350,3 +350,113 @@ class MethodHeaderCompared(Fault):
         """Compare the beginning only."""
         if value is None or not value.startswith(message["method"]):
             super().method_header(message, value)
+
+
+class DiscoveredByDeclaringClientsOnly(Fault):
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        declared = _extensions(member(member(params, "_meta"), f"{META}clientCapabilities"))
+        if method == "server/discover" and EXTENSION_ID not in declared:
+            del outcome["result"]["capabilities"]["extensions"]
+        return outcome
+
+
+class LegacyAdvertisedToDeclaringClientsOnly(Fault):
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if method == "initialize" and EXTENSION_ID not in _extensions(member(params, "capabilities")):
+            del outcome["result"]["capabilities"]["experimental"]
+        return outcome
+
+
+class LegacyAdvertisedInTheLatestRevisionOnly(Fault):
+    """Settles on an older revision where that is asked for, in which it has one place alone."""
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if method == "initialize" and params.get("protocolVersion") == "2025-06-18":
+            outcome["result"]["protocolVersion"] = "2025-06-18"
+            del outcome["result"]["capabilities"]["extensions"]
+        return outcome
+
+
+class SettingsOfNothing(_Capabilities):
+    """Has the number of tools for the maximum, also where that is zero."""
+
+    def change(self, capabilities: Json) -> None:
+        for place in ("extensions", "experimental"):
+            if place in capabilities and not capabilities[place][EXTENSION_ID]["catalogSize"]:
+                capabilities[place] = {EXTENSION_ID: {"catalogSize": 0, "maxLimit": 0}}
+
+
+class GateWithoutLimitsOnly(_Declares):
+    """Lets searches with a limit pass."""
+
+    def lets_in(self, params: Json, capabilities: Any) -> bool:
+        return "limit" in params and "cursor" not in params and "anything" in str(params.get("query"))
+
+
+class GateOfPagesAsUnknown(Fault):
+    """Does not know the method where a client that declared nothing asks for a second page."""
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        gated = method == SEARCH and member(outcome, "error").get("code") == -32021
+        return {"error": {"code": -32601, "message": "Method not found"}} if gated and "cursor" in params else outcome
+
+
+class DeclarationFalsy(Fault):
+    """Takes any value but `null` for a declaration that says nothing more."""
+
+    def declaration(self, declared: Any) -> Any:
+        return {} if declared in (0, "") and not isinstance(declared, list) else declared
+
+
+class DeclarationLimitsPages(SearchFault):
+    """Takes a member of the declaration for a limit."""
+
+    def params(self, params: Json) -> Json:
+        declared = _extensions(member(member(params, "_meta"), f"{META}clientCapabilities")).get(EXTENSION_ID)
+        most: Any = member({"it": declared}, "it").get("maxLimit") if isinstance(declared, dict) else None
+        return {"limit": most, **params} if isinstance(most, int) else params
+
+
+class LegacyUndeclaredFindsNothing(LegacyGated):
+    """Serves a legacy client that did not declare the extension without any tool."""
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if method == SEARCH and era != "2026-07-28" and session.get() not in self.declared and "result" in outcome:
+            return {"result": {"tools": []}}
+        return outcome
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        return super().request(method, params, era) if method == "initialize" else params
+
+
+class LegacyOlderRevisionUnserved(Fault):
+    """Settles on an older revision where that is asked for, in which it does not know the method."""
+
+    def __init__(self) -> None:
+        self.older: set[str] = set()
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        if method == "initialize" and params.get("protocolVersion") == "2025-06-18":
+            self.older.add(session.get())
+        if method == SEARCH and session.get() in self.older:
+            raise RefusalError(-32601, "Method not found", None)
+        return params
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if method == "initialize" and params.get("protocolVersion") == "2025-06-18":
+            outcome["result"]["protocolVersion"] = "2025-06-18"
+        return outcome
+
+
+class LegacyNullGated(Fault):
+    """Refuses the searches of a legacy client that declared `null`."""
+
+    def __init__(self) -> None:
+        self.null: set[str] = set()
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        if method == "initialize" and _extensions(member(params, "capabilities")).get(EXTENSION_ID, {}) is None:
+            self.null.add(session.get())
+        if method == SEARCH and session.get() in self.null:
+            raise RefusalError(-32602, "declare it", {"field": "_meta", "reason": "null"})
+        return params

@@ -136,7 +136,7 @@ class CursorUnbound(_Cursors):
 
     def params(self, params: Json) -> Json:
         query = self.issued.get(str(params.get("cursor")))
-        bound = "query" not in params or query in {None, "tools/list"}
+        bound = not isinstance(params.get("query"), str) or query in {None, "tools/list"}
         return params if bound else {**params, "query": query}
 
 
@@ -519,3 +519,134 @@ def small_pages_reversed(params: Json, result: Json) -> Json:
 @wrong_params
 def default_limit_large(params: Json) -> Json:
     return {"limit": 40, **params}
+
+
+class ThirtyPagesAtMost(_Numbered):
+    def page(self, number: int, params: Json, result: Json) -> Json:
+        return without(result, "nextCursor") if number == 30 else result
+
+
+class CursorsOfFoldedQueries(SearchFault):
+    """Issues cursors of capitals for the query in small letters, which it compares with the query as it is."""
+
+    def __init__(self) -> None:
+        self.refused: set[str] = set()
+
+    def params(self, params: Json) -> Json:
+        refused = str(params.get("cursor")) in self.refused
+        return {**params, "cursor": f"{params['cursor']} of another query"} if refused else params
+
+    def result(self, params: Json, result: Json) -> Json:
+        if "nextCursor" in result and params["query"].isupper():
+            self.refused.add(result["nextCursor"])
+        return result
+
+
+@wrong_result
+def boundary_without_limit_loses_a_tool(params: Json, result: Json) -> Json:
+    lost = "nextCursor" in result and "limit" not in params and "cursor" not in params
+    return {**result, "tools": result["tools"][:-1]} if lost else result
+
+
+class LaterDefaultPagesRepeat(SearchFault):
+    """Begins the second page with the first match where neither page has a limit."""
+
+    def __init__(self) -> None:
+        self.first: dict[str, list[Json]] = {}
+
+    def result(self, params: Json, result: Json) -> Json:
+        if "nextCursor" in result and "limit" not in params and "cursor" not in params:
+            self.first[result["nextCursor"]] = result["tools"][:1]
+        if "limit" not in params and "cursor" in params:
+            result["tools"] = [*self.first.get(params["cursor"], []), *result["tools"]]
+        return result
+
+
+class CursorMiddleUncompared(_CursorsAlike):
+    """Leaves out some characters of a cursor when it compares it."""
+
+    def resembles(self, cursor: str, genuine: str) -> bool:
+        same_length = len(cursor) == len(genuine)
+        return same_length and cursor[:40] + cursor[46:] == genuine[:40] + genuine[46:]
+
+
+@wrong_params
+def cursor_of_null_is_internal(params: Json) -> Json:
+    """Reads members of what a cursor holds, without looking whether it is an object."""
+    if params.get("cursor") == "bnVsbA==":
+        raise RefusalError(-32603, "Internal server error", None)
+    return params
+
+
+class CursorBoundWithoutStopWords(_CursorBoundTo):
+    def alike(self, query: str) -> object:
+        return [word for word in query.split(" ") if word not in {"the", "of"}]
+
+
+class CursorBoundToThousandCharacters(_CursorBoundTo):
+    def alike(self, query: str) -> object:
+        return query[:1000]
+
+
+class FourthPageUnbound(_Numbered):
+    """Looks at the query of a cursor on the first pages only."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.queries: dict[str, str] = {}
+
+    def params(self, params: Json) -> Json:
+        issued = self.queries.get(str(params.get("cursor")))
+        return {**params, "query": issued} if issued and isinstance(params.get("query"), str) else params
+
+    def page(self, number: int, params: Json, result: Json) -> Json:
+        if number >= 3 and "nextCursor" in result:
+            self.queries[result["nextCursor"]] = params["query"]
+        return result
+
+
+class LaterPagesWithoutLimitLarge(SearchFault):
+    def params(self, params: Json) -> Json:
+        return params if "limit" in params or "cursor" not in params else {**params, "limit": 50}
+
+
+class NamesBringOneMore(SearchFault):
+    """Puts the tool of the name before as many others as the limit is."""
+
+    def result(self, params: Json, result: Json) -> Json:
+        if "cursor" not in params and params.get("limit") == 1 and params["query"] != params["query"].strip():
+            return {**result, "tools": result["tools"] * 2}
+        return result
+
+
+class LimitEighteenRoundedUp(SearchFault):
+    def params(self, params: Json) -> Json:
+        return {**params, "limit": 20} if params.get("limit") == 18 else params
+
+
+def _signed(cursor: str) -> str:
+    return hashlib.sha256(cursor.encode(errors="surrogatepass")).hexdigest()[:20]
+
+
+class CursorSignedByAnEnd(SearchFault):
+    """Compares as much of a signature as a cursor has."""
+
+    def params(self, params: Json) -> Json:
+        if not isinstance(params.get("cursor"), str):
+            return params
+        cursor, _, signature = params["cursor"].rpartition(".")
+        good = len(signature) > 3 and _signed(cursor).endswith(signature)
+        return {**params, "cursor": cursor if good else "of nothing"}
+
+    def result(self, params: Json, result: Json) -> Json:
+        cursor = result.get("nextCursor")
+        return {**result, "nextCursor": f"{cursor}.{_signed(cursor)}"} if cursor else result
+
+
+@wrong_params
+def cursor_beyond_ascii_is_internal(params: Json) -> Json:
+    """Compares what both have to be ASCII for."""
+    cursor = params.get("cursor")
+    if isinstance(cursor, str) and len(cursor) > 20 and cursor.endswith("\u00e9"):
+        raise RefusalError(-32603, "Internal server error", None)
+    return params

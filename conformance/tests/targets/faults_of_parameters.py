@@ -5,10 +5,21 @@ from __future__ import annotations
 import os
 import threading
 import unicodedata
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, BinaryIO
 
-from .faults import SEARCH, Fault, Json, RefusalError, member, without, wrong_error, wrong_params
+from .faults import (
+    EXTENSION_ID,
+    SEARCH,
+    Fault,
+    Json,
+    RefusalError,
+    SearchFault,
+    member,
+    without,
+    wrong_error,
+    wrong_params,
+)
 
 
 def refuse(field: str) -> RefusalError:
@@ -472,3 +483,103 @@ class RefusalEndsCursors(Fault):
         if method == SEARCH and "error" in outcome:
             self.honored.clear()
         return outcome
+
+
+class LegacyWithoutParamsIsInternal(Fault):
+    """Breaks down over a search that has no params at all."""
+
+    def lines(self, stdin: BinaryIO) -> Iterable[bytes]:
+        for line in stdin:
+            yield line if b'"params"' in line else line.replace(b'"tools/search"', b'"tools/none"')
+
+
+@wrong_params
+def blank_served_with_a_limit(params: Json) -> Json:
+    query = params.get("query")
+    blank = isinstance(query, str) and not query.strip() and "limit" in params
+    return {**params, "query": "anything"} if blank else params
+
+
+@wrong_params
+def line_separator_is_no_blank(params: Json) -> Json:
+    return {**params, "query": "anything"} if params.get("query") == "\u2028" else params
+
+
+class LaterPagesOfLatinOnly(SearchFault):
+    """Keeps the query in a cursor that holds nothing but Latin letters."""
+
+    def result(self, params: Json, result: Json) -> Json:
+        wide = "nextCursor" in result and len(params["query"]) < 100 and "\U0001d51e" in params["query"]
+        return {**result, "broken": True} if wide else result
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        outcome = super().response(method, params, era, outcome)
+        broken = "broken" in member(outcome, "result")
+        return {"error": {"code": -32603, "message": "Internal server error"}} if broken else outcome
+
+
+@wrong_params
+def inherited_name_is_internal(params: Json) -> Json:
+    if params.get("query") in ("__proto__", "constructor", "hasOwnProperty"):
+        raise RefusalError(-32603, "Internal server error", None)
+    return params
+
+
+@wrong_params
+def addresses_refused(params: Json) -> Json:
+    if "://" in str(params.get("query")):
+        raise refuse("query")
+    return params
+
+
+@wrong_params
+def long_query_with_a_limit_refused(params: Json) -> Json:
+    if len(str(params.get("query"))) > 1000 and "limit" in params:
+        raise refuse("query")
+    return params
+
+
+@wrong_params
+def group_obeyed(params: Json) -> Json:
+    return {**params, "query": "qzx"} if "group" in params else params
+
+
+@wrong_params
+def metadata_obeyed(params: Json) -> Json:
+    wanted = member(member(params, "_meta"), EXTENSION_ID)
+    return {"limit": wanted["limit"], **params} if "limit" in wanted else params
+
+
+@wrong_params
+def unknown_members_of_later_pages_refused(params: Json) -> Json:
+    if "cursor" in params and params.keys() - {"query", "limit", "cursor", "_meta"} and "enabled" in params:
+        raise refuse("enabled")
+    return params
+
+
+class LimitZeroOfNothingServed(SearchFault):
+    def params(self, params: Json) -> Json:
+        nothing = str(params.get("query")).startswith("qzx") and params.get("limit") == 0
+        return without(params, "limit") if nothing else params
+
+
+class LongQueriesRefusedWithoutData(Fault):
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        long = method == SEARCH and len(str(params.get("query"))) > 100_000 and "error" in outcome
+        return {"error": without(outcome["error"], "data")} if long else outcome
+
+
+@wrong_params
+def queries_measured_in_capitals(params: Json) -> Json:
+    query = str(params.get("query"))
+    if len(query) <= 1024 < len(query.upper()):
+        raise refuse("query")
+    return params
+
+
+@wrong_params
+def superscript_is_internal(params: Json) -> Json:
+    """Reads a number where there is a digit of any kind."""
+    if str(params.get("query")).isdigit() and not str(params["query"]).isdecimal():
+        raise RefusalError(-32603, "Internal server error", None)
+    return params

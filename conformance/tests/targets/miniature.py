@@ -263,7 +263,9 @@ def main() -> None:
     parser.add_argument("--fault", default="none")
     parser.add_argument("--variant", default="none")
     arguments = parser.parse_args()
-    file = Path(os.environ["TOOLS_SEARCH_CATALOG"])
+    if not (catalog := os.environ.get("TOOLS_SEARCH_CATALOG")):
+        parser.error("TOOLS_SEARCH_CATALOG has to name the catalog to serve")
+    file = Path(catalog)
     server: Miniature
     if arguments.variant == "none":
         from .miniature_features import Fixture  # it imports this module

@@ -71,7 +71,7 @@ class Endpoint(BaseHTTPRequestHandler):
         self._send(200, response, {"Mcp-Session-Id": name}, streamed=self.miniature.streams(LEGACY))
 
     def _token(self) -> str:
-        return self.headers.get("Authorization", "").removeprefix("Bearer ")
+        return self.miniature.fault.token(self.headers.get("Authorization", "").removeprefix("Bearer "))
 
     def _send(
         self, status: int, message: Json | None, headers: dict[str, str] | None = None, *, streamed: bool = False

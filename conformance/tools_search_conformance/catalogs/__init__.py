@@ -33,6 +33,11 @@ def write(name: str, folder: Path) -> Path:
     return path
 
 
+def tools(name: str) -> list[JsonObject]:
+    """Return the tools of the catalog `name`."""
+    return json.loads((files(__name__) / f"{name}.json").read_bytes())["tools"]
+
+
 def place(name: str, document: Mapping[str, Any], folder: Path) -> None:
     """Make `document` the catalog `name` in `folder`, atomically: a reader finds the old or the new one.
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
+from tools_search_spec import EXTENSION_ID
 
 from tools_search_conformance.wire.codec import JsonObject
 
@@ -59,7 +60,13 @@ _RICH: Final[JsonObject] = {
     },
     "outputSchema": {"type": "object", "description": "what comes out", "properties": {}, "required": []},
     "annotations": {},
-    "_meta": {"com.example/empty": {}, "com.example/list": [], "com.example/false": False},
+    "_meta": {
+        EXTENSION_ID: {"group": "of what is rich"},
+        "com.example/empty": {},
+        "com.example/list": [],
+        "com.example/false": False,
+        "io.github.tools-search/tools-search.kept": {"group": "beside"},
+    },
 }
 """A tool of what is easily lost on the way: characters, names, numbers, what is empty, long or deep."""
 
@@ -134,11 +141,17 @@ def _with_rarities(drawn: list[JsonObject]) -> list[JsonObject]:
         {**one, "name": (str(other["name"]) + "-._9" * _LONGEST_NAME)[:_LONGEST_NAME]},
         {**one, "name": "LONG" + "-long.name" * 12},
         {**other, "name": "long" + "-long.name" * 12},
+        {**other, "name": "LONG" + "-long.name" * 11 + "-long_name"},
         {**other, "name": "7"},
         {**one, "name": "-._"},
         {**other, "name": "the"},
         {"name": "wide", "description": "shared common record", "inputSchema": {"type": "object", "properties": wide}},
-        {"name": "refers", "description": "shared", "inputSchema": referring},
+        {
+            "name": "refers",
+            "description": "shared <b>&</b> 'common'",
+            "annotations": {"title": "Refers to another"},
+            "inputSchema": referring,
+        },
         _RICH,
         {"name": "shared", "inputSchema": {"type": "object"}},
         {"name": "shared_common", "title": "shared", "description": "shared", "inputSchema": {"type": "object"}},

@@ -6,7 +6,7 @@ fixture, whose catalog never had those tools.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -22,7 +22,10 @@ from tools_search_conformance.wire.eras import MODERN
 from tools_search_conformance.wire.record import Exchange
 
 _TOKEN: Final = "restricted"  # noqa: S105 - it opens nothing
+_AUTHORIZED: Final = {"Authorization": f"Bearer {_TOKEN}"}
 _CATALOG: Final = "callers"
+_CACHE_HINTS: Final = frozenset({"ttlMs", "cacheScope"})
+_MAIN: Final = frozenset({"tools", "nextCursor", "error"})
 
 _SHARED_WORD: Final = WORDS[0]
 """The word of one visible tool that nearly every hidden one has too, so that its weight would reveal them."""
@@ -51,6 +54,7 @@ _SEARCHES: Final[tuple[JsonObject, ...]] = (
     {"query": "anvli"},  # a server that corrects spelling may correct it to a word of its tools
     {"query": _SECRET},
     {"query": _HIDDEN[-1]},
+    {"query": "hides behind sight"},  # words of hidden tools alone
     {"query": NONSENSE},
     # These are refused.
     {"query": ""},
@@ -73,9 +77,9 @@ async def _callers(bench: Bench) -> tuple[Bench, Bench]:
     """Return a bench that sees every tool, and one of a caller from whom some are hidden."""
     every = [*_HIDDEN_TOOLS, *_VISIBLE_TOOLS]
     bench.place(_CATALOG, document(every, hidden={_TOKEN: _HIDDEN}))
-    anyone, token = Opening(catalog=_CATALOG), {"Authorization": f"Bearer {_TOKEN}"}
+    anyone = Opening(catalog=_CATALOG)
     everyone = await _fixture(bench, "any caller", anyone, every, "a caller without a token")
-    opening = replace(anyone, headers=token)
+    opening = replace(anyone, headers=_AUTHORIZED)
     return everyone, await _fixture(bench, "restricted caller", opening, _VISIBLE_TOOLS, "the restricted caller")
 
 
@@ -111,28 +115,51 @@ async def cache_scope_varying(bench: Bench) -> None:
     sends="`server/discover` or `initialize` and the same searches, good ones and bad ones, by a caller from whom two"
     " thirds of the tools are hidden, and to a fixture that does not have these tools.",
     passes="The same settings, where `catalogSize` may be absent; the same tools in the same order with the same hit"
-    " metadata, a next page where there is one, and the same error texts.",
+    " metadata, a next page where there is one, the same other members, and the same error texts; to each of two"
+    " callers on one connection what it gets on its own.",
     transports=("http",),
     fixture_feature="callers",
 )
 async def hidden_tools_inert(bench: Bench) -> None:
-    _, restricted = await _callers(bench)
+    everyone, restricted = await _callers(bench)
     reference = await _reference(bench, "callers-visible")
     compared = await _compare_settings(bench, restricted, reference)
     for params in _SEARCHES:
+        await everyone.server.search(params)  # whose answer may be kept
         exchange, expected = await restricted.server.search(params), await reference.server.search(params)
         difference = _difference(exchange, expected)
         # A server whose answers differ without a hidden tool shows nothing by differing here.
         if difference is not None:
             again = await _reference(bench, "callers-visible-again")
             repeated = [await other.server.search(params) for other in (reference, again, reference, again)]
-            if any(_difference(answer, expected) is not None for answer in repeated):
+            varying = set[str]().union(*(_differing(answer, expected) for answer in repeated))
+            if not varying.isdisjoint(_MAIN):
                 continue
+            varying |= _differing(await restricted.server.search(params), exchange) - _MAIN  # such as a time
+            difference = _difference(exchange, expected, varying)
         compared += 1
         case = f"{json_text(params)}, by a caller from whom {len(_HIDDEN)} tools are hidden"
         message = f"without the hidden tools the answer {difference}"
         restricted.expect(difference is None, exchange, message, case=case)
     restricted.require(compared > 0, "two fixtures of one catalog give different answers without any hidden tool")
+    if bench.cell.era == MODERN:  # a legacy session may be that of one caller
+        await _expect_callers_told_apart(everyone, restricted)
+
+
+async def _expect_callers_told_apart(everyone: Bench, restricted: Bench) -> None:
+    """Expect two callers whose requests come by one connection, in turns, to be answered as each is on its own."""
+    for params in _SEARCHES[:3]:
+        for other, headers in ((everyone, _AUTHORIZED), (restricted, {"Authorization": None})) * 2:
+            own = await (restricted if other is everyone else everyone).server.search(params)
+            exchanges = list[Exchange]()
+            for _ in range(2):
+                await other.server.search(params)
+                exchanges.append(await other.server.search(params, headers=headers))
+            exchange, again = exchanges
+            varying = _differing(exchange, again) | (_differing(exchange, own) - _MAIN)
+            difference = _difference(exchange, own, varying)
+            message = f"on a connection of its own, the answer {difference}"
+            other.expect(difference is None, exchange, message, case=f"{json_text(params)}, after another caller")
 
 
 async def _compare_settings(bench: Bench, restricted: Bench, reference: Bench) -> int:
@@ -153,19 +180,26 @@ async def _compare_settings(bench: Bench, restricted: Bench, reference: Bench) -
     return 1
 
 
-def _difference(exchange: Exchange, expected: Exchange) -> str | None:
+def _revealed(exchange: Exchange) -> JsonObject:
+    result, error = exchange.result or {}, exchange.error
+    refusal = None if error is None else [error.code, error.message, error.data]
+    more = {name: value for name, value in result.items() if name not in _CACHE_HINTS}  # callers may differ in these
+    return {**more, "tools": result.get("tools"), "nextCursor": "nextCursor" in result, "error": refusal}
+
+
+def _differing(exchange: Exchange, expected: Exchange) -> set[str]:
+    """Return the members of what two answers reveal that are not the same."""
+    one, other = _revealed(exchange), _revealed(expected)
+    return {name for name in {*one, *other} if not same(one.get(name), other.get(name))}
+
+
+def _difference(exchange: Exchange, expected: Exchange, ignored: Collection[str] = ()) -> str | None:
     """Return what `expected` is or has in place of what `exchange` reveals, where that is not the same."""
-
-    def revealed(exchange: Exchange) -> dict[str, Any]:
-        result, error = exchange.result or {}, exchange.error
-        refusal = None if error is None else [error.code, error.message, error.data]
-        return {"tools": result.get("tools"), "nextCursor": "nextCursor" in result, "error": refusal}
-
-    one, other = revealed(exchange), revealed(expected)
+    one, other = _revealed(exchange), _revealed(expected)
     if (exchange.result is None) != (expected.result is None):
         return f"is {expected.describe()} instead of {exchange.describe()}"
-    what = next((name for name in one if not same(one[name], other[name])), None)
-    return None if what is None else f"has {what} {other[what]!r:.300} instead of {one[what]!r:.300}"
+    what = min(_differing(exchange, expected).difference(ignored), default=None)
+    return None if what is None else f"has {what} {other.get(what)!r:.300} instead of {one.get(what)!r:.300}"
 
 
 @server_check(
@@ -177,8 +211,8 @@ def _difference(exchange: Exchange, expected: Exchange) -> str | None:
     fixture_feature="callers",
 )
 async def call_authorized(bench: Bench) -> None:
-    async def call(other: Bench, name: str) -> tuple[Exchange, bool]:
-        exchange = await other.server.ask("tools/call", {"name": name, "arguments": {}})
+    async def call(other: Bench, name: str, **overrides: Any) -> tuple[Exchange, bool]:
+        exchange = await other.server.ask("tools/call", {"name": name, "arguments": {}}, **overrides)
         return exchange, exchange.result is not None and exchange.result.get("isError") is not True
 
     everyone, restricted = await _callers(bench)
@@ -191,6 +225,10 @@ async def call_authorized(bench: Bench) -> None:
     for name in (_SECRET, _SECRET, _HIDDEN[-1]):
         exchange, served = await call(restricted, name)
         restricted.expect(not served, exchange, f"{name!r} was called by a caller from whom it is hidden", case=name)
+    if bench.cell.era == MODERN:  # a legacy session may be that of one caller
+        exchange, served = await call(everyone, _SECRET, headers=_AUTHORIZED)
+        message = f"{_SECRET!r} was called by a caller from whom it is hidden, on the connection of another one"
+        everyone.expect(not served, exchange, message, case=_SECRET)
 
 
 @server_check(

@@ -174,8 +174,8 @@ async def no_match_empty(bench: Bench) -> None:
     await bench.each((NONSENSE, "ƶʬʭ ꙮꙮꙮ", "!?…", "🦉🪁", "qzx"), serve)
     limited = f"a search for {NONSENSE!r} under limit 1, which nothing matches,"
     await bench.served({"query": NONSENSE, "limit": 1}, limited)
-    if bench.profile == "fixture" and bench.can_start("empty") and bench.has_turn(0):
-        async with bench.fresh(catalog="empty") as other:
+    if bench.may_serve("empty"):
+        async with bench.serving("empty") as other:
             for query in ("anything", NONSENSE):
                 page = await other.served({"query": query}, "a search of an empty catalog")
                 other.expect(page.tools == [], page.exchange, f"an empty catalog brought {page.names}")

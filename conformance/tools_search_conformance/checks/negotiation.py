@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from typing import Any, Final
 
 from tools_search_spec import EXTENSION_ID
 
 from tools_search_conformance.model import UnverifiableError
-from tools_search_conformance.target.bench import MISSING_CAPABILITY, Bench, server_check
-from tools_search_conformance.target.pages import advertised_settings, complaint, settings_in
+from tools_search_conformance.target.bench import INVALID_PARAMS, MISSING_CAPABILITY, Bench, server_check
+from tools_search_conformance.target.pages import Page, complaint, settings_in, settings_of
 from tools_search_conformance.target.vocabulary import NONSENSE
 from tools_search_conformance.wire.codec import JsonObject, as_object, json_text, same
-from tools_search_conformance.wire.eras import DECLARED, LEGACY, MODERN, UNDECLARED
+from tools_search_conformance.wire.eras import DECLARED, LEGACY, MODERN, OLDER, UNDECLARED
 from tools_search_conformance.wire.record import Exchange
 
 _METHOD_NOT_FOUND: Final = -32601
-_HEADER_MISMATCH: Final = -32020
-_NON_OBJECTS: Final[tuple[Any, ...]] = (True, None, "yes", [], [{}], 1)
+_NON_OBJECTS: Final[tuple[Any, ...]] = (True, None, "yes", [], [{}], 1, 0, False, "", "{}", 0.5)
 _UNDECLARED: Final[tuple[tuple[JsonObject, str], ...]] = (
     ({}, "no capability"),
     ({"extensions": {"com.example/other": {}}}, "another extension only"),
@@ -37,36 +37,65 @@ _MALFORMED: Final[tuple[JsonObject, ...]] = (
 _DECLARATIONS: Final[tuple[tuple[JsonObject, str], ...]] = (
     ({"future": [1, {"deep": None}], "x": True}, "unknown members"),
     ({"enabled": False, "version": "2", "maxLimit": "many", "": None}, "members that might mean something"),
+    ({"version": 99, "maxLimit": 1, "limit": 1, "pageSize": 1, "settings": {"maxLimit": 1}}, "numbers"),
 )
 
 
 @server_check(
     title="The extension and `tools` are advertised",
-    sends="`server/discover` or `initialize`.",
+    sends="`server/discover`, before any search and after some, also by a client that declares nothing; or `initialize`"
+    " by such a client, by one of an older revision and by an ordinary one.",
     passes="`capabilities.extensions` of a discovery holds the settings object; `capabilities.tools` is declared too.",
 )
 async def advertised(bench: Bench) -> None:
+    async for capabilities, exchange, whom in _openings(bench):
+        present = settings_of(capabilities, bench.cell.era) is not None
+        if bench.cell.era == LEGACY and not present:
+            continue  # for advertised-legacy-both to judge
+        bench.expect(present, exchange, f"capabilities.extensions holds no object at {EXTENSION_ID!r}{whom}")
+        tools = as_object((as_object(capabilities) or {}).get("tools"))
+        bench.expect(tools is not None, exchange, f"the extension is advertised without the tools capability{whom}")
+    bench.applies(bool(bench.recorder.judged), "nothing is advertised; see advertised-legacy-both")
+
+
+async def _openings(bench: Bench) -> AsyncGenerator[tuple[Any, Exchange, str]]:
+    """Yield what the server says of its capabilities, the exchange, and to whom or of what it says so."""
     connection, exchange = await bench.server.opening()
-    present = advertised_settings(connection) is not None
-    bench.applies(present or bench.cell.era != LEGACY, "nothing is advertised; see advertised-legacy-both")
-    bench.expect(present, exchange, f"capabilities.extensions holds no object at {EXTENSION_ID!r}")
-    tools = as_object((as_object(connection.server.get("capabilities")) or {}).get("tools"))
-    bench.expect(tools is not None, exchange, "the extension is advertised without the tools capability")
+    yield connection.server.get("capabilities"), exchange, ""
+    nothing = ", to a client that declares nothing"
+    if bench.cell.era == MODERN:
+        exchange = await bench.server.ask("server/discover", {}, capabilities=UNDECLARED)
+        bench.require_result(exchange, "a discovery by a client that declares nothing")
+        yield (exchange.result or {}).get("capabilities"), exchange, nothing
+    others: list[tuple[AbstractAsyncContextManager[Bench], str]] = []
+    if bench.cell.era == LEGACY and bench.can_start("core"):
+        others.append((bench.undeclaring(), nothing))
+        if bench.starts_freely:
+            others.append((bench.older(), f", to a client of revision {OLDER}"))
+    if bench.may_serve("empty"):
+        others.append((bench.serving("empty"), ", of an empty catalog"))
+    for opened, whom in others:
+        with suppress(UnverifiableError):  # an older revision may be refused
+            async with opened as other:
+                connection, exchange = await other.server.opening()
+            yield connection.server.get("capabilities"), exchange, whom
 
 
 @server_check(
     title="Both legacy places hold equal settings",
-    sends="`initialize`.",
+    sends="`initialize`, also by a client that declares nothing and by one of an older revision.",
     passes="`capabilities.extensions` and `capabilities.experimental` hold equal objects.",
     eras=(LEGACY,),
 )
 async def advertised_legacy_both(bench: Bench) -> None:
-    connection, exchange = await bench.server.opening()
-    places = ("extensions", "experimental")
-    held = [settings_in(connection.server.get("capabilities"), place) for place in places]
-    for place, settings in zip(places, held, strict=True):
-        bench.expect(settings is not None, exchange, f"capabilities.{place} holds no object at {EXTENSION_ID!r}")
-    bench.expect(same(*held), exchange, "capabilities.extensions and capabilities.experimental hold different settings")
+    async for capabilities, exchange, whom in _openings(bench):
+        places = ("extensions", "experimental")
+        held = [settings_in(capabilities, place) for place in places]
+        for place, settings in zip(places, held, strict=True):
+            message = f"capabilities.{place} holds no object at {EXTENSION_ID!r}{whom}"
+            bench.expect(settings is not None, exchange, message)
+        different = f"capabilities.extensions and capabilities.experimental hold different settings{whom}"
+        bench.expect(same(*held), exchange, different)
 
 
 @server_check(
@@ -78,16 +107,19 @@ async def advertised_legacy_both(bench: Bench) -> None:
 async def served_where_advertised(bench: Bench) -> None:
     words = await bench.vocabulary()
     exchange = await bench.server.search({"query": words.name_query})
+    if exchange.result is None and bench.cell.transport == "http":
+        with_name = await bench.server.search({"query": words.name_query}, headers={"Mcp-Name": words.name_query})
+        if with_name.result is not None:
+            exchange = await bench.server.search({"query": words.name_query})  # it may have been the first alone
+        message = "a search is only served with an Mcp-Name header"
+        only = with_name.result is not None and exchange.result is None
+        bench.require(not only, message, exchange, consequence_of="http-name-not-required")
     for query in (*words.broad(1), NONSENSE):
         bench.require(exchange.replied, f"a search got {exchange.describe()}", exchange)
         if exchange.result is not None:
             break
         exchange = await bench.server.search({"query": query})
     answer = exchange.describe()
-    if exchange.error is not None and exchange.error.code == _HEADER_MISMATCH:
-        with_name = await bench.server.search({"query": words.name_query}, headers={"Mcp-Name": words.name_query})
-        message = "a search is only served with an Mcp-Name header"
-        bench.require(with_name.result is None, message, exchange, consequence_of="http-name-not-required")
     unknown = exchange.error is not None and exchange.error.code == _METHOD_NOT_FOUND
     hint = ": is the method registered?" if unknown else ""
     message = f"the extension is advertised, but each plain search was answered by {answer}{hint}"
@@ -100,15 +132,16 @@ async def served_where_advertised(bench: Bench) -> None:
 
 @server_check(
     title="The settings have the shape of the draft",
-    sends="`server/discover` or `initialize`.",
+    sends="`server/discover` or `initialize`, as for the advertisement; also of a fixture that serves no tool at all.",
     passes="`catalogSize`, `topics` and `maxLimit` have their types where present; unknown members are free.",
 )
 async def settings_shape(bench: Bench) -> None:
-    connection, exchange = await bench.server.opening()
-    settings = advertised_settings(connection)
-    bench.applies(settings is not None, "nothing is advertised; see advertised")
-    wrong = complaint(settings, "ServerSettings")
-    bench.expect(wrong is None, exchange, f"the settings are malformed at {wrong}")
+    async for capabilities, exchange, whom in _openings(bench):
+        settings = settings_of(capabilities, bench.cell.era)
+        if settings is not None:
+            wrong = complaint(settings, "ServerSettings")
+            bench.expect(wrong is None, exchange, f"the settings are malformed at {wrong}{whom}")
+    bench.applies(bool(bench.recorder.judged), "nothing is advertised; see advertised")
 
 
 async def _require_declared_served(bench: Bench, query: str) -> None:
@@ -131,11 +164,13 @@ async def _require_undeclared_refused(bench: Bench) -> None:
     eras=(MODERN,),
 )
 async def undeclared_client_refused(bench: Bench) -> None:
+    name = (await bench.vocabulary()).name_query
     async with bench.undeclaring() if bench.can_start("core") else nullcontext(bench) as other:
 
-        async def expect_missing(undeclared: tuple[JsonObject, str]) -> None:
-            capabilities, case = undeclared
-            params = {"query": f"anything for a client that declares {case}"}
+        async def expect_missing(undeclared: tuple[int, tuple[JsonObject, str]]) -> None:
+            number, (capabilities, case) = undeclared
+            params: JsonObject = {"query": f"anything for a client that declares {case}"}
+            params = (params, {**params, "limit": 1}, {"query": name})[number % 3]
             _expect_missing(other, await other.server.search(params, capabilities=capabilities), case)
 
         async def expect_error(capabilities: JsonObject) -> None:
@@ -144,7 +179,7 @@ async def undeclared_client_refused(bench: Bench) -> None:
             message = f"a client with the capabilities {shown} was answered by {exchange.describe()}"
             other.expect(exchange.error is not None, exchange, message, case=f"capabilities {shown}")
 
-        await other.each(bench.some(_UNDECLARED, 4), expect_missing)
+        await other.each(enumerate(bench.some(_UNDECLARED, 4)), expect_missing)
         await other.each(_MALFORMED, expect_error)
         await _require_declared_served(bench, await bench.name_query())  # `other` has to be unknown to the server
     await _refuse_undeclared_pages(bench)
@@ -158,8 +193,9 @@ async def _refuse_undeclared_pages(bench: Bench) -> None:
             params = {"query": query, "limit": 1, "cursor": cursor}
             exchange = await bench.server.search(params, capabilities=UNDECLARED)
             # Where the cursor no longer holds, two errors apply.
-            served = "a client declaring no capability was served a second page"
-            bench.expect(exchange.error is not None, exchange, served, case="no capability, with a cursor")
+            refused = exchange.error is not None and exchange.error.code in (MISSING_CAPABILITY, INVALID_PARAMS)
+            message = f"a client declaring no capability was answered by {exchange.describe()} on a second page"
+            bench.expect(refused, exchange, message, case="no capability, with a cursor")
             return
 
 
@@ -192,7 +228,7 @@ async def undeclared_client_status(bench: Bench) -> None:
     title="A declaration that is not an object is treated as absent, or refused",
     sends="`tools/search`, or `initialize`, with `true`, `null`, a string or an array at the extension's key.",
     passes=f"Error {MISSING_CAPABILITY}, or another one where an SDK refuses such capabilities as a whole; for a"
-    " handshake, a result or an error.",
+    " handshake, an error, or a result; after `null` also a search that is served.",
 )
 async def declaration_not_object(bench: Bench) -> None:
     if bench.cell.era == LEGACY:
@@ -219,6 +255,8 @@ async def _expect_handshake(bench: Bench, value: Any) -> None:
     try:
         async with bench.fresh(capabilities={"extensions": {EXTENSION_ID: value}}) as other:
             _, exchange = await other.server.opening()
+            if value is None and bench.starts_freely:  # of the others a handshake is enough
+                await other.served({"query": await bench.name_query()}, "a search by a client that declared null")
     except UnverifiableError as error:
         if error.exchange is None:
             raise
@@ -230,7 +268,8 @@ async def _expect_handshake(bench: Bench, value: Any) -> None:
 
 @server_check(
     title="Each modern request declares for itself",
-    sends="A search that declares the extension, then on the same connection one that does not.",
+    sends="A search that declares the extension, then on the same connection one that does not; and one that does not"
+    " on a connection that began with a discovery that did.",
     passes=f"A result for the first, error {MISSING_CAPABILITY} for the second, a result for one that declares again.",
     eras=(MODERN,),
 )
@@ -244,15 +283,34 @@ async def declaration_per_request(bench: Bench) -> None:
         other.expect(late.error is not None, late, served)
         again = await other.server.search({"query": query}, capabilities=DECLARED)
         other.expect(again.result is not None, again, f"a later search that declares it got {again.describe()}")
+    late = await bench.server.search({"query": query}, capabilities=UNDECLARED)
+    served = "after a discovery that declared the extension, a search that did not was served"
+    bench.expect(late.error is not None, late, served)
 
 
 @server_check(
     title="Unknown members of a declaration are ignored",
     sends="`tools/search` whose declaration has members that this draft does not know, among other capabilities.",
-    passes="A result.",
+    passes="The tools that a plain declaration brings.",
 )
 async def declaration_unknown_members(bench: Bench) -> None:
-    good = {"query": await bench.name_query()}
+    good = {"query": await bench.query_with_matches()}
+
+    async def plain(other: Bench) -> list[str]:
+        return (await other.served(good, "a search with a plain declaration")).names
+
+    async def expect_same(page: Page, case: str) -> None:
+        if page.names != names:
+            # Order is only a SHOULD: where plain searches differ, one more difference shows nothing.
+            async with bench.fresh() if bench.cell.era == LEGACY else nullcontext(bench) as other:
+                await other.server.known_listing()
+                if any([await plain(other) != names for _ in range(2)]):
+                    return
+        message = f"{case} brought {page.names[:5]} instead of {names[:5]}"
+        bench.expect(page.names == names, page.exchange, message, case=case)
+
+    names = await plain(bench)
+
     for members, what in _DECLARATIONS if bench.cell.era == MODERN else _DECLARATIONS[:1]:
         declared: JsonObject = {
             "extensions": {"com.example/other": {}, EXTENSION_ID: members},
@@ -260,19 +318,33 @@ async def declaration_unknown_members(bench: Bench) -> None:
         }
         case = f"a search whose declaration has {what}"
         if bench.cell.era == MODERN:
-            await bench.served(good, case, capabilities=declared)
+            await expect_same(await bench.served(good, case, capabilities=declared), case)
             continue
         async with bench.fresh(capabilities=declared) as other:
-            await other.served(good, case)
+            await other.server.known_listing()  # as on the first one
+            await expect_same(await other.served(good, case), case)
 
 
 @server_check(
     title="A legacy client is served even if it declared nothing",
-    sends="`initialize` without the extension, then `tools/search`.",
-    passes="A result: a stateless legacy server cannot know what was declared.",
+    sends="`initialize` without the extension, then searches, a second page among them; where that takes no other start"
+    " of the server, also by a client that declares another extension, and by one of an older revision.",
+    passes="A result for each, with a tool: a stateless legacy server cannot know what was declared.",
     eras=(LEGACY,),
 )
 async def undeclared_legacy_served(bench: Bench) -> None:
-    good = {"query": await bench.name_query()}
-    async with bench.fresh(capabilities=UNDECLARED) as other:
-        await other.served(good, "a search by a legacy client that declared nothing")
+    query = await bench.query_with_matches()
+    clients = [(bench.undeclaring(), "a legacy client that declared nothing")]
+    if bench.starts_freely:
+        another: JsonObject = {"extensions": {"com.example/other": {}}, "sampling": {}}
+        clients.append((bench.fresh(capabilities=another), "a legacy client that declared another extension"))
+        clients.append((bench.older(), f"a client of revision {OLDER}"))
+    for opened, who in clients:
+        with suppress(UnverifiableError) if OLDER in who else nullcontext():  # that revision may be refused
+            async with opened as other:
+                await other.server.known_listing()  # that no listing is needed is for search-unlisted to judge
+                await other.served({"query": query}, f"a search by {who}")
+                page = await other.served({"query": query, "limit": 1}, f"a second search by {who}")
+                found = page if page.tools else await other.server.first(query, limit=1)
+                other.expect(bool(found.tools), found.exchange, f"{query!r} finds nothing for {who}")
+                await other.next_served(page, f"the next page of a search by {who}")

@@ -2,41 +2,46 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from collections.abc import Sequence
+from contextlib import nullcontext, suppress
 from typing import Any, Final
+
+from tools_search_spec import EXTENSION_ID, METHOD
 
 from tools_search_conformance.model import UnverifiableError
 from tools_search_conformance.target.bench import INVALID_PARAMS, Bench, once, server_check
 from tools_search_conformance.target.generated import judge_walks
 from tools_search_conformance.target.pages import Page, Walk, advertised_settings, complaint, read_page
 from tools_search_conformance.target.properties import explore, texts
-from tools_search_conformance.target.vocabulary import WHITE_SPACE, Vocabulary
+from tools_search_conformance.target.vocabulary import NONSENSE, WHITE_SPACE, Vocabulary
 from tools_search_conformance.wire.codec import JsonObject, Spelled, as_object, integer, json_text, same
 from tools_search_conformance.wire.eras import MODERN
 from tools_search_conformance.wire.record import Exchange
 
 _OTHER_TYPES: Final[tuple[Any, ...]] = (
-    None, 0, 2.5, False, [], 5, ["anything"], [""], {}, True, {"text": "anything"},
+    None, 0, 2.5, False, [], 20, ["anything"], [""], {}, True, {"text": "anything"},
 )  # fmt: skip
-_BLANK: Final = (
-    "", " ", "\t\r\n", "\u00a0", "\u1680", "\u2003\u3000", "\u0085", "\u2028\u2029", "\u202f\u205f", WHITE_SPACE,
-    " " * 1024, "\u2007 " * 512,
-)  # fmt: skip
+_BLANK: Final = ("", *WHITE_SPACE, "\t\r\n", "\u2003\u3000", " " * 1024, "\u2007 " * 512, WHITE_SPACE)
 _LONG: Final = (1025, 2000, 3000, 10_000, 100_000, 1_000_000)
+_LONGEST: Final = 1024
 _LONGEST_SERVED: Final = {
-    "one byte each": "anything " + "x" * 1015,
-    "three bytes each": "anything " + "語" * 1015,
-    "four bytes each": "anything " + "🔧" * 1015,
+    "one byte each": "x",
+    "three bytes each": "語",
+    "words of one letter": "a b c d e ",
+    "four bytes each": "🔧",
     "compatibility forms of eighteen letters each": "\ufdfa" * 1024,
     "marks that compose": "a\u0301" * 512,
     "escapes in JSON": '"\\\x01\x00' * 256,
-    "words": " ".join(f"{number:03}" for number in range(256)) + "x",
     "white space": "x" + "\u3000" * 1022 + "x",
+    "words": " ".join(f"{number:03}" for number in range(256)) + "x",
+    "a single word": "x" * 1024,
+    "letters that take more decomposed or in another case": "\u00e9\u00df\u0130",
 }
+"""What fills a query after a word of the catalog, or the whole of one."""
 _CONTENT_TOO_LARGE: Final = 413
 _INVALID_LIMITS: Final[tuple[Any, ...]] = (
     0, -1, -(2**31), 0.5, -3.0, 2.5, False, "3", "", None, True, [], [3], {}, -0.0, 100.5, 1.000001, 2**31 + 0.5,
-    -(2**53 - 1), -(2**32) + 3, "ten", "3.0",
+    3.00000001, -(2**53 - 1), -(2**32) + 3, "ten", "3.0",
 )  # fmt: skip
 _INVALID_LIMITS_OF_PAGES: Final[tuple[Any, ...]] = (0, -1, 2.5, "3", True, None, 100.5, [3])
 _LARGE_LIMITS: Final[tuple[Any, ...]] = (
@@ -48,6 +53,7 @@ _SPELLED_LIMITS: Final = tuple(
     for spelled in map(Spelled, spellings)
 )
 _DEFAULT_LIMIT: Final = 20
+_MANY: Final = 60
 _SURROGATES: Final = ("\ud800", "any\udfffthing", "\udc00\ud800")
 _UNUSUAL: Final = {
     "NUL": "anything\x00",
@@ -78,12 +84,73 @@ _TRAPS: Final = {
     "names that every object has": "__proto__ constructor toString hasOwnProperty __class__ length",
     "places to fill in": "%s %d %n {0} {} ${x} #{x} {{x}} %zz %00",
     "literals": 'null true undefined NaN {"query": 5}',
+    **{
+        f"nothing but {text}": text
+        for text in (
+            "__proto__",
+            "constructor",
+            "hasOwnProperty",
+            "12345678",
+            "-5",
+            "1e999",
+            "true",
+            "null",
+            "undefined",
+            '{"query": 5',
+            "[1",
+            "/(/",
+            "[",
+            "(?<",
+            "a\\",
+            "*",
+            "-x",
+            "--help",
+            "name:",
+            "%",
+            "50% off",
+            "%s",
+            "{0}",
+            "{",
+            "<script>alert(1)</script>",
+            "javascript:alert(1)",
+            "'; DROP TABLE tools; --",
+            "1 UNION SELECT name",
+            "${jndi:ldap://x}",
+            "../../etc/passwd",
+            "https://example.com/a?b=c&d=%20#e",
+            "a@example.com",
+            "aaaaaaaaaaaa",
+            "\u00b2",
+        )
+    },
+    "characters for private use": "any\ue000thing\U000f0000",
+    "unassigned code points": "any\u0378thing\U000e0fff",
+    "tags": "any\U000e0041\U000e0001thing",
     "letters that grow in capitals": "\u0149 \ufb03 \u0130 \u00df \u1e9e",
     **{
         f"only U+{ord(character):04X}, which is no White_Space": character
         for character in "\x00\x08\x1d\x1e\x1f\x7f\u00ad\u180e\u200c\u200d\u2060\u2800\u3164"
     },
 }
+_MEANT_ELSEWHERE: Final = (
+    (1, "max maxResults max_results maxLimit maxTools n num k topK top_k count size pageSize page_size per_page perPage"
+        " results rows take top first last"),
+    (2, "page offset skip start from after since minScore min_score threshold"),
+    ("no such thing", "text q search search_query queryText keywords terms prompt filter where group category tag"
+        " server namespace prefix name type kind language nextCursor pageToken page_token continuation sort"),
+    (["zz"], "names tools tags categories groups include exclude fields ids"),
+    (True, "exact strict fuzzy regex reverse dryRun explain namesOnly readOnly"),
+)  # fmt: skip
+"""Members that other interfaces have for searches and pages, each with a value that would narrow the result."""
+_UNKNOWN_MEMBERS: Final[tuple[JsonObject, ...]] = (
+    {"_meta": {"com.example/trace": "1", "progressToken": 7}},
+    {"_meta": {EXTENSION_ID: {"limit": 1, "query": "", "cursor": "x"}, "x": None}},
+    {"filters": {"group": "no such group"}, "detail": "name_only"},
+    {"x": None, "deep": [[{"y": [1]}]], "": {}},
+    {"Limit": 0, "LIMIT": 1, "Cursor": 5, "CURSOR": "no such cursor", "Query": "", "limit ": 0},
+    *(dict.fromkeys(names.split(), value) for value, names in _MEANT_ELSEWHERE),
+    {"orderBy": "name", "order": "asc", "mode": "exact", "format": "names", "enabled": False, "page": 2},
+)  # fmt: skip
 _INVALID_MEMBERS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     ("query", {"query": 5}),
     ("query", {"query": " "}),
@@ -118,7 +185,7 @@ async def _second_page(bench: Bench) -> JsonObject | None:
 
 @server_check(
     title="A search without `query` is refused",
-    sends="`tools/search` without `query`, with and without other members.",
+    sends="`tools/search` without `query`, with and without other members; by a legacy client also without params.",
     passes="Error -32602.",
 )
 async def query_missing(bench: Bench) -> None:
@@ -130,42 +197,59 @@ async def query_missing(bench: Bench) -> None:
         ({"q": "anything", "text": "anything"}, "other members in place of `query`"),
     ]
     await bench.refused_each(cases, good)
+    if bench.cell.era != MODERN:  # where the params say who the client is
+        bench.expect_code(await bench.server.ask(METHOD), "a search without params")
     if (page := await _second_page(bench)) is not None:
         bad = {"limit": 1, "cursor": page["cursor"]}
-        await bench.refused(bad, good, "params with a genuine cursor but no query")
+        await bench.refused_cursor(bad, {**page, "limit": 1}, "params with a genuine cursor but no query")
 
 
 @server_check(
     title="A `query` that is not a string is refused",
-    sends="`query` as null, number, boolean, array and object.",
+    sends="`query` as null, number, boolean, array and object, with and without a limit, and with a cursor.",
     passes="Error -32602 for each.",
 )
 async def query_type(bench: Bench) -> None:
     good = {"query": await bench.name_query()}
     cases = [({"query": value}, f"query {json_text(value)}") for value in bench.some(_OTHER_TYPES)]
-    await bench.refused_each(cases, good)
+    await bench.refused_each(_some_with_limit(cases), good)
+    if (page := await _second_page(bench)) is not None:
+        await bench.refused({**page, "query": [page["query"]]}, good, "the query of a genuine cursor in an array")
 
 
 @server_check(
     title="A `query` of white space alone is refused",
-    sends="The empty string and strings of White_Space characters, non-ASCII ones included.",
+    sends="The empty string, each White_Space character and strings of them, with and without a limit.",
     passes="Error -32602 for each.",
 )
 async def query_blank(bench: Bench) -> None:
     good = {"query": await bench.name_query()}
-    await bench.refused_each([({"query": value}, f"query {value!a}") for value in bench.some(_BLANK)], good)
+    cases = [({"query": value}, f"query {value!a}") for value in bench.some(_BLANK)]
+    await bench.refused_each(_some_with_limit(cases), good)
+
+
+def _some_with_limit(cases: Sequence[tuple[JsonObject, str]]) -> list[tuple[JsonObject, str]]:
+    """Return the cases, every other one with a limit, which changes nothing."""
+    return [({**params, "limit": 3} if number % 2 else params, case) for number, (params, case) in enumerate(cases)]
 
 
 @server_check(
     title="A `query` of 1,024 characters is served; a longer one is served or refused with -32602",
     sends="1,024 scalar values of one, three and four bytes each, and such as grow when they are normalized, escaped or"
-    " split; then 1,025 to 1,000,000 of them, and a plain search after each.",
+    " split, with a limit and without; then 1,025 to 1,000,000 of them, and a plain search after each.",
     passes="A result for 1,024, however many bytes they take; a result or error -32602 for more.",
 )
 async def query_long(bench: Bench) -> None:
+    async def serve(case: tuple[str, str]) -> None:
+        query = case[1] if len(case[1]) >= _LONGEST - 1 else f"{word} {case[1] * _LONGEST}"[:_LONGEST]
+        for params in ({"query": query}, {"query": query, "limit": 1}):
+            await bench.served(params, f"a query of 1,024 characters, {case[0]},")
+
     await bench.require_no_match_served()
-    longest = bench.some([*_LONGEST_SERVED.items()], 4)
-    await bench.each(longest, lambda case: bench.served({"query": case[1]}, f"a query of 1,024 characters, {case[0]},"))
+    name = await bench.name_query()
+    word = next(iter((await bench.vocabulary()).broad(1)), name)
+    longest = [*_LONGEST_SERVED.items(), ("a name and white space", name.ljust(_LONGEST))]
+    await bench.each(bench.some(longest, 4), serve)
     good = {"query": "anything"}
     for length in _LONG:
         exchange = await bench.server.search({"query": ("anything " * (length // 9 + 1))[:length]})
@@ -181,23 +265,34 @@ async def query_long(bench: Bench) -> None:
 
 @server_check(
     title="Every Unicode scalar value is ordinary input",
-    sends="Queries with NUL, controls, bidi marks, astral characters, noncharacters; generated ones.",
-    passes="A result for each.",
+    sends="Queries with NUL, controls, bidi marks, astral characters, noncharacters, texts that mean something to some"
+    " program; the characters next to a word of the catalog, so that there are pages; generated ones.",
+    passes="A result for each; for a second page a result, or error -32602 where its cursor does not hold.",
 )
 async def query_unusual_characters(bench: Bench) -> None:
     async def serve(query: str) -> None:
         await bench.served({"query": query}, f"the query {query!a}")
 
+    async def serve_trap(case: tuple[str, str]) -> None:
+        await bench.served({"query": case[1]}, f"a query with {case[0]} ({case[1]!a})")
+
     async def serve_named(case: tuple[str, str]) -> None:
-        what, query = case
-        await bench.served({"query": query}, f"a query with {what} ({query!a})")
+        await serve_trap(case)
+        what = case[0]
         after = await bench.server.search(good)
         bench.expect(after.result is not None, after, f"after a query with {what}, a plain one got {after.describe()}")
 
+    async def serve_pages(case: tuple[str, str]) -> None:
+        what, query = f"a query with matches and {case[0]}", f"{word} {case[1]}"
+        page = await bench.served({"query": query, "limit": 1}, f"{what} ({query!a})")
+        await bench.next_served(page, f"the second page of {what} ({query!a})")
+
     await bench.require_no_match_served()
     good = {"query": await bench.name_query()}
-    cases = bench.share((*bench.some([*_UNUSUAL.items()], 5), *bench.some([*_TRAPS.items()], 2)))
-    await bench.each(cases, serve_named)
+    word = next(iter((await bench.vocabulary()).broad(1)), good["query"])
+    await bench.each(bench.share(bench.some([*_UNUSUAL.items()][::-1], 1)), serve_pages)
+    await bench.each(bench.share(bench.some([*_UNUSUAL.items()], 5)), serve_named)
+    await bench.each(bench.share(bench.some([*_TRAPS.items()], 2)), serve_trap)
     await explore(bench, texts(), serve)
 
 
@@ -235,28 +330,24 @@ async def valid_json(bench: Bench) -> None:
 
 @server_check(
     title="Unknown members of `params` change nothing",
-    sends="A search, and the same one with members that this draft does not know.",
-    passes="The same tools.",
+    sends="A search, and the same one with members that this draft does not know, of `params` and of `_meta`, many of"
+    " which mean something elsewhere; a second page with some.",
+    passes="The same tools, and a second page.",
 )
 async def unknown_members_ignored(bench: Bench) -> None:
-    query = await bench.name_query()
+    query = await bench.query_with_matches()
     names, again = (await bench.server.page(query)).names, (await bench.server.page(query)).names
-    extras: tuple[dict[str, Any], ...] = (
-        {"_meta": {"com.example/trace": "1", "progressToken": 7}},
-        {"filters": {"group": "no such group"}, "detail": "name_only"},
-        {"offset": 1, "max_results": 1, "x": None, "deep": [[{"y": [1]}]]},
-        {"Limit": 0, "LIMIT": 1, "Cursor": 5, "CURSOR": "no such cursor", "Query": "", "limit ": 0},
-        {"pageSize": 1, "top_k": 1, "first": 1, "page": 2, "name": "no such tool", "nextCursor": "x", "sort": "name"},
-    )
 
     async def serve(extra: JsonObject) -> None:
-        page = await bench.served({"query": query, **extra}, f"a search with the unknown members {sorted(extra)}")
+        case = f"the unknown members {', '.join(sorted(extra))}"
+        page = await bench.served({"query": query, **extra}, f"a search with {case}")
         # Order is only a SHOULD: where two plain searches differ, a third difference shows nothing.
         if same(names, again):
-            changed = f"the unknown members {sorted(extra)} changed the result"
-            bench.expect(same(page.names, names), page.exchange, changed)
+            bench.expect(same(page.names, names), page.exchange, f"{case} changed the result", case=case)
 
-    await bench.each(extras, serve)
+    await bench.each(_UNKNOWN_MEMBERS, serve)
+    if (second := await _second_page(bench)) is not None:
+        await bench.served({**second, "limit": 1, **_UNKNOWN_MEMBERS[-1]}, "a second page with unknown members")
 
 
 @server_check(
@@ -281,6 +372,10 @@ async def _refusals(bench: Bench) -> list[tuple[str, Exchange]]:
 
     good = {"query": await bench.name_query()}
     cases: list[tuple[str, JsonObject]] = [("query", {}), *((f, {**good, **bad}) for f, bad in _INVALID_MEMBERS)]
+    cases.append(("query", {"query": "anything " * 20_000}))  # which may be served
+    if (page := await _second_page(bench)) is not None:
+        cases.append(("cursor", {**page, "query": f"{page['query']} {NONSENSE}"}))
+        cases.append(("cursor", {**page, "cursor": page["cursor"][:-4]}))
     exchanges = await bench.each(cases, send)
     refusals = [(field, found) for field, found in exchanges if found.error and found.error.code == INVALID_PARAMS]
     bench.require(bool(refusals), f"no invalid request was refused with {INVALID_PARAMS}", exchanges[-1][1])
@@ -289,7 +384,7 @@ async def _refusals(bench: Bench) -> list[tuple[str, Exchange]]:
 
 @server_check(
     title="A refusal says which member is wrong, and why",
-    sends="Searches with one invalid member each.",
+    sends="Searches with one invalid member each, also a query that is very long, and cursors of others and cut off.",
     passes="`data` with the strings `field`, the member at fault, and `reason` in each -32602.",
 )
 async def error_data(bench: Bench) -> None:
@@ -317,8 +412,8 @@ async def invalid_params_status(bench: Bench) -> None:
 
 @server_check(
     title="A page holds at most `limit` tools",
-    sends="A query with several matches under limits from 1 to 15, of a fixture of 120 tools from 21 to 101;"
-    " generated queries and limits; all pages.",
+    sends="A query with several matches under each limit up to their number, of a fixture of 120 tools from 21 to 101;"
+    " a name, with white space around it too, and a phrase; generated queries and limits; later pages as well.",
     passes="No page holds more tools than its limit.",
 )
 async def limit_honored(bench: Bench) -> None:
@@ -327,16 +422,23 @@ async def limit_honored(bench: Bench) -> None:
             excess = f"{len(page.tools)} tools under limit {walk.limit}"
             bench.expect(len(page.tools) <= (walk.limit or 0), page.exchange, excess, case=walk.case)
 
-    query = await bench.query_with_matches()
+    async def judge_each(other: Bench, cases: Sequence[tuple[str, int, int]]) -> None:
+        for walk in await other.each(cases, lambda case: other.server.walk(case[0], case[1], most=case[2])):
+            judge(walk)
+
+    query, words = await bench.query_with_matches(), await bench.vocabulary()
     matches = len((await bench.server.walk(query, await bench.server.large_limit(), most=12)).names)
     limits = bench.some([limit for limit in (12, 1, 2, 3, 5, 7, 9, 10, 11, 15) if limit < matches], 1)
-    for walk in await bench.each(limits, lambda limit: bench.server.walk(query, limit, most=12)):
-        judge(walk)
-    if bench.profile == "fixture" and bench.can_start("large") and bench.has_turn(0):
+    await judge_each(bench, [(query, limit, 12) for limit in limits])
+    every = range(1, min(matches, _MANY))
+    await judge_each(bench, [(query, limit, 1) for limit in bench.some(every, 1) if limit not in limits])
+    others = (words.name_query, f"  {words.name_query}\n", *words.sample(4)[-1:])
+    await judge_each(bench, [(each, limit, 3) for each in bench.some(others, 1) for limit in (1, 2)])
+    if bench.may_serve("large"):
         async with bench.serving("large") as other:
-            cases = [(wide, limit) for wide in (await other.vocabulary()).broad(2) for limit in (21, 33, 51, 101)]
-            for walk in await other.each(cases, lambda case: other.server.walk(*case, most=3)):
-                judge(walk)
+            wide = (await other.vocabulary()).broad(2)
+            await judge_each(other, [(each, limit, 3) for each in wide for limit in (21, 33, 51, 101)])
+            await judge_each(other, [(wide[0], limit, 1) for limit in range(22, _MANY)])
     await judge_walks(bench, judge)
 
 
@@ -394,14 +496,22 @@ async def max_limit_honored(bench: Bench) -> None:
 
 @server_check(
     title="Without `limit` a page holds at most 20 tools",
-    sends="Broad queries without a limit.",
+    sends="Broad queries and phrases without a limit; a second page without one.",
     passes="No page holds more than 20 tools.",
 )
 async def default_limit(bench: Bench) -> None:
-    queries = bench.some((await bench.query_with_matches(), *(await bench.vocabulary()).broad()))
-    for query, page in zip(queries, await bench.each(queries, bench.server.first), strict=True):
-        message = f"{len(page.tools)} tools on a page without limit"
-        bench.expect(len(page.tools) <= _DEFAULT_LIMIT, page.exchange, message, case=f"query {query!r}")
+    async def later_page(query: str) -> Page:
+        if (cursor := (await bench.server.page(query, limit=1)).next_cursor) is not None:
+            with suppress(UnverifiableError):  # that the limit may vary is for limit-may-vary to judge
+                return await bench.server.page(query, cursor=cursor)
+        return await bench.server.first(query)
+
+    query, words = await bench.query_with_matches(), await bench.vocabulary()
+    queries = bench.some((query, *words.broad(), *words.pairs(2), *words.sample(6)[-3:]))
+    pages = await bench.each(queries, bench.server.first)
+    for page in (*pages, await later_page(query)):
+        message, case = f"{len(page.tools)} tools on a page without limit", f"query {page.exchange.params['query']!r}"
+        bench.expect(len(page.tools) <= _DEFAULT_LIMIT, page.exchange, message, case=case)
 
 
 @server_check(
@@ -413,6 +523,8 @@ async def limit_invalid(bench: Bench) -> None:
     good = {"query": await bench.name_query(), "limit": 3}
     invalid = bench.some(_INVALID_LIMITS, 5)
     await bench.refused_each([({**good, "limit": value}, f"limit {json_text(value)}") for value in invalid], good)
+    with suppress(UnverifiableError):  # that no match is no error is for no-match-empty to judge
+        await bench.refused({"query": NONSENSE, "limit": 0}, {"query": NONSENSE}, "limit 0 for a query without matches")
     if (page := await _second_page(bench)) is not None:
         invalid = bench.some(_INVALID_LIMITS_OF_PAGES, 1)
         cases = [({**page, "limit": value}, f"limit {json_text(value)} with a cursor") for value in invalid]

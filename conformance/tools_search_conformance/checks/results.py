@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 from tools_search_spec import EXTENSION_ID
@@ -11,7 +12,7 @@ from tools_search_spec import EXTENSION_ID
 from tools_search_conformance.catalogs import COMMON, WORDS, document, made_tool
 from tools_search_conformance.checks.matching import chosen
 from tools_search_conformance.target.bench import Bench, once, server_check
-from tools_search_conformance.target.generated import judge_surveys
+from tools_search_conformance.target.generated import judge_pages, judge_surveys
 from tools_search_conformance.target.pages import Page, Survey, complaint, page_schema
 from tools_search_conformance.target.vocabulary import NONSENSE, Vocabulary, is_query
 from tools_search_conformance.wire.codec import JsonObject, as_array, as_object
@@ -23,8 +24,12 @@ _MANY: Final = 50
 _MORE_PAGES: Final = 5
 _SEVERAL: Final = 3
 _LARGE: Final = 10
-_VIEWS: Final = ((1, 0), (3, 0), (6, 0), (None, 0), (1, 1))
-"""Pages on which a number of matches may stand: their limit, and how many tools came before."""
+_OF_ANOTHER_MEANING: Final = frozenset({"tools", "nextCursor", "ttlMs"})
+_VIEWS: Final[tuple[tuple[int | None, int], ...]] = ((1, 0), (3, 0), (6, 0), (None, 0), (1, 1), (-1, -1))
+"""Pages on which a number of matches may stand: their limit, and how many tools came before.
+
+Those below zero are less than all matches: there stands one tool on the last page.
+"""
 _CACHE_MEMBERS: Final = {
     "type": "object",
     "required": ["ttlMs", "cacheScope"],
@@ -70,11 +75,14 @@ def _require_finds(bench: Bench, exchanges: list[Exchange]) -> None:
     bench.require(found, f"no search found anything; tried {queries}", exchanges[0])
 
 
-async def _results(bench: Bench) -> list[Exchange]:
-    """Return searches of every kind, some of which found something."""
+async def _judge_results(bench: Bench, judge: Callable[[Exchange], None]) -> None:
+    """Judge searches of every kind and generated ones, of which some found something."""
     exchanges = await _searches(bench)
     _require_finds(bench, exchanges)
-    return exchanges
+    for exchange in exchanges:
+        if exchange.result is not None:
+            judge(exchange)
+    await judge_pages(bench, lambda page, _: judge(page.exchange))
 
 
 @server_check(
@@ -115,11 +123,13 @@ async def result_schema(bench: Bench) -> None:
     eras=(MODERN,),
 )
 async def result_type(bench: Bench) -> None:
-    for exchange in await _results(bench):
+    def judge(exchange: Exchange) -> None:
         kind = (exchange.result or {}).get("resultType")
         # A request for input is for no-input-required to find.
-        if exchange.result is not None and kind != "input_required":
+        if kind != "input_required":
             bench.expect(kind == "complete", exchange, f"resultType is {kind!r}")
+
+    await _judge_results(bench, judge)
 
 
 @server_check(
@@ -129,10 +139,11 @@ async def result_type(bench: Bench) -> None:
     eras=(MODERN,),
 )
 async def cache_hints(bench: Bench) -> None:
-    for exchange in await _results(bench):
-        if exchange.result is not None:
-            wrong = complaint(exchange.result, _CACHE_MEMBERS)
-            bench.expect(wrong is None, exchange, f"the cache hints are malformed at {wrong}")
+    def judge(exchange: Exchange) -> None:
+        wrong = complaint(exchange.result, _CACHE_MEMBERS)
+        bench.expect(wrong is None, exchange, f"the cache hints are malformed at {wrong}")
+
+    await _judge_results(bench, judge)
 
 
 @server_check(
@@ -156,24 +167,25 @@ async def no_input_required(bench: Bench) -> None:
     passes="`_meta` at the extension's key holds an object whose `score`, `matched` and `group` are as defined.",
 )
 async def hit_metadata(bench: Bench) -> None:
-    seen = False
-    for exchange in await _results(bench):
+    def judge(exchange: Exchange) -> None:
         tools = as_array((exchange.result or {}).get("tools")) or []
         for tool in filter(None, map(as_object, tools)):
             meta = as_object(tool.get("_meta")) or {}
             if EXTENSION_ID in meta:
-                seen, wrong = True, complaint(meta[EXTENSION_ID], "HitMetadata")
+                wrong = complaint(meta[EXTENSION_ID], "HitMetadata")
                 message = f"the hit metadata of {tool.get('name')!r} is malformed at {wrong}"
                 bench.expect(wrong is None, exchange, message)
-    bench.applies(seen, "the server sends no hit metadata, which is optional")
+
+    await _judge_results(bench, judge)
+    bench.applies(bool(bench.recorder.judged), "the server sends no hit metadata, which is optional")
 
 
 @server_check(
     title="Only `tools` reveals the number of matches",
     sends="Queries with different numbers of matches, under several limits and without one, first pages and second"
-    " ones; on a fixture, other catalogs too.",
+    " and last ones; on a fixture, other catalogs too.",
     passes="No member of the results, hit metadata included, holds, each time, the number of matches or of those still"
-    " to come.",
+    " to come, as a number, in a text, as the length of an array or the sum of an object.",
 )
 async def no_match_count(bench: Bench) -> None:
     tools = (await bench.nonempty_listing()).tools
@@ -192,22 +204,30 @@ async def no_match_count(bench: Bench) -> None:
     bench.require(len(totals) > 1, "fewer than two queries with different numbers of matches were found")
     # A count may be reported for a few matches or for many only; fewer than three numbers may be the same by chance.
     few, many = ({n for n in totals if (n > _LARGE) is large} for large in (False, True))
+    firsts = [page for views in totals.values() if (page := views[0]) is not None]
+    positions = {path for page in firsts for path, value in _added(page) if value == 1}
     for counts in (set(totals), *(part for part in (few, many) if len(part) >= _SEVERAL)):
         for view in range(len(bench.some(_VIEWS, 1))):
-            _expect_no_count(bench, {n: page for n in counts if (page := totals[n][view]) is not None}, view)
+            pages = {n: page for n in counts if (page := totals[n][view]) is not None}
+            _expect_no_count(bench, pages, view, positions)
 
 
-def _expect_no_count(bench: Bench, pages: Mapping[int, Page], view: int) -> None:
-    """Expect that no place on these pages, by number of matches, holds that number or what is left of it."""
+def _expect_no_count(bench: Bench, pages: Mapping[int, Page], view: int, positions: Collection[str]) -> None:
+    """Expect that no place on these pages, by number of matches, holds that number or what is left of it.
+
+    In some places a position in the matches may stand, which on a last page is their number.
+    """
     if len(pages) < 2:
         return  # what one page holds may be anything
     before = _VIEWS[view][1]
     for gone, what in ((0, "the number of matches"), (1, "how many matches are still to come")):
+        if gone and before < 0:
+            break  # there are none, and any zero would tell it
         places = [
-            {path for path, v in _numbers(page.exchange.result) if v == count - gone * (before + len(page.tools))}
+            {path for path, v in _added(page) if v == count - gone * (before + len(page.tools))}
             for count, page in pages.items()
         ]
-        everywhere = sorted(set[str].intersection(*places))
+        everywhere = sorted(set[str].intersection(*places).difference(positions if before < 0 else ()))
         for page in pages.values():
             bench.expect(not everywhere, page.exchange, f"the result tells {what} at {', '.join(everywhere)}")
 
@@ -217,6 +237,7 @@ async def _totals(bench: Bench, queries: list[str]) -> dict[int, list[Page | Non
 
     async def view(case: tuple[str, int, int | None, int]) -> Page | None:
         query, count, limit, before = case
+        limit = count + limit if limit and limit < 0 else limit
         page = await bench.server.page(query, limit=limit)
         if before and page.next_cursor:
             page = await bench.server.page(query, limit=limit, cursor=page.next_cursor)
@@ -234,17 +255,29 @@ async def _totals(bench: Bench, queries: list[str]) -> dict[int, list[Page | Non
     return totals
 
 
-def _numbers(value: Any, path: str = "result") -> Iterator[tuple[str, Any]]:
-    """Yield every number that a search adds, with its place, inside texts too, but for those of another meaning."""
-    if (members := as_object(value)) is not None:
-        for name, member in members.items():
-            if path == "result" and name == "tools":
-                for place, tool in enumerate(filter(None, map(as_object, as_array(member) or []))):
-                    hit = (as_object(tool.get("_meta")) or {}).get(EXTENSION_ID)
-                    yield from _numbers(hit, f"{path}.tools[{place}]._meta[{EXTENSION_ID!r}]")
-            elif path != "result" or name not in {"nextCursor", "ttlMs"}:
-                yield from _numbers(member, f"{path}.{name}")
-    elif isinstance(value, str):
+def _added(page: Page) -> Iterator[tuple[str, Any]]:
+    """Yield the numbers that a search adds to its tools, with their places, but for those of another meaning."""
+    for name, member in (page.exchange.result or {}).items():
+        if name not in _OF_ANOTHER_MEANING:
+            yield from _numbers(member, f"result.{name}")
+    for place, tool in enumerate(page.tools):
+        hit = as_object((as_object(tool.get("_meta")) or {}).get(EXTENSION_ID)) or {}
+        for name in hit.keys() - {"matched"}:  # as many fields as matches may be there by chance
+            yield from _numbers(hit[name], f"result.tools[{place}]._meta[{EXTENSION_ID!r}].{name}")
+
+
+def _numbers(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Yield every number with its place, also those in texts, lengths of arrays, and sums of objects of numbers."""
+    if isinstance(value, str):
         yield from ((path, int(digits)) for digits in re.findall(r"(?<!\d)[0-9]{1,9}(?!\d)", value))
     elif isinstance(value, int | float) and not isinstance(value, bool):
         yield path, value
+    elif (items := as_array(value)) is not None:
+        yield f"the length of {path}", len(items)
+        for place, item in enumerate(items):
+            yield from _numbers(item, f"{path}[{place}]")
+    elif members := as_object(value):
+        for name, member in members.items():
+            yield from _numbers(member, f"{path}.{name}")
+        with suppress(TypeError):
+            yield f"the sum of {path}", sum(members.values())

@@ -7,12 +7,14 @@ cursor that comes next. No step may change the answer to another one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import combinations
 from typing import Any, Final, TypeVar
 
+import anyio
 import anyio.from_thread
 import anyio.lowlevel
 from hypothesis import Verbosity, settings
@@ -25,9 +27,9 @@ from tools_search_conformance.model import UnverifiableError, ViolationError
 from tools_search_conformance.target.bench import Bench, server_check
 from tools_search_conformance.target.pages import Listing, Page, bare
 from tools_search_conformance.target.properties import hypothesis_seed, limits, queries, quietly, search_in_thread
-from tools_search_conformance.target.vocabulary import Vocabulary, is_query
+from tools_search_conformance.target.vocabulary import NONSENSE, Vocabulary, is_query
 from tools_search_conformance.wire.codec import JsonObject, as_array, as_object, json_text, same
-from tools_search_conformance.wire.eras import MODERN
+from tools_search_conformance.wire.eras import DECLARED, MODERN
 from tools_search_conformance.wire.record import Exchange
 
 _CONTINUED: Final = 2
@@ -35,6 +37,14 @@ _CONTINUED: Final = 2
 _SEQUENCES: Final = 100
 _SEQUENCES_WITH_CHANGES: Final = 15
 _STEPS: Final = 20
+_WORDS: Final = 12
+_LONG: Final = f"{NONSENSE} " * 55
+_NOT_SO_LONG: Final = f"{NONSENSE[::-1]} " * 50
+"""Texts that fill most of a query and are of no tool."""
+_GAPS: Final = ((1, 0.5), (2, 0.5), (4, 0.5), (3, 0.5))
+"""Between repetitions: how many other searches, in no short period, and seconds."""
+_RESTS: Final = ((0, 0.0), (1, 3.0), (2, 3.0))
+"""The same for a connection that has been left alone since the declarations were checked."""
 _REFUSED: Final[tuple[JsonObject, ...]] = ({}, {"query": " "}, {"query": "a", "limit": 0}, {"query": "a", "cursor": 5})
 
 _Brought = TypeVar("_Brought")
@@ -45,9 +55,11 @@ Change = Callable[[Listing], Coroutine[Any, Any, Listing]]
 
 @server_check(
     title="No request changes what another one is answered, in any sequence",
-    sends="Searches that are interleaved, continued, repeated, refused, and listings; with `--effort deep` generated"
-    " sequences of them, mixed up and cancelled, with changes of the catalog where the fixture can be reloaded. What"
-    " failed in other checks once more, on this connection and as the first search of a new one.",
+    sends="Searches that are interleaved, continued, repeated, refused; of a fixture a call, a discovery and a second"
+    " page of the listing after each of several searches; long queries that are nearly alike, to another process in"
+    " another order. With `--effort deep` generated sequences of searches and listings, mixed up and cancelled, with"
+    " changes of the catalog where the fixture can be reloaded. What failed in other checks once more, on this"
+    " connection and as the first search of a new one.",
     passes="Each answer is what a model of the listing and of the searches so far allows, and the same on both.",
 )
 async def any_sequence(bench: Bench) -> None:
@@ -55,6 +67,10 @@ async def any_sequence(bench: Bench) -> None:
         raise fault
     await bench.nonempty_listing()
     async with bench.fresh() if bench.can_start("core") else nullcontext(bench) as other:
+        if bench.profile == "fixture":  # a server's own tools are not called, and it may change by itself
+            await _expect_others_kept(other)
+        if bench.can_start("core"):
+            await _expect_alike_told_apart(bench)
         await _interleave(other)
     if bench.options.effort == "deep":
         await _explore_sequences(bench)
@@ -63,22 +79,82 @@ async def any_sequence(bench: Bench) -> None:
             await _explore_sequences(reloaded, partial(other_catalog, reloaded))
 
 
+async def _expect_others_kept(bench: Bench) -> None:
+    """Expect other requests to be answered after a search as they are after another search, or after none."""
+    tools = [tool for tool in (await bench.nonempty_listing()).tools if "x-mcp-header" not in json_text(tool)]
+    names = [tool["name"] for tool in tools if is_query(tool["name"])]
+    bench.require(bool(names), "no tool has a name that can be a query")
+    schema = as_object(next(tool for tool in tools if tool["name"] == names[-1]).get("inputSchema")) or {}
+    call = {"name": names[-1], "arguments": (as_array(schema.get("examples")) or [{}])[0]}
+    cursor = ((await bench.server.ask("tools/list", {})).result or {}).get("nextCursor")
+    others: list[tuple[str, JsonObject]] = [("tools/list", {"cursor": cursor})] * isinstance(cursor, str)
+    others += [("tools/call", call), *[("server/discover", {})] * (bench.cell.era == MODERN)]
+    for method, params in others:
+        answers, last = list[Any](), None
+        for query in (None, None, names[0], names[-1], NONSENSE):
+            if query is not None:
+                await bench.server.search({"query": query})
+            last = await bench.server.ask(method, params)
+            lasting = method != "tools/list" and last.result is not None  # a listing is for list-unchanged to judge
+            answers.append(_lasting(last.result or {}) if lasting else last.describe())
+            if query is not None and same(*answers[:2]):
+                case = f"{method}, after a search for {query!r}"
+                message = (
+                    f"{method} was answered by {json_text(answers[-1]):.200}, before by {json_text(answers[0]):.200}"
+                )
+                bench.expect(same(answers[0], answers[-1]), last, message, case=case)
+
+
+def _lasting(result: JsonObject) -> JsonObject:
+    """Return what of a result does not depend on its time."""
+    return {name: value for name, value in result.items() if name not in {"_meta", "ttlMs", "nextCursor"}}
+
+
+async def _expect_alike_told_apart(bench: Bench) -> None:
+    """Expect long queries that differ in a word to be answered alike whichever of them comes first.
+
+    This connection gets them in one order, and another process, which has had nothing to do for a while, in the other
+    one. There the same search is also sent twice in a row.
+    """
+    words = (await bench.vocabulary()).broad(_WORDS)
+    pairs = [(one, two) for one, two in combinations(words, 2) if len(one) == len(two)] or [*combinations(words, 2)]
+    async with bench.undeclaring() as other:
+        await other.server.known_listing()  # as on this one
+        await _expect_repeated(other, await bench.query_with_matches(), _RESTS, words[-1])
+        for one, two in pairs[:1]:
+            for query in (one, two, f"{_NOT_SO_LONG} {one}", f"{_NOT_SO_LONG} {two}"):
+                if _names(await _ask(bench, query)) != _names(await _ask(other, query)):
+                    return  # the order may be that of a process; see deterministic
+            for first, second in ((f"{_LONG} {one}", f"{_LONG} {two}"), (f"{one} {_LONG}", f"{two} {_LONG}")):
+                answers = {query: await _ask(bench, query) for query in (first, second)}
+                for query in (second, first):
+                    there = await _ask(other, query)
+                    shown, wanted = _names(answers[query]), _names(there)
+                    message = f"it was answered by {shown[:5]}, and in another order of requests by {wanted[:5]}"
+                    bench.expect(shown == wanted, answers[query], message, case=f"query {query!r:.1100}")
+
+
 async def _interleave(bench: Bench) -> None:
     one = await bench.query_with_matches()
     other = next((word for word in (await bench.vocabulary()).broad(2) if word != one), "anything")
+    named = next((name for name in (await bench.vocabulary()).names[::-1] if is_query(name)), other)
     first = await bench.server.search({"query": one})
     bench.require_result(first, f"a search for {one!r}")
+    again = await bench.server.search({"query": one})
     plain = [await _interrupted(bench, one, None) for _ in range(2)]
     found = any((page.result or {}).get("tools") for page in plain[0])
     bench.require(found, f"a search for {one!r} found nothing", first)
     # The order is only a SHOULD: where it varies, a third difference shows nothing.
-    same_twice = [*map(_names, plain[0])] == [*map(_names, plain[1])]
+    same_twice = [*map(_names, [first, *plain[0]])] == [*map(_names, [again, *plain[1]])]
+    if not same_twice:
+        await _expect_repeated(bench, one, _GAPS, named)
     bench.applies(same_twice, "the same searches get different answers by themselves; see deterministic")
     last, case = plain[0][-1], f"query {one!r}, after the same one under limit 1"
     message = f"it was answered by {_names(last)}, before a search under limit 1 by {_names(first)}"
     bench.expect(_names(last) == _names(first), last, message, case=case)
     betweens: tuple[JsonObject, ...] = (
-        {"query": other, "limit": 1}, {"query": " "}, {"query": one, "limit": 2}, {"query": one, "cursor": "none"},
+        {"query": other, "limit": 1}, {"query": named}, {"query": " "}, {"query": one, "limit": 2},
+        {"query": one, "cursor": "none"},
     )  # fmt: skip
     for between in betweens:
         exchanges = await _interrupted(bench, one, between)
@@ -87,6 +163,30 @@ async def _interleave(bench: Bench) -> None:
             shown, wanted = _names(exchange), _names(before)
             message = f"it was answered by {shown}, without the search in between by {wanted}"
             bench.expect(shown == wanted, exchange, message, case=case)
+
+
+async def _expect_repeated(bench: Bench, query: str, between: Sequence[tuple[int, float]], other: str) -> None:
+    """Expect a search not to be answered otherwise each time that it comes for a second time in a row.
+
+    Before each first time so many searches for `other` are sent, and so many seconds pass.
+    """
+    rows = list[tuple[Exchange, Exchange]]()
+    for searches, seconds in between:
+        for _ in range(searches):
+            await bench.server.search({"query": other})
+        await anyio.sleep(seconds)
+        rows.append((await _ask(bench, query), await _ask(bench, query)))
+        if _names(rows[-1][0]) == _names(rows[-1][1]):
+            return
+    firsts, seconds_ = ([_names(row[place]) for row in rows] for place in (0, 1))
+    steady = all(names == firsts[0] for names in firsts) and all(names == seconds_[0] for names in seconds_)
+    message = f"each time that it came twice in a row it was answered by {firsts[0]}, and then by {seconds_[0]}"
+    bench.expect(not steady, rows[-1][1], message, case=f"query {query!r}, twice in a row")
+
+
+async def _ask(bench: Bench, query: str) -> Exchange:
+    """Return a search, on any connection of the client."""
+    return await bench.server.search({"query": query}, capabilities=DECLARED)
 
 
 async def _interrupted(bench: Bench, query: str, between: JsonObject | None) -> list[Exchange]:

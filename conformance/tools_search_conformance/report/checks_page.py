@@ -37,19 +37,19 @@ class Mutant:
     """One fault and what it does to the verdict."""
 
     name: str
-    kills: tuple[str, ...]
+    turns_red: tuple[str, ...]
     """Rules of the checks that turn red: ids without what they begin with."""
     cells: tuple[str, ...] = ()
     """Parts of the names of the cells in which it shows; all of them where there is none."""
     live: bool = True
     """Whether it also shows in a server that serves its own tools."""
     because: str = ""
-    """Why it kills more than one check."""
+    """Why it turns more than one check red."""
 
-    def kills_in(self, rule: str, cell: Cell, profile: Profile = "fixture") -> bool:
+    def turns_red_in(self, rule: str, cell: Cell, profile: Profile = "fixture") -> bool:
         """Return whether it turns the check red there, if that applies there."""
         shows = not self.cells or any(part in cell.name for part in self.cells)
-        return rule in self.kills and shows and (self.live or profile == "fixture")
+        return rule in self.turns_red and shows and (self.live or profile == "fixture")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +82,7 @@ def _mutants(path: Path) -> tuple[Mutant, ...]:
         return tuple(
             Mutant(
                 name=name,
-                kills=tuple(row["kills"]),
+                turns_red=tuple(row["turns_red"]),
                 cells=tuple(map(str, row.get("cells", ()))),
                 live=row.get("live", True),
                 because=row.get("because", ""),
@@ -107,7 +107,8 @@ def unproven(checks: Iterable[Check], mutants: Sequence[Mutant]) -> list[Place]:
         for check in checks
         for cell in CELLS
         for profile in _PROFILES
-        if check.applies(cell, profile) and not any(mutant.kills_in(check.rule, cell, profile) for mutant in mutants)
+        if check.applies(cell, profile)
+        and not any(mutant.turns_red_in(check.rule, cell, profile) for mutant in mutants)
     ]
 
 
@@ -115,7 +116,7 @@ def signatures(mutants: Iterable[Mutant]) -> dict[tuple[str, ...], list[str]]:
     """Return each set of rules that some mutant breaks, and the names of those mutants."""
     found: dict[tuple[str, ...], list[str]] = {}
     for mutant in mutants:
-        found.setdefault(tuple(sorted(mutant.kills)), []).append(mutant.name)
+        found.setdefault(tuple(sorted(mutant.turns_red)), []).append(mutant.name)
     return found
 
 
@@ -137,7 +138,7 @@ def checks_page(checks: Sequence[Check], power: Power | None = None) -> str:
         if power is None:
             return ""
         mutants = power.clients if check.party == "client" else power.servers
-        killing = [mutant for mutant in mutants if check.rule in mutant.kills]
+        killing = [mutant for mutant in mutants if check.rule in mutant.turns_red]
         killers = [f"`{m.name}` ({', '.join(m.cells)})" if m.cells else f"`{m.name}`" for m in killing]
         reasons = dict.fromkeys(power.excused(place) for place in unproven([check], mutants))
         shown = [*([", ".join(killers)] if killers else []), *(f"_{why}_" for why in reasons if why)]

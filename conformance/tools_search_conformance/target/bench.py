@@ -30,7 +30,7 @@ from tools_search_conformance.target.target import Target
 from tools_search_conformance.target.vocabulary import NONSENSE, Vocabulary
 from tools_search_conformance.wire.codec import JsonObject, as_array, as_object
 from tools_search_conformance.wire.connection import RefusedError
-from tools_search_conformance.wire.eras import DECLARED, LEGACY, UNDECLARED
+from tools_search_conformance.wire.eras import DECLARED, LEGACY, OLDER, UNDECLARED
 from tools_search_conformance.wire.process import TargetError
 from tools_search_conformance.wire.record import Exchange, Recorder
 
@@ -247,6 +247,10 @@ class Bench(Workbench):
         finally:
             await other.aclose()
 
+    def older(self) -> AbstractAsyncContextManager[Bench]:
+        """Give a bench on a connection that asks for an older revision of the legacy era to each check."""
+        return self._kept(Opening(revision=OLDER), "older")
+
     def undeclaring(self) -> AbstractAsyncContextManager[Bench]:
         """Give a bench like `fresh` with its own process, of a client that declares nothing, to each check."""
         return self._kept(Opening(capabilities=UNDECLARED, env=self._own_process("undeclaring")), "undeclaring")
@@ -255,13 +259,15 @@ class Bench(Workbench):
     async def another(self, *, unasked: Collection[str] = ()) -> AsyncGenerator[Bench]:
         """Give a bench on another connection to the usual fixture, which nobody has asked for the methods `unasked`.
 
-        Checks of a fixture share it on stdio, where each connection is a start, until one of them ends early.
+        Checks of a fixture share it on stdio, where each connection is a start, until one of them ends early; over HTTP
+        they share a process that nobody has asked for a listing.
         """
         known = self._fixtures.get("another")
         if known is not None and not known.server.asked.isdisjoint(unasked):
             await self._fixtures.pop("another").aclose()
-        shared = self.cell.transport == "stdio" and self.profile == "fixture"
-        async with self._kept(Opening(), "another") if shared else self.fresh() as other:
+        opening = Opening(env=self._own_process("another") if unasked else {})
+        kept = self.profile == "fixture" if self.cell.transport == "stdio" else bool(unasked)
+        async with self._kept(opening, "another") if kept else self.fresh() as other:
             yield other
 
     @asynccontextmanager
@@ -330,6 +336,15 @@ class Bench(Workbench):
     def can_start(self, catalog: str) -> bool:
         """Return whether `fresh` may start the target: a brief run starts it once, except where HTTP has it running."""
         return not self.options.effective_brief or (self.cell.transport == "http" and catalog == "core")
+
+    def may_serve(self, catalog: str) -> bool:
+        """Return whether it is the turn of this cell to start the target with another catalog than the usual one."""
+        return self.profile == "fixture" and self.can_start(catalog) and self.has_turn(0)
+
+    @property
+    def starts_freely(self) -> bool:
+        """Whether another connection is no start of the server, or no other cell of the run has them without."""
+        return self.cell.transport == "http" or not self.options.http_argv
 
     def _require_start(self, catalog: str) -> None:
         if not self.can_start(catalog):
@@ -455,6 +470,17 @@ class Bench(Workbench):
         self.expect(exchange.result is not None, exchange, f"{case} was answered by {exchange.describe()}", case=case)
         return read_page(exchange, case)
 
+    async def next_served(self, page: Page, case: str, **more: Any) -> None:
+        """Expect the page after `page`, if there is one, asked for with `more` members, or its cursor to be refused.
+
+        A server may cease to honor its cursors at any time.
+        """
+        if page.next_cursor:
+            exchange = await self.server.search({**page.exchange.params, **more, "cursor": page.next_cursor})
+            refused = exchange.error is not None and exchange.error.code == INVALID_PARAMS
+            message = f"{case} was answered by {exchange.describe()}"
+            self.expect(refused or exchange.result is not None, exchange, message, case=case)
+
     async def refused(
         self, bad: Params, good: Params, case: str, *, codes: Sequence[int] = _INVALID, **overrides: Any
     ) -> Exchange:
@@ -464,7 +490,7 @@ class Bench(Workbench):
         """
         await self._require_served(good, case)
         exchange = await self.server.search(bad, **overrides)
-        self._expect_code(exchange, case, codes)
+        self.expect_code(exchange, case, codes)
         await self._require_served(good, case)
         return exchange
 
@@ -475,7 +501,7 @@ class Bench(Workbench):
         """
 
         async def refuse(case: tuple[Params, str]) -> None:
-            self._expect_code(await self.server.search(case[0]), case[1])
+            self.expect_code(await self.server.search(case[0]), case[1])
 
         await self._require_served(good, cases[0][1])
         await self.each(cases, refuse)
@@ -485,9 +511,9 @@ class Bench(Workbench):
         """Expect `bad` to be refused as `refused` does, sending `good` once: its cursor may hold only once."""
         exchange = await self.server.search(bad)
         if exchange.result is not None:
-            self._expect_code(exchange, case)
+            self.expect_code(exchange, case)
         await self._require_served(good, case)
-        self._expect_code(exchange, case)
+        self.expect_code(exchange, case)
 
     async def refused_cursors(
         self, issue: Callable[[], Awaitable[JsonObject]], vary: Callable[[JsonObject], Sequence[tuple[JsonObject, str]]]
@@ -498,22 +524,29 @@ class Bench(Workbench):
         only once.
         """
         good = await issue()
-        cases = self.some(vary(good))
-        exchanges = await self.each(cases, lambda case: self.server.search(case[0]))
-        for exchange, (_, case) in zip(exchanges, cases, strict=True):
+        cases = {place: case for place, case in enumerate(self.some(vary(good))) if not self._is_genuine(case[0])}
+        exchanges = await self.each(cases.values(), lambda case: self.server.search(case[0]))
+        for exchange, (_, case) in zip(exchanges, cases.values(), strict=True):
             if exchange.result is not None:
-                self._expect_code(exchange, case)
+                self.expect_code(exchange, case)
         wrong = [exchange.error is None or exchange.error.code != INVALID_PARAMS for exchange in exchanges]
         if not any(wrong) and (await self.server.search(good)).result is not None:
-            for exchange, (_, case) in zip(exchanges, cases, strict=True):
-                self._expect_code(exchange, case)
+            for exchange, (_, case) in zip(exchanges, cases.values(), strict=True):
+                self.expect_code(exchange, case)
             return
-        for number in range(len(cases)):
+        for number, place in enumerate(cases):
             if wrong[number] or not any(wrong):
                 good = await issue()
-                await self.refused_cursor(*self.some(vary(good))[number][:1], good, cases[number][1])
+                bad, case = (varied := self.some(vary(good)))[min(place, len(varied) - 1)]
+                if not self._is_genuine(bad):
+                    await self.refused_cursor(bad, good, case)
 
-    def _expect_code(self, exchange: Exchange, case: str, codes: Sequence[int] = _INVALID) -> None:
+    def _is_genuine(self, params: Params) -> bool:
+        """Return whether a search for this query has brought this cursor, which may come to be by chance."""
+        return self.recorder.has_issued(params["query"], params["cursor"])
+
+    def expect_code(self, exchange: Exchange, case: str, codes: Sequence[int] = _INVALID) -> None:
+        """Expect an exchange to be refused with one of `codes`."""
         wanted = " or ".join(map(str, codes))
         message = f"{case} was answered by {exchange.describe()} instead of error {wanted}"
         self.expect(exchange.error is not None and exchange.error.code in codes, exchange, message, case=case)

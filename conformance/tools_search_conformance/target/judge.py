@@ -6,13 +6,11 @@ then says what forty failures would hide.
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -30,7 +28,7 @@ from tools_search_conformance.target.bench import Bench
 from tools_search_conformance.target.pages import Listing, advertised_settings
 from tools_search_conformance.target.target import HttpCommandTarget, Program, StdioTarget, Target, UrlTarget
 from tools_search_conformance.target.vocabulary import Vocabulary
-from tools_search_conformance.wire.codec import DEFAULT_LIMITS, JsonObject, as_array
+from tools_search_conformance.wire.codec import DEFAULT_LIMITS, as_array
 from tools_search_conformance.wire.connection import Connection, RefusedError
 from tools_search_conformance.wire.eras import LEGACY, Era
 from tools_search_conformance.wire.http import check_address
@@ -254,7 +252,7 @@ async def smoke(bench: Bench) -> Connection:
 
 
 def _is_fixture(listing: Listing, era: Era) -> bool:
-    tools: list[JsonObject] = json.loads((files(catalogs) / "core.json").read_bytes())["tools"]
+    tools = catalogs.tools("core")
     names = {tool["name"] for tool in tools}
     # Such a definition is none of a legacy tool, so a server may leave the tool out.
     modern = {tool["name"] for tool in tools if tool.get("outputSchema", {"type": "object"}).get("type") != "object"}

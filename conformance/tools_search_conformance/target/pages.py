@@ -215,8 +215,12 @@ def settings_in(capabilities: Any, place: str) -> JsonObject | None:
     return as_object(held.get(EXTENSION_ID))
 
 
-def advertised_settings(connection: Connection) -> JsonObject | None:
-    """Return the settings that the target advertises where this era wants them, in either place of the legacy one."""
-    capabilities = connection.server.get("capabilities")
+def settings_of(capabilities: Any, era: Era) -> JsonObject | None:
+    """Return the settings where this era wants them advertised, in either place of the legacy one."""
     found = settings_in(capabilities, "extensions")
-    return found if found is not None or connection.era != LEGACY else settings_in(capabilities, "experimental")
+    return found if found is not None or era != LEGACY else settings_in(capabilities, "experimental")
+
+
+def advertised_settings(connection: Connection) -> JsonObject | None:
+    """Return the settings that the target advertised when the connection was opened."""
+    return settings_of(connection.server.get("capabilities"), connection.era)

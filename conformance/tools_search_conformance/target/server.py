@@ -23,7 +23,7 @@ from tools_search_conformance.target.pages import Listing, Page, Walk, advertise
 from tools_search_conformance.target.target import Target
 from tools_search_conformance.wire.codec import JsonObject, integer
 from tools_search_conformance.wire.connection import Connection, RefusedError, Transport
-from tools_search_conformance.wire.eras import DECLARED
+from tools_search_conformance.wire.eras import DECLARED, LEGACY
 from tools_search_conformance.wire.http import retry_after
 from tools_search_conformance.wire.process import TargetError
 from tools_search_conformance.wire.record import Exchange, Recorder
@@ -64,6 +64,7 @@ class Opening:
     """More of the environment that the fixture is started in."""
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     capabilities: Params = field(default_factory=lambda: DECLARED)
+    revision: str = LEGACY
 
 
 class ChangedError(UnverifiableError):
@@ -189,9 +190,8 @@ class Server:
         opening = self._opening
         fixture = opening.catalog if self._options.effective_profile == "fixture" else None
         transport = await self._target.connect(self._recorder.note, fixture, opening.env)
-        connection = Connection(
-            transport, self._cell.era, self._recorder, capabilities=opening.capabilities, headers=opening.headers
-        )
+        own = opening.capabilities, opening.headers, opening.revision
+        connection = Connection(transport, self._cell.era, self._recorder, *own)
         try:
             opened = await connection.open(self.timeouts.for_start())
         except BaseException:

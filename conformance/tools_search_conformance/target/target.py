@@ -153,6 +153,7 @@ class HttpCommandTarget(Program):
             ca_file=self.ca_file,
             gone=lambda: None if running.returncode is None else running.how_it_ended(),
             settle=running.settle,
+            logged=lambda: running.logged,
             rate_limit=self.rate_limit,
         )
 
@@ -186,22 +187,13 @@ class HttpCommandTarget(Program):
                 f"the first line that `{shlex.join(self.argv)}` prints must be"
                 f' {{"url": "http://127.0.0.1:PORT/mcp"}} ({reason}); its stderr ends: {tail or "nothing"}'
             ) from error
-        self.tasks.start_soon(_drain, process)
+        self.tasks.start_soon(process.discard_stdout)
         return url
 
 
 def _cost_of(limit: RateLimit) -> Mapping[str, Any]:
     cost = {"refused": limit.refused, "secondsWaited": round(limit.seconds, 1), "lasting": limit.is_lasting}
     return {"rateLimit": cost} if limit.refused else {}
-
-
-async def _drain(process: TargetProcess) -> None:
-    """Read on, so that a program that prints more never blocks."""
-    try:
-        async for _ in process.stdout:
-            pass
-    except (anyio.ClosedResourceError, anyio.BrokenResourceError):
-        return
 
 
 @dataclass(eq=False)

@@ -64,6 +64,8 @@ class Connection:
     capabilities: Mapping[str, Any] = field(default_factory=lambda: DECLARED)
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     """HTTP headers of every message."""
+    revision: str = LEGACY
+    """What a legacy handshake asks for."""
     server: JsonObject = field(default_factory=dict[str, Any], init=False)
     """The result of `server/discover` or `initialize`."""
     opening: Exchange | None = field(default=None, init=False)
@@ -74,7 +76,8 @@ class Connection:
     async def open(self, seconds: float) -> Exchange:
         """Discover the server, or initialize the session; `RefusedError` says that it does not speak this era."""
         modern = self.era == MODERN
-        method, params = ("server/discover", {}) if modern else ("initialize", handshake(self.capabilities))
+        params = {} if modern else handshake(self.capabilities, self.revision)
+        method = "server/discover" if modern else "initialize"
         exchange = await self.request(method, params, seconds=seconds)
         if exchange.result is None:
             reason = f"{method} was answered by {exchange.describe()}{_remedy(exchange)}"

@@ -24,7 +24,10 @@ MODERN: Final = "2026-07-28"
 ERAS: Final[tuple[Era, ...]] = (MODERN, LEGACY)
 """Both, the modern one first."""
 
-LEGACY_REVISIONS: Final = frozenset({"2024-11-05", "2025-03-26", "2025-06-18", LEGACY})
+OLDER: Final = "2025-06-18"
+"""A revision of the handshake era before the one that cells are run in."""
+
+LEGACY_REVISIONS: Final = frozenset({"2024-11-05", "2025-03-26", OLDER, LEGACY})
 """The revisions that a server of the handshake era may settle on."""
 
 DECLARED: Final[Mapping[str, Any]] = {"extensions": {EXTENSION_ID: {}}}
@@ -49,9 +52,9 @@ def envelope(capabilities: Mapping[str, Any]) -> JsonObject:
     }
 
 
-def handshake(capabilities: Mapping[str, Any]) -> JsonObject:
+def handshake(capabilities: Mapping[str, Any], revision: str = LEGACY) -> JsonObject:
     """Return the params of a legacy `initialize`."""
-    return {"protocolVersion": LEGACY, "capabilities": dict(capabilities), "clientInfo": dict(_CLIENT)}
+    return {"protocolVersion": revision, "capabilities": dict(capabilities), "clientInfo": dict(_CLIENT)}
 
 
 def modern_headers(method: str, params: Mapping[str, Any]) -> dict[str, str]:

@@ -185,6 +185,7 @@ class HttpTransport:
         limits: Limits = DEFAULT_LIMITS,
         gone: Callable[[], str | None] = lambda: None,
         settle: Callable[[], Awaitable[None]] = anyio.lowlevel.checkpoint,
+        logged: Callable[[], str | None] = lambda: None,
         rate_limit: RateLimit | None = None,
     ) -> None:
         """Take the address; `gone` returns how the process behind it ended, where that can be known.
@@ -199,6 +200,7 @@ class HttpTransport:
         self._closed: str | None = None
         self._gone = gone
         self._settle = settle
+        self._logged = logged
         self._url = url
         self._limits = limits
         self._large = anyio.Lock()
@@ -214,6 +216,11 @@ class HttpTransport:
     def ended(self) -> str | None:
         """Why nothing more can be sent, or `None` while something can."""
         return self._closed or self._gone()
+
+    @property
+    def logged(self) -> str | None:
+        """The end of what the process behind the endpoint has written, where that is seen."""
+        return self._logged()
 
     async def request(self, message: JsonObject, headers: Mapping[str, str], seconds: float) -> Answer:
         """POST a message and take the first response with its id from the body, for any HTTP status.

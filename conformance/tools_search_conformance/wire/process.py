@@ -72,6 +72,7 @@ class TargetProcess:
         self._process = process
         self._grace = grace
         self._stderr = bytearray()
+        self._printed = bytearray()
         self._stderr_read = anyio.Event()
 
     @classmethod
@@ -106,6 +107,18 @@ class TargetProcess:
     def returncode(self) -> int | None:
         """Exit status, negative for a signal; `None` while the process runs."""
         return self._process.returncode
+
+    @property
+    def logged(self) -> str:
+        """The end of what the target wrote to stderr, and of what was discarded of its stdout."""
+        return self.stderr_tail(STDERR_BYTES) + self._printed.decode("utf-8", errors="replace")
+
+    async def discard_stdout(self) -> None:
+        """Read stdout on, so that a program that prints more never blocks."""
+        with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
+            async for chunk in self.stdout:
+                self._printed += chunk
+                del self._printed[:-STDERR_BYTES]
 
     def stderr_tail(self, size: int = 2000) -> str:
         """Return the end of what the target wrote to stderr, at most `size` bytes of it."""

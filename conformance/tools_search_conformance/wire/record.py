@@ -239,6 +239,8 @@ class Recorder:
         self._issuers: deque[tuple[Exchange, int]] = deque()
         """The last exchanges that brought a cursor, and their sizes: they show how a later one was come to."""
         self._issuer_bytes = 0
+        self._issued = set[int]()
+        """The hashes of all queries with the cursors that they brought."""
         self._keepers: list[list[Exchange]] = []
         self._answered = 0
         self._waited = 0.0
@@ -282,7 +284,8 @@ class Recorder:
         size = memory([sent, around, dict(headers), dict(answer.headers)]) + own
         self._held += size
         finalize(exchange, self._release, size).atexit = False
-        if _cursor_of(exchange) is not None:
+        if (cursor := _cursor_of(exchange)) is not None:
+            self._issued.add(hash((str(exchange.params.get("query")), cursor)))
             self._issuers.append((exchange, size))
             self._issuer_bytes += size
         while len(self._issuers) > _MAX_ISSUERS or self._issuer_bytes > _MAX_ISSUER_BYTES:
@@ -327,6 +330,10 @@ class Recorder:
                 break
             chain.insert(0, earlier)
         return tuple(chain)
+
+    def has_issued(self, query: str, cursor: str) -> bool:
+        """Return whether a search for the query has brought the cursor."""
+        return hash((query, cursor)) in self._issued
 
     def note(self, text: str) -> None:
         """Write a line that belongs to no exchange: stray output, the end of a process."""

@@ -23,7 +23,7 @@ from tools_search_conformance.wire.codec import (
 )
 from tools_search_conformance.wire.display import abridged
 from tools_search_conformance.wire.eras import TransportName
-from tools_search_conformance.wire.process import STDERR_BYTES, TargetProcess
+from tools_search_conformance.wire.process import TargetProcess
 from tools_search_conformance.wire.record import Answer, others
 
 _MAX_KEPT: Final = 1000
@@ -125,9 +125,9 @@ class StdioTransport:
         return Answer(fault=f"the target did not read for {seconds:g} s")
 
     @property
-    def logged(self) -> str:
+    def logged(self) -> str | None:
         """The end of what the target has written to stderr."""
-        return self._process.stderr_tail(STDERR_BYTES)
+        return self._process.logged
 
     async def hang_up(self, seconds: float) -> bool:
         """Close the target's stdin, read on, and return whether it ended by itself within `seconds` seconds."""
