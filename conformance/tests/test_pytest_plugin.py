@@ -17,7 +17,7 @@ TARGET = Path(__file__).parent / "target.py"
 def run_project(folder: Path, call: str, fixture: str = "judge_tools_search") -> subprocess.CompletedProcess[str]:
     (folder / "conftest.py").write_text('pytest_plugins = ["tools_search_conformance.pytest_plugin"]\n')
     (folder / "test_it.py").write_text(f"def test_it({fixture}):\n    {call}\n")
-    # A folder of its own: pytest's shared one makes whoever ends delete what earlier runs left there.
+    # A folder of its own: in pytest's shared one, a run that ends deletes what earlier runs left there.
     command = [
         sys.executable,
         "-m",

@@ -567,7 +567,7 @@ class CallsOfTheLatestSearchOnly(Fault):
 
 
 class SearchesInTopics(Fault):
-    """Tells whoever discovers it what was searched for last."""
+    """Returns in the answer to discovery what was searched for last."""
 
     latest = "fixtures"
 

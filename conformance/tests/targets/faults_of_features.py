@@ -246,7 +246,7 @@ class CallAuthorizedOnce(Fault):
 
 
 class CallerOfTheConnection(Fault):
-    """Takes whoever sent a request before by the same connection for the caller."""
+    """Takes the sender of an earlier request on the same connection for the caller."""
 
     def __init__(self) -> None:
         self.connection = threading.local()

@@ -515,7 +515,7 @@ async def cursor_other_query(bench: Bench) -> None:
     cases += [(repeated, altered), (f"{query} 1 \u00e9 \u8239", [f"{query} {end}" for end in _OTHER_ENDS])]
     cases.append((f"{query} 🔧", [f"{query} 🔨"]))
     await bench.each(bench.some(cases, 2), lambda case: _refused_with_others(bench, *case))
-    # The cursors of later pages are bound as well, whatever the limit.
+    # The cursors of later pages are bound as well, with any limit.
     good = await _second_page(bench, query)
     walk = await bench.server.walk(query, 1, most=_BOUND_PAGES)
     for number, page in enumerate(walk.pages[1:], 3):

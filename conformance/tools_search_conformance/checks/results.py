@@ -222,7 +222,7 @@ def _expect_no_count(bench: Bench, pages: Mapping[int, Page], view: int, positio
     before = _VIEWS[view][1]
     for gone, what in ((0, "the number of matches"), (1, "how many matches are still to come")):
         if gone and before < 0:
-            break  # there are none, and any zero would tell it
+            break  # there are none, and any zero would reveal it
         places = [
             {path for path, v in _added(page) if v == count - gone * (before + len(page.tools))}
             for count, page in pages.items()

@@ -172,7 +172,7 @@ class Script:
     list_hints: JsonObject = field(default_factory=dict[str, Any])
     """Members of every page of `tools/list`, such as how long it may be cached."""
     refuses: Mapping[str, int] = field(default_factory=dict[str, int])
-    """The error codes of methods that are refused, whatever the request."""
+    """The error codes of methods that are refused, for any request."""
     list_starts_empty: bool = False
     """Whether the listing begins with a page without tools."""
     structured: Mapping[str, Any] = field(default_factory=dict[str, Any])

@@ -473,7 +473,7 @@ class _Changing:
     async def expect_dropped(self, session: Session, pause: float) -> None:
         """Expect the tools of now at once, where the client has had a `pause` to act, or else the usual time.
 
-        What is given out once more, while it is asked for anew, shows only so.
+        A kept page that is returned while a new one is requested shows in no other way.
         """
         for seconds in (pause, _NOTIFICATION_SECONDS):
             await self.change(session.peer)

@@ -223,7 +223,7 @@ async def declares_in_every_request(bench: ClientBench) -> None:
                     await session.do_everything("keep the books")
                     for number in range(_TIMES):
                         await session.search(f"keep {number} books" * (1 + number % 2 * 60), limit=3)
-            if script.settings:  # a client may list where it is not told how much there is
+            if script.settings:  # a client may list where the number of tools is not stated
                 session.require_search()
             for number, exchange in enumerate(session.peer.searches, 1):
                 message = "tools/search does not declare the extension under extensions of its client capabilities"

@@ -172,7 +172,7 @@ async def http_query_not_in_headers(bench: ClientBench) -> None:
 
 
 def _squeezed(text: str) -> str:
-    """Return the letters of a text, whatever stands between them."""
+    """Return the letters of a text without what stands between them."""
     return "".join(filter(str.isalpha, text)).lower()
 
 
