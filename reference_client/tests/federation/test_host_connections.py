@@ -25,6 +25,7 @@ from tools_search_client import (
     FederationSource,
     Forward,
     Reply,
+    ServerTimeoutError,
     ToolCall,
     ToolDiscovery,
     UnknownToolError,
@@ -167,3 +168,31 @@ async def test_options_hold_for_one_server_or_for_all():
             connected = [await federation.supervised[name].tools() for name in ("a", "b")]
             told = [tools.client.client_info for tools in connected]
     assert [info.name for info in told if info] == ["first", "second"]
+
+
+async def test_what_a_host_does_not_state_is_as_the_configuration_states_it(liar: Any):
+    """Beside options of its own, such as a name; and nothing of `connection` is lost where one server has its own."""
+    entries = tuple(ServerEntry(name, liar("call-hangs", era="legacy").target) for name in ("a", "b"))
+    configuration = Configuration(entries, ToolDiscovery(era="legacy", call_timeout=0.5))
+    mine = ConnectionOptions(client_info=Implementation(name="mine", version="1"))
+    other = ConnectionOptions(follow_changes=False)
+    options = FederationOptions(
+        connection=mine, connection_to=lambda entry: other if entry.name == "b" else None, grace=1.0
+    )
+    with anyio.fail_after(30):
+        async with open_federation(configuration, options) as federation:
+            for name in ("a", "b"):
+                tools = await federation.supervised[name].tools()
+                assert tools.era == "legacy"
+                assert tools.client.client_info == mine.client_info
+                with pytest.raises(ServerTimeoutError):
+                    await federation.call(f"{name}__make_alpha", {})
+
+
+async def test_the_time_that_an_entry_states_for_calls_holds_where_the_server_has_options_of_its_own(liar: Any):
+    configuration = Configuration((ServerEntry("a", liar("call-hangs").target, call_seconds=0.5),))
+    options = FederationOptions(connection_to=lambda _: ConnectionOptions(follow_changes=False))
+    with anyio.fail_after(30):
+        async with open_federation(configuration, options) as federation:
+            with pytest.raises(ServerTimeoutError):
+                await federation.call("a__make_alpha", {})

@@ -86,62 +86,51 @@ _CANDIDATES: Final = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FederationOptions:
-    """How many servers are asked; the defaults suit a host."""
+    """How many servers are asked; what is not given is as the configuration states it (`tool_discovery`)."""
 
     connection: ConnectionOptions = field(default_factory=ConnectionOptions)
 
     connection_to: Callable[[ServerEntry], ConnectionOptions | None] = lambda _: None
-    """Returns the options for one server, such as its own `auth` or callbacks that know its name, or `None` where
-    `connection` holds."""
+    """Returns what is different for one server, such as callbacks that know its name; the rest is as in `connection`,
+    all of it where this is `None`."""
 
-    connect_timeout: float = 60.0
+    connect_timeout: float | None = None
     """Seconds after which an attempt to connect counts as failed, however long callers wait for it."""
 
-    grace: float = 3.0
+    grace: float | None = None
     """Seconds that a search still waits for the slowest servers when at least half of them have answered."""
 
-    rest: Backoff = field(default_factory=lambda: Backoff(5.0, 60.0))
+    rest: Backoff | None = None
     """How long a server that was waited for in vain is left alone, `rest` to `longest_rest`; then it is asked while
     nobody waits for it."""
 
     reranking: Reranking | None = None
     """The last say over the fused order, also in conversations over these servers."""
 
-    deadline: float = _DEADLINE
-    """Seconds that a question waits for the slowest server, unless it says itself."""
+    deadline: float | None = None
+    """Seconds that a question waits for the slowest server, unless it says itself; 10 where nothing states it."""
 
     def of(self, entry: ServerEntry) -> ConnectionOptions:
         """Return the options for the connection to one server; the time that its entry states for calls counts."""
+        options = self.connection
+        if entry.call_seconds is not None:
+            options = replace(options, discovery=replace(options.discovery, call_timeout=entry.call_seconds))
         own = self.connection_to(entry)
-        if own is not None or entry.call_seconds is None:
-            return own or self.connection
-        return replace(self.connection, discovery=replace(self.connection.discovery, call_timeout=entry.call_seconds))
+        return options if own is None else own.completed(options)
 
-    @classmethod
-    def stated_in(cls, stated: ToolDiscovery) -> FederationOptions:
-        """Return what a configuration says, with the defaults for what no file can say.
 
-        Raises:
-            ConfigurationError: It asks for ranking by meaning, whose extra is not installed.
-        """
-        discovery = DiscoveryOptions(
-            ranker=ranker_of(stated),
-            listing_ttl=stated.listing_ttl,
-            request_timeout=stated.request_timeout,
-            call_timeout=stated.call_timeout,
-            retry_after=stated.retry_after,
-            busy_patience=stated.busy_patience,
-            search_again_after=stated.search_again_after,
-        )
-        return cls(
-            connection=ConnectionOptions(
-                negotiation=stated.era, follow_changes=stated.follow_changes, discovery=discovery
-            ),
-            connect_timeout=stated.connect_timeout,
-            grace=stated.grace,
-            rest=Backoff(stated.rest, stated.longest_rest),
-            deadline=stated.deadline or _DEADLINE,
-        )
+def connection_stated_in(stated: ToolDiscovery, ranker: Ranker) -> ConnectionOptions:
+    """Return what a configuration states for every connection."""
+    discovery = DiscoveryOptions(
+        ranker=ranker,
+        listing_ttl=stated.listing_ttl,
+        request_timeout=stated.request_timeout,
+        call_timeout=stated.call_timeout,
+        retry_after=stated.retry_after,
+        busy_patience=stated.busy_patience,
+        search_again_after=stated.search_again_after,
+    )
+    return ConnectionOptions(negotiation=stated.era, follow_changes=stated.follow_changes, discovery=discovery)
 
 
 def ranker_of(stated: ToolDiscovery) -> Ranker:
@@ -173,11 +162,16 @@ async def open_federation(
 ) -> AsyncGenerator[Federation]:
     """Offer the servers of `configuration` until the block ends; each is connected when it is first needed.
 
-    Without `options`, those that the configuration states hold.
-
     The block may be left by an exception, which passes through as it is.
+
+    Args:
+        configuration: The servers, and what holds for them where `options` leave it open.
+        options: What a file cannot state, and what is to hold in place of what it states.
+
+    Raises:
+        ConfigurationError: It asks for ranking by meaning, whose extra is not installed.
     """
-    options = options or FederationOptions.stated_in(configuration.tool_discovery)
+    options = options or FederationOptions()
     raised: Exception | None = None
     async with anyio.create_task_group() as tasks:
         federation = Federation(configuration, options, tasks)
@@ -196,11 +190,15 @@ class Federation:
     """The tools of several servers; made by `open_federation`."""
 
     def __init__(self, configuration: Configuration, options: FederationOptions, tasks: TaskGroup) -> None:
-        discovery = options.connection.discovery
-        self.reranking = options.reranking
-        self._deadline = options.deadline
-        self._listed = ListedTogether(discovery.ranker)
-        self._ranker = RememberingRanker(never_silent(discovery.ranker))
+        self.configuration: Final = configuration
+        stated = configuration.tool_discovery
+        self.ranker: Final = options.connection.discovery.ranker or ranker_of(stated)
+        """Ranks on this side."""
+        self.reranking: Final = options.reranking
+        self._deadline = _first(options.deadline, stated.deadline, _DEADLINE)
+        self._listed = ListedTogether(self.ranker)
+        self._ranker = RememberingRanker(never_silent(self.ranker))
+        options = replace(options, connection=options.connection.completed(connection_stated_in(stated, self.ranker)))
         same = [entry if isinstance(entry, ConnectedServer) else entry.target for entry in configuration.servers]
         self._identities = {entry.name: same.index(own) for entry, own in zip(configuration.servers, same, strict=True)}
         """The same number for servers with equal targets, which are the same server."""
@@ -213,10 +211,14 @@ class Federation:
                 self.supervised[entry.name] = HostConnection(entry, own, on_change=drop)
                 continue
             opened = partial(open_server, entry.target, own, on_change=drop)
-            connect_timeout = entry.start_seconds or options.connect_timeout
+            connect_timeout = _first(entry.start_seconds, options.connect_timeout, stated.connect_timeout)
             self.supervised[entry.name] = SupervisedServer(opened, connect_timeout=connect_timeout)
         self._fanout = Fanout(
-            self.supervised, tasks, grace=options.grace, backoff=options.rest, authorization=discovery.authorization
+            self.supervised,
+            tasks,
+            grace=_first(options.grace, stated.grace),
+            backoff=options.rest or Backoff(stated.rest, stated.longest_rest),
+            authorization=options.connection.discovery.authorization or str,
         )
 
     async def search(
@@ -490,6 +492,11 @@ class Federation:
         """Drop what was kept of one server, because its tools changed."""
         self._fanout.drop(server)
         self._known = {name: known for name, known in self._known.items() if known[0].server != server}
+
+
+def _first(*seconds: float | None) -> float:
+    """Return the first that is stated."""
+    return next(each for each in seconds if each is not None)
 
 
 def _with_ranks(tools: Iterable[FoundTool]) -> list[FoundTool]:

@@ -95,7 +95,7 @@ class HostConnection:
 
     async def run(self) -> None:
         """Follow the server's list changes until cancelled, as far as it announces them to those who listen."""
-        while self.options.follow_changes:
+        while self.options.follow_changes is not False:
             await self._renewed.wait()
             self._renewed = anyio.Event()
             if (tools := self._tools) is not None:
