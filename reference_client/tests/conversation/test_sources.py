@@ -189,6 +189,20 @@ async def test_a_toolset_hides_tools_of_servers_that_are_searched(talk_to: Open,
     assert server.asked("tools/list") == ["tools/list"]  # for browsing
 
 
+async def test_a_conversation_over_a_federation_has_what_its_configuration_states(plain_server: StdioTarget):
+    few = Toolset("few", {"plain": Rule(frozenset({"add_numbers"}), excludes=False)})
+    discovery = ToolDiscovery(enabled=True, defer_all=True, ranker="plain")
+    configuration = Configuration((ServerEntry("plain", plain_server),), discovery, {"few": few})
+    with anyio.fail_after(30):
+        async with open_federation(configuration) as federation:
+            conversation = Conversation(federation)
+            await conversation.begin_turn("hello", toolset="few")
+            assert conversation.search_name == "search_tools"
+            found = await conversation.take(ToolCall("search_tools", {"query": "reverse a text or add two numbers"}))
+            assert isinstance(found, Reply)
+            assert found.loaded == ("plain__add_numbers",)
+
+
 async def test_a_toolset_that_names_tools_of_a_searched_server_needs_no_listing(talk_to: Open, liar: Any):
     server = liar()
     named = Toolset("few", {"one": Rule(frozenset({"make_alpha", "make_alpah"}), excludes=False)})

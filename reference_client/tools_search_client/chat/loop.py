@@ -14,7 +14,6 @@ from tools_search_client.chat.models import Model
 from tools_search_client.chat.terminal import Terminal
 from tools_search_client.conversation.conversation import Conversation
 from tools_search_client.conversation.messages import Forward, Reply, ToolCall
-from tools_search_client.conversation.sources import FederationSource
 from tools_search_client.errors import ToolsSearchClientError
 from tools_search_client.federation.configuration import Configuration
 from tools_search_client.federation.federation import Federation
@@ -73,8 +72,7 @@ class Chat:
         terminal: Terminal,
         options: ChatOptions,
     ) -> None:
-        source = FederationSource(servers, configuration)
-        self.conversation: Final = Conversation(source, configuration.tool_discovery, tool_sets=configuration.tool_sets)
+        self.conversation: Final = Conversation(servers)
         self.servers: Final = servers
         self._configuration = configuration
         self._model = model
