@@ -26,6 +26,7 @@ from tools_search_client.conversation.state import Statistics as Statistics
 from tools_search_client.errors import AmbiguousToolError as AmbiguousToolError
 from tools_search_client.errors import Challenge as Challenge
 from tools_search_client.errors import ConfigurationError as ConfigurationError
+from tools_search_client.errors import ConsentRefusedError as ConsentRefusedError
 from tools_search_client.errors import Failure as Failure
 from tools_search_client.errors import HostError as HostError
 from tools_search_client.errors import InvalidAnswerError as InvalidAnswerError

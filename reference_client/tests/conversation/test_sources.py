@@ -14,13 +14,13 @@ from tools_search_client import (
     Configuration,
     ConnectionOptions,
     Conversation,
-    Failure,
     Federation,
     FederationOptions,
     FederationSource,
     Forward,
     Reply,
     ServerError,
+    ServerUnavailableError,
     ToolCall,
     ToolDiscovery,
     UnknownToolError,
@@ -438,7 +438,7 @@ async def test_a_server_that_was_not_asked_is_not_said_to_have_lost_a_tool(talk_
         await session.search(query="alpha")
         step = await session.forward("one__make_alpha")
         told = session.state.failed(
-            step, UnknownToolError("one__make_alpha", failed={"one": Failure("unavailable", "it died")})
+            step, UnknownToolError("one__make_alpha", errors={"one": ServerUnavailableError("it died")})
         ).text
         assert "no longer offers" not in told
         assert "failed: one" in told

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import fastmcp
 import pytest
 from mcp import Client
 from mcp.server.caching import CacheHint
@@ -24,11 +25,12 @@ from tools_search_client import (
     FederationOptions,
     FederationSource,
     Forward,
+    HostError,
     Reply,
     ServerTimeoutError,
+    ServerUnavailableError,
     ToolCall,
     ToolDiscovery,
-    UnknownToolError,
     open_federation,
 )
 from tools_search_client.servers.host_connection import OwnConnection
@@ -101,7 +103,7 @@ async def test_a_connection_that_ends_fails_that_server_alone_until_the_host_has
                     assert [tool.name for tool in answer.tools] == ["own__get_forecast"]
                     assert not answer.failed
                 missing.append(await federation.search("weather forecast", deadline=math.inf))
-                with pytest.raises(UnknownToolError, match="not asked, because they failed: own"):
+                with pytest.raises(ServerUnavailableError, match="the host has no connection to it"):
                     await federation.call("own__get_forecast", {"city": "Oslo"})
     for answer in missing:
         assert answer.failed == {"own": Failure("unavailable", "the host has no connection to it")}
@@ -118,6 +120,41 @@ async def test_a_function_for_connections_that_raises_costs_that_server_alone():
                 answer = await federation.search("weather forecast")
     assert [tool.name for tool in answer.tools] == ["own__get_forecast"]
     assert answer.failed == {"lost": Failure("host", "`connection` of the host failed: KeyError")}
+
+
+async def test_a_connection_of_another_type_costs_that_server_alone_and_says_what_to_give():
+    """Whether it is given as it is or by a function; a `fastmcp.Client` has a session, too."""
+    other: Any = fastmcp.Client("http://127.0.0.1:9/mcp")
+    told = "`connection` of the host failed: it is a `fastmcp.client.client.Client`: give an `mcp.Client`, "
+    told += "an `mcp.ClientSession`, or a function that returns one or `None`"
+    with anyio.fail_after(20):
+        async with Client(weather(), extensions=[TOOLS_SEARCH]) as client:
+            wrong = (ConnectedServer("given", connection=other), ConnectedServer("made", connection=lambda: other))
+            servers = Configuration((*wrong, ConnectedServer("own", connection=client)))
+            async with open_federation(servers) as federation:
+                answer = await federation.search("weather forecast")
+                with pytest.raises(HostError):
+                    await federation.call("given__get_forecast", {})
+    assert [tool.name for tool in answer.tools] == ["own__get_forecast"]
+    assert answer.failed == dict.fromkeys(("given", "made"), Failure("host", told))
+
+
+async def test_a_connection_that_breaks_while_its_changes_are_followed_costs_that_server_alone():
+    class Broken(Client):
+        @property
+        def server_capabilities(self) -> Any:
+            raise KeyError("broken")
+
+    with anyio.fail_after(20):
+        async with (
+            Broken(weather(), extensions=[TOOLS_SEARCH]) as broken,
+            Client(weather(), extensions=[TOOLS_SEARCH]) as client,
+        ):
+            servers = ConnectedServer("broken", connection=broken), ConnectedServer("own", connection=client)
+            async with open_federation(Configuration(servers)) as federation:
+                answer = await federation.search("weather forecast")
+    assert "own__get_forecast" in [tool.name for tool in answer.tools]
+    assert "own" not in answer.failed
 
 
 async def test_list_changes_of_a_connection_of_the_host_are_followed():

@@ -152,6 +152,7 @@ class Conversation:
         """
         toolset = self._chosen(toolset)
         self._state.called.clear()
+        self._state.counted.clear()
         self._loaded.learn(await self._source.survey(toolset), toolset)
         failed = self._failed()
         loaded: list[str] = []
@@ -258,24 +259,30 @@ class Conversation:
             return Reply(call, prompts.unconfirmed(definition.name, server), is_error=True)
         if definition.name in self._state.gone:
             return Reply(call, prompts.vanished(definition.name, server, self.search_name), is_error=True)
-        self.statistics.count_call(definition.name, server)
+        if call.id not in self._state.counted:  # it may be taken again, in the process after an approval
+            self.statistics.count_call(definition.name, server)
+            self._state.counted.update(filter(None, [call.id]))
         return Forward(call, definition, self._loaded.called(definition) or definition.tool or tool)
 
     def refused(self, forward: Forward) -> Reply:
         """Return the reply to a call that the user does not allow."""
-        self.statistics.count_call(forward.definition.name, forward.tool.server, -1)
+        self._uncount(forward)
         return Reply(forward.call, prompts.NOT_ALLOWED, is_error=True)
 
     def failed(self, forward: Forward, error: ToolsSearchClientError) -> Reply:
         """Return the reply to a call that did not come to a result."""
         name, server = forward.definition.name, forward.tool.server
-        self.statistics.count_call(name, server, -1)
+        self._uncount(forward)
         if isinstance(error, UnknownToolError) and server not in error.failed:
             self._state.gone.add(name)
             text = prompts.vanished(name, server, self.search_name)
         else:
             text = prompts.failed_call(name, server, error)
         return Reply(forward.call, text, is_error=True)
+
+    def _uncount(self, forward: Forward) -> None:
+        self.statistics.count_call(forward.definition.name, forward.tool.server, -1)
+        self._state.counted.discard(forward.call.id or "")
 
     async def _answered(self, call: ToolCall) -> Reply:
         """Answer a call of `search_tools` or of a tool of the host's own."""

@@ -161,7 +161,7 @@ class FederationSource:
     async def look_up(self, name: str, /, *, servers: Collection[str]) -> SourceAnswer:
         """Search the servers for a tool of this name, which the draft obliges them to find."""
         try:
-            return SourceAnswer((await self.federation.resolve(name, servers=servers, deadline=self._deadline),))
+            return SourceAnswer((await self.federation.find(name, servers=servers, deadline=self._deadline),))
         except AmbiguousToolError as several:
             answers = [await self.look_up(full, servers=servers) for full in several.candidates]  # all known by now
             return SourceAnswer(tuple(tool for answer in answers for tool in answer.tools))

@@ -33,14 +33,17 @@ from mcp_types import (
 )
 from tools_search_hosts import ServerEntry, qualified_name, split_candidates, without_digest
 from tools_search_hosts.locations import cache_folder
+from tools_search_hosts.toolsets import closest
 from tools_search_ranking import default_ranker, never_silent
 
 from tools_search_client.errors import (
     AmbiguousToolError,
     ConfigurationError,
-    Failure,
+    HostError,
     InvalidServerResultError,
+    LocalError,
     RerankingError,
+    ServerError,
     UnknownToolError,
 )
 from tools_search_client.federation.configuration import Configuration, ToolDiscovery
@@ -325,13 +328,34 @@ class Federation:
         Raises:
             AmbiguousToolError: Several servers have a tool of that bare name.
             UnknownToolError: No server that answered has one.
+            ServerError: The server that the name begins with, or that had the tool, failed.
+            HostError: The host's own part of it raised.
+        """
+        try:
+            return await self.find(name, servers=servers, deadline=deadline)
+        except UnknownToolError as unknown:
+            asked = self._among(servers)
+            known = [tool.server for tool, _ in self._known.values() if name in (tool.name, tool.tool.name)]
+            prefixes = [server for server, _ in split_candidates(_full_name(name, asked), asked)]
+            for server in (*known, *prefixes, ""):  # one without a name may have any tool
+                if server in unknown.errors:
+                    raise unknown.errors[server] from None
+            raise
+
+    async def find(
+        self, name: str, *, servers: Collection[str] | None = None, deadline: float | None = None
+    ) -> FoundTool:
+        """Return the tool that `name` means, as `resolve` does, but raise no error of a server.
+
+        Raises:
+            AmbiguousToolError: Several servers have a tool of that bare name.
+            UnknownToolError: No server that answered has one; it has the failures of the others.
         """
         known = self._known.get(name)
         asked = self._among(servers)
         if known is not None and known[0].server in asked and self.supervised[known[0].server].connected is known[1]:
             return known[0]
-        stated = [(one, name.removeprefix(f"{one}:")) for one in asked if one and name.startswith(f"{one}:")]
-        full = qualified_name(*max(stated)) if stated else name
+        full = _full_name(name, asked)
         readings = dict(split_candidates(full, asked))
         if readings:
             began = anyio.current_time()
@@ -356,6 +380,7 @@ class Federation:
 
         Raises:
             LocalError: The name means no tool, or several.
+            HostError: The host's own part of it raised.
             ServerError: The server failed. A tool that fails is a result with `is_error`. A result that the protocol
                 forbids in part keeps the rest (see `ServerTools.call`).
         """
@@ -379,7 +404,7 @@ class Federation:
         """Return a prompt, by the server's own name of it, with its arguments filled in.
 
         Raises:
-            KeyError: There is no server of that name.
+            LocalError: There is no server of that name.
             ServerError: The server failed, or knows no such prompt.
         """
         return await self._of_server(server, lambda client: client.get_prompt(name, arguments))
@@ -420,6 +445,8 @@ class Federation:
         return FederatedOffers(tuple(offers), servers=tuple(reports))
 
     async def _of_server(self, server: str, request: Callable[[Client], Awaitable[Result]]) -> Result:
+        if server not in self.supervised:
+            raise LocalError(f"no server is named {server!r}; {closest(server, self.supervised)}")
         tools = await self.supervised[server].tools()
         async with tools.patience():
             try:
@@ -474,8 +501,8 @@ class Federation:
 
         question = Question(ask, subject=lambda server: ("named", wanted[server], name), method=_finding_method)
         answers = await self._asked(question, list(wanted), deadline)
-        failed = {answer.server: answer.failure for answer in answers if answer.failure}
-        tool = _chosen(name, _tools(answers), failed)
+        errors = {answer.server: answer.error for answer in answers if answer.error}
+        tool = _chosen(name, _tools(answers), errors)
         self._remember([tool], answers)
         return tool
 
@@ -492,6 +519,12 @@ class Federation:
         """Drop what was kept of one server, because its tools changed."""
         self._fanout.drop(server)
         self._known = {name: known for name, known in self._known.items() if known[0].server != server}
+
+
+def _full_name(name: str, servers: Iterable[str]) -> str:
+    """Return the full name that is meant by `name`, which may be like `server:tool`."""
+    stated = [(one, name.removeprefix(f"{one}:")) for one in servers if one and name.startswith(f"{one}:")]
+    return qualified_name(*max(stated)) if stated else name
 
 
 def _first(*seconds: float | None) -> float:
@@ -517,7 +550,7 @@ def _tools(answers: Iterable[Answer[Found]]) -> list[FoundTool]:
     return [tool for answer in answers if answer.value for tool in answer.value.tools]
 
 
-def _chosen(name: str, candidates: Sequence[FoundTool], failed: Mapping[str, Failure]) -> FoundTool:
+def _chosen(name: str, candidates: Sequence[FoundTool], errors: Mapping[str, ServerError | HostError]) -> FoundTool:
     """Return the tool that `name` means: the full name of one, or the bare name of exactly one."""
     full = [tool for tool in candidates if tool.name == name]
     meant = full or [tool for tool in candidates if tool.tool.name == name]
@@ -528,5 +561,5 @@ def _chosen(name: str, candidates: Sequence[FoundTool], failed: Mapping[str, Fai
         raise AmbiguousToolError(name, [tool.name for tool in meant])
     spelled = {tool.tool.name: tool.name for tool in candidates} | {tool.name: tool.name for tool in candidates}
     similar = difflib.get_close_matches(name, spelled, n=2 * _CLOSEST)
-    closest = list(dict.fromkeys(spelled[match] for match in similar))[:_CLOSEST]
-    raise UnknownToolError(name, closest, failed)
+    nearest = list(dict.fromkeys(spelled[match] for match in similar))[:_CLOSEST]
+    raise UnknownToolError(name, nearest, errors)

@@ -355,7 +355,7 @@ class _HostAuth(httpx2.Auth):
         try:
             response = None
             while True:
-                with host_faults("`auth`", StopAsyncIteration, OAuthFlowError):
+                with host_faults("`auth`", StopAsyncIteration, OAuthFlowError, ServerError):
                     outgoing = await (anext(flow) if response is None else flow.asend(response))
                 response = yield outgoing
         except StopAsyncIteration:
