@@ -41,6 +41,7 @@ async def turn(configuration: client.Configuration, saved: bytes | None, text: s
                 if isinstance(step, client.Forward):  # a real host asks its user, and calls the tool
                     step = conversation.refused(step)
                 adapter.answer(call, step)
+        adapter.compact(keep_turns=20)  # a real host does so when the model's window is nearly full
         return said.text, adapter.save()
 
 

@@ -236,10 +236,11 @@ def test_two_servers_cannot_share_a_name():
 
 def test_a_command_is_split_into_words_without_a_shell():
     assert command_server("run 'two words' $HOME").servers[0].target == StdioTarget("run", ("two words", "$HOME"))
+    assert command_server(["run", "two words"]).servers[0].target == StdioTarget("run", ("two words",))
 
 
-@pytest.mark.parametrize("line", ["", "  ", "run 'unclosed"])
-def test_a_command_that_cannot_be_split_is_refused(line: str):
+@pytest.mark.parametrize("line", ["", "  ", "run 'unclosed", []])
+def test_a_command_that_cannot_be_split_is_refused(line: str | list[str]):
     with pytest.raises(ConfigurationError):
         command_server(line)
 

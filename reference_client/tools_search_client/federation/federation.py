@@ -371,7 +371,7 @@ class Federation:
     async def call(
         self,
         name: str,
-        arguments: dict[str, Any] | None = None,
+        arguments: Mapping[str, Any] | None = None,
         *,
         progress: ProgressFnT | None = None,
         meta: RequestParamsMeta | None = None,
@@ -386,7 +386,9 @@ class Federation:
         """
         tool = await self.resolve(name)
         tools = await self.supervised[tool.server].tools()
-        return await tools.call(tool.tool.name, arguments, progress=progress, meta=meta)
+        return await tools.call(
+            tool.tool.name, None if arguments is None else dict(arguments), progress=progress, meta=meta
+        )
 
     async def prompts(self, *, deadline: float | None = None) -> FederatedOffers[Prompt]:
         """Return the prompts of every server that answers; at most 10,000 of each server, or it counts as failed."""
