@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 import stat
 import sys
 from collections.abc import Generator
 from pathlib import Path
 from subprocess import PIPE, Popen
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 import anyio
 import anyio.to_thread
 import httpx2
+import mcp.client.auth
 import pytest
+import tools_search_client.api
 from mcp.shared.auth import OAuthClientInformationFull
 from tools_search_client import (
     Configuration,
@@ -24,6 +28,7 @@ from tools_search_client import (
     FileTokenStore,
     HostError,
     OAuth,
+    Redirect,
     ServerUnavailableError,
     UnauthorizedError,
     loopback_redirect,
@@ -363,3 +368,26 @@ async def test_after_a_sign_out_open_connections_and_the_store_have_no_tokens(
                 assert await signed_in.sign_in(guarded.url, redirect, scope="tools:search invoices:write")
             assert not (await tools.call("create_invoice")).is_error
     assert "invoices:write" in json.loads(await store.load(guarded.url) or "")["tokens"]["scope"].split()
+
+
+async def test_the_redirect_of_a_web_host_on_the_page_signs_in_and_says_who_refused(
+    guarded: Guarded, store: FileTokenStore
+):
+    page = (Path(__file__).parents[2] / "docs" / "hosts.md").read_text(encoding="utf-8")
+    (program,) = re.findall(r"```python\n(class WebRedirect.*?)```", page, re.DOTALL)
+    names: dict[str, Any] = dict(vars(tools_search_client.api)) | {"anyio": anyio} | vars(mcp.client.auth)
+    exec(program, names)  # noqa: S102 - it is the page that is tested
+
+    def redirect() -> Redirect:
+        async def show(address: str) -> None:
+            returned = urlsplit(httpx2.get(address).headers["location"])
+            made.came_back(dict(parse_qsl(returned.query)))
+
+        made = names["WebRedirect"](show)
+        return made
+
+    with anyio.fail_after(20):
+        assert await OAuth(store).sign_in(guarded.url, redirect())
+        guarded(denying=True)
+        with pytest.raises(ConsentRefusedError):
+            await OAuth(store).sign_in(guarded.url, redirect())
