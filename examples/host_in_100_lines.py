@@ -30,8 +30,7 @@ class Host:
 
     def __init__(self, servers: client.Federation, configuration: client.Configuration, model: Model, ask: Ask) -> None:
         self.servers, self.configuration, self.model, self.ask = servers, configuration, model, ask
-        source = client.FederationSource(servers, configuration)
-        self.conversation = client.Conversation(source, configuration.tool_discovery)
+        self.conversation = client.Conversation(servers)
         self.messages: list[dict[str, Any]] = [{"role": "system", "content": client.SYSTEM_PROMPT_LINE}]
 
     async def turn(self, text: str) -> str:

@@ -29,8 +29,7 @@ async def stand_in(request: dict[str, Any]) -> dict[str, Any]:
 async def turn(configuration: client.Configuration, saved: bytes | None, text: str) -> tuple[str, str]:
     """Return what the model finally answers to the user, and the conversation to be saved."""
     async with client.open_federation(configuration) as servers:
-        source = client.FederationSource(servers, configuration)
-        conversation = client.Conversation(source, configuration.tool_discovery)
+        conversation = client.Conversation(servers)
         adapter = ChatCompletions(conversation, "a-model", system=client.SYSTEM_PROMPT_LINE)
         if saved is not None:
             await adapter.restore(saved)
@@ -42,6 +41,7 @@ async def turn(configuration: client.Configuration, saved: bytes | None, text: s
                 if isinstance(step, client.Forward):  # a real host asks its user, and calls the tool
                     step = conversation.refused(step)
                 adapter.answer(call, step)
+        adapter.compact(keep_turns=20)  # a real host does so when the model's window is nearly full
         return said.text, adapter.save()
 
 

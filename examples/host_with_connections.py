@@ -36,8 +36,7 @@ async def main(query: str, *commands: str) -> None:
         servers = tuple(client.ConnectedServer(name, connection=partial(connections.get, name)) for name in connections)
         configuration = client.Configuration(servers, client.ToolDiscovery(enabled=True, defer_all=True))
         async with client.open_federation(configuration) as federation:
-            source = client.FederationSource(federation, configuration)
-            conversation = client.Conversation(source, configuration.tool_discovery)
+            conversation = client.Conversation(federation)
             await conversation.begin_turn(query)
             step = await conversation.take(client.ToolCall("search_tools", {"query": query}))
             if isinstance(step, client.Reply):

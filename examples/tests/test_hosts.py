@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 FOLDER = Path(__file__).parents[1]
 SERVERS = FOLDER.parent / "reference_client" / "tests" / "fixtures" / "servers"
@@ -46,3 +49,17 @@ def test_the_page_for_hosts_shows_lines_of_the_examples():
     for example, snippet in shown:
         lines = [line.strip() for line in (FOLDER.parent / example).read_text(encoding="utf-8").splitlines()]
         assert [line for line in snippet.splitlines() if line.strip() not in lines] == []
+
+
+@pytest.mark.parametrize(
+    ("package", "example"), [("pydantic_ai", "pydantic_ai_toolset.py"), ("langchain", "langchain_middleware.py")]
+)
+def test_an_agent_of_another_framework_has_the_tools_that_its_model_found(package: str, example: str, tmp_path: Path):
+    if importlib.util.find_spec(package) is None:
+        pytest.skip(f"{package} is not installed, so examples/{example} is NOT tested")
+    shop = {"command": sys.executable, "args": [str(FOLDER / "mcpserver_search.py")], "defer_loading": True}
+    configuration = tmp_path / "mcp.json"
+    configuration.write_text(json.dumps({"mcpServers": {"shop": shop}, "tool_discovery": {"enabled": True}}))
+    program = [sys.executable, str(FOLDER / example), str(configuration), "send an invoice"]
+    done = subprocess.run(program, capture_output=True, text=True, timeout=60, check=True)
+    assert "search_tools shop__send_invoice" in done.stdout

@@ -107,6 +107,13 @@ def test_every_public_name_is_one_of_the_package():
     names = [name for name in vars(api) if not name.startswith("_")]
     assert "open_federation" in names
     assert all(getattr(tools_search_client, name) is getattr(api, name) for name in names)
+    assert dir(tools_search_client) == sorted(names)
+    assert tools_search_client.__all__ == names  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]
+
+
+def test_the_page_for_hosts_names_everything_that_is_public():
+    page = (Path(__file__).parents[1] / "docs" / "hosts.md").read_text(encoding="utf-8")
+    assert sorted(re.findall(r"`(\w+)`", page.partition("| for | names |")[2])) == dir(tools_search_client)
 
 
 @pytest.mark.parametrize(

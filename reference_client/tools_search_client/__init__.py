@@ -17,4 +17,8 @@ else:
 
         Not before, since that takes most of a second, in which the command line would not be ready for Ctrl-C.
         """
-        return getattr(import_module("tools_search_client.api"), name)
+        return __dir__() if name == "__all__" else getattr(import_module("tools_search_client.api"), name)
+
+    def __dir__() -> list[str]:
+        """Return the public names, and import the library for them."""
+        return [name for name in vars(import_module("tools_search_client.api")) if not name.startswith("_")]

@@ -1,6 +1,16 @@
 """The public names of the library. Import them from `tools_search_client`."""
 
+from mcp_ext_tools_search.ranking import Ranker as Ranker
 from mcp_ext_tools_search.ranking.fusion import reciprocal_rank_fusion as reciprocal_rank_fusion
+from tools_search_hosts import AskForInput as AskForInput
+from tools_search_hosts import HttpTarget as HttpTarget
+from tools_search_hosts import Input as Input
+from tools_search_hosts import Rule as Rule
+from tools_search_hosts import ServerEntry as ServerEntry
+from tools_search_hosts import StdioTarget as StdioTarget
+from tools_search_hosts import Target as Target
+from tools_search_hosts import Toolset as Toolset
+from tools_search_hosts import UnusableTarget as UnusableTarget
 
 from tools_search_client.conversation.catalog import Catalog as Catalog
 from tools_search_client.conversation.catalog import ServerOffer as ServerOffer
@@ -20,13 +30,18 @@ from tools_search_client.conversation.messages import TurnStart as TurnStart
 from tools_search_client.conversation.offered_tools import Delegate as Delegate
 from tools_search_client.conversation.prompts import SEARCH_DESCRIPTION as SEARCH_DESCRIPTION
 from tools_search_client.conversation.prompts import SYSTEM_PROMPT_LINE as SYSTEM_PROMPT_LINE
+from tools_search_client.conversation.prompts import Detail as Detail
+from tools_search_client.conversation.saved import SavedConversation as SavedConversation
 from tools_search_client.conversation.sources import FederationSource as FederationSource
 from tools_search_client.conversation.sources import ListedSource as ListedSource
+from tools_search_client.conversation.state import DiscoveryStatistics as DiscoveryStatistics
 from tools_search_client.conversation.state import Statistics as Statistics
 from tools_search_client.errors import AmbiguousToolError as AmbiguousToolError
 from tools_search_client.errors import Challenge as Challenge
 from tools_search_client.errors import ConfigurationError as ConfigurationError
+from tools_search_client.errors import ConsentRefusedError as ConsentRefusedError
 from tools_search_client.errors import Failure as Failure
+from tools_search_client.errors import FailureKind as FailureKind
 from tools_search_client.errors import HostError as HostError
 from tools_search_client.errors import InvalidAnswerError as InvalidAnswerError
 from tools_search_client.errors import InvalidServerResultError as InvalidServerResultError
@@ -43,6 +58,7 @@ from tools_search_client.errors import UnauthorizedError as UnauthorizedError
 from tools_search_client.errors import UnknownToolError as UnknownToolError
 from tools_search_client.federation.configuration import KNOWN_TOOL_LIMITS as KNOWN_TOOL_LIMITS
 from tools_search_client.federation.configuration import Configuration as Configuration
+from tools_search_client.federation.configuration import RankerName as RankerName
 from tools_search_client.federation.configuration import ToolDiscovery as ToolDiscovery
 from tools_search_client.federation.configuration import command_server as command_server
 from tools_search_client.federation.configuration import load_configuration as load_configuration
@@ -50,26 +66,32 @@ from tools_search_client.federation.configuration import url_server as url_serve
 from tools_search_client.federation.federation import Federation as Federation
 from tools_search_client.federation.federation import FederationOptions as FederationOptions
 from tools_search_client.federation.federation import open_federation as open_federation
+from tools_search_client.found import Era as Era
 from tools_search_client.found import FederatedListing as FederatedListing
 from tools_search_client.found import FederatedOffers as FederatedOffers
 from tools_search_client.found import FederatedSearch as FederatedSearch
 from tools_search_client.found import Found as Found
 from tools_search_client.found import FoundTool as FoundTool
+from tools_search_client.found import Mode as Mode
 from tools_search_client.found import NamedItem as NamedItem
 from tools_search_client.found import ServerDescription as ServerDescription
 from tools_search_client.found import ServerReport as ServerReport
 from tools_search_client.reranking import Reranker as Reranker
 from tools_search_client.reranking import Reranking as Reranking
 from tools_search_client.servers.connection import ConnectionOptions as ConnectionOptions
+from tools_search_client.servers.connection import Negotiation as Negotiation
 from tools_search_client.servers.connection import open_server as open_server
 from tools_search_client.servers.discovery import DiscoveryOptions as DiscoveryOptions
 from tools_search_client.servers.discovery import ServerTools as ServerTools
 from tools_search_client.servers.host_connection import ConnectedServer as ConnectedServer
 from tools_search_client.servers.host_connection import HostConnection as HostConnection
+from tools_search_client.servers.host_connection import OwnConnection as OwnConnection
 from tools_search_client.servers.oauth import FileTokenStore as FileTokenStore
 from tools_search_client.servers.oauth import LoopbackRedirect as LoopbackRedirect
 from tools_search_client.servers.oauth import OAuth as OAuth
 from tools_search_client.servers.oauth import Redirect as Redirect
 from tools_search_client.servers.oauth import TokenStore as TokenStore
 from tools_search_client.servers.oauth import loopback_redirect as loopback_redirect
+from tools_search_client.servers.supervision import Backoff as Backoff
 from tools_search_client.servers.supervision import SupervisedServer as SupervisedServer
+from tools_search_client.servers.wire import WireObserver as WireObserver

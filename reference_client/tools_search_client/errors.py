@@ -38,11 +38,14 @@ class SavedConversationError(LocalError):
 class UnknownToolError(LocalError):
     """No server that answered offers a tool of this name."""
 
-    def __init__(self, name: str, closest: Sequence[str] = (), failed: Mapping[str, Failure] | None = None) -> None:
+    def __init__(
+        self, name: str, closest: Sequence[str] = (), errors: Mapping[str, ServerError | HostError] | None = None
+    ) -> None:
         self.name = name
         self.closest = tuple(closest)
-        self.failed = dict(failed or {})
-        """The servers that could not be asked, each with the reason."""
+        self.errors = dict(errors or {})
+        """What was raised by the servers that could not be asked."""
+        self.failed = {server: Failure.of(error) for server, error in self.errors.items()}
         text = f"no tool is named {name!r}"
         if self.closest:
             text += f"; the closest are {', '.join(self.closest)}"
@@ -77,10 +80,10 @@ class HostError(ToolsSearchClientError):
 
     kind: ClassVar[FailureKind] = "host"
 
-    def __init__(self, part: str, error: Exception) -> None:
+    def __init__(self, part: str, error: Exception, reason: str = "") -> None:
         self.part = part
-        reason = isinstance(error, OSError) and error.strerror
-        super().__init__(f"{part} of the host failed: {reason or type(error).__name__}")
+        reason = reason or (isinstance(error, OSError) and error.strerror) or type(error).__name__
+        super().__init__(f"{part} of the host failed: {reason}")
         self.__cause__ = error
 
 
@@ -128,13 +131,13 @@ class UnauthorizedError(ServerUnavailableError):
         text = f"it answered HTTP {challenge.status}"
         text += f" and asks for authorization ({', '.join(stated)})" if stated else " and asks for authorization"
         text += f"; {challenge.problem}" if challenge.problem else ""
-        if challenge.status == 403 and challenge.scope:
-            remedy = f"sign in again to allow it that (`tools-search-client login --scope {challenge.scope!r}`)"
-        elif challenge.resource_metadata:
-            remedy = "sign in with OAuth (`tools-search-client login`), or configure `headers` with a token"
-        else:
-            remedy = "configure `headers` with what it wants, such as `Authorization`"
-        super().__init__(f"{text}: {remedy}; a program gives `auth`")
+        super().__init__(text)
+
+
+class ConsentRefusedError(ServerError):
+    """The person who was to sign in said no; asking again at once would not help."""
+
+    kind = "unauthorized"
 
 
 class ServerTimeoutError(ServerError):

@@ -238,3 +238,22 @@ async def test_a_loaded_tool_of_a_failing_server_stays_and_is_called_once_the_se
     again.source.offers = offers
     await again.state.refresh()
     assert isinstance(await again.call("weather__get_alerts"), Forward)
+
+
+async def test_a_call_that_is_taken_again_after_an_approval_elsewhere_counts_once(start: Start):
+    begun = start()
+    await begun.state.begin_turn()
+    await begun.search(tool_names=["get_alerts"])
+    name = "weather__get_alerts"
+    call = ToolCall(name, id="call_1")
+    assert isinstance(await begun.state.take(call), Forward)
+    again, _ = await restored(begun, begun.state.save())
+    step = await again.state.take(call)
+    assert isinstance(step, Forward)
+    assert again.state.statistics.calls_by_tool[name] == 1
+    again.state.refused(step)
+    assert name not in again.state.statistics.calls_by_tool
+    await again.state.take(call)
+    await again.state.begin_turn("next")  # some providers number the calls of each turn
+    await again.state.take(call)
+    assert again.state.statistics.calls_by_tool[name] == 2

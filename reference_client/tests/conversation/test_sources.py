@@ -14,13 +14,13 @@ from tools_search_client import (
     Configuration,
     ConnectionOptions,
     Conversation,
-    Failure,
     Federation,
     FederationOptions,
     FederationSource,
     Forward,
     Reply,
     ServerError,
+    ServerUnavailableError,
     ToolCall,
     ToolDiscovery,
     UnknownToolError,
@@ -187,6 +187,20 @@ async def test_a_toolset_hides_tools_of_servers_that_are_searched(talk_to: Open,
         await session.state.begin_turn(toolset=Toolset("none", {}))
         assert session.names == []
     assert server.asked("tools/list") == ["tools/list"]  # for browsing
+
+
+async def test_a_conversation_over_a_federation_has_what_its_configuration_states(plain_server: StdioTarget):
+    few = Toolset("few", {"plain": Rule(frozenset({"add_numbers"}), excludes=False)})
+    discovery = ToolDiscovery(enabled=True, defer_all=True, ranker="plain")
+    configuration = Configuration((ServerEntry("plain", plain_server),), discovery, {"few": few})
+    with anyio.fail_after(30):
+        async with open_federation(configuration) as federation:
+            conversation = Conversation(federation)
+            await conversation.begin_turn("hello", toolset="few")
+            assert conversation.search_name == "search_tools"
+            found = await conversation.take(ToolCall("search_tools", {"query": "reverse a text or add two numbers"}))
+            assert isinstance(found, Reply)
+            assert found.loaded == ("plain__add_numbers",)
 
 
 async def test_a_toolset_that_names_tools_of_a_searched_server_needs_no_listing(talk_to: Open, liar: Any):
@@ -424,7 +438,7 @@ async def test_a_server_that_was_not_asked_is_not_said_to_have_lost_a_tool(talk_
         await session.search(query="alpha")
         step = await session.forward("one__make_alpha")
         told = session.state.failed(
-            step, UnknownToolError("one__make_alpha", failed={"one": Failure("unavailable", "it died")})
+            step, UnknownToolError("one__make_alpha", errors={"one": ServerUnavailableError("it died")})
         ).text
         assert "no longer offers" not in told
         assert "failed: one" in told

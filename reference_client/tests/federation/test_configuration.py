@@ -20,10 +20,8 @@ from tools_search_client.federation.configuration import (
     load_configuration,
     url_server,
 )
-from tools_search_client.federation.federation import FederationOptions
-from tools_search_client.servers.connection import ConnectionOptions
-from tools_search_client.servers.discovery import DiscoveryOptions
-from tools_search_client.servers.supervision import Backoff
+from tools_search_client.federation.federation import connection_stated_in, ranker_of
+from tools_search_client.servers.discovery import DEFAULT_DISCOVERY, DiscoveryOptions, completed
 from tools_search_hosts import HttpTarget, ServerEntry, StdioTarget
 from tools_search_hosts.locations import HOSTS, project_paths
 from tools_search_ranking.semantic import e5, minilm
@@ -121,23 +119,22 @@ OTHER_OPTIONS: dict[str, Any] = {
 }  # fmt: skip
 
 
-def test_every_option_for_servers_that_is_a_plain_value_can_be_stated_in_the_file(tmp_path: Path):
-    stated = FederationOptions.stated_in(load(tmp_path, with_discovery(**OTHER_OPTIONS)).tool_discovery)
-    for options in (stated, stated.connection, stated.connection.discovery):
-        default = type(options)()
-        for each in fields(options):
-            value = getattr(default, each.name)
-            if isinstance(value, bool | int | float | str | Backoff):
-                assert getattr(options, each.name) != value, f"{each.name} cannot be stated"
-    assert isinstance(stated.connection.discovery.ranker, SimpleRanker)
+def test_every_option_of_a_connection_that_is_a_plain_value_can_be_stated_in_the_file(tmp_path: Path):
+    stated = connection_stated_in(load(tmp_path, with_discovery(**OTHER_OPTIONS)).tool_discovery, SimpleRanker())
+    default = connection_stated_in(ToolDiscovery(), SimpleRanker())
+    assert (stated.negotiation, stated.follow_changes) == ("legacy", False)
+    for each in fields(DiscoveryOptions):
+        if each.name not in {"ranker", "authorization"}:
+            values = [getattr(options.discovery, each.name) for options in (stated, default)]
+            assert len({None, *values}) == 3, f"{each.name} cannot be stated"
 
 
-def test_without_options_in_the_file_the_defaults_of_the_code_hold(tmp_path: Path):
-    stated = FederationOptions.stated_in(load(tmp_path, {"servers": {"a": {"command": "x"}}}).tool_discovery)
-    default = replace(FederationOptions(), connection=replace(stated.connection, discovery=DiscoveryOptions()))
-    ranker = stated.connection.discovery.ranker
-    default_discovery = replace(default.connection.discovery, ranker=ranker)
-    assert stated == replace(default, connection=replace(ConnectionOptions(), discovery=default_discovery))
+def test_without_a_configuration_the_same_defaults_hold():
+    """`open_server` and `ServerTools` have none."""
+    options = connection_stated_in(ToolDiscovery(), SimpleRanker())
+    assert completed(DiscoveryOptions(), DEFAULT_DISCOVERY) == replace(
+        options.discovery, ranker=None, authorization=str
+    )
 
 
 def test_the_page_on_the_configuration_has_every_member_with_its_default():
@@ -159,7 +156,7 @@ def test_a_ranking_whose_extra_is_missing_says_what_to_install(
 ):
     monkeypatch.setattr(model, "_PACKAGE", "not_installed")
     with pytest.raises(ConfigurationError, match=ranker):
-        FederationOptions.stated_in(ToolDiscovery(ranker=ranker))
+        ranker_of(ToolDiscovery(ranker=ranker))
 
 
 def test_tool_discovery_is_off_where_nothing_is_said(tmp_path: Path):
@@ -239,10 +236,11 @@ def test_two_servers_cannot_share_a_name():
 
 def test_a_command_is_split_into_words_without_a_shell():
     assert command_server("run 'two words' $HOME").servers[0].target == StdioTarget("run", ("two words", "$HOME"))
+    assert command_server(["run", "two words"]).servers[0].target == StdioTarget("run", ("two words",))
 
 
-@pytest.mark.parametrize("line", ["", "  ", "run 'unclosed"])
-def test_a_command_that_cannot_be_split_is_refused(line: str):
+@pytest.mark.parametrize("line", ["", "  ", "run 'unclosed", []])
+def test_a_command_that_cannot_be_split_is_refused(line: str | list[str]):
     with pytest.raises(ConfigurationError):
         command_server(line)
 

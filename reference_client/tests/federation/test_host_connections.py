@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import fastmcp
 import pytest
 from mcp import Client
 from mcp.server.caching import CacheHint
@@ -24,10 +25,12 @@ from tools_search_client import (
     FederationOptions,
     FederationSource,
     Forward,
+    HostError,
     Reply,
+    ServerTimeoutError,
+    ServerUnavailableError,
     ToolCall,
     ToolDiscovery,
-    UnknownToolError,
     open_federation,
 )
 from tools_search_client.servers.host_connection import OwnConnection
@@ -100,7 +103,7 @@ async def test_a_connection_that_ends_fails_that_server_alone_until_the_host_has
                     assert [tool.name for tool in answer.tools] == ["own__get_forecast"]
                     assert not answer.failed
                 missing.append(await federation.search("weather forecast", deadline=math.inf))
-                with pytest.raises(UnknownToolError, match="not asked, because they failed: own"):
+                with pytest.raises(ServerUnavailableError, match="the host has no connection to it"):
                     await federation.call("own__get_forecast", {"city": "Oslo"})
     for answer in missing:
         assert answer.failed == {"own": Failure("unavailable", "the host has no connection to it")}
@@ -117,6 +120,41 @@ async def test_a_function_for_connections_that_raises_costs_that_server_alone():
                 answer = await federation.search("weather forecast")
     assert [tool.name for tool in answer.tools] == ["own__get_forecast"]
     assert answer.failed == {"lost": Failure("host", "`connection` of the host failed: KeyError")}
+
+
+async def test_a_connection_of_another_type_costs_that_server_alone_and_says_what_to_give():
+    """Whether it is given as it is or by a function; a `fastmcp.Client` has a session, too."""
+    other: Any = fastmcp.Client("http://127.0.0.1:9/mcp")
+    told = "`connection` of the host failed: it is a `fastmcp.client.client.Client`: give an `mcp.Client`, "
+    told += "an `mcp.ClientSession`, or a function that returns one or `None`"
+    with anyio.fail_after(20):
+        async with Client(weather(), extensions=[TOOLS_SEARCH]) as client:
+            wrong = (ConnectedServer("given", connection=other), ConnectedServer("made", connection=lambda: other))
+            servers = Configuration((*wrong, ConnectedServer("own", connection=client)))
+            async with open_federation(servers) as federation:
+                answer = await federation.search("weather forecast")
+                with pytest.raises(HostError):
+                    await federation.call("given__get_forecast", {})
+    assert [tool.name for tool in answer.tools] == ["own__get_forecast"]
+    assert answer.failed == dict.fromkeys(("given", "made"), Failure("host", told))
+
+
+async def test_a_connection_that_breaks_while_its_changes_are_followed_costs_that_server_alone():
+    class Broken(Client):
+        @property
+        def server_capabilities(self) -> Any:
+            raise KeyError("broken")
+
+    with anyio.fail_after(20):
+        async with (
+            Broken(weather(), extensions=[TOOLS_SEARCH]) as broken,
+            Client(weather(), extensions=[TOOLS_SEARCH]) as client,
+        ):
+            servers = ConnectedServer("broken", connection=broken), ConnectedServer("own", connection=client)
+            async with open_federation(Configuration(servers)) as federation:
+                answer = await federation.search("weather forecast")
+    assert "own__get_forecast" in [tool.name for tool in answer.tools]
+    assert "own" not in answer.failed
 
 
 async def test_list_changes_of_a_connection_of_the_host_are_followed():
@@ -167,3 +205,31 @@ async def test_options_hold_for_one_server_or_for_all():
             connected = [await federation.supervised[name].tools() for name in ("a", "b")]
             told = [tools.client.client_info for tools in connected]
     assert [info.name for info in told if info] == ["first", "second"]
+
+
+async def test_what_a_host_does_not_state_is_as_the_configuration_states_it(liar: Any):
+    """Beside options of its own, such as a name; and nothing of `connection` is lost where one server has its own."""
+    entries = tuple(ServerEntry(name, liar("call-hangs", era="legacy").target) for name in ("a", "b"))
+    configuration = Configuration(entries, ToolDiscovery(era="legacy", call_timeout=0.5))
+    mine = ConnectionOptions(client_info=Implementation(name="mine", version="1"))
+    other = ConnectionOptions(follow_changes=False)
+    options = FederationOptions(
+        connection=mine, connection_to=lambda entry: other if entry.name == "b" else None, grace=1.0
+    )
+    with anyio.fail_after(30):
+        async with open_federation(configuration, options) as federation:
+            for name in ("a", "b"):
+                tools = await federation.supervised[name].tools()
+                assert tools.era == "legacy"
+                assert tools.client.client_info == mine.client_info
+                with pytest.raises(ServerTimeoutError):
+                    await federation.call(f"{name}__make_alpha", {})
+
+
+async def test_the_time_that_an_entry_states_for_calls_holds_where_the_server_has_options_of_its_own(liar: Any):
+    configuration = Configuration((ServerEntry("a", liar("call-hangs").target, call_seconds=0.5),))
+    options = FederationOptions(connection_to=lambda _: ConnectionOptions(follow_changes=False))
+    with anyio.fail_after(30):
+        async with open_federation(configuration, options) as federation:
+            with pytest.raises(ServerTimeoutError):
+                await federation.call("a__make_alpha", {})

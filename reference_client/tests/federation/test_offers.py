@@ -19,7 +19,7 @@ from mcp_types import (
     TextContent,
     TextResourceContents,
 )
-from tools_search_client import Configuration, ConnectedServer, ServerRefusedError, open_federation
+from tools_search_client import Configuration, ConnectedServer, LocalError, ServerRefusedError, open_federation
 from tools_search_hosts import ServerEntry, StdioTarget
 
 pytestmark = pytest.mark.anyio
@@ -112,6 +112,20 @@ async def test_a_listing_without_end_fails_its_server_alone(count: int, told: st
     assert failure.kind == "invalid-result"
     assert told in failure.message
     assert asked < 10
+
+
+async def test_a_server_that_is_not_there_is_a_mistake_that_names_the_closest():
+    federation_of_notes = Configuration((ConnectedServer("notes", connection=lambda: None),))
+    with anyio.fail_after(10):
+        async with open_federation(federation_of_notes) as federation:
+            reference = PromptReference(name="summary")
+            for ask in (
+                federation.get_prompt("nots", "summary"),
+                federation.read_resource("nots", "notes://today"),
+                federation.complete("nots", reference, {"name": "length", "value": "t"}),
+            ):
+                with pytest.raises(LocalError, match="no server is named 'nots'; the closest is 'notes'"):
+                    await ask
 
 
 async def test_a_server_without_prompts_is_not_asked_for_them():

@@ -18,7 +18,6 @@ from google import genai
 from mcp_types import CallToolResult, ImageContent, TextContent, Tool
 from tools_search_client import (
     Conversation,
-    FederationSource,
     Forward,
     ListedSource,
     Reply,
@@ -238,7 +237,7 @@ async def test_the_loop_of_the_readme_runs_as_it_stands(
             open_federation(configuration) as servers,
             openai.AsyncOpenAI(api_key="k", base_url=model.url) as client,
         ):
-            conversation = Conversation(FederationSource(servers, configuration), configuration.tool_discovery)
+            conversation = Conversation(servers)
             adapter = ChatCompletions(conversation, "a-model")
             assert await loop["turn"]("Add.", conversation, adapter, send, servers, ask) == "5, of course."
     assert model.faults == []

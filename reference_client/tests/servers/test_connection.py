@@ -131,13 +131,13 @@ async def test_a_server_that_asks_for_authorization_is_told_so_with_what_it_want
                     raise NotImplementedError
             problem = 'invalid_token: it "expired"'
             assert error.value.challenge == Challenge(401, "Bearer", "tools:read mail", metadata, problem)
-            assert "tools-search-client login" in str(error.value)
+            assert str(error.value).endswith(problem)
 
 
 async def test_an_address_that_is_no_server_is_told_with_its_status():
     async with turning_away() as address:
         told = await refused(HttpTarget(address))
-        assert "it answered HTTP 401 and asks for authorization: configure `headers` with what it wants" in told
+        assert "it answered HTTP 401 and asks for authorization" in told
 
 
 async def test_every_request_is_authorized_as_the_host_says_unless_the_configuration_does():

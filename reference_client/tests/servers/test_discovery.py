@@ -24,7 +24,7 @@ from tools_search_client.servers.discovery import (
     list_everything,
 )
 from tools_search_hosts import StdioTarget
-from tools_search_ranking import FieldedRanker
+from tools_search_ranking import FieldedRanker, default_ranker
 
 pytestmark = pytest.mark.anyio
 
@@ -484,7 +484,7 @@ async def test_listing_and_ranking_here_orders_as_the_reference_server_does(refe
             searched = await tools.search("delete a customer", limit=4)
             listed = await tools.list()
             assert len(listed) == 12
-    ranked = LocalIndex(listed, DiscoveryOptions().ranker).search("delete a customer", 4)
+    ranked = LocalIndex(listed, default_ranker()).search("delete a customer", 4)
     assert [hit.tool.name for hit in ranked] == [hit.tool.name for hit in searched.tools]
 
 

@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import json
+import re
 import stat
 import sys
 from collections.abc import Generator
 from pathlib import Path
 from subprocess import PIPE, Popen
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 import anyio
 import anyio.to_thread
 import httpx2
+import mcp.client.auth
 import pytest
+import tools_search_client.api
 from mcp.shared.auth import OAuthClientInformationFull
 from tools_search_client import (
     Configuration,
     ConnectionOptions,
+    ConsentRefusedError,
     Failure,
     FederationOptions,
     FileTokenStore,
     HostError,
     OAuth,
+    Redirect,
     ServerUnavailableError,
     UnauthorizedError,
     loopback_redirect,
@@ -103,7 +109,8 @@ async def test_a_server_that_nobody_signed_in_to_says_how(guarded: Guarded, stor
     assert challenge is not None
     assert (challenge.status, challenge.scheme) == (401, "Bearer")
     assert challenge.resource_metadata.endswith("/.well-known/oauth-protected-resource/mcp")
-    assert "sign in with OAuth (`tools-search-client login`)" in failure.message
+    assert "it answered HTTP 401 and asks for authorization (scheme Bearer" in failure.message
+    assert "tools-search-client" not in failure.message  # a model reads it, or the user of another product
     assert guarded.events == []
 
 
@@ -212,8 +219,9 @@ async def test_a_token_endpoint_that_is_out_of_order_costs_nothing_but_the_momen
     with anyio.fail_after(20):
         async with open_server(HttpTarget(guarded.url), options(signed_in)) as tools:
             guarded(expire=True, failing=True)
-            with pytest.raises(UnauthorizedError, match="could not be refreshed: HTTP 503"):
+            with pytest.raises(ServerUnavailableError, match="could not be refreshed: HTTP 503") as error:
                 await tools.call("create_invoice")
+            assert not isinstance(error.value, UnauthorizedError)  # nobody has to sign in
             guarded(failing=False)
             assert not (await tools.call("create_invoice")).is_error
 
@@ -236,7 +244,7 @@ async def test_a_call_that_takes_more_is_granted_that_besides_what_was_granted(g
     guarded(demanded="invoices:write")
     with anyio.fail_after(20):
         async with open_server(HttpTarget(guarded.url), options(signed_in)) as tools:
-            with pytest.raises(UnauthorizedError, match="login --scope 'invoices:write'") as error:
+            with pytest.raises(UnauthorizedError, match=r"asks for authorization .*scope 'invoices:write'") as error:
                 await tools.call("create_invoice")
             assert (error.value.challenge.status, error.value.challenge.scope) == (403, "invoices:write")
             async with loopback_redirect(browse, seconds=10) as redirect:
@@ -280,6 +288,9 @@ class Vault:
         if self.failing == "save":
             raise KeyError(secret)
         self.kept = secret
+
+    async def delete(self, server: str, /) -> None:
+        self.kept = None
 
 
 async def test_a_token_store_that_raises_is_named_and_the_server_is_not_blamed(guarded: Guarded):
@@ -333,11 +344,50 @@ async def test_other_authorization_and_a_redirect_that_raise_are_named(guarded: 
 async def test_a_person_who_says_no_or_nothing_is_reported(guarded: Guarded, store: FileTokenStore):
     guarded(denying=True)
     with anyio.fail_after(20):
-        for show, seconds, told in (
-            (browse, 10, "the sign-in failed: access_denied"),
-            (str, 0.1, "nobody signed in within 0.1 seconds"),
+        for show, seconds, kind, told in (
+            (browse, 10, ConsentRefusedError, "access_denied"),
+            (str, 0.1, ServerUnavailableError, "nobody signed in within 0.1 seconds"),
         ):
             async with loopback_redirect(show, seconds=seconds) as redirect:
-                with pytest.raises(ServerUnavailableError, match=told):
+                with pytest.raises(kind, match=told):
                     await OAuth(store).sign_in(guarded.url, redirect)
     assert not store.folder.exists()
+
+
+async def test_after_a_sign_out_open_connections_and_the_store_have_no_tokens(
+    guarded: Guarded, store: FileTokenStore, signed_in: OAuth
+):
+    with anyio.fail_after(20):
+        async with open_server(HttpTarget(guarded.url), options(signed_in)) as tools:
+            assert not (await tools.call("create_invoice")).is_error
+            await signed_in.sign_out(guarded.url)
+            assert [*store.folder.iterdir()] == []
+            with pytest.raises(UnauthorizedError):
+                await tools.call("create_invoice")
+            async with loopback_redirect(browse, seconds=10) as redirect:
+                assert await signed_in.sign_in(guarded.url, redirect, scope="tools:search invoices:write")
+            assert not (await tools.call("create_invoice")).is_error
+    assert "invoices:write" in json.loads(await store.load(guarded.url) or "")["tokens"]["scope"].split()
+
+
+async def test_the_redirect_of_a_web_host_on_the_page_signs_in_and_says_who_refused(
+    guarded: Guarded, store: FileTokenStore
+):
+    page = (Path(__file__).parents[2] / "docs" / "hosts.md").read_text(encoding="utf-8")
+    (program,) = re.findall(r"```python\n(class WebRedirect.*?)```", page, re.DOTALL)
+    names: dict[str, Any] = dict(vars(tools_search_client.api)) | {"anyio": anyio} | vars(mcp.client.auth)
+    exec(program, names)  # noqa: S102 - it is the page that is tested
+
+    def redirect() -> Redirect:
+        async def show(address: str) -> None:
+            returned = urlsplit(httpx2.get(address).headers["location"])
+            made.came_back(dict(parse_qsl(returned.query)))
+
+        made = names["WebRedirect"](show)
+        return made
+
+    with anyio.fail_after(20):
+        assert await OAuth(store).sign_in(guarded.url, redirect())
+        guarded(denying=True)
+        with pytest.raises(ConsentRefusedError):
+            await OAuth(store).sign_in(guarded.url, redirect())

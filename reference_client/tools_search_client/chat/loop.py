@@ -14,12 +14,12 @@ from tools_search_client.chat.models import Model
 from tools_search_client.chat.terminal import Terminal
 from tools_search_client.conversation.conversation import Conversation
 from tools_search_client.conversation.messages import Forward, Reply, ToolCall
-from tools_search_client.conversation.sources import FederationSource
 from tools_search_client.errors import ToolsSearchClientError
 from tools_search_client.federation.configuration import Configuration
 from tools_search_client.federation.federation import Federation
 from tools_search_client.providers import Adapter, Outcome
 from tools_search_client.providers.results import bounded
+from tools_search_client.remedies import with_remedy
 
 _INTERRUPTED: Final = "[The user interrupted this answer.]"
 _FAILED: Final = "[This answer failed.]"
@@ -73,8 +73,7 @@ class Chat:
         terminal: Terminal,
         options: ChatOptions,
     ) -> None:
-        source = FederationSource(servers, configuration)
-        self.conversation: Final = Conversation(source, configuration.tool_discovery, tool_sets=configuration.tool_sets)
+        self.conversation: Final = Conversation(servers)
         self.servers: Final = servers
         self._configuration = configuration
         self._model = model
@@ -94,7 +93,9 @@ class Chat:
         """Take note of the tools that the servers offer now, and show the servers' faults, each once."""
         with self._terminal.waiting("asking the servers"):
             started = await self.conversation.begin_turn(text, toolset=self._options.toolset)
-        failed = [f"{server or 'the server'} failed: {reason}" for server, reason in started.failed.items()]
+        failed = [
+            f"{server or 'the server'} failed: {with_remedy(reason)}" for server, reason in started.failed.items()
+        ]
         troubles = [*failed, *started.problems]
         for trouble in troubles:
             if trouble not in self._reported:

@@ -21,6 +21,7 @@ from tools_search_client.cli.output import EXIT_FAILED, EXIT_OK, EXIT_SIGNAL, EX
 from tools_search_client.cli.running import InterruptionError
 from tools_search_client.cli.show import search, servers, stats, tools
 from tools_search_client.errors import LocalError, ServerError, ToolsSearchClientError
+from tools_search_client.remedies import with_remedy
 from tools_search_client.text import one_line, printable
 from tools_search_client.version import VERSION
 
@@ -109,7 +110,7 @@ def _explained(error: Exception) -> tuple[str, int]:
         case LocalError():
             return str(error), EXIT_USAGE
         case ToolsSearchClientError():
-            return str(error), EXIT_FAILED
+            return with_remedy(error), EXIT_FAILED
         case InterruptionError():
             return str(error), EXIT_SIGNAL + error.number
         case OSError() if error.filename is None and error.errno in _OF_A_STREAM:

@@ -12,7 +12,7 @@ from tools_search_hosts import HttpTarget
 from tools_search_client.cli.output import epilog, print_note
 from tools_search_client.cli.running import run_until_signal
 from tools_search_client.cli.selection import ServerSelection, server_options
-from tools_search_client.errors import Challenge, HostError, ServerError
+from tools_search_client.errors import HostError, ServerError
 from tools_search_client.servers.oauth import OAuth, loopback_redirect
 
 
@@ -76,7 +76,6 @@ def login(
     if len(entries) > 1 and (scope or client_id):
         raise click.UsageError("say which server: --scope and --client-id are for one")
     oauth = OAuth(client=_client(client_id, client_secret_env))
-    challenge = Challenge(403, "Bearer", scope) if scope else None
 
     async def sign_in() -> int:
         failures = 0
@@ -85,7 +84,7 @@ def login(
             name = entry.name or entry.target.url
             try:
                 async with loopback_redirect(_show, seconds=wait, port=port) as redirect:
-                    asked = await oauth.sign_in(entry.target, redirect, options, challenge=challenge)
+                    asked = await oauth.sign_in(entry.target, redirect, options, scope=scope or "")
                 print_note(f"{name}: signed in" if asked else f"{name}: does not ask for a sign-in")
             except (ServerError, HostError) as error:
                 print_note(f"{name}: {error}")

@@ -23,6 +23,7 @@ from rich.console import Console
 from rich.text import Text
 
 from tools_search_client.found import FoundTool, ServerReport
+from tools_search_client.remedies import with_remedy
 from tools_search_client.text import one_line, printable, shorten
 
 EXIT_OK: Final = 0
@@ -104,7 +105,7 @@ def note_troubles(reports: Sequence[ServerReport]) -> None:
     for report in reports:
         name = report.server or "the server"
         if report.failure is not None:
-            print_note(f"{name} failed: {report.failure.message}")
+            print_note(f"{name} failed: {with_remedy(report.failure)}")
         if report.left_out == 1:
             print_note(f"{name}: one tool is left out, since its definition is invalid")
         elif report.left_out:

@@ -17,7 +17,6 @@ from tools_search_client.cli.selection import ServerSelection, least_confidence_
 from tools_search_client.conversation.catalog import KnownTools
 from tools_search_client.conversation.conversation import Conversation
 from tools_search_client.conversation.messages import TokenCounts, estimate_tokens
-from tools_search_client.conversation.sources import FederationSource
 from tools_search_client.federation.configuration import ToolDiscovery
 from tools_search_client.federation.federation import Federation
 from tools_search_client.found import FederatedListing, FoundTool, ServerDescription
@@ -105,8 +104,7 @@ def tools(selection: ServerSelection, *, as_json: bool) -> int:
         status = {tool.name: "app only" for tool in listing.tools if not is_for_model(tool.tool)}
         if not selection.configuration.tool_discovery.enabled and not status:
             return listing, {}  # a model simply has all of them
-        source = FederationSource(servers, selection.configuration)
-        conversation = Conversation(source, selection.configuration.tool_discovery)
+        conversation = Conversation(servers)
         await conversation.begin_turn(toolset=selection.toolset)
         for tool in listing.tools:
             status.setdefault(tool.name, "loaded" if conversation.definition(tool.name) else "deferred")
@@ -198,8 +196,8 @@ def stats(selection: ServerSelection, *, as_json: bool) -> int:
     """
     configured = selection.configuration.tool_discovery
 
-    async def first_request(source: FederationSource, discovery: ToolDiscovery) -> _Cost:
-        conversation = Conversation(source, discovery)
+    async def first_request(servers: Federation, discovery: ToolDiscovery) -> _Cost:
+        conversation = Conversation(servers, discovery)
         await conversation.begin_turn(toolset=selection.toolset)
         conversation.offer()
         sent = conversation.statistics
@@ -207,11 +205,10 @@ def stats(selection: ServerSelection, *, as_json: bool) -> int:
 
     async def question(servers: Federation) -> tuple[FederatedListing, dict[str, _Cost]]:
         listing = await selection.list(servers)
-        source = FederationSource(servers, selection.configuration)
         all_on_demand = replace(configured, enabled=True, defer_all=True, auto=False)
-        first_requests = {"onDemand": await first_request(source, all_on_demand)}
+        first_requests = {"onDemand": await first_request(servers, all_on_demand)}
         if configured.enabled:
-            first_requests["asConfigured"] = await first_request(source, configured)
+            first_requests["asConfigured"] = await first_request(servers, configured)
         return listing, first_requests
 
     listing, first_requests = selection.ask(question)

@@ -36,7 +36,7 @@ from tools_search_client.conversation.sources import FederationSource
 from tools_search_client.conversation.state import ConversationState, DiscoveryStatistics, Statistics
 from tools_search_client.errors import Failure, LocalError, ToolsSearchClientError, UnknownToolError
 from tools_search_client.federation.configuration import ToolDiscovery
-from tools_search_client.federation.federation import ranker_of
+from tools_search_client.federation.federation import Federation, ranker_of
 from tools_search_client.reranking import Reranking
 
 _logger = logging.getLogger(__name__)
@@ -53,13 +53,14 @@ class Conversation:
     For each call that the model makes: `take`, which answers it or says which tool of which server to call.
 
     Args:
-        source: Where tools come from.
+        source: Where tools come from: the servers of a federation, or another source. With a federation, what else is
+            not given is as its configuration and options state it.
         discovery: The host's choices; nothing is deferred unless they say so.
         tool_sets: Toolsets that a turn may name.
         synthetic_tools: Tools that the host answers itself, besides `search_tools`.
         delegate: Finds out before each turn which tools it takes.
         ranker: Ranks the tools at hand; the one that `discovery` names unless given.
-        reranking: The last say over what a search finds; that of the federation of a `FederationSource` unless given.
+        reranking: The last say over what a search finds.
         count_tokens: How many tokens a text is; estimated unless given.
 
     Raises:
@@ -68,7 +69,7 @@ class Conversation:
 
     def __init__(
         self,
-        source: ToolSource,
+        source: ToolSource | Federation,
         discovery: ToolDiscovery | None = None,
         *,
         tool_sets: Mapping[str, Toolset] | None = None,
@@ -78,6 +79,14 @@ class Conversation:
         reranking: Reranking | None = None,
         count_tokens: Callable[[str], int] = estimate_tokens,
     ) -> None:
+        if isinstance(source, Federation):
+            source = FederationSource(source)
+        if isinstance(source, FederationSource):
+            stated = source.configuration
+            ranker = ranker or (source.federation.ranker if discovery is None else None)
+            discovery = discovery or stated.tool_discovery
+            tool_sets = stated.tool_sets if tool_sets is None else tool_sets
+            reranking = reranking or source.federation.reranking
         self._source = source
         self._discovery = discovery or ToolDiscovery()
         self._tool_sets = tool_sets or {}
@@ -86,8 +95,6 @@ class Conversation:
         self._tokens = TokenCounts(count_tokens)
         self._state = ConversationState(Statistics(DiscoveryStatistics() if self._discovery.enabled else None))
         ranker = ranker or ranker_of(self._discovery)
-        if reranking is None and isinstance(source, FederationSource):
-            reranking = source.reranking
         self._offered = OfferedTools(
             self._state, source, self._discovery, ranker, reranking, self._tokens, reserved=len(self._synthetic)
         )
@@ -145,6 +152,7 @@ class Conversation:
         """
         toolset = self._chosen(toolset)
         self._state.called.clear()
+        self._state.counted.clear()
         self._loaded.learn(await self._source.survey(toolset), toolset)
         failed = self._failed()
         loaded: list[str] = []
@@ -251,24 +259,30 @@ class Conversation:
             return Reply(call, prompts.unconfirmed(definition.name, server), is_error=True)
         if definition.name in self._state.gone:
             return Reply(call, prompts.vanished(definition.name, server, self.search_name), is_error=True)
-        self.statistics.count_call(definition.name, server)
+        if call.id not in self._state.counted:  # it may be taken again, in the process after an approval
+            self.statistics.count_call(definition.name, server)
+            self._state.counted.update(filter(None, [call.id]))
         return Forward(call, definition, self._loaded.called(definition) or definition.tool or tool)
 
     def refused(self, forward: Forward) -> Reply:
         """Return the reply to a call that the user does not allow."""
-        self.statistics.count_call(forward.definition.name, forward.tool.server, -1)
+        self._uncount(forward)
         return Reply(forward.call, prompts.NOT_ALLOWED, is_error=True)
 
     def failed(self, forward: Forward, error: ToolsSearchClientError) -> Reply:
         """Return the reply to a call that did not come to a result."""
         name, server = forward.definition.name, forward.tool.server
-        self.statistics.count_call(name, server, -1)
+        self._uncount(forward)
         if isinstance(error, UnknownToolError) and server not in error.failed:
             self._state.gone.add(name)
             text = prompts.vanished(name, server, self.search_name)
         else:
             text = prompts.failed_call(name, server, error)
         return Reply(forward.call, text, is_error=True)
+
+    def _uncount(self, forward: Forward) -> None:
+        self.statistics.count_call(forward.definition.name, forward.tool.server, -1)
+        self._state.counted.discard(forward.call.id or "")
 
     async def _answered(self, call: ToolCall) -> Reply:
         """Answer a call of `search_tools` or of a tool of the host's own."""

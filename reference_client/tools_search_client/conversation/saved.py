@@ -138,6 +138,7 @@ class SavedConversation(SavedText):
     discovered: list[SavedTool]
     """What was wanted last at the end."""
     called: set[str]
+    counted: set[str] = set()
     gone: set[str]
     outdated: set[str]
     unconfirmed: set[str]
@@ -169,7 +170,7 @@ class SavedConversation(SavedText):
         for count in fields(self.statistics):
             setattr(state.statistics, count.name, getattr(self.statistics, count.name))
         for name in ("searches", "search_tokens", "prefix", "additions", "search_name", "eager", "pins", "called",
-                     "gone", "outdated", "unconfirmed", "servers", "notices"):  # fmt: skip
+                     "counted", "gone", "outdated", "unconfirmed", "servers", "notices"):  # fmt: skip
             setattr(state, name, getattr(self, name))
         state.answered = set(self.answered)
         state.definitions = {one.name: restored_definition(one) for one in self.definitions}

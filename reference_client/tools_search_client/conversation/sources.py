@@ -25,7 +25,6 @@ from tools_search_client.federation.configuration import Configuration
 from tools_search_client.federation.fanout import Answer, Method, Question, in_parallel
 from tools_search_client.federation.federation import LISTING, Federation
 from tools_search_client.found import Found, FoundTool
-from tools_search_client.reranking import Reranking
 from tools_search_client.servers.discovery import ServerTools, list_as_found
 
 _MAX_TOPICS: Final = 50
@@ -93,27 +92,23 @@ class FederationSource:
 
     Args:
         federation: The servers.
-        configuration: What they were opened with.
+        configuration: How they are offered; what they were opened with unless given.
         deadline: Seconds that any question waits for the slowest server, unless those of the federation.
     """
 
     def __init__(
         self,
         federation: Federation,
-        configuration: Configuration,
+        configuration: Configuration | None = None,
         *,
         deadline: float | None = None,
     ) -> None:
-        self._federation = federation
-        self._entries = {entry.name: entry for entry in configuration.servers}
-        self._discovery = configuration.tool_discovery
+        self.federation: Final = federation
+        self.configuration: Final = configuration or federation.configuration
+        self._entries = {entry.name: entry for entry in self.configuration.servers}
+        self._discovery = self.configuration.tool_discovery
         self._deadline = deadline
         self._groups: dict[str, dict[str, None]] = {}
-
-    @property
-    def reranking(self) -> Reranking | None:
-        """The federation's."""
-        return self._federation.reranking
 
     async def survey(self, toolset: Toolset, /) -> Catalog:
         """Return what the servers that the toolset shows offer; the others are not even connected."""
@@ -138,14 +133,14 @@ class FederationSource:
             return None if rules[name].excludes else "tools/search"
 
         question = Question(ask, subject=lambda name: ("survey", self._discovery, rules[name]), method=method)
-        answers = await self._federation.survey(question, servers=rules, deadline=self._deadline)
+        answers = await self.federation.survey(question, servers=rules, deadline=self._deadline)
         offers = [self._offer(self._entries[answer.server], rules[answer.server], answer) for answer in answers]
         return Catalog(tuple(offers), problems=tuple(_named_in_vain(toolset, rules, offers)))
 
     async def search(self, query: str, /, *, servers: Collection[str], limit: int) -> SourceAnswer:
         """Search the servers at once and return what they found, fused by rank."""
         # In the plain order: the conversation has more to put in order than these.
-        found = await self._federation.search(
+        found = await self.federation.search(
             query, limit=limit, servers=servers, deadline=self._deadline, reranks=False
         )
         for tool in found.tools:
@@ -158,7 +153,7 @@ class FederationSource:
 
     async def browse(self, server: str, /) -> SourceAnswer:
         """List one server."""
-        (answer,) = await self._federation.survey(LISTING, servers=[server], deadline=self._deadline)
+        (answer,) = await self.federation.survey(LISTING, servers=[server], deadline=self._deadline)
         if answer.value is None:
             return SourceAnswer(failed={server: answer.failure} if answer.failure else {})
         return SourceAnswer(answer.value.tools)
@@ -166,7 +161,7 @@ class FederationSource:
     async def look_up(self, name: str, /, *, servers: Collection[str]) -> SourceAnswer:
         """Search the servers for a tool of this name, which the draft obliges them to find."""
         try:
-            return SourceAnswer((await self._federation.resolve(name, servers=servers, deadline=self._deadline),))
+            return SourceAnswer((await self.federation.find(name, servers=servers, deadline=self._deadline),))
         except AmbiguousToolError as several:
             answers = [await self.look_up(full, servers=servers) for full in several.candidates]  # all known by now
             return SourceAnswer(tuple(tool for answer in answers for tool in answer.tools))

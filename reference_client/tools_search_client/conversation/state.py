@@ -141,6 +141,8 @@ class ConversationState:
     """What was found, with what was wanted last at the end."""
     called: set[str] = field(default_factory=set[str])
     """What was called in this turn."""
+    counted: set[str] = field(default_factory=set[str])
+    """The ids of the calls of this turn that `statistics` has."""
 
     gone: set[str] = field(default_factory=set[str])
     """Tools of the list that are no longer offered, as far as is known."""

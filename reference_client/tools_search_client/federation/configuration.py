@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import shlex
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias, cast
 from urllib.parse import urlsplit
@@ -230,18 +230,18 @@ def url_server(url: str, headers: Mapping[str, str] | None = None, *, name: str 
         raise ConfigurationError("the address", [str(error)]) from error
 
 
-def command_server(command_line: str, *, name: str | None = None) -> Configuration:
+def command_server(command_line: str | Sequence[str], *, name: str | None = None) -> Configuration:
     """Return the configuration of the one server that `command_line` starts; no shell is involved.
 
     Args:
-        command_line: The program and its arguments.
+        command_line: The program and its arguments: one line with quotation marks as a shell reads them, or the words.
         name: As for `url_server`; that of the program unless given.
 
     Raises:
         ConfigurationError: The line is empty or a quotation mark is not closed.
     """
     try:
-        words = shlex.split(command_line)
+        words = shlex.split(command_line) if isinstance(command_line, str) else list(command_line)
     except ValueError as error:
         raise ConfigurationError("the command", [f"{error}: check the quotation marks"]) from error
     if not words:

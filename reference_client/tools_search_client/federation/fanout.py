@@ -14,13 +14,19 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
 
 import anyio
 from anyio.abc import TaskGroup
 
-from tools_search_client.errors import Failure, HostError, InvalidServerResultError, ServerError, ServerTimeoutError
+from tools_search_client.errors import (
+    Failure,
+    HostError,
+    InvalidServerResultError,
+    ServerError,
+    ServerTimeoutError,
+)
 from tools_search_client.found import Found, ServerReport
 from tools_search_client.servers.discovery import ServerTools
 from tools_search_client.servers.host_connection import HostConnection
@@ -96,7 +102,12 @@ class Answer(Generic[Value]):
     tools: ServerTools | None
     """The server's tools, where it was connected."""
     value: Value | None = None
-    failure: Failure | None = None
+    error: ServerError | HostError | None = None
+
+    @property
+    def failure(self) -> Failure | None:
+        """Why there is no value."""
+        return self.error and Failure.of(self.error)
 
     def report(self, *, hits: int = 0, found: Found | None = None) -> ServerReport:
         """Return the report on this server, which found so many tools or these."""
@@ -124,18 +135,18 @@ class _Record:
     seconds: float = 0.0
     """How long the last answer took."""
 
-    failure: Failure | None = None
+    error: ServerError | HostError | None = None
 
     def note_answer(self, seconds: float) -> None:
-        self.strikes, self.rests_until, self.seconds, self.failure = 0, -math.inf, seconds, None
+        self.strikes, self.rests_until, self.seconds, self.error = 0, -math.inf, seconds, None
 
-    def note_late(self, began: float, failure: Failure, backoff: Backoff) -> None:
+    def note_late(self, began: float, error: ServerError | HostError, backoff: Backoff) -> None:
         """Count one strike, however many questions were kept waiting at the same time."""
         if began >= self.struck_at:
             self.strikes += 1
             self.struck_at = anyio.current_time()
             self.rests_until = self.struck_at + backoff.after(self.strikes)
-            self.failure = failure
+            self.error = error
 
 
 @dataclass(eq=False, slots=True)
@@ -245,24 +256,25 @@ class Fanout:
         late = server.late.get(asked.key)
         if late is not None and late.ended is not None:
             del server.late[asked.key]
-            if late.answer and late.answer.failure is None and asked.began - late.ended < _KEPT_SECONDS:
+            if late.answer and late.answer.error is None and asked.began - late.ended < _KEPT_SECONDS:
                 return late
         record = asked.record
-        failure = record.failure if record is not None and asked.began < record.rests_until else None
-        if failure is None:
+        error = record.error if record is not None and asked.began < record.rests_until else None
+        if error is None:
             self._tasks.start_soon(self._run, asked, name=f"asking {name!r}")
         elif late is not None and late.ended is None:
             return late
         else:
-            failure = replace(failure, message=f"left alone for a moment: {failure.message}")
+            if isinstance(error, ServerTimeoutError):
+                error = ServerTimeoutError(f"left alone for a moment: {error}")
             asked.ended = asked.began
-            asked.answer = Answer(name, 0.0, tools, None, failure)
+            asked.answer = Answer(name, 0.0, tools, None, error)
         return asked
 
     async def _run(self, asked: _Asked[Any]) -> None:
         """Bring about the answer; what the server does wrong is part of it."""
         value: Any = None
-        failure: Failure | None = None
+        error: ServerError | HostError | None = None
         sent = asked.began
         with asked.scope:
             try:
@@ -272,26 +284,26 @@ class Fanout:
                 asked.server.connected()
                 asked.put_to(tools)
                 value = await asked.question.ask(asked.name, tools)
-            except (ServerError, HostError) as error:
-                failure = Failure.of(error)
-            except Exception as error:  # the boundary between servers: none may lose the others their answers
+            except (ServerError, HostError) as own:
+                error = own
+            except Exception as unforeseen:  # the boundary between servers: none may lose the others their answers
                 _logger.exception("asking %r failed in an unforeseen way", asked.name)
-                reason = f"the answer could not be used: {type(error).__name__}"
-                failure = Failure.of(InvalidServerResultError(reason))
+                reason = f"the answer could not be used: {type(unforeseen).__name__}"
+                error = InvalidServerResultError(reason)
         if asked.scope.cancelled_caught:
             return
         asked.ended = anyio.current_time()
         seconds = asked.ended - asked.began
-        asked.answer = Answer(asked.name, seconds * 1000, asked.tools, value, failure)
+        asked.answer = Answer(asked.name, seconds * 1000, asked.tools, value, error)
         record = asked.record
-        if record is not None and failure is None:
+        if record is not None and error is None:
             record.note_answer(asked.ended - sent)
-        elif record is not None and failure is not None:
+        elif record is not None and error is not None:
             is_slow_start = asked.tools is None and seconds >= _SLOW_START_SECONDS
-            if failure.kind != "timeout" and asked.tools is not None:  # it refuses, but it answers
+            if not isinstance(error, ServerTimeoutError) and asked.tools is not None:  # it refuses, but it answers
                 record.note_answer(seconds)
-            elif (failure.kind == "timeout" or is_slow_start) and not asked.is_late:
-                record.note_late(asked.began, failure, self._backoff)
+            elif (isinstance(error, ServerTimeoutError) or is_slow_start) and not asked.is_late:
+                record.note_late(asked.began, error, self._backoff)
         answered, self._answered = self._answered, anyio.Event()
         answered.set()
 
@@ -303,11 +315,11 @@ class Fanout:
             del late[key]
         doing = "starting" if asked.tools is None else "answering"
         message = f"still {doing} after {seconds:g} seconds{asked.server.supervised.quotation()}"
-        failure = Failure.of(ServerTimeoutError(message))
+        error = ServerTimeoutError(message)
         if asked.record is not None and not asked.is_late:
-            asked.record.note_late(asked.began, failure, self._backoff)
+            asked.record.note_late(asked.began, error, self._backoff)
         asked.is_late = True
-        return Answer(asked.name, (anyio.current_time() - asked.began) * 1000, asked.tools, None, failure)
+        return Answer(asked.name, (anyio.current_time() - asked.began) * 1000, asked.tools, None, error)
 
     def _worth_waiting_until(self, asked: Sequence[_Asked[Any]], began: float, deadline: float) -> float:
         """Return until when the slowest server is waited for; the past where all have answered."""

@@ -33,14 +33,17 @@ from mcp_types import (
 )
 from tools_search_hosts import ServerEntry, qualified_name, split_candidates, without_digest
 from tools_search_hosts.locations import cache_folder
+from tools_search_hosts.toolsets import closest
 from tools_search_ranking import default_ranker, never_silent
 
 from tools_search_client.errors import (
     AmbiguousToolError,
     ConfigurationError,
-    Failure,
+    HostError,
     InvalidServerResultError,
+    LocalError,
     RerankingError,
+    ServerError,
     UnknownToolError,
 )
 from tools_search_client.federation.configuration import Configuration, ToolDiscovery
@@ -86,62 +89,51 @@ _CANDIDATES: Final = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FederationOptions:
-    """How many servers are asked; the defaults suit a host."""
+    """How many servers are asked; what is not given is as the configuration states it (`tool_discovery`)."""
 
     connection: ConnectionOptions = field(default_factory=ConnectionOptions)
 
     connection_to: Callable[[ServerEntry], ConnectionOptions | None] = lambda _: None
-    """Returns the options for one server, such as its own `auth` or callbacks that know its name, or `None` where
-    `connection` holds."""
+    """Returns what is different for one server, such as callbacks that know its name; the rest is as in `connection`,
+    all of it where this is `None`."""
 
-    connect_timeout: float = 60.0
+    connect_timeout: float | None = None
     """Seconds after which an attempt to connect counts as failed, however long callers wait for it."""
 
-    grace: float = 3.0
+    grace: float | None = None
     """Seconds that a search still waits for the slowest servers when at least half of them have answered."""
 
-    rest: Backoff = field(default_factory=lambda: Backoff(5.0, 60.0))
+    rest: Backoff | None = None
     """How long a server that was waited for in vain is left alone, `rest` to `longest_rest`; then it is asked while
     nobody waits for it."""
 
     reranking: Reranking | None = None
     """The last say over the fused order, also in conversations over these servers."""
 
-    deadline: float = _DEADLINE
-    """Seconds that a question waits for the slowest server, unless it says itself."""
+    deadline: float | None = None
+    """Seconds that a question waits for the slowest server, unless it says itself; 10 where nothing states it."""
 
     def of(self, entry: ServerEntry) -> ConnectionOptions:
         """Return the options for the connection to one server; the time that its entry states for calls counts."""
+        options = self.connection
+        if entry.call_seconds is not None:
+            options = replace(options, discovery=replace(options.discovery, call_timeout=entry.call_seconds))
         own = self.connection_to(entry)
-        if own is not None or entry.call_seconds is None:
-            return own or self.connection
-        return replace(self.connection, discovery=replace(self.connection.discovery, call_timeout=entry.call_seconds))
+        return options if own is None else own.completed(options)
 
-    @classmethod
-    def stated_in(cls, stated: ToolDiscovery) -> FederationOptions:
-        """Return what a configuration says, with the defaults for what no file can say.
 
-        Raises:
-            ConfigurationError: It asks for ranking by meaning, whose extra is not installed.
-        """
-        discovery = DiscoveryOptions(
-            ranker=ranker_of(stated),
-            listing_ttl=stated.listing_ttl,
-            request_timeout=stated.request_timeout,
-            call_timeout=stated.call_timeout,
-            retry_after=stated.retry_after,
-            busy_patience=stated.busy_patience,
-            search_again_after=stated.search_again_after,
-        )
-        return cls(
-            connection=ConnectionOptions(
-                negotiation=stated.era, follow_changes=stated.follow_changes, discovery=discovery
-            ),
-            connect_timeout=stated.connect_timeout,
-            grace=stated.grace,
-            rest=Backoff(stated.rest, stated.longest_rest),
-            deadline=stated.deadline or _DEADLINE,
-        )
+def connection_stated_in(stated: ToolDiscovery, ranker: Ranker) -> ConnectionOptions:
+    """Return what a configuration states for every connection."""
+    discovery = DiscoveryOptions(
+        ranker=ranker,
+        listing_ttl=stated.listing_ttl,
+        request_timeout=stated.request_timeout,
+        call_timeout=stated.call_timeout,
+        retry_after=stated.retry_after,
+        busy_patience=stated.busy_patience,
+        search_again_after=stated.search_again_after,
+    )
+    return ConnectionOptions(negotiation=stated.era, follow_changes=stated.follow_changes, discovery=discovery)
 
 
 def ranker_of(stated: ToolDiscovery) -> Ranker:
@@ -173,11 +165,16 @@ async def open_federation(
 ) -> AsyncGenerator[Federation]:
     """Offer the servers of `configuration` until the block ends; each is connected when it is first needed.
 
-    Without `options`, those that the configuration states hold.
-
     The block may be left by an exception, which passes through as it is.
+
+    Args:
+        configuration: The servers, and what holds for them where `options` leave it open.
+        options: What a file cannot state, and what is to hold in place of what it states.
+
+    Raises:
+        ConfigurationError: It asks for ranking by meaning, whose extra is not installed.
     """
-    options = options or FederationOptions.stated_in(configuration.tool_discovery)
+    options = options or FederationOptions()
     raised: Exception | None = None
     async with anyio.create_task_group() as tasks:
         federation = Federation(configuration, options, tasks)
@@ -196,11 +193,15 @@ class Federation:
     """The tools of several servers; made by `open_federation`."""
 
     def __init__(self, configuration: Configuration, options: FederationOptions, tasks: TaskGroup) -> None:
-        discovery = options.connection.discovery
-        self.reranking = options.reranking
-        self._deadline = options.deadline
-        self._listed = ListedTogether(discovery.ranker)
-        self._ranker = RememberingRanker(never_silent(discovery.ranker))
+        self.configuration: Final = configuration
+        stated = configuration.tool_discovery
+        self.ranker: Final = options.connection.discovery.ranker or ranker_of(stated)
+        """Ranks on this side."""
+        self.reranking: Final = options.reranking
+        self._deadline = _first(options.deadline, stated.deadline, _DEADLINE)
+        self._listed = ListedTogether(self.ranker)
+        self._ranker = RememberingRanker(never_silent(self.ranker))
+        options = replace(options, connection=options.connection.completed(connection_stated_in(stated, self.ranker)))
         same = [entry if isinstance(entry, ConnectedServer) else entry.target for entry in configuration.servers]
         self._identities = {entry.name: same.index(own) for entry, own in zip(configuration.servers, same, strict=True)}
         """The same number for servers with equal targets, which are the same server."""
@@ -213,10 +214,14 @@ class Federation:
                 self.supervised[entry.name] = HostConnection(entry, own, on_change=drop)
                 continue
             opened = partial(open_server, entry.target, own, on_change=drop)
-            connect_timeout = entry.start_seconds or options.connect_timeout
+            connect_timeout = _first(entry.start_seconds, options.connect_timeout, stated.connect_timeout)
             self.supervised[entry.name] = SupervisedServer(opened, connect_timeout=connect_timeout)
         self._fanout = Fanout(
-            self.supervised, tasks, grace=options.grace, backoff=options.rest, authorization=discovery.authorization
+            self.supervised,
+            tasks,
+            grace=_first(options.grace, stated.grace),
+            backoff=options.rest or Backoff(stated.rest, stated.longest_rest),
+            authorization=options.connection.discovery.authorization or str,
         )
 
     async def search(
@@ -323,13 +328,34 @@ class Federation:
         Raises:
             AmbiguousToolError: Several servers have a tool of that bare name.
             UnknownToolError: No server that answered has one.
+            ServerError: The server that the name begins with, or that had the tool, failed.
+            HostError: The host's own part of it raised.
+        """
+        try:
+            return await self.find(name, servers=servers, deadline=deadline)
+        except UnknownToolError as unknown:
+            asked = self._among(servers)
+            known = [tool.server for tool, _ in self._known.values() if name in (tool.name, tool.tool.name)]
+            prefixes = [server for server, _ in split_candidates(_full_name(name, asked), asked)]
+            for server in (*known, *prefixes, ""):  # one without a name may have any tool
+                if server in unknown.errors:
+                    raise unknown.errors[server] from None
+            raise
+
+    async def find(
+        self, name: str, *, servers: Collection[str] | None = None, deadline: float | None = None
+    ) -> FoundTool:
+        """Return the tool that `name` means, as `resolve` does, but raise no error of a server.
+
+        Raises:
+            AmbiguousToolError: Several servers have a tool of that bare name.
+            UnknownToolError: No server that answered has one; it has the failures of the others.
         """
         known = self._known.get(name)
         asked = self._among(servers)
         if known is not None and known[0].server in asked and self.supervised[known[0].server].connected is known[1]:
             return known[0]
-        stated = [(one, name.removeprefix(f"{one}:")) for one in asked if one and name.startswith(f"{one}:")]
-        full = qualified_name(*max(stated)) if stated else name
+        full = _full_name(name, asked)
         readings = dict(split_candidates(full, asked))
         if readings:
             began = anyio.current_time()
@@ -345,7 +371,7 @@ class Federation:
     async def call(
         self,
         name: str,
-        arguments: dict[str, Any] | None = None,
+        arguments: Mapping[str, Any] | None = None,
         *,
         progress: ProgressFnT | None = None,
         meta: RequestParamsMeta | None = None,
@@ -354,12 +380,15 @@ class Federation:
 
         Raises:
             LocalError: The name means no tool, or several.
+            HostError: The host's own part of it raised.
             ServerError: The server failed. A tool that fails is a result with `is_error`. A result that the protocol
                 forbids in part keeps the rest (see `ServerTools.call`).
         """
         tool = await self.resolve(name)
         tools = await self.supervised[tool.server].tools()
-        return await tools.call(tool.tool.name, arguments, progress=progress, meta=meta)
+        return await tools.call(
+            tool.tool.name, None if arguments is None else dict(arguments), progress=progress, meta=meta
+        )
 
     async def prompts(self, *, deadline: float | None = None) -> FederatedOffers[Prompt]:
         """Return the prompts of every server that answers; at most 10,000 of each server, or it counts as failed."""
@@ -377,7 +406,7 @@ class Federation:
         """Return a prompt, by the server's own name of it, with its arguments filled in.
 
         Raises:
-            KeyError: There is no server of that name.
+            LocalError: There is no server of that name.
             ServerError: The server failed, or knows no such prompt.
         """
         return await self._of_server(server, lambda client: client.get_prompt(name, arguments))
@@ -418,6 +447,8 @@ class Federation:
         return FederatedOffers(tuple(offers), servers=tuple(reports))
 
     async def _of_server(self, server: str, request: Callable[[Client], Awaitable[Result]]) -> Result:
+        if server not in self.supervised:
+            raise LocalError(f"no server is named {server!r}; {closest(server, self.supervised)}")
         tools = await self.supervised[server].tools()
         async with tools.patience():
             try:
@@ -472,8 +503,8 @@ class Federation:
 
         question = Question(ask, subject=lambda server: ("named", wanted[server], name), method=_finding_method)
         answers = await self._asked(question, list(wanted), deadline)
-        failed = {answer.server: answer.failure for answer in answers if answer.failure}
-        tool = _chosen(name, _tools(answers), failed)
+        errors = {answer.server: answer.error for answer in answers if answer.error}
+        tool = _chosen(name, _tools(answers), errors)
         self._remember([tool], answers)
         return tool
 
@@ -490,6 +521,17 @@ class Federation:
         """Drop what was kept of one server, because its tools changed."""
         self._fanout.drop(server)
         self._known = {name: known for name, known in self._known.items() if known[0].server != server}
+
+
+def _full_name(name: str, servers: Iterable[str]) -> str:
+    """Return the full name that is meant by `name`, which may be like `server:tool`."""
+    stated = [(one, name.removeprefix(f"{one}:")) for one in servers if one and name.startswith(f"{one}:")]
+    return qualified_name(*max(stated)) if stated else name
+
+
+def _first(*seconds: float | None) -> float:
+    """Return the first that is stated."""
+    return next(each for each in seconds if each is not None)
 
 
 def _with_ranks(tools: Iterable[FoundTool]) -> list[FoundTool]:
@@ -510,7 +552,7 @@ def _tools(answers: Iterable[Answer[Found]]) -> list[FoundTool]:
     return [tool for answer in answers if answer.value for tool in answer.value.tools]
 
 
-def _chosen(name: str, candidates: Sequence[FoundTool], failed: Mapping[str, Failure]) -> FoundTool:
+def _chosen(name: str, candidates: Sequence[FoundTool], errors: Mapping[str, ServerError | HostError]) -> FoundTool:
     """Return the tool that `name` means: the full name of one, or the bare name of exactly one."""
     full = [tool for tool in candidates if tool.name == name]
     meant = full or [tool for tool in candidates if tool.tool.name == name]
@@ -521,5 +563,5 @@ def _chosen(name: str, candidates: Sequence[FoundTool], failed: Mapping[str, Fai
         raise AmbiguousToolError(name, [tool.name for tool in meant])
     spelled = {tool.tool.name: tool.name for tool in candidates} | {tool.name: tool.name for tool in candidates}
     similar = difflib.get_close_matches(name, spelled, n=2 * _CLOSEST)
-    closest = list(dict.fromkeys(spelled[match] for match in similar))[:_CLOSEST]
-    raise UnknownToolError(name, closest, failed)
+    nearest = list(dict.fromkeys(spelled[match] for match in similar))[:_CLOSEST]
+    raise UnknownToolError(name, nearest, errors)

@@ -6,7 +6,7 @@ import logging
 import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any, Final, Literal
 
@@ -52,7 +52,7 @@ from tools_search_client.errors import (
     UnauthorizedError,
 )
 from tools_search_client.servers.diagnostics import Diagnostics, kept_diagnostics
-from tools_search_client.servers.discovery import DiscoveryOptions, ServerTools
+from tools_search_client.servers.discovery import DiscoveryOptions, ServerTools, completed
 from tools_search_client.servers.faults import as_server_error, host_faults, refusal
 from tools_search_client.servers.wire import Streams, Wire, WireObserver
 from tools_search_client.text import shorten
@@ -76,13 +76,14 @@ _CLIENT_INFO: Final = Implementation(name="tools-search-client", version=VERSION
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionOptions:
-    """How a server is spoken to; the defaults suit a host."""
+    """How a server is spoken to; what is not given is as the configuration states it, else as it is by default."""
 
     discovery: DiscoveryOptions = field(default_factory=DiscoveryOptions)
 
-    negotiation: Negotiation = "auto"
+    negotiation: Negotiation | None = None
+    """`auto` unless stated."""
 
-    follow_changes: bool = True
+    follow_changes: bool | None = None
     """Whether to subscribe to list changes; without, modern servers are believed for as long as they said."""
 
     observer: WireObserver | None = None
@@ -113,6 +114,10 @@ class ConnectionOptions:
 
     message_handler: MessageHandlerFnT | None = None
     """Sees the notifications of the server."""
+
+    def completed(self, otherwise: ConnectionOptions) -> ConnectionOptions:
+        """Return these options with what they leave open as it is in `otherwise`."""
+        return replace(completed(self, otherwise), discovery=completed(self.discovery, otherwise.discovery))
 
 
 @asynccontextmanager
@@ -156,7 +161,7 @@ async def open_server(
                     _transport(target, ended, kept, options, on_close),
                     extensions=[TOOLS_SEARCH],
                     client_info=options.client_info or _CLIENT_INFO,
-                    mode=options.negotiation,
+                    mode=options.negotiation or "auto",
                     message_handler=partial(_on_message, kept, changed, options.message_handler),
                     elicitation_callback=_answering("elicitation", options.elicitation_callback, lambda: tools),
                     sampling_callback=_answering("sampling", options.sampling_callback, lambda: tools),
@@ -169,7 +174,7 @@ async def open_server(
             ):
                 tools = ServerTools(client, options.discovery, ended=partial(_reason, ended, kept))
                 await _set_log_level(client, options.log_level)
-                if options.follow_changes:
+                if options.follow_changes is not False:
                     tasks.start_soon(follow_changes, client, changed)
                 try:
                     yield tools
@@ -350,7 +355,7 @@ class _HostAuth(httpx2.Auth):
         try:
             response = None
             while True:
-                with host_faults("`auth`", StopAsyncIteration, OAuthFlowError):
+                with host_faults("`auth`", StopAsyncIteration, OAuthFlowError, ServerError):
                     outgoing = await (anext(flow) if response is None else flow.asend(response))
                 response = yield outgoing
         except StopAsyncIteration:

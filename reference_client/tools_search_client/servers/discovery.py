@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from typing import Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, TypeVar, cast
 
 import anyio
 from mcp import Client
@@ -42,6 +42,9 @@ from tools_search_client.errors import (
 from tools_search_client.found import Era, Found, FoundTool, Mode
 from tools_search_client.servers.cache import CacheScope, ExpiringCache
 from tools_search_client.servers.faults import server_faults
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 FetchPage = Callable[[str | None], Awaitable[ListedPage]]
 """Asks for the page at a cursor, `None` for the first."""
@@ -144,34 +147,67 @@ _CHEAP_LISTING: Final = 200
 """Tools that are listed for the sake of one search that failed."""
 
 
+Options = TypeVar("Options", bound="DataclassInstance")
+
+
+def completed(given: Options, otherwise: Options) -> Options:
+    """Return `given` with what it leaves open, `None`, as it is in `otherwise`."""
+    of = {each.name: getattr(given, each.name) for each in fields(given)}
+    return replace(given, **{name: getattr(otherwise, name) for name, value in of.items() if value is None})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiscoveryOptions:
-    """How one server is searched; the defaults suit a host."""
+    """How one server is searched; what is not given is as the configuration states it, else as it is by default."""
 
-    ranker: Ranker = field(default_factory=default_ranker)
+    ranker: Ranker | None = None
     """Ranks on this side what had to be listed."""
 
-    listing_ttl: float = 30.0
+    listing_ttl: float | None = None
     """Seconds for which a listing is kept when the server does not say; 0 means until it announces a change."""
 
-    request_timeout: float | None = 30.0
-    """Seconds for one search or listing as a whole, all pages; `None` means without limit."""
+    request_timeout: float | None = None
+    """Seconds for one search or listing as a whole, all pages; `math.inf` means without limit."""
 
-    call_timeout: float | None = CALL_SECONDS
-    """Seconds for one call of a tool, counted again from each progress report, ten times as many in all; `None` means
-    without limit."""
+    call_timeout: float | None = None
+    """Seconds for one call of a tool, counted again from each progress report, ten times as many in all; `math.inf`
+    means without limit."""
 
-    retry_after: float = 1.0
+    retry_after: float | None = None
     """Seconds until the next search is sent after one that failed; twice as long after each in a row."""
 
-    busy_patience: float = 2.0
+    busy_patience: float | None = None
     """Seconds for which one search waits for a server that is too busy; then that is what the search comes to."""
 
-    search_again_after: float = 300.0
+    search_again_after: float | None = None
     """Seconds for which a server is listed that refuses to be searched, or fails again and again."""
 
-    authorization: Callable[[], str] = str
+    authorization: Callable[[], str] | None = None
     """Names the authorization of the moment; what a server calls private is only answered to the one that asked."""
+
+
+DEFAULT_DISCOVERY: Final = DiscoveryOptions(
+    listing_ttl=30.0,
+    request_timeout=30.0,
+    call_timeout=CALL_SECONDS,
+    retry_after=1.0,
+    busy_patience=2.0,
+    search_again_after=300.0,
+    authorization=str,
+)
+
+
+class _Complete(Protocol):
+    """`DiscoveryOptions` that leave nothing open."""
+
+    ranker: Ranker
+    listing_ttl: float
+    request_timeout: float
+    call_timeout: float
+    retry_after: float
+    busy_patience: float
+    search_again_after: float
+    authorization: Callable[[], str]
 
 
 _SearchError: TypeAlias = InvalidServerResultError | ServerRefusedError
@@ -221,7 +257,8 @@ class ServerTools:
         self, client: Client, options: DiscoveryOptions | None = None, *, ended: Callable[[], str] = str
     ) -> None:
         self._ended = ended
-        self._options = options or DiscoveryOptions()
+        default = replace(DEFAULT_DISCOVERY, ranker=default_ranker())
+        self._options = cast("_Complete", completed(options or default, default))
         self.client: Final = client
         """The connection, for everything that is not about finding tools."""
         # Read now, since a client forgets them when its connection ends, and reports are written after that.
@@ -333,7 +370,7 @@ class ServerTools:
                 for what is left out, where the client was made by `open_server`.
         """
         report = progress
-        seconds = self._options.call_timeout or math.inf
+        seconds = self._options.call_timeout
         latest = anyio.current_time() + seconds * _MAX_EXTENSION
         async with self.patience() as scope:
 
@@ -381,7 +418,7 @@ class ServerTools:
             self._waits_for_person -= 1
             if not self._waits_for_person:
                 for scope in self._calls:
-                    scope.deadline = anyio.current_time() + (self._options.call_timeout or math.inf)
+                    scope.deadline = anyio.current_time() + self._options.call_timeout
 
     def forget(self) -> None:
         """Drop everything that was kept, because the server's tools changed; a refused search is tried again."""
@@ -454,7 +491,7 @@ class ServerTools:
         return listing
 
     @asynccontextmanager
-    async def _deadline(self, seconds: float | None) -> AsyncGenerator[anyio.CancelScope]:
+    async def _deadline(self, seconds: float) -> AsyncGenerator[anyio.CancelScope]:
         with server_faults(self._ended), anyio.fail_after(seconds) as scope:
             try:
                 _ = self.client.session

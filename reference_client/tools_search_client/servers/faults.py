@@ -31,8 +31,8 @@ from tools_search_client.errors import (
 from tools_search_client.text import shorten
 
 AUTHORIZATION_PROBLEM: Final = "authorization_problem"
-"""The extension of a request in which an `httpx2.Auth` says why it sent it without authorization: a text, or a
-`HostError`."""
+"""The extension of a request in which an `httpx2.Auth` says why it sent it without authorization: a text, or the
+error that this comes to."""
 
 _PARAMETER: Final = re.compile(r'\b(\w+)=(?:"((?:[^"\\]|\\.)*)"|([^\s",]+))')
 _HEADER_CHARS: Final = 4000
@@ -84,7 +84,7 @@ def as_server_error(error: BaseException, ended: str = "") -> ServerError | Host
     return (explained or faults or [ServerUnavailableError("the connection ended")])[0]
 
 
-def refusal(response: httpx2.Response) -> UnauthorizedError | HostError | None:
+def refusal(response: httpx2.Response) -> ServerUnavailableError | HostError | None:
     """Return the error that a response means which asks for authorization; `None` where it asks for none."""
     stated = response.headers.get("www-authenticate", "")
     if response.status_code != HTTPStatus.UNAUTHORIZED and (response.status_code != HTTPStatus.FORBIDDEN or not stated):
@@ -96,7 +96,7 @@ def refusal(response: httpx2.Response) -> UnauthorizedError | HostError | None:
     problem = ": ".join(parameters[name] for name in ("error", "error_description") if name in parameters)
     # A client that gave an authorization may know better what is wrong with it.
     problem = response.request.extensions.get(AUTHORIZATION_PROBLEM, problem)
-    if isinstance(problem, HostError):
+    if isinstance(problem, HostError | ServerUnavailableError):
         return problem
     address = parameters.get("resource_metadata", "")
     return UnauthorizedError(
@@ -123,7 +123,7 @@ def _fault(error: BaseException, ended: str) -> ServerError | HostError:  # noqa
     match error:
         case ServerError() | HostError():
             return error
-        case MCPError() if isinstance(error.data, UnauthorizedError | HostError):
+        case MCPError() if isinstance(error.data, ServerUnavailableError | HostError):
             return error.data
         case MCPError() if connection_ended(error):
             return ServerUnavailableError(f"the connection ended: {ended or error.message}")

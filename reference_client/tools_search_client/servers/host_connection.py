@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import anyio
 from mcp import Client, ClientSession
@@ -15,6 +15,8 @@ from tools_search_client.errors import HostError, ServerUnavailableError
 from tools_search_client.servers.connection import ConnectionOptions, follow_changes
 from tools_search_client.servers.discovery import ServerTools
 from tools_search_client.servers.faults import host_faults
+
+_logger = logging.getLogger(__name__)
 
 OwnConnection: TypeAlias = Client | ClientSession | Callable[[], Client | ClientSession | None]
 """A connection that is open, or a function that returns the one of the moment, `None` while there is none."""
@@ -33,8 +35,17 @@ class ConnectedServer(ServerEntry):
     connection: OwnConnection = field(kw_only=True)
 
     def current(self) -> Client | None:
-        """Return the connection of the moment, `None` where there is none."""
-        held = self.connection if isinstance(self.connection, Client | ClientSession) else self.connection()
+        """Return the connection of the moment, `None` where there is none.
+
+        Raises:
+            HostError: It is no connection, or the function for it raised.
+        """
+        with host_faults("`connection`"):
+            held: Any = self.connection() if callable(self.connection) else self.connection
+        if not isinstance(held, Client | ClientSession | None):
+            name = f"{type(held).__module__}.{type(held).__qualname__}"
+            remedy = "give an `mcp.Client`, an `mcp.ClientSession`, or a function that returns one or `None`"
+            raise HostError("`connection`", TypeError(name), f"it is a `{name}`: {remedy}")
         client = _SessionClient(held) if isinstance(held, ClientSession) else held
         try:
             return None if client is None or client.session.protocol_version is None else client
@@ -72,8 +83,7 @@ class HostConnection:
     def connected(self) -> ServerTools | None:
         """The tools, if the host has a connection at this moment."""
         try:
-            with host_faults("`connection`"):
-                client, self._fault = self.entry.current(), None
+            client, self._fault = self.entry.current(), None
         except HostError as error:
             client, self._fault = None, error
         if client is None:
@@ -95,7 +105,7 @@ class HostConnection:
 
     async def run(self) -> None:
         """Follow the server's list changes until cancelled, as far as it announces them to those who listen."""
-        while self.options.follow_changes:
+        while self.options.follow_changes is not False:
             await self._renewed.wait()
             self._renewed = anyio.Event()
             if (tools := self._tools) is not None:
@@ -104,5 +114,9 @@ class HostConnection:
                     of.forget()
                     self.on_change()
 
-                with suppress(RuntimeError):  # the SDK's word for a client that was left meanwhile
+                try:
                     await follow_changes(tools.client, changed)
+                except RuntimeError:  # the SDK's word for a client that was left meanwhile
+                    continue
+                except Exception:  # the boundary between servers: none may end the others
+                    _logger.exception("changes of the tools of %r are not followed", self.entry.name)

@@ -37,7 +37,7 @@ from pydantic import AnyUrl, BaseModel, ValidationError
 from tools_search_hosts import HttpTarget
 from tools_search_hosts.bounded_http import BoundedHttp
 
-from tools_search_client.errors import Challenge, HostError
+from tools_search_client.errors import Challenge, ConsentRefusedError, HostError, ServerUnavailableError
 from tools_search_client.servers.connection import ConnectionOptions, certificates, open_server
 from tools_search_client.servers.faults import AUTHORIZATION_PROBLEM, as_server_error, host_faults
 from tools_search_client.text import shorten
@@ -69,6 +69,10 @@ class TokenStore(Protocol):
         """Keep a secret for the server at this address, in place of an earlier one."""
         ...
 
+    async def delete(self, server: str, /) -> None:
+        """Forget what was saved for the server at this address, if anything was."""
+        ...
+
 
 class FileTokenStore:
     """A file for each server, which only the user can read (mode 0600), replaced as a whole.
@@ -91,6 +95,10 @@ class FileTokenStore:
     async def save(self, server: str, secret: str, /) -> None:
         """Keep a secret for a server; raises `OSError` where that cannot be written."""
         self._replace(self._path(server), secret)
+
+    async def delete(self, server: str, /) -> None:
+        """Forget what was saved for a server; raises `OSError` where that cannot be done."""
+        self._path(server).unlink(missing_ok=True)
 
     def _replace(self, path: Path, secret: str) -> None:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -119,7 +127,8 @@ class Redirect(Protocol):
         """Show the person `authorization_url` and return the parameters that `redirect_uri` was then opened with.
 
         Raises:
-            OAuthFlowError: The person did not sign in.
+            ConsentRefusedError: The person said no (`error=access_denied`).
+            OAuthFlowError: The person did not sign in for another reason.
         """
         ...
 
@@ -131,6 +140,8 @@ class OAuth:
         store: Keeps the tokens; `FileTokenStore` unless given.
         client_name: What an authorization server shows its user, and registers.
         client: A client that is registered already, for authorization servers without dynamic registration.
+        client_metadata_url: Where the host publishes its Client ID Metadata Document, which takes the place of a
+            registration where the authorization server accepts it.
     """
 
     def __init__(
@@ -139,10 +150,12 @@ class OAuth:
         *,
         client_name: str = "tools-search-client",
         client: OAuthClientInformationFull | None = None,
+        client_metadata_url: str | None = None,
     ) -> None:
         self.store = store or FileTokenStore()
         self.client_name = client_name
         self.client = client
+        self.client_metadata_url = client_metadata_url
         self._grants: dict[str, _StoredGrant] = {}
 
     def __call__(self, url: str, /) -> httpx2.Auth:
@@ -156,6 +169,7 @@ class OAuth:
         options: ConnectionOptions | None = None,
         *,
         challenge: Challenge | None = None,
+        scope: str = "",
     ) -> bool:
         """Let a person sign in at a server, and keep its tokens, also for connections that are open.
 
@@ -165,21 +179,37 @@ class OAuth:
             options: How the server is spoken to.
             challenge: What a request of it was answered with, such as that it takes more than was granted (HTTP 403),
                 which is then granted besides; without it, the server is asked.
+            scope: What is to be granted besides, where there is no challenge: scopes, separated by spaces.
 
         Returns:
             Whether the server asked for it at all.
 
         Raises:
-            ServerError: The server or its authorization server failed, or the person did not sign in.
+            ConsentRefusedError: The person said no.
+            ServerError: The server or its authorization server failed, or nobody signed in.
             HostError: The token store or the redirect raised.
         """
         target = HttpTarget(server) if isinstance(server, str) else server
         grant = _Grant(target.url, self, redirect)
+        challenge = challenge or (Challenge(HTTPStatus.FORBIDDEN, "Bearer", scope) if scope else None)
         if challenge is not None:
             await grant.meet(challenge)
             return True
         async with open_server(target, replace(options or ConnectionOptions(), auth=grant, follow_changes=False)):
             return grant.context.current_tokens is not None
+
+    async def sign_out(self, server: HttpTarget | str) -> None:
+        """Forget the tokens of a server, also for connections that are open; no server is asked.
+
+        Raises:
+            HostError: The token store raised.
+        """
+        url = server if isinstance(server, str) else server.url
+        context = self._grants.setdefault(url, _StoredGrant(url, self, None)).context
+        async with context.lock:  # no refresh stores them again
+            with host_faults(_STORE):
+                await self.store.delete(url)
+            context.clear_tokens()
 
 
 class _Kept(BaseModel):
@@ -211,6 +241,7 @@ class _Grant(OAuthClientProvider):
             self,
             self._show,
             self._come_back,
+            client_metadata_url=oauth.client_metadata_url,
         )
 
     async def get_tokens(self) -> OAuthToken | None:
@@ -300,7 +331,7 @@ class _Grant(OAuthClientProvider):
     async def _come_back(self) -> AuthorizationCodeResult:
         if self._redirect is None:
             raise OAuthFlowError("nobody is there to sign in")
-        with host_faults("the redirect", OAuthFlowError):
+        with host_faults("the redirect", OAuthFlowError, ConsentRefusedError):
             return await self._redirect(self._shown)
 
 
@@ -313,7 +344,7 @@ class _StoredGrant(_Grant):
 
     _refused: OAuthToken | None = None
     """Tokens that are not refreshed any more."""
-    _problem = ""
+    _problem: str | ServerUnavailableError = ""
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
         """Store them as far as possible: this process can go on with them in any case."""
@@ -332,7 +363,7 @@ class _StoredGrant(_Grant):
         refused: str | None = None
         lacks = False
         for _ in range(_MAX_ATTEMPTS):
-            problem: str | HostError = ""
+            problem: str | HostError | ServerUnavailableError = ""
             try:
                 token = await self._token(refused, refreshes=not lacks)
                 problem = self._problem
@@ -376,21 +407,27 @@ class _StoredGrant(_Grant):
         try:
             response = await self.send(await self._refresh_token())
         except (httpx2.HTTPError, OAuthFlowError, TimeoutError) as error:
-            self._problem = f"the authorization could not be refreshed: {shorten(str(error) or 'no answer', 200)}"
+            self._problem = _not_refreshed(str(error) or "no answer")
             return
         if await self._handle_refresh_response(response):
             self._problem = ""
             return
         await self.load()  # another process may have been faster
         if self.context.current_tokens == before:
-            if response.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
-                self._problem = f"the authorization could not be refreshed: HTTP {response.status_code}"
+            is_passing = response.status_code == HTTPStatus.TOO_MANY_REQUESTS
+            if is_passing or response.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
+                self._problem = _not_refreshed(f"HTTP {response.status_code}")
             else:
                 self._give_up(before, f"the authorization has ended: {_reason(response)}")
 
     def _give_up(self, tokens: OAuthToken | None, problem: str) -> None:
         self._refused, self._problem = tokens, problem
         self.context.clear_tokens()
+
+
+def _not_refreshed(reason: str) -> ServerUnavailableError:
+    """Return that a refresh failed for a reason that passes: nobody has to sign in."""
+    return ServerUnavailableError(f"the authorization could not be refreshed: {shorten(reason, _PROBLEM_CHARS)}")
 
 
 def _reason(response: httpx2.Response) -> str:
@@ -420,6 +457,7 @@ class LoopbackRedirect:
         """Show the address and wait for the browser to come back with the same `state`; others are sent away.
 
         Raises:
+            ConsentRefusedError: The person said no.
             OAuthFlowError: Nobody signed in in time, or the authorization server refused.
         """
         state = parse_qs(urlsplit(authorization_url).query).get("state", [""])[0]
@@ -447,7 +485,8 @@ class LoopbackRedirect:
             raise OAuthFlowError(f"nobody signed in within {self._seconds:g} seconds")
         if problem := results[0].get("error"):
             described = results[0].get("error_description")
-            raise OAuthFlowError(shorten(f"{problem}: {described}" if described else problem, _PROBLEM_CHARS))
+            kind = ConsentRefusedError if problem == "access_denied" else OAuthFlowError
+            raise kind(shorten(f"{problem}: {described}" if described else problem, _PROBLEM_CHARS))
         return AuthorizationCodeResult(code=results[0].get("code", ""), state=state, iss=results[0].get("iss"))
 
 

@@ -1,0 +1,88 @@
+"""A toolset of Pydantic AI whose tools are found on demand.
+
+Run: `python examples/pydantic_ai_toolset.py mcp.json "what I need"`. Its model is a stand-in: give `Agent` yours.
+"""
+
+# pyright: basic, reportMissingImports=false
+# Pydantic AI is no package of this project.
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import anyio
+import tools_search_client as client
+from mcp_types import TextContent
+from pydantic_ai import Agent, RunContext, ToolDefinition
+from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
+from pydantic_core import SchemaValidator, core_schema
+
+ANY = SchemaValidator(core_schema.any_schema())  # servers validate arguments themselves
+
+
+@dataclass
+class SearchedTools(AbstractToolset[None]):
+    """The tools of all servers; a run has those that are loaded from the start, and those that its model found."""
+
+    servers: client.Federation
+    conversation: client.Conversation = field(init=False)
+
+    @property
+    def id(self) -> str | None:
+        """Return what tells toolsets apart."""
+        return "tools-search"
+
+    async def for_run(self, ctx: RunContext[None]) -> AbstractToolset[None]:
+        """Return the toolset of one run, which is one conversation."""
+        own = SearchedTools(self.servers)
+        own.conversation = client.Conversation(self.servers)
+        await own.conversation.begin_turn(ctx.prompt if isinstance(ctx.prompt, str) else None)
+        return own
+
+    async def get_tools(self, ctx: RunContext[None]) -> dict[str, ToolsetTool[None]]:
+        """Return the tools of the next request."""
+        found: dict[str, ToolsetTool[None]] = {}
+        for one in self.conversation.offer().tools:  # a real host adds `notices` to its messages
+            schema = dict(one.input_schema)
+            tool = ToolDefinition(name=one.name, description=one.description, parameters_json_schema=schema)
+            found[one.name] = ToolsetTool(toolset=self, tool_def=tool, max_retries=1, args_validator=ANY)
+        return found
+
+    async def call_tool(
+        self, name: str, tool_args: dict[str, Any], ctx: RunContext[None], tool: ToolsetTool[None]
+    ) -> Any:
+        """Answer a search, or call a server; a real host asks its user first."""
+        step = await self.conversation.take(client.ToolCall(name, tool_args, ctx.tool_call_id))
+        if isinstance(step, client.Reply):
+            return step.text
+        try:
+            result = await self.servers.call(step.tool.name, tool_args)
+        except client.ToolsSearchClientError as error:
+            return self.conversation.failed(step, error).text
+        return " ".join(part.text for part in result.content if isinstance(part, TextContent))
+
+
+def stand_in(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+    """Search for what the user said, and say which tools there are then."""
+    if len(messages) == 1:
+        return ModelResponse(parts=[ToolCallPart("search_tools", {"query": sys.argv[2]})])
+    return ModelResponse(parts=[TextPart(" ".join(tool.name for tool in info.function_tools))])
+
+
+async def main(file: str, text: str) -> None:
+    """Answer one text of the user."""
+    async with client.open_federation(client.load_configuration(Path(file))) as servers:
+        agent = Agent(FunctionModel(stand_in), deps_type=type(None), toolsets=[SearchedTools(servers)])
+        print((await agent.run(text)).output)  # noqa: T201 - what the example is for
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        print(__doc__, file=sys.stderr)  # noqa: T201
+        raise SystemExit(2)
+    anyio.run(main, sys.argv[1], sys.argv[2])
