@@ -58,7 +58,7 @@ def list_command(as_json: bool, markdown: bool, mutants: Path | None) -> None:
 @click.command(cls=Command, epilog=_examples("explain limit-invalid", "explain 'cursor-*'"))
 @click.argument("check")
 def explain(check: str) -> None:
-    """Explain a check: its sentences, what is sent, what passes."""
+    """Explain a check: what is sent, what passes."""
     for each in choose_checks([check], (*SERVER_CHECKS.all, *CLIENT_CHECKS.all)):
         click.echo(explain_check(each))
     click.echo(f"\nThe draft: {documents()['draft'][0]}  (tools-search-conformance docs draft)")
@@ -71,9 +71,9 @@ def explain(check: str) -> None:
     "--sep", type=click.IntRange(min=1), metavar="N", help="Print the rows as the official suite's sep-N.yaml."
 )
 def trace_command(report: Path | None, as_json: bool, sep: int | None) -> None:
-    """Show which checks decide each sentence, rule and piece of advice.
+    """Show what decides each sentence of the draft.
 
-    With a REPORT.json, show the outcome as well.
+    Rules of the base protocol and pieces of advice follow. With a REPORT.json, show the outcome as well.
     """
     if sep is not None:
         click.echo(sep_file(sep), nl=False)
@@ -94,7 +94,7 @@ def trace_command(report: Path | None, as_json: bool, sep: int | None) -> None:
 @click.argument("name", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print names, paths and purposes as JSON.")
 def docs(name: str | None, as_json: bool) -> None:
-    """Print a text or an example that is installed with the suite.
+    """Print an installed text or example.
 
     Without NAME, list them with their paths.
     """
@@ -128,7 +128,7 @@ def report_group() -> None:
     help="Folder for matrix.html and matrix.md.",
 )  # fmt: skip
 def merge(reports: tuple[str, ...], out: Path) -> None:
-    """Put many implementations on one page, check by check."""
+    """Put many implementations on one page."""
     by_name: dict[str, dict[str, Any]] = {}
     for given in reports:
         name, _, path = given.rpartition("=")
@@ -145,12 +145,18 @@ def merge(reports: tuple[str, ...], out: Path) -> None:
 @report_group.command("baseline", cls=Command, epilog=_examples(_BASELINE))
 @click.argument("path", metavar="REPORT.json", type=_REPORT)
 def baseline_command(path: Path) -> None:
-    """Print a baseline of what did not pass, to be given reasons."""
+    """Print a baseline of what did not pass.
+
+    Its entries are to be given reasons.
+    """
     click.echo(baseline_for(read_document(path, "report")), nl=False)
 
 
 @report_group.command("outputs", cls=Command, epilog=_examples(_OUTPUTS))
 @click.argument("path", metavar="REPORT.json", type=_REPORT)
 def outputs_command(path: Path) -> None:
-    """Print the outputs of a CI job's step: the verdict and its facts."""
+    """Print the outputs of a CI job's step.
+
+    They are the verdict and its facts.
+    """
     click.echo(outputs(read_document(path, "report"), path), nl=False)
