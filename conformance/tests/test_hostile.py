@@ -159,7 +159,7 @@ MARKED: Final = Case(
     frozenset(
         {
             "advertised", "busy-refusal", "cursor-nonempty", "limit-integral-float", "list-unchanged",
-            "no-match-empty", "pages-end", "query-long", "served-where-advertised", "settings-shape",
+            "no-match-empty", "pages-end", "served-where-advertised", "settings-shape",
         }
     ),
     "--profile live --timeout 10",
