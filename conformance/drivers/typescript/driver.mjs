@@ -82,9 +82,10 @@ async function find(query, search) {
         try {
             return await search();
         } catch (error) {
-            // Errors with a number come from the server, all others from the SDK, for an answer that is no result.
+            // Errors with a number come from the server, all others from the SDK, for an answer that is no result. With
+            // status 429 or 503 the SDK does not read the body, which says that the server is too busy.
             const said = typeof error.code === 'number' && ![-32601, -32021].includes(error.code);
-            if (said || error.circle) throw error;
+            if (said || error.circle || [429, 503].includes(error.status)) throw error;
         }
     }
     return ranked(query, await listed());
