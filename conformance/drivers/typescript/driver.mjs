@@ -77,15 +77,24 @@ function ranked(query, tools) {
     return tools.filter(score).sort((a, b) => score(b) - score(a));
 }
 
+/** The code of an error, which the SDK leaves in the body of an HTTP response where the status is none that it knows. */
+function codeOf(error) {
+    try {
+        return JSON.parse(error.data.text).error.code;
+    } catch {
+        return error.code;
+    }
+}
+
 async function find(query, search) {
     if (offered()) {
         try {
             return await search();
         } catch (error) {
-            // Errors with a number come from the server, all others from the SDK, for an answer that is no result. With
-            // status 429 or 503 the SDK does not read the body, which says that the server is too busy.
-            const said = typeof error.code === 'number' && ![-32601, -32021].includes(error.code);
-            if (said || error.circle || [429, 503].includes(error.status)) throw error;
+            // Errors with a number come from the server, all others from the SDK, for an answer that is no result.
+            const code = codeOf(error);
+            const said = typeof code === 'number' && ![-32601, -32021].includes(code);
+            if (said || error.circle) throw error;
         }
     }
     return ranked(query, await listed());
