@@ -11,7 +11,7 @@ settings.register_profile("no clock", deadline=None, suppress_health_check=[Heal
 settings.load_profile("no clock")
 
 
-# What is imported for the tests lasts as long as they: looking for garbage in it takes a fifth of the time until they begin.
+# What is imported for the tests stays: looking for garbage in it takes two fifths of the time until they begin.
 gc.disable()
 
 
