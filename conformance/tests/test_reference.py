@@ -93,3 +93,14 @@ async def test_a_server_of_one_tool_is_not_found_wanting(
         run = await judge_server(options(argv=target("miniature"), profile="live", env=variable))
     assert run.of("fail", "error", "warn", "advice") == []
     assert exit_status(run) == 0
+
+
+async def test_a_server_of_one_tool_that_takes_any_cursor_is_found_wanting(
+    target: Command, options: Callable[..., Options], tmp_path: Path
+):
+    variable = {"TOOLS_SEARCH_CATALOG": str(catalogs.write("single", tmp_path))}
+    argv = target("miniature", "--fault", "cursor-unreadable-ignored")
+    with anyio.fail_after(60):
+        run = await judge_server(options("cursor-forged", argv=argv, profile="live", env=variable))
+    assert {result.check.removeprefix(SERVER_PREFIX) for result in run.of("fail")} == {"cursor-forged"}
+    assert exit_status(run) == 1

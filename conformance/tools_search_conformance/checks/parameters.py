@@ -180,7 +180,8 @@ async def _second_page(bench: Bench) -> JsonObject | None:
     """Return that query, if there is one, with the cursor of its second page, which nothing has been asked with."""
     if (query := await _query_of_two_pages(bench)) is None:
         return None
-    return {"query": query, "cursor": (await bench.server.page(query, limit=1)).next_cursor}
+    page = await bench.server.page(query, limit=1)
+    return {"query": query, "cursor": page.next_cursor} if page.next_cursor else None
 
 
 @server_check(
