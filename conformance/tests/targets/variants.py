@@ -130,7 +130,12 @@ class Talkative(Miniature):
         return str(query)
 
     def searched(self, params: Json) -> Json:
-        extra: Json = {"com.example/took": 0.25, "_meta": {"com.example/index": "primary"}}
+        any_number = "".join(f"q{number}" for number in range(130))  # as ids may hold, by chance
+        extra: Json = {
+            "com.example/took": 0.25,
+            "com.example/id": any_number,
+            "_meta": {"com.example/index": "primary"},
+        }
         return {"resultType": "complete", "ttlMs": 0, "cacheScope": "private", **super().searched(params), **extra}
 
     def hit(self, number: int, score: float) -> Json:

@@ -269,7 +269,8 @@ def _added(page: Page) -> Iterator[tuple[str, Any]]:
 def _numbers(value: Any, path: str) -> Iterator[tuple[str, Any]]:
     """Yield every number with its place, also those in texts, lengths of arrays, and sums of objects of numbers."""
     if isinstance(value, str):
-        yield from ((path, int(digits)) for digits in re.findall(r"(?<!\d)[0-9]{1,9}(?!\d)", value))
+        # Digits within a word are those of an id, which hold any number by chance.
+        yield from ((path, int(digits)) for digits in re.findall(r"(?<![\w.-])[0-9]{1,9}(?![\w-])", value))
     elif isinstance(value, int | float) and not isinstance(value, bool):
         yield path, value
     elif (items := as_array(value)) is not None:
