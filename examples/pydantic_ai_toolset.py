@@ -34,7 +34,7 @@ class SearchedTools(AbstractToolset[None]):
 
     @property
     def id(self) -> str | None:
-        """Return what tells toolsets apart."""
+        """Return what distinguishes toolsets."""
         return "tools-search"
 
     async def for_run(self, ctx: RunContext[None]) -> AbstractToolset[None]:

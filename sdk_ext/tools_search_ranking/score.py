@@ -23,7 +23,7 @@ _MIN_SORTED: Final = 16
 """Hits that are sorted at once: more than most pages have."""
 
 _COLUMNS: Final = 128
-"""Columns that the scores are laid out in: the best of each tell which scores are among the first."""
+"""Columns that the scores are laid out in: the best of each show which scores are among the first."""
 
 _MIN_ROWS: Final = 4
 """From so many rows on, it pays not to sort all."""

@@ -188,7 +188,7 @@ class Script:
     advertised: Mapping[str, Any] | None = None
     """The values by their place, `extensions` or `experimental`, instead; none of them where it is empty."""
     capabilities: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Capabilities besides `tools`, or in its place, where the extension is not advertised."""
+    """Capabilities in addition to `tools`, or in its place, where the extension is not advertised."""
 
     def reply(self, era: Era, message: JsonObject) -> Reply:
         """Return the reply to a request, with the members that its era demands. Nothing of the request is kept."""

@@ -208,7 +208,7 @@ async def test_options_hold_for_one_server_or_for_all():
 
 
 async def test_what_a_host_does_not_state_is_as_the_configuration_states_it(liar: Any):
-    """Beside options of its own, such as a name; and nothing of `connection` is lost where one server has its own."""
+    """In addition to options of its own; and nothing of `connection` is lost where one server has its own."""
     entries = tuple(ServerEntry(name, liar("call-hangs", era="legacy").target) for name in ("a", "b"))
     configuration = Configuration(entries, ToolDiscovery(era="legacy", call_timeout=0.5))
     mine = ConnectionOptions(client_info=Implementation(name="mine", version="1"))

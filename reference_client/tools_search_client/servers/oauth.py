@@ -179,7 +179,7 @@ class OAuth:
             options: How the server is spoken to.
             challenge: What a request of it was answered with, such as that it takes more than was granted (HTTP 403),
                 which is then granted besides; without it, the server is asked.
-            scope: What is to be granted besides, where there is no challenge: scopes, separated by spaces.
+            scope: What else is to be granted, where there is no challenge: scopes, separated by spaces.
 
         Returns:
             Whether the server asked for it at all.

@@ -42,7 +42,7 @@ AskedTerm: TypeAlias = tuple[str, float, float]
 
 
 class Request(NamedTuple):
-    """What a query says, whatever there is to be found."""
+    """What a query says, apart from any index."""
 
     runs: Sequence[tuple[str, Sequence[tuple[str, str]]]]
     """Its runs of letters and digits, case folded, each with its words that are no stop words and their stems."""

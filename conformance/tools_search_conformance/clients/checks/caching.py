@@ -90,7 +90,7 @@ _ONE_PAGE: Final = Script(search=serves(_cacheable(TOOLS[5])))
 
 @client_check(
     title="A cached page answers only its own request",
-    sends="Results that may be cached for an hour, of several pages, whose tools tell which request they answer; the "
+    sends="Results that may be cached for an hour, of several pages, whose tools show which request they answer; the "
     "client searches twice for the same. If it keeps anything, it then searches with many limits, for all, for another "
     "need, and for needs that differ in case, white space, form or their end. Where the driver names `concurrent`, two "
     "that differ in case are under way at once. Elsewhere it searches on a connection of one era, and then on one of "
@@ -141,8 +141,8 @@ def _named_by_request_only_now(params: JsonObject) -> Reply:
 
 
 def _name_for(params: JsonObject) -> str:
-    told = [params.get(member) for member in ("query", "limit", "cursor")]
-    return f"tool_{crc32(json.dumps(told).encode()):08x}"
+    asked = [params.get(member) for member in ("query", "limit", "cursor")]
+    return f"tool_{crc32(json.dumps(asked).encode()):08x}"
 
 
 async def _expect_apart_at_once(bench: ClientBench) -> None:

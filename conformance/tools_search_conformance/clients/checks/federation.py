@@ -67,7 +67,7 @@ async def federation_asks_all(bench: ClientBench) -> None:
     sends="Two peers that each find tools which are much the same; one gives high scores, one gives low ones. Then the "
     "scores are exchanged. The peer with the high scores answers last. The client is to find all of them, then four.",
     passes="The best tool with a high score does not precede the best one with a low score both times. A client that "
-    "leaves out tools with the low scores, whatever the others have, is not judged.",
+    "leaves out tools with the low scores regardless of the others is not judged.",
 )
 async def federation_scores_not_compared(bench: ClientBench) -> None:
     leads: dict[int, list[tuple[bool, Exchange]]] = {20: [], 4: []}

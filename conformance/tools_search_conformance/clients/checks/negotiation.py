@@ -134,7 +134,7 @@ async def settings_malformed(bench: ClientBench) -> None:
     sends="Peers that advertise other extensions or none, and would answer `tools/search` if they were asked; some "
     "have a `search` under `tools`, one is where another one was that advertised the extension, some list no tool, "
     "a thousand, or refuse to list, to be called, or `server/discover`, and some name it in places that are none. Then "
-    "one beside another that advertises it, where the driver names `federation`.",
+    "one next to another that advertises it, where the driver names `federation`.",
     passes="No `tools/search`, however the client searches, lists or calls, and whether it finds anything. A client "
     "that does not connect where `server/discover` is refused passes, too.",
 )

@@ -134,7 +134,7 @@ async def http_method_header(bench: ClientBench) -> None:
     sends="Peers over Streamable HTTP, one with a search of three pages, one that is too busy at first and refuses a "
     "cursor, one without the extension; the client searches for two words that nobody else would send, in short and "
     "long queries, cancels a search, and does all else that the driver can.",
-    passes="Neither word, nor the beginning of one, in any header or its name, of whatever HTTP request: not as it is, "
+    passes="Neither word, nor the beginning of one, in any header or its name, of any HTTP request: not as it is, "
     "not percent-encoded, not in base64 or hexadecimal.",
     transports=("http",),
 )
@@ -293,7 +293,7 @@ async def http_param_headers(bench: ClientBench) -> None:
 
 @client_check(
     title="A call is validated by the definition that was found",
-    sends="A tool that is found with an `outputSchema`, beside one whose name differs by case; the client calls it "
+    sends="A tool that is found with an `outputSchema`, next to one whose name differs by case; the client calls it "
     "without having listed it, after a listing, and after another search, in which it had another `outputSchema`; then "
     "after a search in which it has none. The result is valid by the latest definition. Where the driver names "
     "`federation`, two servers have a tool of that name.",
