@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, ClassVar
 
-from .client_library import EXTENSION_ID, LEGACY, META, MODERN, SETTINGS, Client, Federation, RefusedError
+from .client_library import EXTENSION_ID, LEGACY, META, MODERN, SETTINGS, Client, Federation, OnceRefused, RefusedError
 from .miniature_transports import Json
 
 
@@ -221,17 +221,8 @@ class RemembersWhoAdvertised(Client):
         return {} if held is None and self.address in self.known else held
 
 
-class UndeclaredAfterRefusal(Client):
+class UndeclaredAfterRefusal(OnceRefused):
     """Once a server has refused anything, its capabilities are sent no more."""
-
-    refused = False
-
-    def request(self, method: str, params: Json) -> Json:
-        try:
-            return super().request(method, params)
-        except RefusedError:
-            self.refused = True
-            raise
 
     def declared(self, method: str) -> Json:
         return {} if self.refused else super().declared(method)

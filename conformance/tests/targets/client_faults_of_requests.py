@@ -9,7 +9,7 @@ import unicodedata
 from typing import Any
 from urllib.parse import quote
 
-from .client_library import LEGACY, Client, Federation, RefusedError
+from .client_library import LEGACY, Client, Federation, OnceRefused, RefusedError
 from .miniature_transports import Json
 
 
@@ -259,16 +259,7 @@ class QueryInHeaderAmongOthers(_Headers):
         headers["X-Trace"] = "search-" + base64.urlsafe_b64encode(params["query"].encode("utf-16-le")).decode()
 
 
-class QueryInHeaderWhenSentAgain(_Headers):
-    refused = False
-
-    def request(self, method: str, params: Json) -> Json:
-        try:
-            return super().request(method, params)
-        except RefusedError:
-            self.refused = True
-            raise
-
+class QueryInHeaderWhenSentAgain(OnceRefused, _Headers):
     def change(self, headers: dict[str, str], params: Json) -> None:
         if self.refused:
             headers["X-Query"] = quote(params["query"])

@@ -347,6 +347,19 @@ class Client:
         self.transport.close()
 
 
+class OnceRefused(Client):
+    """Knows whether any request was refused."""
+
+    refused = False
+
+    def request(self, method: str, params: Json) -> Json:
+        try:
+            return super().request(method, params)
+        except RefusedError:
+            self.refused = True
+            raise
+
+
 class Federation:
     """Several clients as one."""
 
