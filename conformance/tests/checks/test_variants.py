@@ -61,6 +61,17 @@ async def test_a_server_whose_order_varies_is_found_wanting_in_that_alone(
     assert exit_status(run) == 0
 
 
+async def test_a_second_page_that_comes_and_goes_is_no_fault_of_the_suite(
+    target: Command, options: Callable[..., Options]
+):
+    with anyio.fail_after(120):
+        once = target("miniature", "--variant", "second-page-once")
+        for checks in (("error-data",), ()):
+            run = await judge_server(options(*checks, argv=once, effort="default", era=MODERN))
+            assert [(r.check, r.message) for r in run.of("error")] == []
+    assert exit_status(run) == 1
+
+
 @pytest.mark.parametrize("variant", ["cursors-hold-once", "cursors-spent-for-good"])
 async def test_a_server_whose_cursors_hold_once_does_not_follow_a_recommendation_and_breaks_no_rule(
     variant: str, target: Command, options: Callable[..., Options]

@@ -149,6 +149,22 @@ class Talkative(Miniature):
         return discovered
 
 
+@_variant("second-page-once")
+class SecondPageOnce(Miniature):
+    """Issues a cursor with the first page of a query when it is asked for the first time alone, which is a fault."""
+
+    def __init__(self, tools: list[Json], fault: Fault) -> None:
+        super().__init__(tools, fault)
+        self.asked = set[str]()
+
+    def searched(self, params: Json) -> Json:
+        found = super().searched(params)
+        if "cursor" not in params and params["query"] in self.asked:
+            found.pop("nextCursor", None)
+        self.asked.add(params["query"])
+        return found
+
+
 @_variant("strict")
 class Strict(Miniature):
     """Refuses what may be refused: declarations that are no objects with -32602, and messages with surrogates."""
