@@ -1,49 +1,35 @@
 """The index of the default ranking: raw frequencies and lengths, and no statistics that a hidden tool could enter.
 
     Documents    tools as bags of weighted words; it never changes
-    Roster       the tools by name and by slot
     _Analysis    from definitions to postings: the price of indexing
 
-Adding and removing tools makes another `Documents`, for the price of these tools and a few passes over short arrays; it
+Adding and removing tools makes another `Documents`, for the price of these tools and a few passes over its arrays; it
 answers exactly as an index made of all its tools at once.
 """
 
 from __future__ import annotations
 
-import re
 from array import array
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain, product
 from typing import Final, NamedTuple
 
 import numpy as np
 from mcp_ext_tools_search.ranking.fields import KINDS, MAX_TEXT_LENGTH, MEMBERS, STEPS, fields
 from mcp_ext_tools_search.ranking.floor import terms
-from mcp_ext_tools_search.ranking.language import MAX_WORD_LENGTH, runs, wholes, words, words_of
+from mcp_ext_tools_search.ranking.language import MAX_WORD_LENGTH, runs, words, words_of
+from mcp_ext_tools_search.ranking.query import WRITTEN, index_terms
 from mcp_types import Tool
 from numpy.typing import NDArray
 
-from tools_search_ranking.postings import (
-    MAX_SLOTS,
-    MAX_TERMS,
-    TERM_BITS,
-    Postings,
-    Segment,
-    entries_of,
-    joined,
-    ragged,
-)
+from tools_search_ranking.postings import MAX_SLOTS, MAX_TERMS, TERM_BITS, Postings, entries_of, joined, ragged
 from tools_search_ranking.vocabulary import NO_STEM, Vocabulary, term_key
 
 _NAME_BIT: Final = 1 << MEMBERS.index("name")
 
 _MIN_TIDIED: Final = 256
-"""Empty slots, or unused terms, that are not worth tidying up."""
-
-_FEW_REMOVED: Final = 4
-"""Removed tools whose terms are looked up one tool after another."""
+"""Unused terms that are not worth tidying up."""
 
 _MAX_COUNTED: Final = 4
 """Occurrences of one word in texts of one kind that count: repeating it further gains nothing."""
@@ -51,7 +37,8 @@ _MAX_COUNTED: Final = 4
 _BATCH: Final = 512
 """Tools that are counted at a time: their words fit into a processor's cache."""
 
-_LONG_RUN: Final = re.compile(rf"[A-Za-z0-9]{{{MAX_WORD_LENGTH + 1}}}")
+_ALPHANUMERIC: Final = bytes(own if chr(own).isalnum() and own < 128 else ord(" ") for own in range(256))
+"""Keeps the letters and digits of plain text, which `split` then cuts into runs as `runs` does, much faster."""
 
 _KIND_BITS: Final = (len(KINDS) - 1).bit_length()
 _KIND_MEMBERS: Final = np.array([1 << MEMBERS.index(member) for member, _ in KINDS], dtype=np.int64)
@@ -60,17 +47,19 @@ _KIND_STEPS: Final = np.array([weight * STEPS for _, weight in KINDS], dtype=np.
 
 @dataclass(frozen=True, slots=True)
 class Documents:
-    """Tools as bags of weighted words."""
+    """Tools as bags of weighted words. Each tool has a slot: its place in the order of names."""
 
     vocabulary: Vocabulary
-    roster: Roster
+    names: Sequence[str]
+    """By slot."""
+
     postings: Postings
     lengths: NDArray[np.float64]
     """By slot, the sum of the weights of its words that are no stop words."""
 
     name_slots: NDArray[np.int32]
-    name_stems: NDArray[np.int32]
-    """The stems in the names, each with the slot of the tool."""
+    name_terms: NDArray[np.int32]
+    """The stems and the words without one in the names, in the order of their numbers, each with the tool's slot."""
 
     containing: NDArray[np.int64]
     """By number of a term, how many tools have it."""
@@ -82,10 +71,17 @@ class Documents:
         Raises:
             ValueError: There are more tools, or more words, than one index can hold.
         """
-        vocabulary, none = Vocabulary(), np.zeros(0, dtype=np.int32)
-        postings = Postings(vocabulary.stems)
-        empty = cls(vocabulary, Roster.of([]), postings, np.zeros(0), none, none, none.astype(np.int64))
-        return empty.updated([], sorted(tools, key=lambda tool: tool.name))
+        none = np.zeros(0, dtype=np.int32)
+        return cls(Vocabulary(), [], joined([]), np.zeros(0), none, none, none.astype(np.int64)).updated([], tools)
+
+    def slot(self, name: str) -> int | None:
+        """Return the slot of the tool called `name`, if it is there."""
+        place = bisect_left(self.names, name)
+        return place if place < len(self.names) and self.names[place] == name else None
+
+    def mask(self, names: Collection[str]) -> NDArray[np.bool_]:
+        """Return by slot whether the tool is named in `names`."""
+        return np.fromiter(map(names.__contains__, self.names), np.bool_, len(self.names))
 
     def updated(self, removed: Collection[str], added: Sequence[Tool]) -> Documents:
         """Return an index without the tools named in `removed` and with `added`, which may have names that are removed.
@@ -93,134 +89,71 @@ class Documents:
         Raises:
             ValueError: There are more tools, or more words, than one index can hold.
         """
-        slots = [slot for name in removed if (slot := self.roster.slot(name)) is not None]
-        first = len(self.roster.names)
-        if first + len(added) > MAX_SLOTS:
-            if slots or len(self.roster) < first:  # some of these slots may be empty
-                return self.updated(removed, [])._tidied(is_full=True).updated([], added)
+        gone = [slot for name in removed if (slot := self.slot(name)) is not None]
+        left = np.delete(np.array(self.names, dtype=object), gone)
+        added = sorted(added, key=lambda tool: tool.name)
+        if len(left) + len(added) > MAX_SLOTS:
             raise ValueError(f"one index holds at most {MAX_SLOTS} tools")
+        new_names = np.array([tool.name for tool in added], dtype=object)
+        places = left.searchsorted(new_names)
+        own_slots = places + np.arange(len(added))
+        new_slots = np.full(len(self.names), -1, dtype=np.int64)
+        new_slots[np.delete(np.arange(len(new_slots)), gone)] = np.delete(np.arange(len(left) + len(added)), own_slots)
         with self.vocabulary.lock:
             analysis = _Analysis(self.vocabulary)
-            parts = [analysis.of(added[at : at + _BATCH], first + at) for at in range(0, len(added), _BATCH)]
+            parts = [
+                analysis.of(added[at : at + _BATCH], own_slots[at : at + _BATCH]) for at in range(0, len(added), _BATCH)
+            ]
         new = joined([part.postings for part in parts])
-        known, containing = len(self.containing), new.containing(len(self.vocabulary))
-        containing[:known] += self.containing
-        if len(slots) > _FEW_REMOVED:
-            containing[:known] -= self.containing_in(np.isin(np.arange(first), slots))
-        else:
-            for slot, segment in product(slots, self.postings.segments):
-                containing[segment.terms_of(slot)] -= 1
-        changed = Documents(
-            vocabulary=self.vocabulary,
-            roster=self.roster.updated(slots, [tool.name for tool in added]),
-            postings=self.postings.with_added(new),
-            lengths=np.concatenate((self.lengths, *(part.lengths for part in parts))),
-            name_slots=np.concatenate((self.name_slots, *(part.name_slots for part in parts))),
-            name_stems=np.concatenate((self.name_stems, *(part.name_stems for part in parts))),
-            containing=containing,
-        )
-        return changed._tidied()
-
-    def containing_in(self, visible: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Return by number of a term how many of the tools in the slots of `visible`, all of them there, have it."""
-        containing = np.zeros(len(self.containing), dtype=np.int64)
-        return sum((segment.containing(len(containing), visible) for segment in self.postings.segments), containing)
-
-    def _tidied(self, *, is_full: bool = False) -> Documents:
-        """Return the index without the rest of removed tools, once that is much or the index is full.
-
-        A catalog that changes forever, with new words each time, so wastes no more than half of its memory.
-        """
-        empty, used = len(self.roster.names) - len(self.roster), int(np.count_nonzero(self.containing))
-        is_sparse = empty > max(_MIN_TIDIED, len(self.roster) // 2)
-        if not is_full and not is_sparse and len(self.containing) - used <= max(_MIN_TIDIED, used // 2):
-            return self
-        kept, has_tools = self.roster.present, self.containing > 0
-        new_slots, new_terms = np.cumsum(kept) - 1, np.cumsum(has_tools) - 1
-        vocabulary = self.vocabulary.subset(has_tools)
-        left = joined([segment.subset(kept, new_terms, new_slots) for segment in self.postings.segments])
-        named = kept[self.name_slots]
+        postings = self.postings.moved(new_slots).with_added(new) if len(left) else new
+        new_stems = np.concatenate([self.name_terms[:0], *(part.name_terms for part in parts)])
+        named = np.concatenate([self.name_slots[:0], *(part.name_slots for part in parts)])[new_stems.argsort()]
+        new_stems.sort()
+        moved, lengths = new_slots[self.name_slots], np.empty(len(left) + len(added))
+        stems = self.name_terms[moved >= 0]
+        lengths[new_slots[new_slots >= 0]] = self.lengths[new_slots >= 0]
+        lengths[own_slots] = np.concatenate([np.zeros(0), *(part.lengths for part in parts)])
         return Documents(
-            vocabulary=vocabulary,
-            roster=Roster.of(self.roster.names_of(np.flatnonzero(kept))),
-            postings=Postings(vocabulary.stems).with_added(left),
-            lengths=self.lengths[kept],
-            name_slots=new_slots[self.name_slots[named]].astype(np.int32),
-            name_stems=new_terms[self.name_stems[named]].astype(np.int32),
-            containing=self.containing[has_tools],
-        )
+            vocabulary=self.vocabulary,
+            names=np.insert(left, places, new_names).tolist(),
+            postings=postings,
+            lengths=lengths,
+            name_slots=np.insert(moved[moved >= 0], stems.searchsorted(new_stems), named).astype(np.int32),
+            name_terms=np.insert(stems, stems.searchsorted(new_stems), new_stems),
+            containing=postings.containing(len(self.vocabulary)),
+        )._tidied()
 
+    def _tidied(self) -> Documents:
+        """Return the index without the terms that no tool has any more, once these are many.
 
-@dataclass(frozen=True, slots=True)
-class Roster:
-    """The tools of an index by name and by slot. It never changes: a change makes another.
-
-    Each tool has a slot, a number that is its own for good. The slot of a tool that was removed stays empty, since its
-    postings are still in the index.
-    """
-
-    names: Sequence[str]
-    """By slot, names of removed tools included."""
-
-    by_name: NDArray[np.int32]
-    """Slots of the tools that are there, in the order of their names."""
-
-    ranks: NDArray[np.int32]
-    """By slot, the place of the tool in that order; anything for an empty slot."""
-
-    present: NDArray[np.bool_]
-    """By slot, whether the tool is there."""
-
-    @classmethod
-    def of(cls, names: Sequence[str]) -> Roster:
-        """Return the tools called `names`, in slots from 0 on."""
-        none = np.zeros(0, dtype=np.int32)
-        return cls([], none, none, none > 0).updated([], names)
-
-    def __len__(self) -> int:
-        return len(self.by_name)
-
-    def slot(self, name: str) -> int | None:
-        """Return the slot of the tool called `name`, if it is there."""
-        place = bisect_left(self.by_name, name, key=self.names.__getitem__)
-        slot = int(self.by_name[place]) if place < len(self) else None
-        return slot if slot is not None and self.names[slot] == name else None
-
-    def updated(self, removed: Sequence[int], added: Sequence[str]) -> Roster:
-        """Return a roster without the tools in the slots `removed`, and with those called `added`.
-
-        These get slots of their own, which follow the last one that was given, in their order.
+        A catalog that changes forever, with new words each time, so wastes little memory.
         """
-        names = [*self.names, *added]
-        kept = np.delete(self.by_name, self.ranks[list(removed)])
-        new = sorted(range(len(self.names), len(names)), key=names.__getitem__)
-        by_name = np.insert(kept, [bisect_left(kept, names[slot], key=names.__getitem__) for slot in new], new)
-        ranks = np.zeros(len(names), dtype=np.int32)
-        ranks[by_name] = np.arange(len(by_name), dtype=np.int32)
-        present = np.append(self.present, np.ones(len(added), dtype=np.bool_))
-        present[list(removed)] = False
-        return Roster(names, by_name, ranks, present)
-
-    def names_of(self, slots: NDArray[np.integer]) -> list[str]:
-        """Return the names of the tools in `slots`, in their order."""
-        places: list[int] = slots.tolist()
-        return [self.names[place] for place in places]
-
-    def mask(self, visible: Collection[str]) -> NDArray[np.bool_]:
-        """Return by slot which tools are there and named in `visible`."""
-        return np.fromiter(map(visible.__contains__, self.names), np.bool_, len(self.names)) & self.present
+        is_used = self.containing > 0
+        used = int(np.count_nonzero(is_used))
+        if len(self.containing) - used <= max(_MIN_TIDIED, used // 2):
+            return self
+        new_terms = np.cumsum(is_used) - 1
+        return Documents(
+            vocabulary=self.vocabulary.subset(is_used),
+            names=self.names,
+            postings=self.postings.renumbered(new_terms),
+            lengths=self.lengths,
+            name_slots=self.name_slots,
+            name_terms=new_terms[self.name_terms].astype(np.int32),
+            containing=self.containing[is_used],
+        )
 
 
 class _Analyzed(NamedTuple):
-    """A few tools whose slots follow one another, ready to be added to an index; the names are as in `Documents`."""
+    """A few tools, ready to be added to an index; the names are as in `Documents`."""
 
-    postings: Segment
+    postings: Postings
     lengths: NDArray[np.float64]
     name_slots: NDArray[np.int32]
-    name_stems: NDArray[np.int32]
+    name_terms: NDArray[np.int32]
 
 
-class _Analysis(dict[str, int]):
+class _Analysis(dict[str | bytes, int]):
     """Numbers of the runs of letters and digits met so far, whose words are looked up once, and counted for many tools.
 
     Args:
@@ -234,17 +167,20 @@ class _Analysis(dict[str, int]):
         self._ends = array("q", [0])
         """Where the words of each run begin, and those of the last one end."""
 
-    def __missing__(self, run: str) -> int:
-        number = self[run] = len(self)
+    def __missing__(self, key: str | bytes) -> int:
+        number = self[key] = len(self)
+        run = key if isinstance(key, str) else key.decode()
         if run.startswith(term_key("")):
             self._words.append(self._vocabulary.add_key(run))
         else:
             self._words.extend(map(self._vocabulary.add, words_of(run)))
+            if len(run) > MAX_WORD_LENGTH and run.isascii():  # a term of the draft has any length
+                self._words.append(self._vocabulary.add_key(term_key(run.casefold())))
         self._ends.append(len(self._words))
         return number
 
-    def of(self, tools: Sequence[Tool], first: int) -> _Analyzed:
-        """Analyze a few tools, which get the slots from `first` on.
+    def of(self, tools: Sequence[Tool], slots: NDArray[np.int64]) -> _Analyzed:
+        """Analyze a few tools, which get these slots.
 
         Raises:
             ValueError: There are more words than one index can hold.
@@ -256,31 +192,39 @@ class _Analysis(dict[str, int]):
         # A word without a stem is grouped by itself.
         by_word = _Sums.of(places, np.where(has_stem, stem_of[found], found), found, kinds)
         by_stem = by_word.over(TERM_BITS)
-        in_name = (by_stem.members & _NAME_BIT > 0) & (stem_of[by_stem.terms] != NO_STEM)
+        in_name = by_stem.members & _NAME_BIT > 0
         # A posting for each word of a tool, and one more for each stem of which it has several words.
         several = by_stem.counts > 1
         owners = np.where(np.repeat(several, by_stem.counts), by_word.terms, np.repeat(by_stem.terms, by_stem.counts))
-        of_words = entries_of(first + (by_word.keys >> 2 * TERM_BITS), by_word.steps, by_word.members)
-        of_stems = entries_of(first + (by_stem.keys >> TERM_BITS), by_stem.steps, by_stem.members)
+        stem_slots = slots[by_stem.keys >> TERM_BITS]
+        of_words = entries_of(slots[by_word.keys >> 2 * TERM_BITS], by_word.steps, by_word.members)
+        of_stems = entries_of(stem_slots, by_stem.steps, by_stem.members)
         united = by_stem.terms[several]
         return _Analyzed(
-            postings=Segment.of(
+            postings=Postings.of(
                 np.append(owners, united), np.append(by_word.terms, united), np.append(of_words, of_stems[several])
             ),
             lengths=np.bincount(places, has_stem * _KIND_STEPS[kinds], len(tools)) / STEPS,
-            name_slots=(first + (by_stem.keys[in_name] >> TERM_BITS)).astype(np.int32),
-            name_stems=by_stem.terms[in_name].astype(np.int32),
+            name_slots=stem_slots[in_name].astype(np.int32),
+            name_terms=by_stem.terms[in_name].astype(np.int32),
         )
 
     def _words_of(self, tools: Sequence[Tool]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the words of the tools, as they are written, each with the number of its tool and kind of text."""
         numbers, texts, counts = array("q"), array("q"), array("q")
         for place, tool in enumerate(tools):
-            read = [(field.kind, _runs_in(field.texts)) for field in fields(tool)]
+            read: list[tuple[int, Iterable[str | bytes]]] = []
+            for field in fields(tool):
+                plain = " ".join(field.texts)
+                if not plain.isascii():
+                    # Text that is not ASCII is slow to read, so plain texts next to it are read by themselves.
+                    read += [(field.kind, runs(text)) for text in field.texts if not text.isascii()]
+                    plain = " ".join(filter(str.isascii, field.texts))
+                read.append((field.kind, plain.encode().translate(_ALPHANUMERIC).split()))
             # The texts that the draft's matching floor looks at, each with its kind.
             for kind, text in (0, tool.name), (1, tool.title or ""), (2, tool.description or ""):
-                if unread := _unread_terms(text):
-                    read.append((kind, unread))
+                if not text.isascii() or len(text) > MAX_TEXT_LENGTH:
+                    read.append((kind, _unread_terms(text)))
             for kind, own in read:
                 before = len(numbers)
                 numbers.extend(map(self.__getitem__, own))
@@ -293,18 +237,13 @@ class _Analysis(dict[str, int]):
         return found, np.repeat(text_of_run, lengths)
 
 
-def _runs_in(texts: Sequence[str]) -> Iterable[str]:
-    together = " ".join(texts) if len(texts) != 1 else texts[0]
-    # Text that is not ASCII is slow to read, so plain texts next to it are read by themselves.
-    return runs(together) if together.isascii() else chain.from_iterable(map(runs, texts))
-
-
 def _unread_terms(text: str) -> list[str]:
-    """Return the keys of the draft's terms in `text` that are not among the words that the ranking reads of it."""
-    if text.isascii() and len(text) <= MAX_TEXT_LENGTH and _LONG_RUN.search(text) is None:
-        return []
+    """Return the keys of the draft's terms in `text` that are not among the words that the ranking keeps as written."""
     read = frozenset(words(text[:MAX_TEXT_LENGTH]))
-    return [term_key(term) for term in dict.fromkeys(terms(text)) if not read.issuperset(wholes(term))]
+    unread = [
+        term for term in dict.fromkeys(terms(text)) if term not in read or WRITTEN + term not in index_terms(term)
+    ]
+    return list(map(term_key, unread))
 
 
 class _Sums(NamedTuple):

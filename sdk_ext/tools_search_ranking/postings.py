@@ -1,15 +1,11 @@
 """An inverted index: which tools have which terms, how often and where.
 
-A posting is one term in one tool. It is written as one number of 32 bits: from high to low the slot (the number of the
-tool), the members of the definition as bits, and the frequency in `STEPS`.
+A posting is one term in one tool. It is written as one number of 32 bits: from high to low the slot (the place of the
+tool in the order of names), the members of the definition as bits, and the frequency in `STEPS`.
 
 A word is looked up as it is written and by its stem. Most tools have it in one form, and then both have the same
 posting, which is kept once, in a cell that the two share. A tool with several forms has a posting for the stem and one
 for each form. Cells are ordered by stem, so all postings of a stem lie side by side.
-
-Postings that are added make a segment of their own, and a segment is joined with the one before it before it reaches an
-eighth of its size: there are few, and a posting is moved a few times at most (O'Neil et al., "The Log-Structured
-Merge-Tree", 1996).
 """
 
 from __future__ import annotations
@@ -17,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 from mcp_ext_tools_search.ranking.fields import MEMBERS
@@ -27,18 +23,13 @@ _MEMBER_BITS: Final = 6
 _STEP_BITS: Final = 8
 _SLOT_SHIFT: Final = _STEP_BITS + _MEMBER_BITS
 
-IN_NAME: Final = np.uint32(1 << MEMBERS.index("name") << _STEP_BITS)
-"""The bit of postings of terms that are in a tool's name."""
-
 MAX_SLOTS: Final = 1 << (32 - _SLOT_SHIFT)
-"""Slots that one index can hold: a larger catalog is a case for a search engine."""
+"""Tools that one index can hold: a larger catalog is a case for a search engine."""
 
 TERM_BITS: Final = 22
 
 MAX_TERMS: Final = 1 << TERM_BITS
 """Terms that one index can hold."""
-
-_RATIO: Final = 8
 
 _AT_A_TIME: Final = 1 << 17
 """Postings that fit into a processor's cache."""
@@ -74,26 +65,9 @@ def members_in(bits: int) -> tuple[str, ...]:
     return tuple(member for place, member in enumerate(MEMBERS) if bits >> place & 1)
 
 
-class Found(NamedTuple):
-    """The postings of one term."""
-
-    total: int
-    parts: Sequence[Entries]
-    """In no order, but by slot in each part where the term is no stem of other words."""
-
-    def members_in(self, slots: NDArray[np.int64]) -> NDArray[np.uint32]:
-        """Return for each of `slots` the members that have the term, as bits, where it is no stem of other words."""
-        bits = np.zeros(len(slots), dtype=np.uint32)
-        for part in self.parts:
-            own = slots_of(part)
-            places = np.minimum(own.searchsorted(slots), len(own) - 1)
-            bits |= np.where(own[places] == slots, members_of(part)[places], 0)
-        return bits
-
-
 @dataclass(frozen=True, slots=True)
-class Segment:
-    """The postings of some tools. It never changes."""
+class Postings:
+    """The postings of some tools. They never change."""
 
     cells: NDArray[np.int64]
     """The number of a term and in lower bits that of the form of it that shares the postings, or its own: in order."""
@@ -102,11 +76,11 @@ class Segment:
     """Where the entries of each cell begin, and behind the last one the end of all: one more than there are cells."""
 
     entries: Entries
-    """By slot within a cell."""
+    """In any order within a cell."""
 
     @classmethod
-    def of(cls, terms: NDArray[np.int64], forms: NDArray[np.int64], entries: Entries) -> Segment:
-        """Return these postings, of which those of the same cell come by slot.
+    def of(cls, terms: NDArray[np.int64], forms: NDArray[np.int64], entries: Entries) -> Postings:
+        """Return these postings.
 
         Args:
             terms: The number of the term of each.
@@ -119,106 +93,77 @@ class Segment:
         starts = np.flatnonzero(np.diff(cells, prepend=-1))
         return cls(cells[starts], np.append(starts, len(cells)), entries[order])
 
-    def terms_of(self, slot: int) -> NDArray[np.int64]:
-        """Return the terms that one slot has."""
-        starts = range(0, len(self.entries), _AT_A_TIME)
-        parts = [self.entries[start : start + _AT_A_TIME] >> _SLOT_SHIFT for start in starts]
-        places = [np.flatnonzero(slots == slot) + start for start, slots in zip(starts, parts, strict=True)]
-        cells = self.cells[self.bounds.searchsorted(np.concatenate(places), side="right") - 1]
-        return np.unique(np.concatenate(_split(cells)))
+    def parts_of(self, term: int, stem: int) -> list[Entries]:
+        """Return the postings of a term, which has this stem: its own, and those that it shares with the stem."""
+        own, shared = term << TERM_BITS, stem << TERM_BITS | term
+        edges = [own, own + MAX_TERMS, shared, shared + 1] if term != stem >= 0 else [own, own + MAX_TERMS]
+        # A cell that is not there begins and ends at the same place.
+        places: list[int] = self.bounds[self.cells.searchsorted(edges)].tolist()
+        parts = zip(places[::2], places[1::2], strict=True)
+        return [self.entries[start:end] for start, end in parts if start < end]
 
     def containing(self, terms: int, kept: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
         """Return by number of a term, up to `terms`, how many slots have it, of those that are `kept` if given."""
-        counts = np.diff(self.bounds) if kept is None else self._counts_in(kept)
-        own, forms = _split(self.cells)
+        counts = np.diff(self.bounds)
+        if kept is not None:
+            counts = np.add.reduceat(kept[slots_of(self.entries)], self.bounds[:-1], dtype=np.int64)
+        own, forms = self.cells >> TERM_BITS, self.cells & (MAX_TERMS - 1)
         containing = np.zeros(terms, dtype=np.int64)
         np.add.at(containing, own, counts)
         np.add.at(containing, forms, np.where(forms == own, 0, counts))
         return containing
 
-    def subset(self, kept: NDArray[np.bool_], new_terms: NDArray[np.int64], new_slots: NDArray[np.int64]) -> Segment:
-        """Return the postings of the slots `kept`, with new numbers for the old ones, in the order of these."""
-        counts = self._counts_in(kept)
-        used = np.flatnonzero(counts)
-        terms, forms = _split(self.cells[used])
-        left = self.entries[kept[slots_of(self.entries)]]
-        rest = left & (1 << _SLOT_SHIFT) - 1
-        entries = (new_slots[slots_of(left)] << _SLOT_SHIFT | rest).astype(np.uint32)
-        return Segment(new_terms[terms] << TERM_BITS | new_terms[forms], _bounds(counts[used]), entries)
+    def moved(self, new_slots: NDArray[np.int64]) -> Postings:
+        """Return the postings in other slots: by old slot the new one, negative where the tool is gone."""
+        shifts = new_slots - np.arange(len(new_slots)) << _SLOT_SHIFT
+        is_kept, does_move = new_slots >= 0, bool(shifts[new_slots >= 0].any())
+        parts, gone = [self.entries[:0]], [np.zeros(0, dtype=np.intp)]
+        for start in range(0, len(self.entries), _AT_A_TIME):
+            entries = self.entries[start : start + _AT_A_TIME]
+            slots = slots_of(entries)
+            gone.append((~is_kept).take(slots).nonzero()[0] + start)
+            entries = (entries + shifts.take(slots)).astype(np.uint32) if does_move else entries
+            parts.append(np.delete(entries, gone[-1] - start))
+        removed = np.concatenate(gone).searchsorted(self.bounds)
+        bounds = self.bounds - removed
+        is_used = np.diff(bounds) > 0
+        return Postings(self.cells[is_used], np.append(bounds[:-1][is_used], bounds[-1]), np.concatenate(parts))
 
-    def _counts_in(self, kept: NDArray[np.bool_]) -> NDArray[np.int64]:
-        return np.add.reduceat(kept[slots_of(self.entries)], self.bounds[:-1], dtype=np.int64)
+    def renumbered(self, new_terms: NDArray[np.int64]) -> Postings:
+        """Return the postings with new numbers for their terms, in the order of the old ones."""
+        own, forms = self.cells >> TERM_BITS, self.cells & (MAX_TERMS - 1)
+        return Postings(new_terms[own] << TERM_BITS | new_terms[forms], self.bounds, self.entries)
+
+    def with_added(self, other: Postings) -> Postings:
+        """Return these postings and a few others, of other tools."""
+        places = self.cells.searchsorted(other.cells)
+        is_new = np.append(self.cells, -1)[places] != other.cells
+        cells = np.insert(self.cells, places[is_new], other.cells[is_new])
+        counts = np.insert(np.diff(self.bounds), places[is_new], 0)
+        own = np.diff(other.bounds)
+        counts[cells.searchsorted(other.cells)] += own
+        entries = np.insert(self.entries, self.bounds[places].repeat(own), other.entries)
+        return Postings(cells, np.append(0, np.cumsum(counts)), entries)
 
 
-def joined(segments: Sequence[Segment]) -> Segment:
-    """Return the postings of segments as one; each has greater slots than those before it.
-
-    Without sorting: of each cell the entries of one segment follow those of the other.
-    """
-    if len(segments) == 1:
-        return segments[0]
-    cells = np.unique(np.concatenate([np.zeros(0, dtype=np.int64), *(segment.cells for segment in segments)]))
-    own_places = [cells.searchsorted(segment.cells) for segment in segments]
-    own_counts = [np.diff(segment.bounds) for segment in segments]
+def joined(parts: Sequence[Postings]) -> Postings:
+    """Return the postings of different tools as one, without sorting: in each cell those of one part after another."""
+    if len(parts) == 1:
+        return parts[0]
+    cells = np.sort(np.concatenate([np.zeros(0, dtype=np.int64), *(part.cells for part in parts)]))
+    cells = cells[np.flatnonzero(np.diff(cells, prepend=-1))]
+    own_places = [cells.searchsorted(part.cells) for part in parts]
     counts = np.zeros(len(cells), dtype=np.int64)
-    for places, own in zip(own_places, own_counts, strict=True):
-        counts[places] += own
-    bounds = _bounds(counts)
+    for part, places in zip(parts, own_places, strict=True):
+        counts[places] += np.diff(part.bounds)
+    bounds = np.append(0, np.cumsum(counts))
     filled = bounds[:-1].copy()
     entries = np.empty(int(bounds[-1]), dtype=np.uint32)
-    for segment, places, own in zip(segments, own_places, own_counts, strict=True):
-        entries[ragged(filled[places], own)] = segment.entries
+    for part, places in zip(parts, own_places, strict=True):
+        own = np.diff(part.bounds)
+        entries[ragged(filled[places], own)] = part.entries
         filled[places] += own
-    return Segment(cells, bounds, entries)
-
-
-@dataclass(frozen=True, slots=True)
-class Postings:
-    """An inverted index. It never changes: additions make another, which shares the segments that stay."""
-
-    stems: Sequence[int]
-    """By number of a term, the number of its stem, which may be the same, or a negative one where it has none."""
-
-    segments: tuple[Segment, ...] = ()
-    """None of them is empty."""
-
-    def with_added(self, added: Segment) -> Postings:
-        """Return an index that has these postings too, of slots that are greater than those that this one has."""
-        size = len(added.entries)
-        if not size:
-            return self
-        first = len(self.segments)
-        while first and len(self.segments[first - 1].entries) < _RATIO * size:
-            first -= 1
-            size += len(self.segments[first].entries)
-        return Postings(self.stems, (*self.segments[:first], joined([*self.segments[first:], added])))
-
-    def of(self, terms: Sequence[int]) -> list[Found]:
-        """Return the postings of each of `terms`: its own, and those that it shares with its stem."""
-        numbers = np.array(terms, dtype=np.int64)
-        stems = np.array([self.stems[term] for term in terms], dtype=np.int64)
-        stems[stems == numbers] = -1
-        own, shared = numbers << TERM_BITS, stems << TERM_BITS | numbers
-        # A cell that is not there begins and ends at the same place.
-        edges = np.array([own, own + MAX_TERMS, shared, shared + 1])
-        found: list[list[Entries]] = [[] for _ in terms]
-        for segment in self.segments:
-            places: list[list[int]] = segment.bounds[segment.cells.searchsorted(edges)].tolist()
-            for parts, start, end, shared_start, shared_end in zip(found, *places, strict=True):
-                if start < end:
-                    parts.append(segment.entries[start:end])
-                if shared_start < shared_end:
-                    parts.append(segment.entries[shared_start:shared_end])
-        return [Found(sum(map(len, parts)), parts) for parts in found]
-
-
-def _split(cells: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the numbers of the terms of cells, and those of their forms."""
-    return cells >> TERM_BITS, cells & (MAX_TERMS - 1)
-
-
-def _bounds(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    return np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(lengths)))
+    return Postings(cells, bounds, entries)
 
 
 def ragged(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -12,6 +12,8 @@ from functools import lru_cache, partial
 from itertools import islice, pairwise
 from typing import Final, NamedTuple, cast
 
+import numpy as np
+from mcp_ext_tools_search.ranking.floor import terms
 from mcp_ext_tools_search.ranking.language import is_character, is_unspaced, relatives, stem
 from mcp_ext_tools_search.ranking.query import (
     AS_WRITTEN,
@@ -22,12 +24,17 @@ from mcp_ext_tools_search.ranking.query import (
     Request,
     read,
 )
+from numpy.typing import NDArray
 
+from tools_search_ranking.index import Documents
+from tools_search_ranking.postings import Entries
 from tools_search_ranking.statistics import Statistics
-from tools_search_ranking.vocabulary import Vocabulary
+from tools_search_ranking.vocabulary import term_key
 
 _MAX_REMEMBERED: Final = 4_096
 """Words of queries that are remembered, for each set of visible tools, and as many unknown ones."""
+_KEPT_QUERIES: Final = 256
+"""Queries that are remembered as they are weighed: each page of one search puts its query again."""
 
 _GENERIC_EVIDENCE: Final = 0.15
 _GENERIC_SIZE: Final = 0.5
@@ -52,12 +59,28 @@ The stems that 2 % of all definitions have, in the mean over unlike catalogs (`p
 """
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Term:
+    """A term that a visible tool has."""
+
+    number: int
+    idf: float
+    count: int
+    """Number of its postings, those of hidden tools included."""
+
+    parts: Sequence[Entries]
+    """Its postings."""
+
+    named: NDArray[np.int32]
+    """The slots of the tools that have it in their name, if it is a stem."""
+
+
 @dataclass(slots=True)
 class WeighedQuery:
     """A query in the terms of one index, seen with the statistics of one set of visible tools."""
 
-    terms: list[int]
-    """Numbers of the terms to look up."""
+    terms: list[Term]
+    """The terms to look up."""
 
     values: list[float]
     """The value of each of them: its weight in the query times its idf."""
@@ -77,6 +100,9 @@ class WeighedQuery:
     size: float | None = None
     """Number of words, generic ones for half; `None` where words cannot be separated or all are stop words."""
 
+    unfound: Sequence[Sequence[Term]] = ()
+    """What is to be looked up in addition for the draft's matching floor (`Weigher.terms_of_floor`); mostly nothing."""
+
     unknown: Sequence[str] = ()
     """Words of the request, case folded, that no visible tool has in any form, nor a word that may be meant by them."""
 
@@ -87,7 +113,7 @@ class WeighedQuery:
 class _Word(NamedTuple):
     """The stem of a word of a query in one index."""
 
-    number: int | None
+    term: Term | None
     """`None` where no visible tool has it."""
 
     idf: float
@@ -96,8 +122,8 @@ class _Word(NamedTuple):
     evidence: float
     """How much it counts as evidence that a tool has the stem: 1 at most."""
 
-    relatives: Sequence[int]
-    """Numbers of the stems that definitions may have in its place."""
+    relatives: Sequence[Term]
+    """The stems that definitions may have in its place."""
 
     values: Sequence[float]
     """The value of each of them."""
@@ -106,76 +132,101 @@ class _Word(NamedTuple):
 class Weigher:
     """Weighs queries by the statistics of one set of visible tools."""
 
-    def __init__(self, vocabulary: Vocabulary, statistics: Statistics) -> None:
+    def __init__(self, documents: Documents, statistics: Statistics) -> None:
         self.statistics = statistics
-        self._numbers = vocabulary.numbers
+        self._documents = documents
         self._idf = cast("Sequence[float]", statistics.idf.data)  # quick to read one by one
-        self._word = lru_cache(_MAX_REMEMBERED)(self._look_up)
-        self._written = lru_cache(_MAX_REMEMBERED)(self._look_up_written)
-        self._nearest = lru_cache(_MAX_REMEMBERED)(partial(vocabulary.nearest, known=statistics.idf > 0))
+        self.weigh = lru_cache(_KEPT_QUERIES)(self._weigh)
+        self._word = lru_cache(_MAX_REMEMBERED)(self._look_up_word)
+        self.term = lru_cache(_MAX_REMEMBERED)(self._look_up)
+        self._nearest = lru_cache(_MAX_REMEMBERED)(partial(documents.vocabulary.nearest, known=statistics.idf > 0))
 
-    def weigh(self, query: str) -> WeighedQuery:
+    def _weigh(self, query: str) -> WeighedQuery:
         """Return the terms to look up for `query`; none where it shares none with the visible tools."""
         request = read(query)
         weighed = self._weigh_words(request) if request.stems else self._weigh_grammar(request)
         if request.stems and (query.isascii() or not any(map(is_unspaced, request.stems))):
             weighed.size = len(request.stems) - _GENERIC_SIZE * len(GENERIC_STEMS.intersection(request.stems))
-        numbers = self._numbers
-        for pair in [pair for pair in request.pairs if WRITTEN + pair in numbers]:
-            if self._written(pair) and (term := self._term(stem(pair))):
-                number, idf = term
-                if number not in weighed.terms:
-                    weighed.terms.append(number)
-                    weighed.values.append(JOINED * idf)
+        numbers = self._documents.vocabulary.numbers
+        pairs = [pair for pair in request.pairs if WRITTEN + pair in numbers and self.term(WRITTEN + pair)]
+        for term in filter(None, map(self.term, map(stem, pairs))):
+            if all(other.number != term.number for other in weighed.terms):
+                weighed.terms.append(term)
+                weighed.values.append(JOINED * term.idf)
+        weighed.unfound = self.terms_of_floor(query, weighed.terms)
         return weighed
 
+    def terms_of_floor(self, query: str, looked_up: Sequence[Term]) -> list[list[Term]]:
+        """Return each term of the draft in a query as the index has it: as a word, as a term that is no word, or both.
+
+        Left out is what was looked up. Nothing where nothing is left of a term: tools that have it, if any, were found.
+        """
+        wanted, numbers = list[list[Term]](), {term.number for term in looked_up}
+        # From the last one on, which was looked up in most queries, while many begin with stop words.
+        for term in reversed(dict.fromkeys(terms(query))):
+            found = map(self.term, (WRITTEN + term, term_key(term)))
+            known = [own for own in found if own and own.number not in numbers]
+            if not known:
+                return []
+            wanted.append(known)
+        return wanted
+
     def _weigh_grammar(self, request: Request) -> WeighedQuery:
-        found = [(*term, word) for word in request.written if (term := self._written(word))]
-        idf, evidence = [idf for _, idf, _ in found], [self._evidence(WRITTEN + word, idf) for _, idf, word in found]
-        return WeighedQuery([number for number, _, _ in found], [*idf], idf, evidence, sum(idf))
+        keys = [WRITTEN + word for word in request.written]
+        found = [(term, self._evidence(key, term.idf)) for key in keys if (term := self.term(key))]
+        idf = [term.idf for term, _ in found]
+        return WeighedQuery([term for term, _ in found], [*idf], idf, [telling for _, telling in found], sum(idf))
 
     def _weigh_words(self, request: Request) -> WeighedQuery:
-        terms, values, covered, evidence = list[int](), list[float](), list[float](), list[float]()
-        others, worth, unknown, total = list[int](), list[float](), list[str](), 0.0
+        said, values, covered, evidence = list[Term](), list[float](), list[float](), list[float]()
+        others, worth, unknown, total = list[Term](), list[float](), list[str](), 0.0
         for root, weight in request.stems.items():
-            number, idf, telling, relatives, parts = self._word(root)
+            term, idf, telling, relatives, parts = self._word(root)
             total += idf
-            if number is None:
+            if term is None:
                 unknown.append(root)
             else:
-                terms.append(number)
+                said.append(term)
                 values.append(weight * idf)
                 covered.append(idf)
                 evidence.append(telling)
             if relatives:
                 others += relatives
-                worth += [weight * value for value in parts]
+                worth += parts if weight == 1.0 else [weight * value for value in parts]
         for word, weight in request.written.items():
-            if term := self._written(word):
-                others.append(term[0])
-                worth.append(weight * AS_WRITTEN * term[1])
+            if term := self.term(WRITTEN + word):
+                others.append(term)
+                worth.append(weight * AS_WRITTEN * term.idf)
         for root in islice((root for root in unknown if not is_unspaced(root)), MAX_CORRECTED):
             for other, likeness in self._nearest(root):
-                if term := self._term(other):
-                    part, (number, idf) = CORRECTED * likeness, term
-                    terms.append(number)
-                    values.append(request.stems[root] * part * idf)
-                    covered.append(part * idf)
-                    evidence.append(part * self._evidence(other, idf))
-        weighed = WeighedQuery(terms + others, values + worth, covered, evidence, total)
+                if term := self.term(other):
+                    part = CORRECTED * likeness
+                    said.append(term)
+                    values.append(request.stems[root] * part * term.idf)
+                    covered.append(part * term.idf)
+                    evidence.append(part * self._evidence(other, term.idf))
+        weighed = WeighedQuery(said + others, values + worth, covered, evidence, total)
         if unknown:
             weighed.unknown, weighed.unknown_part = self._unknown(request)
         return weighed
 
-    def _look_up(self, root: str) -> _Word:
-        related = [(*term, part) for other, part in relatives(root) if (term := self._term(other))]
-        numbers, values = [number for number, _, _ in related], [part * idf for _, idf, part in related]
-        if not (term := self._term(root)):
-            return _Word(None, 0.0 if is_character(root) else self.statistics.rarest, 0.0, numbers, values)
-        return _Word(*term, self._evidence(root, term[1]), numbers, values)
+    def _look_up_word(self, root: str) -> _Word:
+        related = [(term, part * term.idf) for other, part in relatives(root) if (term := self.term(other))]
+        others, values = [term for term, _ in related], [value for _, value in related]
+        if (term := self.term(root)) is None:
+            return _Word(None, 0.0 if is_character(root) else self.statistics.rarest, 0.0, others, values)
+        return _Word(term, term.idf, self._evidence(root, term.idf), others, values)
 
-    def _look_up_written(self, word: str) -> tuple[int, float] | None:
-        return self._term(WRITTEN + word)
+    def _look_up(self, key: str) -> Term | None:
+        """Return a term, if a visible tool has it."""
+        documents, vocabulary = self._documents, self._documents.vocabulary
+        number = vocabulary.numbers.get(key)
+        # A greater number has been given since the index was made: to it, the term is unknown.
+        if number is None or number >= len(self._idf) or not (idf := self._idf[number]):
+            return None
+        parts = documents.postings.parts_of(number, vocabulary.stems[number])
+        first, last = documents.name_terms.searchsorted([number, number + 1]).tolist()
+        return Term(number, idf, sum(map(len, parts)), parts, documents.name_slots[first:last])
 
     def _evidence(self, key: str, idf: float) -> float:
         part = _GENERIC_EVIDENCE if key in GENERIC_STEMS else 1.0
@@ -196,7 +247,7 @@ class Weigher:
             return (), 0.0
         # Definitions may write two words as one: `log out`, `logout`.
         pairs = pairwise(run for run, _ in request.runs)
-        joined = {part for pair in pairs if self._term(WRITTEN + "".join(pair)) for part in pair}
+        joined = {part for pair in pairs if self.term(WRITTEN + "".join(pair)) for part in pair}
         unknown = [run for run in new if run not in joined and not any(map(self._nearest, stems[run]))]
         telling = [run for run, own in stems.items() if not GENERIC_STEMS.issuperset(own)]
         return unknown, len(set(unknown).intersection(telling)) / max(len(telling), 2)
@@ -204,12 +255,4 @@ class Weigher:
     def _is_known(self, root: str) -> bool:
         """Return whether a visible tool has a stem or another word for it."""
         word = self._word(root)
-        return word.number is not None or bool(word.relatives)
-
-    def _term(self, key: str) -> tuple[int, float] | None:
-        """Return the number and the idf of a term, if a visible tool has it."""
-        number = self._numbers.get(key)
-        # A greater number has been given since the index was made: to it, the term is unknown.
-        if number is None or number >= len(self._idf) or not (idf := self._idf[number]):
-            return None
-        return number, idf
+        return word.term is not None or bool(word.relatives)

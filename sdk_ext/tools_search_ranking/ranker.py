@@ -17,7 +17,6 @@ from mcp_types import Tool
 from tools_search_ranking.confidence import Signs, is_sure, signs
 from tools_search_ranking.floor import hits_over_floor
 from tools_search_ranking.index import Documents
-from tools_search_ranking.postings import Found
 from tools_search_ranking.query import Weigher
 from tools_search_ranking.score import Scores
 from tools_search_ranking.statistics import Statistics
@@ -35,9 +34,6 @@ of nDCG@10 at most on any development set.
 
 _KEPT_SETS: Final = 16
 """Sets of visible tools that are remembered."""
-
-_MAX_REMEMBERED: Final = 16_384
-"""Terms whose postings need not be looked for."""
 
 
 @runtime_checkable
@@ -85,33 +81,32 @@ class FieldedIndex:
         self._documents = documents
         self.least_confidence = least_confidence
         self._weigher = lru_cache(_KEPT_SETS)(partial(_weigher_of, documents))
-        self._remembered: dict[int, Found] = {}
 
     def search(self, query: str, *, visible: Collection[str] | None = None) -> Sequence[Hit]:
         """Return the visible tools that share a meaningful word with `query`, best first; the first scores 1.
 
         The tools that the draft's matching floor demands are among them.
         """
-        scores = self._scores(query, visible)
+        weigher, scores = self._scored(query, visible)
         least, unknown = self.least_confidence, scores.query.unknown_part
         if least > 0 and unknown > 0.5:
             least = 1.0 if unknown == 1 else max(least, _MIN_OF_UNKNOWN)
         is_given = least <= 0 or scores.first is None or is_sure(scores, least)
-        return hits_over_floor(self._documents, query, scores if is_given else None, scores.statistics.visible)
+        return hits_over_floor(self._documents, query, scores if is_given else None, weigher)
 
     def judged(self, query: str, *, visible: Collection[str] | None = None) -> tuple[Sequence[Hit], Signs | None]:
         """Return all hits, held back or not, and the signs of whether they serve `query` at all."""
-        scores = self._scores(query, visible)
-        return hits_over_floor(self._documents, query, scores, scores.statistics.visible), signs(scores)
+        weigher, scores = self._scored(query, visible)
+        return hits_over_floor(self._documents, query, scores, weigher), signs(scores)
 
     def signs(self, query: str, *, visible: Collection[str] | None = None) -> Signs | None:
         """Return the signs of whether a visible tool serves `query` at all; `None` where there are none."""
-        scores = self._scores(query, visible)
+        _, scores = self._scored(query, visible)
         return None if scores.first is None else signs(scores)
 
     def floor(self, query: str, *, visible: Collection[str] | None = None) -> Sequence[Hit]:
         """Return the hits that the draft's matching floor demands, and no others."""
-        return hits_over_floor(self._documents, query, None, self._weigher_for(visible).statistics.visible)
+        return hits_over_floor(self._documents, query, None, self._weigher_for(visible))
 
     def unknown_words(self, query: str, *, visible: Collection[str] | None = None) -> Sequence[str]:
         """Return the words of `query` that no visible tool mentions (`WordIndex`)."""
@@ -122,25 +117,17 @@ class FieldedIndex:
         documents = self._documents.updated(removed, added)
         return FieldedIndex(documents, least_confidence=self.least_confidence)
 
-    def _scores(self, query: str, visible: Collection[str] | None) -> Scores:
+    def _scored(self, query: str, visible: Collection[str] | None) -> tuple[Weigher, Scores]:
         """Return the scores of the ranking, which holds nothing back."""
-        weigher, remembered = self._weigher_for(visible), self._remembered
-        weighed = weigher.weigh(query)
-        if missing := [term for term in weighed.terms if term not in remembered]:
-            if len(remembered) > _MAX_REMEMBERED:
-                # Another one, as other threads may be looking at this one.
-                remembered = self._remembered = {}
-                missing = list(weighed.terms)
-            remembered.update(zip(missing, self._documents.postings.of(missing), strict=True))
-        found = [remembered[term] for term in weighed.terms]
-        return Scores(weighed, found, weigher.statistics, self._documents.roster)
+        weigher = self._weigher_for(visible)
+        return weigher, Scores(weigher.weigh(query), weigher.statistics, self._documents.names)
 
     def _weigher_for(self, visible: Collection[str] | None) -> Weigher:
         return self._weigher(None if visible is None else frozenset(visible))
 
 
 def _weigher_of(documents: Documents, visible: frozenset[str] | None) -> Weigher:
-    return Weigher(documents.vocabulary, Statistics.of(documents, visible))
+    return Weigher(documents, Statistics.of(documents, visible))
 
 
 class FieldedRanker:

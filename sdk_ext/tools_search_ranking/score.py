@@ -5,7 +5,8 @@ score(tool) = (bm25 + 3 · share of the name that the query says) · (0.65 + 0.3
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -14,10 +15,12 @@ from mcp_ext_tools_search.ranking.simple import MIN_FACTOR, NAME_BONUS
 from numpy.typing import NDArray
 
 from tools_search_ranking.hits import LazyHits
-from tools_search_ranking.index import Roster
-from tools_search_ranking.postings import IN_NAME, MAX_TERMS, Found, members_in, members_of, slots_of, steps_of
-from tools_search_ranking.query import WeighedQuery
+from tools_search_ranking.postings import MAX_TERMS, Entries, members_in, members_of, slots_of, steps_of
+from tools_search_ranking.query import Term, WeighedQuery
 from tools_search_ranking.statistics import SATURATION, Statistics
+
+_AT_ONCE: Final = 1 << 14
+"""Postings whose numbers fit into the nearer caches of a processor."""
 
 _MIN_SORTED: Final = 16
 """Hits that are sorted at once: more than most pages have."""
@@ -29,7 +32,7 @@ _MIN_ROWS: Final = 4
 """From so many rows on, it pays not to sort all."""
 
 _LEAST: Final = 5e-324  # of the numbers above 0
-_RANK_BITS: Final = MAX_TERMS - 1
+_SLOT_BITS: Final = MAX_TERMS - 1
 
 
 class Scores:
@@ -39,106 +42,137 @@ class Scores:
     the index. Postings of hidden tools are summed too, which costs less than sorting them out, and dropped at the end.
 
     A page is far less than all matches, so the best are sorted first, and the others when they are asked for. Ties are
-    broken by name.
+    broken by name, which is the order of slots.
 
     Args:
         query: The terms and their weights.
-        found: The postings of each of them.
         statistics: The counts over the visible tools.
-        roster: The tools.
+        names: The names of the tools, by slot.
     """
 
-    def __init__(self, query: WeighedQuery, found: Sequence[Found], statistics: Statistics, roster: Roster) -> None:
-        self.query, self.statistics, self._roster = query, statistics, roster
-        counts = np.array([one.total for one in found], dtype=np.int64)
-        parts = [part for one in found for part in one.parts]
-        self.postings = postings = np.concatenate(parts) if parts else np.zeros(0, dtype=np.uint32)
-        self.slots = slots = slots_of(postings)
-        """For each posting that was found, the slot of its tool."""
+    def __init__(self, query: WeighedQuery, statistics: Statistics, names: Sequence[str]) -> None:
+        self.query, self.statistics, self._names = query, statistics, names
+        counts = np.array([term.count for term in query.terms], dtype=np.int64)
         self.covering = covering = counts[: len(query.covered)]
         """For each term that covers a part of the query, the number of its postings: they come first."""
-        # BM25: the sum over the terms of value * (k1 + 1) * tf / (tf + k1 * (1 - b + b * length / average)).
-        steps = steps_of(postings).astype(np.float64)
-        terms = statistics.saturation.take(slots)
-        terms += steps
-        np.divide(steps, terms, out=terms)
-        terms *= np.array(query.values).repeat(counts)
-        total = _sums(slots, terms, len(statistics.saturation))
-        total *= SATURATION + 1
-        covered = np.array(query.covered).repeat(covering)
-        own = slots[: len(covered)]
-        in_name = (postings[: len(covered)] & IN_NAME > 0).nonzero()[0]
-        name_share = _sums(own.take(in_name), covered.take(in_name), len(total))
-        name_share /= statistics.name_idf
-        total += NAME_BONUS * np.minimum(name_share, 1.0, out=name_share)
+        self._found: list[tuple[Entries, NDArray[np.int64]]] = []
+        total, factor, name_share = np.zeros(len(names)), np.full(len(names), MIN_FACTOR), np.zeros(len(names))
+        values, covered = np.array(query.values) * (SATURATION + 1), np.array(query.covered)
+        shares = covered * ((1 - MIN_FACTOR) / (query.total_idf or 1.0))
+        for own in _batches(query.terms):
+            postings = np.concatenate([part for term in query.terms[own] for part in term.parts])
+            slots = slots_of(postings)
+            self._found.append((postings, slots))
+            # BM25: the sum over the terms of value * (k1 + 1) * tf / (tf + k1 * (1 - b + b * length / average)).
+            steps = steps_of(postings).astype(np.float64)
+            terms = statistics.saturation.take(slots)
+            terms += steps
+            np.divide(steps, terms, out=terms)
+            terms *= values[own].repeat(counts[own])
+            np.add.at(total, slots, terms)
+            if own.start < len(covered):
+                parts = shares[own].repeat(covering[own])
+                np.add.at(factor, slots[: len(parts)], parts)
+        if sum(query.covered) > query.total_idf:  # of two corrections of a word, a tool may have both
+            np.minimum(factor, 1.0, out=factor)
+        named = [term.named for term in query.terms[: len(covered)]]
+        in_names = np.concatenate(
+            [np.zeros(0, dtype=np.int64), *named]
+        )  # a slot that comes twice is given the same twice
+        np.add.at(name_share, in_names, covered.repeat(list(map(len, named))))
+        name_share[in_names] = own = np.minimum(name_share.take(in_names) / statistics.name_idf.take(in_names), 1.0)
+        total[in_names] = total.take(in_names) + NAME_BONUS * own
+        total *= factor
         self.name_share = name_share
         """The part of its name that the query says, by idf, hidden tools included."""
-        query_share = _sums(own, covered, len(total))
-        query_share /= query.total_idf or 1.0
-        total *= MIN_FACTOR + (1 - MIN_FACTOR) * np.minimum(query_share, 1.0, out=query_share)
-        self.query_share = query_share
-        """The part of the query that it covers, by idf, hidden tools included."""
+        self._factor = factor
         if statistics.visible is not None:
             total *= statistics.visible
         rounded = total.view(np.int64)
-        rounded &= ~_RANK_BITS
+        rounded &= ~_SLOT_BITS
         self.total = total
-        """At least 0, and 0 for a tool that does not match; without the last bits, which leave room for a rank.
+        """At least 0, and 0 for a tool that does not match; without the last bits, which leave room for a slot.
 
         Of 52 bits 30 remain: nine digits.
         """
-        self.count = int(np.count_nonzero(total > 0))
+        self.count = int(np.count_nonzero(rounded))
         """Number of tools that match."""
         self._keys = self._sorted(_MIN_SORTED)
         self.first = int(self.best(1)[0]) if self.count else None
         """Slot of the best of all; `None` where no visible tool matches."""
 
-    def best(self, count: int) -> NDArray[np.int32]:
+    @cached_property
+    def query_share(self) -> NDArray[np.float64]:
+        """The part of the query that a tool covers, by idf, hidden tools included."""
+        return (self._factor - MIN_FACTOR) / (1 - MIN_FACTOR)
+
+    @cached_property
+    def postings(self) -> Entries:
+        """All postings that were found, in the order of the terms."""
+        return np.concatenate([np.zeros(0, dtype=np.uint32), *(postings for postings, _ in self._found)])
+
+    @cached_property
+    def slots(self) -> NDArray[np.int64]:
+        """For each of them the slot of its tool."""
+        return np.concatenate([np.zeros(0, dtype=np.int64), *(slots for _, slots in self._found)])
+
+    def best(self, count: int) -> NDArray[np.int64]:
         """Return the slots of the `count` best."""
-        keys = self._keys
-        if len(keys) < min(count, self.count):
-            keys = self._keys = self._sorted(count)
-        return self._roster.by_name.take(keys[:count] & _RANK_BITS)
+        if len(self._keys) < min(count, self.count):
+            self._keys = self._sorted(count)
+        return self._keys[:count] & _SLOT_BITS
 
     def _sorted(self, count: int) -> NDArray[np.int64]:
-        """Return of at least the `count` best a number that holds score and rank, best first."""
+        """Return of at least the `count` best a number that holds score and slot, best first."""
         total, rows, least = self.total, len(self.total) // _COLUMNS, _LEAST
         if rows >= _MIN_ROWS and count <= _COLUMNS // 2:
             # So many columns have a score that is as great, and few have a second one.
             greatest = total[: rows * _COLUMNS].reshape(rows, _COLUMNS).max(axis=0)
-            least = max(float(np.partition(greatest, -count)[-count]), _LEAST)
+            greatest.partition(_COLUMNS - count)
+            least = max(float(greatest[-count]), _LEAST)
         slots = (total >= least).nonzero()[0]
-        # The bits of positive numbers are ordered as the numbers are, so one integer holds a score and a rank.
-        keys = self._roster.ranks.take(slots) - total.take(slots).view(np.int64)
+        # The bits of positive numbers are ordered as the numbers are, so one integer holds a score and a slot.
+        keys = slots - total.take(slots).view(np.int64)
         keys.sort()
         return keys
 
     def hits(self) -> Sequence[Hit]:
         """Return the tools that match, best first; the first scores 1."""
-        count, roster = self.count, self._roster
-        best = 1.0 if self.first is None else float(self.total[self.first])
+        names, best = self._names, 1.0 if self.first is None else float(self.total[self.first])
 
-        def shares_of(slots: NDArray[np.int32]) -> list[float]:
+        def names_of(slots: NDArray[np.int64]) -> list[str]:
+            places: list[int] = slots.tolist()
+            return [names[place] for place in places]
+
+        def shares_of(slots: NDArray[np.int64]) -> list[float]:
             return (self.total.take(slots) / best).tolist()
 
         def hits_at(places: range) -> list[Hit]:
             slots = self.best(max(places[0], places[-1]) + 1 if places else 0)
-            slots = slots.take(np.arange(places.start, places.stop, places.step))
-            return list(map(Hit, roster.names_of(slots), shares_of(slots), self._matched(slots)))
+            slots = slots[places.start : places.stop] if places.step == 1 else slots[np.array(places, dtype=np.intp)]
+            return list(map(Hit, names_of(slots), shares_of(slots), self._matched(slots)))
 
-        return LazyHits(count, lambda: roster.names_of(self.best(count)), hits_at, lambda: shares_of(self.best(count)))
+        count = self.count
+        return LazyHits(count, lambda: names_of(self.best(count)), hits_at, lambda: shares_of(self.best(count)))
 
-    def _matched(self, slots: NDArray[np.int32]) -> list[tuple[str, ...]]:
+    def _matched(self, slots: NDArray[np.int64]) -> list[tuple[str, ...]]:
         """Return for each of these slots the members of the definition in which the query's terms occur."""
         is_asked = np.zeros(len(self.total), dtype=np.bool_)
-        is_asked.put(slots, True)
-        wanted = is_asked.take(self.slots).nonzero()[0]
+        is_asked[slots] = True
         united = np.zeros(len(self.total), dtype=np.uint32)
-        np.bitwise_or.at(united, self.slots.take(wanted), self.postings.take(wanted))
+        for postings, own in self._found:
+            wanted = is_asked.take(own).nonzero()[0]
+            np.bitwise_or.at(united, own.take(wanted), postings.take(wanted))
         return list(map(members_in, members_of(united.take(slots)).tolist()))
 
 
-def _sums(slots: NDArray[np.int64], values: NDArray[np.float64], count: int) -> NDArray[np.float64]:
-    """Return for each of `count` slots the sum of its values, added in the order in which they come."""
-    # Where there is no value at all the sums are integers.
-    return np.bincount(slots, values, count) if len(slots) else np.zeros(count)  # pyright: ignore[reportReturnType]
+def _batches(terms: Sequence[Term]) -> Iterator[slice]:
+    """Cut terms into groups that have about as many postings as fit into a cache."""
+    first = size = 0
+    for place, term in enumerate(terms):
+        if size and size + term.count > _AT_ONCE:
+            yield slice(first, place)
+            first, size = place, 0
+        size += term.count
+    if terms:
+        yield slice(first, len(terms))

@@ -11,6 +11,7 @@ from mcp_ext_tools_search.ranking.fields import STEPS
 from numpy.typing import NDArray
 
 from tools_search_ranking.index import Documents
+from tools_search_ranking.vocabulary import NO_STEM
 
 SATURATION: Final = 1.5
 """k1 of BM25: how much a repeated word gains over a single one."""
@@ -54,20 +55,20 @@ class Statistics:
     @classmethod
     def of(cls, documents: Documents, names: Collection[str] | None) -> Statistics:
         """Count over the tools of these names; names that are not in the index are passed over."""
-        if names is None:
-            visible, containing = documents.roster.present, documents.containing
-        else:
-            visible = documents.roster.mask(names)
-            containing = documents.containing_in(visible)
-        count = int(np.count_nonzero(visible))
+        visible, containing = None, documents.containing
+        if names is not None:
+            visible = documents.mask(names)
+            containing = documents.postings.containing(len(containing), visible)
+        lengths = documents.lengths if visible is None else documents.lengths[visible]
+        count = len(lengths)
         idf = np.where(containing > 0, _idf(containing, count), 0.0)
         distinct = max(count / _alike(containing), 1.0)
-        lengths = documents.lengths[visible]
         average = float(lengths.sum()) / len(lengths) if lengths.any() else 1.0
         relative = 1 - _LENGTH_PENALTY + _LENGTH_PENALTY * documents.lengths / average
-        name_idf = np.bincount(documents.name_slots, idf[documents.name_stems], len(documents.lengths))
+        of_stems = np.where(np.frombuffer(documents.vocabulary.stems[: len(idf)], np.int32) == NO_STEM, 0.0, idf)
+        name_idf = np.bincount(documents.name_slots, of_stems[documents.name_terms], len(documents.lengths))
         return cls(
-            visible=None if count == len(visible) else visible,
+            visible=visible if count < len(documents.names) else None,
             idf=idf,
             rarest=float(_idf(0, count)),
             distinct=distinct,

@@ -18,6 +18,9 @@ from tools_search_ranking import index
 from tools_search_ranking.floor import hits_over_floor
 from tools_search_ranking.index import Documents
 from tools_search_ranking.postings import members_in, members_of, slots_of, steps_of
+from tools_search_ranking.query import Weigher
+from tools_search_ranking.statistics import Statistics
+from tools_search_ranking.vocabulary import term_key
 
 _Postings = Mapping[str, tuple[int, int]]
 """By key of a term, how often a tool has it and in which members."""
@@ -49,26 +52,27 @@ def _said(tool: Tool) -> _Postings:
 
 
 def _held(documents: Documents) -> Mapping[str, _Postings]:
-    """Return by name what an index holds of its tools."""
-    known = {key: number for key, number in documents.vocabulary.numbers.items() if number < len(documents.containing)}
-    held: dict[str, dict[str, tuple[int, int]]] = {name: {} for name in _names(documents)}
-    for key, found in zip(known, documents.postings.of(list(known.values())), strict=True):
-        entries = np.concatenate([np.zeros(0, dtype=np.uint32), *found.parts])
-        slots = slots_of(entries)
-        assert found.total == len(slots) == len(np.unique(slots))
-        is_present = documents.roster.present[slots]
-        values = zip(steps_of(entries[is_present]).tolist(), members_of(entries[is_present]).tolist(), strict=True)
-        for name, value in zip(documents.roster.names_of(slots[is_present]), values, strict=True):
-            held[name][key] = value
+    """Return by name what an index holds of its tools, apart from terms that are no words."""
+    vocabulary = documents.vocabulary
+    held: dict[str, dict[str, tuple[int, int]]] = {name: {} for name in documents.names}
+    for key, number in _words_in(documents).items():
+        parts = documents.postings.parts_of(number, vocabulary.stems[number])
+        entries = np.concatenate([np.zeros(0, dtype=np.uint32), *parts])
+        slots: list[int] = slots_of(entries).tolist()
+        assert len(slots) == len(set(slots))
+        values = zip(steps_of(entries).tolist(), members_of(entries).tolist(), strict=True)
+        for slot, value in zip(slots, values, strict=True):
+            held[documents.names[slot]][key] = value
     return held
 
 
-def _names(documents: Documents) -> Sequence[str]:
-    return documents.roster.names_of(np.flatnonzero(documents.roster.present))
-
-
 def _containing(documents: Documents, counts: Sequence[int]) -> Mapping[str, int]:
-    return {key: count for key, count in zip(documents.vocabulary.numbers, counts, strict=False) if count}
+    return {key: counts[number] for key, number in _words_in(documents).items() if counts[number]}
+
+
+def _words_in(documents: Documents) -> Mapping[str, int]:
+    known = documents.vocabulary.numbers.items()
+    return {key: number for key, number in known if number < len(documents.containing) and key[0] != term_key("")}
 
 
 def _counted(held: Mapping[str, _Postings], names: Collection[str]) -> Mapping[str, int]:
@@ -94,7 +98,7 @@ def test_an_index_holds_what_its_tools_say_after_any_change(
     documents, said = _changed(tools, changes)
     assert _held(documents) == said
     assert _containing(documents, documents.containing.tolist()) == _counted(said, said)
-    counts = documents.containing_in(documents.roster.mask(seen)).tolist()
+    counts = documents.postings.containing(len(documents.containing), documents.mask(seen)).tolist()
     assert _containing(documents, counts) == _counted(said, said.keys() & set(seen))
 
 
@@ -105,7 +109,8 @@ def test_tools_with_all_of_some_words_are_found_with_the_members_that_have_them(
 ):
     documents, said = _changed(tools, changes)
     query = " ".join([*asked, *asked])  # which is no tool's name
-    found = {hit.name: hit.matched for hit in hits_over_floor(documents, query, None, documents.roster.present)}
+    weigher = Weigher(documents, Statistics.of(documents, None))
+    found = {hit.name: hit.matched for hit in hits_over_floor(documents, query, None, weigher)}
     having = {name: [own.get(WRITTEN + word, (0, 0))[1] & _IN_FLOOR for word in asked] for name, own in said.items()}
     united = {name: int(np.bitwise_or.reduce(own)) for name, own in having.items() if all(own)}
     assert found == {name: members_in(bits) for name, bits in united.items()}
@@ -132,31 +137,28 @@ def test_what_is_left_after_tidying_up_is_what_the_tools_say(make_tool: Callable
         ("files", 1),
         ("filing filing", 1),
         ("the", 1),
-        ("天气", 3),
+        ("天气", 4),
         ("file files", 3),
         ("file files filing sends", 5),
     ],
 )
 def test_only_a_tool_with_several_forms_of_a_word_has_a_posting_of_its_stem_beside_them(description: str, count: int):
     documents = Documents.of([Tool(name="_", description=description, input_schema={})])
-    assert sum(len(segment.entries) for segment in documents.postings.segments) == count
+    assert len(documents.postings.entries) == count
 
 
 def test_all_postings_of_a_stem_lie_side_by_side(make_tool: Callable[..., Tool]):
     texts = ["filing", "send", "file", "sends files", "filed filing", "files"]
     documents = Documents.of([make_tool(f"t{place}", text) for place, text in enumerate(texts)])
-    found = documents.postings.of([documents.vocabulary.numbers[stem("file")]])[0]
-    assert (found.total, len(found.parts)) == (5, 1)
+    number = documents.vocabulary.numbers[stem("file")]
+    assert list(map(len, documents.postings.parts_of(number, number))) == [5]
 
 
-def test_slots_of_removed_tools_are_used_again_before_an_index_is_full(
-    make_tool: Callable[..., Tool], monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(index, "MAX_SLOTS", 8)
-    kept = [make_tool(f"keep_{place}", "Files.") for place in range(4)]
-    documents = Documents.of([*kept, make_tool("gone", "Temporary."), make_tool("changing", "Talk.")])
-    changing = [make_tool("changing", "Talks."), make_tool("new", "Files."), make_tool("newer", "Filing.")]
-    documents = documents.updated(["gone"], []).updated(["changing"], changing)
-    assert _held(documents) == {tool.name: _said(tool) for tool in [*kept, *changing]}
-    with pytest.raises(ValueError, match="at most 8 tools"):
-        documents.updated([], [make_tool("one"), make_tool("two")])
+def test_tools_that_leave_make_room_in_a_full_index(make_tool: Callable[..., Tool], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(index, "MAX_SLOTS", 4)
+    kept = [make_tool(f"keep_{place}", "Files.") for place in range(3)]
+    documents = Documents.of([*kept, make_tool("gone", "Temporary.")])
+    new = make_tool("new", "Filing.")
+    assert _held(documents.updated(["gone"], [new])) == {tool.name: _said(tool) for tool in [*kept, new]}
+    with pytest.raises(ValueError, match="at most 4 tools"):
+        documents.updated([], [new])
