@@ -46,6 +46,7 @@ _SHORTEST_CORRECTED: Final = 4
 _RELATED, _SPELLED_OUT = 0.3, 0.5  # what a relative counts, where the word itself counts 1
 _CACHED: Final = 1_024
 _ASCII_RUN: Final = re.compile(rf"([A-Za-z0-9]{{1,{MAX_WORD_LENGTH}}})[A-Za-z0-9]*")
+_PART_OF_RUN: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _PART_OF_SHAPE: Final = re.compile(r"U+(?!l)|U?l+|9+")
 
 # Chinese, much of Japanese, and Korean: each character may be a word, or most of the meaning of one.
@@ -209,6 +210,9 @@ def _spaced(run: str) -> tuple[str, ...]:
     whole = run.casefold()
     if run.isalpha() and (run.islower() or run.isupper() or run.istitle()):
         return (whole,)
+    if run.isascii():
+        parts = _PART_OF_RUN.findall(run)
+        return (whole, *map(str.casefold, parts)) if len(parts) > 1 else (whole,)
     shape = "".join("9" if mark.isdigit() else "U" if mark.isupper() else "l" for mark in run)
     parts = [run[part.start() : part.end()].casefold() for part in _PART_OF_SHAPE.finditer(shape)]
     return (whole, *parts) if len(parts) > 1 else (whole,)

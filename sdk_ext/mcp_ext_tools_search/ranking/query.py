@@ -65,7 +65,7 @@ def index_terms(word: str) -> tuple[str, ...]:
     """
     if word in STOP_WORDS or is_character(word):
         return (WRITTEN + word,)
-    return (word,) if is_unspaced(word) else (stem(word), WRITTEN + word)
+    return (stem(word), WRITTEN + word) if word.isascii() or not is_unspaced(word) else (word,)
 
 
 def asked_terms(

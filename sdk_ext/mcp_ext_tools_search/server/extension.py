@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any, Final
 
@@ -11,6 +12,7 @@ from mcp.server import MCPServer, Server
 from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
 from mcp.server.extension import Extension, MethodBinding
 from mcp_types.methods import SPEC_CLIENT_METHODS
+from pydantic_core import to_json
 
 from mcp_ext_tools_search.cursor import CursorKey, InvalidCursorError
 from mcp_ext_tools_search.ranking import Ranker, SimpleRanker
@@ -33,6 +35,10 @@ logger = logging.getLogger(__name__)
 
 _MIN_QUERY_CHARS: Final = 1024  # Draft, Request: a query of up to 1,024 characters is always accepted
 _MAX_BY_DEFAULT: Final = 20  # Draft, Request: without `limit`, a page should not hold more
+
+
+_read_before: ContextVar[tuple[bytes, SearchToolsRequestParams] | None] = ContextVar("tools_search_read", default=None)
+"""What the middleware has read for the search under way, and of what."""
 
 
 class ToolsSearch(Extension):
@@ -135,8 +141,10 @@ class ToolsSearch(Extension):
         lowlevel.middleware.insert(0, _SearchMiddleware(self, lowlevel))
 
     async def _serve(self, ctx: ServerRequestContext[Any, Any], _params: AnyParams) -> HandlerResult:
-        """Answer one search. What the middleware has read is read again: one behind it may have changed it."""
-        params = self.read(ctx)
+        """Answer one search. What the middleware has read is read again if one behind it has changed it."""
+        content, params = _read_before.get() or (b"", None)
+        if params is None or content != _content(ctx):
+            params = self.read(ctx)
         size = min(self._default_limit if params.limit is None else params.limit, self._max_limit)
         with internal_faults_hidden(METHOD):
             try:
@@ -172,6 +180,11 @@ def install(server: MCPServer[Any] | Server[Any], search: ToolsSearch | None = N
     return search
 
 
+def _content(ctx: ServerRequestContext[Any, Any]) -> bytes:
+    """Return what the reading of a request depends on."""
+    return to_json((ctx.protocol_version, ctx.params), fallback=repr)
+
+
 class _SearchMiddleware:
     """Advertises the extension in both eras, bounds the searches, and lets each list as its caller does."""
 
@@ -187,14 +200,16 @@ class _SearchMiddleware:
             answer = await call_next(ctx)
             with internal_faults_hidden(f"advertising {METHOD}"):
                 return advertise_in(ctx.method, answer, self._search.settings())
-        self._search.read(ctx)  # what is refused takes no other search's place
+        read = self._search.read(ctx)  # what is refused takes no other search's place
         if self._under_way >= self._search.max_searches:
             raise too_busy()
         self._under_way += 1
         token = list_page_of_search.set((ctx.session, self._lister(ctx, call_next)))
+        token_of_read = _read_before.set((_content(ctx), read))
         try:
             return await call_next(ctx)
         finally:
+            _read_before.reset(token_of_read)
             list_page_of_search.reset(token)
             self._under_way -= 1
 
