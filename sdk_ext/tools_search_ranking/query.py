@@ -1,7 +1,7 @@
 """The terms of a request in one index: what each is worth, and how much of the request the index knows.
 
-Words, relatives and weights come from the port (`ranking/query.py`), so that this ranking reads requests as the
-readable one does. What an index has for a word is remembered, for all requests that say the word.
+The port says which terms a request asks for (`ranking/query.py`), to this ranking as to the readable one. What an index
+has for a term is remembered, for all requests that ask for it.
 """
 
 from __future__ import annotations
@@ -9,21 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from itertools import islice, pairwise
-from typing import Final, NamedTuple, cast
+from itertools import pairwise
+from typing import Final, cast
 
 import numpy as np
 from mcp_ext_tools_search.ranking.floor import terms
-from mcp_ext_tools_search.ranking.language import is_character, is_unspaced, relatives, stem
-from mcp_ext_tools_search.ranking.query import (
-    AS_WRITTEN,
-    CORRECTED,
-    JOINED,
-    MAX_CORRECTED,
-    WRITTEN,
-    Request,
-    read,
-)
+from mcp_ext_tools_search.ranking.language import is_character, is_unspaced, relatives
+from mcp_ext_tools_search.ranking.query import MAX_CORRECTED, WRITTEN, Request, asked_terms, read
 from numpy.typing import NDArray
 
 from tools_search_ranking.index import Documents
@@ -32,7 +24,7 @@ from tools_search_ranking.statistics import Statistics
 from tools_search_ranking.vocabulary import term_key
 
 _MAX_REMEMBERED: Final = 4_096
-"""Words of queries that are remembered, for each set of visible tools, and as many unknown ones."""
+"""Terms that are remembered, for each set of visible tools, and as many unknown words."""
 _KEPT_QUERIES: Final = 256
 """Queries that are remembered as they are weighed: each page of one search puts its query again."""
 
@@ -110,25 +102,6 @@ class WeighedQuery:
     """The part of its telling words that is unknown, half of a single one; all words tell that are not generic."""
 
 
-class _Word(NamedTuple):
-    """The stem of a word of a query in one index."""
-
-    term: Term | None
-    """`None` where no visible tool has it."""
-
-    idf: float
-    """Of the stem, or of one that no tool has; 0 for a single character that no tool has."""
-
-    evidence: float
-    """How much it counts as evidence that a tool has the stem: 1 at most."""
-
-    relatives: Sequence[Term]
-    """The stems that definitions may have in its place."""
-
-    values: Sequence[float]
-    """The value of each of them."""
-
-
 class Weigher:
     """Weighs queries by the statistics of one set of visible tools."""
 
@@ -137,22 +110,32 @@ class Weigher:
         self._documents = documents
         self._idf = cast("Sequence[float]", statistics.idf.data)  # quick to read one by one
         self.weigh = lru_cache(_KEPT_QUERIES)(self._weigh)
-        self._word = lru_cache(_MAX_REMEMBERED)(self._look_up_word)
         self.term = lru_cache(_MAX_REMEMBERED)(self._look_up)
         self._nearest = lru_cache(_MAX_REMEMBERED)(partial(documents.vocabulary.nearest, known=statistics.idf > 0))
 
     def _weigh(self, query: str) -> WeighedQuery:
         """Return the terms to look up for `query`; none where it shares none with the visible tools."""
         request = read(query)
-        weighed = self._weigh_words(request) if request.stems else self._weigh_grammar(request)
+        found, total, is_unknown = list[tuple[Term, float, float, float]](), 0.0, False
+        for key, weight, covers in asked_terms(query, self.term, self._nearest):
+            if term := self.term(key):
+                found.append((term, weight * term.idf, covers * term.idf, covers * self._evidence(key, term.idf)))
+            if covers == 1.0:  # a word of the query itself
+                total += term.idf if term else 0.0 if is_character(key) else self.statistics.rarest
+                is_unknown |= term is None
+        found.sort(key=lambda own: not own[2])
+        covering = [own for own in found if own[2]]
+        weighed = WeighedQuery(
+            terms=[term for term, *_ in found],
+            values=[value for _, value, _, _ in found],
+            covered=[idf for _, _, idf, _ in covering],
+            evidence=[part for *_, part in covering],
+            total_idf=total,
+        )
         if request.stems and (query.isascii() or not any(map(is_unspaced, request.stems))):
             weighed.size = len(request.stems) - _GENERIC_SIZE * len(GENERIC_STEMS.intersection(request.stems))
-        numbers = self._documents.vocabulary.numbers
-        pairs = [pair for pair in request.pairs if WRITTEN + pair in numbers and self.term(WRITTEN + pair)]
-        for term in filter(None, map(self.term, map(stem, pairs))):
-            if all(other.number != term.number for other in weighed.terms):
-                weighed.terms.append(term)
-                weighed.values.append(JOINED * term.idf)
+        if request.stems and is_unknown:
+            weighed.unknown, weighed.unknown_part = self._unknown(request)
         weighed.unfound = self.terms_of_floor(query, weighed.terms)
         return weighed
 
@@ -170,52 +153,6 @@ class Weigher:
                 return []
             wanted.append(known)
         return wanted
-
-    def _weigh_grammar(self, request: Request) -> WeighedQuery:
-        keys = [WRITTEN + word for word in request.written]
-        found = [(term, self._evidence(key, term.idf)) for key in keys if (term := self.term(key))]
-        idf = [term.idf for term, _ in found]
-        return WeighedQuery([term for term, _ in found], [*idf], idf, [telling for _, telling in found], sum(idf))
-
-    def _weigh_words(self, request: Request) -> WeighedQuery:
-        said, values, covered, evidence = list[Term](), list[float](), list[float](), list[float]()
-        others, worth, unknown, total = list[Term](), list[float](), list[str](), 0.0
-        for root, weight in request.stems.items():
-            term, idf, telling, relatives, parts = self._word(root)
-            total += idf
-            if term is None:
-                unknown.append(root)
-            else:
-                said.append(term)
-                values.append(weight * idf)
-                covered.append(idf)
-                evidence.append(telling)
-            if relatives:
-                others += relatives
-                worth += parts if weight == 1.0 else [weight * value for value in parts]
-        for word, weight in request.written.items():
-            if term := self.term(WRITTEN + word):
-                others.append(term)
-                worth.append(weight * AS_WRITTEN * term.idf)
-        for root in islice((root for root in unknown if not is_unspaced(root)), MAX_CORRECTED):
-            for other, likeness in self._nearest(root):
-                if term := self.term(other):
-                    part = CORRECTED * likeness
-                    said.append(term)
-                    values.append(request.stems[root] * part * term.idf)
-                    covered.append(part * term.idf)
-                    evidence.append(part * self._evidence(other, term.idf))
-        weighed = WeighedQuery(said + others, values + worth, covered, evidence, total)
-        if unknown:
-            weighed.unknown, weighed.unknown_part = self._unknown(request)
-        return weighed
-
-    def _look_up_word(self, root: str) -> _Word:
-        related = [(term, part * term.idf) for other, part in relatives(root) if (term := self.term(other))]
-        others, values = [term for term, _ in related], [value for _, value in related]
-        if (term := self.term(root)) is None:
-            return _Word(None, 0.0 if is_character(root) else self.statistics.rarest, 0.0, others, values)
-        return _Word(term, term.idf, self._evidence(root, term.idf), others, values)
 
     def _look_up(self, key: str) -> Term | None:
         """Return a term, if a visible tool has it."""
@@ -254,5 +191,4 @@ class Weigher:
 
     def _is_known(self, root: str) -> bool:
         """Return whether a visible tool has a stem or another word for it."""
-        word = self._word(root)
-        return word.term is not None or bool(word.relatives)
+        return any(map(self.term, (root, *(other for other, _ in relatives(root)))))

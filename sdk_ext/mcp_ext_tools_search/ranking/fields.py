@@ -101,9 +101,7 @@ def _schema_texts(schema: object) -> list[str]:
 
 def _read_schema(node: Mapping[str, Any], texts: list[str], below: list[object]) -> None:
     """Add the texts of one schema to `texts`, and the schemas right under it to `below` while there is room."""
-    for keyword in _SAYING:
-        if (text := node.get(keyword)) and isinstance(text, str):
-            texts.append(text)
+    texts += [text for keyword in _SAYING if isinstance(text := node.get(keyword), str) and text]
     if "enum" in node:
         texts += _texts(node["enum"])
     if _NESTING.isdisjoint(node):

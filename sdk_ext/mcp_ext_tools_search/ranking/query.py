@@ -29,6 +29,7 @@ MAX_QUERY_LENGTH: Final = 8_192  # characters of a query that are read
 MAX_CORRECTED: Final = 12  # unknown words of a query for which similar ones are looked up
 _MAX_WORDS: Final = 128  # distinct ones: a request needs no more, and an attack gets no more
 _SHORTEST_JOINED: Final = 5
+_REMEMBERED: Final = 64  # queries: each is put to several indexes, and again for each page
 
 # What a term counts, where the stem of a word of the request counts 1.
 AS_WRITTEN, CORRECTED, JOINED = 0.5, 0.8, 0.5
@@ -95,6 +96,7 @@ def asked_terms(
     return asked
 
 
+@lru_cache(_REMEMBERED)
 def read(query: str) -> Request:
     """Return what `query` says."""
     query = query[:MAX_QUERY_LENGTH]
