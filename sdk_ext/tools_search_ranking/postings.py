@@ -10,10 +10,11 @@ for each form. Cells are ordered by stem, so all postings of a stem lie side by 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, cast
 
 import numpy as np
 from mcp_ext_tools_search.ranking.fields import MEMBERS
@@ -96,11 +97,11 @@ class Postings:
     def parts_of(self, term: int, stem: int) -> list[Entries]:
         """Return the postings of a term, which has this stem: its own, and those that it shares with the stem."""
         own, shared = term << TERM_BITS, stem << TERM_BITS | term
-        edges = [own, own + MAX_TERMS, shared, shared + 1] if term != stem >= 0 else [own, own + MAX_TERMS]
+        ranges = [(own, own + MAX_TERMS), (shared, shared + 1)] if term != stem >= 0 else [(own, own + MAX_TERMS)]
+        cells, bounds = cast("Sequence[int]", self.cells.data), self.bounds.data  # quicker than numpy for a few
         # A cell that is not there begins and ends at the same place.
-        places: list[int] = self.bounds[self.cells.searchsorted(edges)].tolist()
-        parts = zip(places[::2], places[1::2], strict=True)
-        return [self.entries[start:end] for start, end in parts if start < end]
+        places = [(bounds[bisect_left(cells, first)], bounds[bisect_left(cells, last)]) for first, last in ranges]
+        return [self.entries[start:end] for start, end in places if start < end]
 
     def containing(self, terms: int, kept: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
         """Return by number of a term, up to `terms`, how many slots have it, of those that are `kept` if given."""

@@ -6,6 +6,7 @@ has for a term is remembered, for all requests that ask for it.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -109,6 +110,7 @@ class Weigher:
         self.statistics = statistics
         self._documents = documents
         self._idf = cast("Sequence[float]", statistics.idf.data)  # quick to read one by one
+        self._name_terms = cast("Sequence[int]", documents.name_terms.data)
         self.weigh = lru_cache(_KEPT_QUERIES)(self._weigh)
         self.term = lru_cache(_MAX_REMEMBERED)(self._look_up)
         self._nearest = lru_cache(_MAX_REMEMBERED)(partial(documents.vocabulary.nearest, known=statistics.idf > 0))
@@ -162,7 +164,7 @@ class Weigher:
         if number is None or number >= len(self._idf) or not (idf := self._idf[number]):
             return None
         parts = documents.postings.parts_of(number, vocabulary.stems[number])
-        first, last = documents.name_terms.searchsorted([number, number + 1]).tolist()
+        first, last = (bisect_left(self._name_terms, own) for own in (number, number + 1))
         return Term(number, idf, sum(map(len, parts)), parts, documents.name_slots[first:last])
 
     def _evidence(self, key: str, idf: float) -> float:
