@@ -96,12 +96,15 @@ class Postings:
 
     def parts_of(self, term: int, stem: int) -> list[Entries]:
         """Return the postings of a term, which has this stem: its own, and those that it shares with the stem."""
-        own, shared = term << TERM_BITS, stem << TERM_BITS | term
-        ranges = [(own, own + MAX_TERMS), (shared, shared + 1)] if term != stem >= 0 else [(own, own + MAX_TERMS)]
         cells, bounds = cast("Sequence[int]", self.cells.data), self.bounds.data  # quicker than numpy for a few
-        # A cell that is not there begins and ends at the same place.
-        places = [(bounds[bisect_left(cells, first)], bounds[bisect_left(cells, last)]) for first, last in ranges]
-        return [self.entries[start:end] for start, end in places if start < end]
+        first, last = bisect_left(cells, term << TERM_BITS), bisect_left(cells, term + 1 << TERM_BITS)
+        parts = [self.entries[bounds[first] : bounds[last]]] if first < last else []
+        if term != stem >= 0:
+            shared = stem << TERM_BITS | term
+            first = bisect_left(cells, shared)
+            if first < len(cells) and cells[first] == shared:
+                parts.append(self.entries[bounds[first] : bounds[first + 1]])
+        return parts
 
     def containing(self, terms: int, kept: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
         """Return by number of a term, up to `terms`, how many slots have it, of those that are `kept` if given."""
@@ -116,19 +119,19 @@ class Postings:
 
     def moved(self, new_slots: NDArray[np.int64]) -> Postings:
         """Return the postings in other slots: by old slot the new one, negative where the tool is gone."""
-        shifts = new_slots - np.arange(len(new_slots)) << _SLOT_SHIFT
+        shifts = (new_slots - np.arange(len(new_slots)) << _SLOT_SHIFT).astype(np.uint32)  # modulo 2 to the power of 32
         is_kept, does_move = new_slots >= 0, bool(shifts[new_slots >= 0].any())
-        parts, gone = [self.entries[:0]], [np.zeros(0, dtype=np.intp)]
-        for start in range(0, len(self.entries), _AT_A_TIME):
-            entries = self.entries[start : start + _AT_A_TIME]
-            slots = slots_of(entries)
-            gone.append((~is_kept).take(slots).nonzero()[0] + start)
-            entries = (entries + shifts.take(slots)).astype(np.uint32) if does_move else entries
-            parts.append(np.delete(entries, gone[-1] - start))
-        removed = np.concatenate(gone).searchsorted(self.bounds)
-        bounds = self.bounds - removed
+        entries, gone, is_gone = self.entries.copy() if does_move else self.entries, [self.bounds[:0]], ~is_kept
+        for start in range(0, len(entries), _AT_A_TIME):
+            part = entries[start : start + _AT_A_TIME]
+            slots = slots_of(part)
+            gone.append(is_gone.take(slots).nonzero()[0] + start)
+            if does_move:
+                part += shifts.take(slots)
+        removed = np.concatenate(gone)
+        bounds = self.bounds - removed.searchsorted(self.bounds)
         is_used = np.diff(bounds) > 0
-        return Postings(self.cells[is_used], np.append(bounds[:-1][is_used], bounds[-1]), np.concatenate(parts))
+        return Postings(self.cells[is_used], np.append(bounds[:-1][is_used], bounds[-1]), np.delete(entries, removed))
 
     def renumbered(self, new_terms: NDArray[np.int64]) -> Postings:
         """Return the postings with new numbers for their terms, in the order of the old ones."""

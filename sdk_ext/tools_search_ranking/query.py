@@ -52,7 +52,7 @@ The stems that 2 % of all definitions have, in the mean over unlike catalogs (`p
 """
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Term:
     """A term that a visible tool has."""
 
@@ -164,7 +164,7 @@ class Weigher:
         if number is None or number >= len(self._idf) or not (idf := self._idf[number]):
             return None
         parts = documents.postings.parts_of(number, vocabulary.stems[number])
-        first, last = (bisect_left(self._name_terms, own) for own in (number, number + 1))
+        first, last = bisect_left(self._name_terms, number), bisect_left(self._name_terms, number + 1)
         return Term(number, idf, sum(map(len, parts)), parts, documents.name_slots[first:last])
 
     def _evidence(self, key: str, idf: float) -> float:
