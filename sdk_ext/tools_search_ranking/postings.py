@@ -14,6 +14,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from typing import Final, TypeAlias, cast
 
 import numpy as np
@@ -131,7 +132,9 @@ class Postings:
         removed = np.concatenate(gone)
         bounds = self.bounds - removed.searchsorted(self.bounds)
         is_used = np.diff(bounds) > 0
-        return Postings(self.cells[is_used], np.append(bounds[:-1][is_used], bounds[-1]), np.delete(entries, removed))
+        # Few are gone mostly, so copying what lies between them takes half of the time of `np.delete`.
+        kept = [entries[place + 1 : end] for place, end in pairwise([-1, *removed.tolist(), len(entries)])]
+        return Postings(self.cells[is_used], np.append(bounds[:-1][is_used], bounds[-1]), np.concatenate(kept))
 
     def renumbered(self, new_terms: NDArray[np.int64]) -> Postings:
         """Return the postings with new numbers for their terms, in the order of the old ones."""
@@ -146,8 +149,11 @@ class Postings:
         counts = np.insert(np.diff(self.bounds), places[is_new], 0)
         own = np.diff(other.bounds)
         counts[cells.searchsorted(other.cells)] += own
-        entries = np.insert(self.entries, self.bounds[places].repeat(own), other.entries)
-        return Postings(cells, np.append(0, np.cumsum(counts)), entries)
+        pieces, before = list[Entries](), 0
+        for place, (first, last) in zip(self.bounds[places].tolist(), pairwise(other.bounds.tolist()), strict=True):
+            pieces += self.entries[before:place], other.entries[first:last]
+            before = place
+        return Postings(cells, np.append(0, np.cumsum(counts)), np.concatenate([*pieces, self.entries[before:]]))
 
 
 def joined(parts: Sequence[Postings]) -> Postings:
