@@ -89,33 +89,35 @@ class Documents:
         Raises:
             ValueError: There are more tools, or more words, than one index can hold.
         """
-        gone = [slot for name in removed if (slot := self.slot(name)) is not None]
-        left = np.delete(np.array(self.names, dtype=object), gone)
-        added = sorted(added, key=lambda tool: tool.name)
-        if len(left) + len(added) > MAX_SLOTS:
+        gone = sorted({slot for name in removed if (slot := self.slot(name)) is not None}, reverse=True)
+        names, count = list(self.names), len(self.names) - len(gone) + len(added)
+        if count > MAX_SLOTS:
             raise ValueError(f"one index holds at most {MAX_SLOTS} tools")
-        new_names = np.array([tool.name for tool in added], dtype=object)
-        places = left.searchsorted(new_names)
-        own_slots = places + np.arange(len(added))
+        for slot in gone:
+            del names[slot]
+        added = sorted(added, key=lambda tool: tool.name)
+        for tool in added:
+            names.insert(bisect_left(names, tool.name), tool.name)
+        own_slots = np.array([bisect_left(names, tool.name) for tool in added], dtype=np.int64)
         new_slots = np.full(len(self.names), -1, dtype=np.int64)
-        new_slots[np.delete(np.arange(len(new_slots)), gone)] = np.delete(np.arange(len(left) + len(added)), own_slots)
+        new_slots[np.delete(np.arange(len(new_slots)), gone)] = np.delete(np.arange(count), own_slots)
         with self.vocabulary.lock:
             analysis = _Analysis(self.vocabulary)
             parts = [
                 analysis.of(added[at : at + _BATCH], own_slots[at : at + _BATCH]) for at in range(0, len(added), _BATCH)
             ]
         new = joined([part.postings for part in parts])
-        postings = self.postings.moved(new_slots).with_added(new) if len(left) else new
+        postings = self.postings.moved(new_slots).with_added(new) if len(self.names) else new
         new_stems = np.concatenate([self.name_terms[:0], *(part.name_terms for part in parts)])
         named = np.concatenate([self.name_slots[:0], *(part.name_slots for part in parts)])[new_stems.argsort()]
         new_stems.sort()
-        moved, lengths = new_slots[self.name_slots], np.empty(len(left) + len(added))
+        moved, lengths = new_slots[self.name_slots], np.empty(count)
         stems = self.name_terms[moved >= 0]
         lengths[new_slots[new_slots >= 0]] = self.lengths[new_slots >= 0]
         lengths[own_slots] = np.concatenate([np.zeros(0), *(part.lengths for part in parts)])
         return Documents(
             vocabulary=self.vocabulary,
-            names=np.insert(left, places, new_names).tolist(),
+            names=names,
             postings=postings,
             lengths=lengths,
             name_slots=np.insert(moved[moved >= 0], stems.searchsorted(new_stems), named).astype(np.int32),
