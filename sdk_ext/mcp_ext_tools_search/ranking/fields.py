@@ -24,7 +24,7 @@ KINDS: Final[tuple[tuple[str, float], ...]] = (
     ("name", 2),
     ("title", 1),
     ("description", 1),
-    ("description", 0.25),
+    ("description", 0.5),
     ("inputSchema", 0.25),
     ("annotations", 1),
     ("_meta", 2),
