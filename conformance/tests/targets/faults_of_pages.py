@@ -549,6 +549,11 @@ class ThirtyPagesAtMost(_Numbered):
         return without(result, "nextCursor") if number == 30 else result
 
 
+class HundredPagesAtMost(_Numbered):
+    def page(self, number: int, params: Json, result: Json) -> Json:
+        return without(result, "nextCursor") if number == 100 else result
+
+
 class CursorsOfFoldedQueries(SearchFault):
     """Issues cursors of capitals for the query in small letters, which it compares with the query as it is."""
 

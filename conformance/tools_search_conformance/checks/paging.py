@@ -27,6 +27,7 @@ KEY_VARIABLE: Final = "TOOLS_SEARCH_CURSOR_KEY"
 
 _KEY: Final = "the replicas of a fixture share this secret of 64 characters ..."
 _MAX_PAGES: Final = 40
+_MANY_PAGES: Final = 150
 _ENOUGH_PAGES: Final = 30
 _MIXED_LIMITS: Final = (3, 1, 7, 2, 50)
 _PARAMS: Final = ("query", "limit", "cursor")
@@ -82,7 +83,8 @@ async def _walks(bench: Bench) -> list[Walk]:
     matches = len(dict.fromkeys((await bench.server.whole(query)).names))
     # Pages of one tool where there are not too many; limits from five upwards, too, since a server may rank a handful
     # of tools in another way than many.
-    few = max(1, matches // _MAX_PAGES)
+    most = _MAX_PAGES if bench.server.concurrency.slow else _MANY_PAGES
+    few = max(1, -(-matches // most))
     limits = {max(1, matches - 1), max(1, -(-matches // 2)), max(5, few), few} if matches <= _MAX_PAGES else {few}
     limits = [limit for limit in bench.some(sorted(limits), 2) if limit < matches]
     walks = await bench.each(limits, lambda limit: bench.server.whole(query, limit))
