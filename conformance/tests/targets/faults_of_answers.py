@@ -284,6 +284,22 @@ class SearchMarksListing(Fault):
         return outcome
 
 
+class SearchCompletesSchemas(Fault):
+    """Adds what a schema lacks to the definition that is listed, when it is found."""
+
+    def __init__(self) -> None:
+        self.found: set[str] = set()
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        tools: list[Json] = member(outcome, "result").get("tools", [])
+        for tool in tools:
+            if tool["name"] in self.found and "properties" not in tool["inputSchema"]:
+                tool["inputSchema"] = {**tool["inputSchema"], "properties": {}}
+        if method == SEARCH:
+            self.found |= {tool["name"] for tool in tools if params.get("limit") == 1}
+        return outcome
+
+
 class _Enabling(Fault):
     """Remembers what was found, in the same process."""
 
