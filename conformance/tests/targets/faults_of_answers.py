@@ -284,6 +284,20 @@ class SearchMarksListing(Fault):
         return outcome
 
 
+class NamesOfDigitsUnknown(SearchFault):
+    """Takes a query of digits for an id, which no name is: another tool that has it comes first."""
+
+    def params(self, params: Json) -> Json:
+        return {**params, "limit": 2} if self._is_number(params) and params.get("limit") == 1 else params
+
+    def result(self, params: Json, result: Json) -> Json:
+        known = self._is_number(params) and len(result["tools"]) > 1
+        return {**result, "tools": result["tools"][1:]} if known else result
+
+    def _is_number(self, params: Json) -> bool:
+        return str(params.get("query")).isdecimal()
+
+
 class SearchCompletesSchemas(Fault):
     """Adds what a schema lacks to the definition that is listed, when it is found."""
 

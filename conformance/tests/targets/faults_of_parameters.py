@@ -593,6 +593,21 @@ def queries_measured_in_capitals(params: Json) -> Json:
 
 
 @wrong_params
+def last_operator_is_internal(params: Json) -> Json:
+    """Hands a query to an engine to which these words mean something that takes another one."""
+    if str(params.get("query")).endswith((" AND", " OR", " NOT")):
+        raise RefusalError(-32603, "Internal server error", None)
+    return params
+
+
+@wrong_params
+def tab_refused(params: Json) -> Json:
+    if "\t" in str(params.get("query")).strip():
+        raise RefusalError(-32602, "invalid query", {"field": "query", "reason": "has a tab"})
+    return params
+
+
+@wrong_params
 def superscript_is_internal(params: Json) -> Json:
     """Reads a number where there is a digit of any kind."""
     if str(params.get("query")).isdigit() and not str(params["query"]).isdecimal():
