@@ -83,8 +83,8 @@ async def _walks(bench: Bench) -> list[Walk]:
     matches = len(dict.fromkeys((await bench.server.whole(query)).names))
     # Pages of one tool where there are not too many; limits from five upwards, too, since a server may rank a handful
     # of tools in another way than many.
-    most = _MAX_PAGES if bench.server.concurrency.slow else _MANY_PAGES
-    few = max(1, -(-matches // most))
+    one_by_one = matches <= _MANY_PAGES and not bench.server.concurrency.slow
+    few = 1 if one_by_one else max(1, matches // _MAX_PAGES)
     limits = {max(1, matches - 1), max(1, -(-matches // 2)), max(5, few), few} if matches <= _MAX_PAGES else {few}
     limits = [limit for limit in bench.some(sorted(limits), 2) if limit < matches]
     walks = await bench.each(limits, lambda limit: bench.server.whole(query, limit))
