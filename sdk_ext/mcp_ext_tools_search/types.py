@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final, Generic, Literal, TypeVar, cast
 
 from mcp_types import CacheableResult, PaginatedRequestParams, PaginatedResult, Request, ResultType, Tool
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictStr, ValidationError
-from pydantic.alias_generators import to_camel
+from pydantic.alias_generators import to_camel, to_snake
 
 EXTENSION_ID: Final = "io.github.tools-search/tools-search"
 """The extension's identifier in capabilities and in `Tool._meta`. Provisional and unofficial."""
@@ -216,6 +216,10 @@ class Primitive(Generic[ResultT]):
     result: type[ResultT]
     setting: str = ""
     """The member of the settings that advertises the method; empty for tools, as the extension itself does."""
+
+    def by_key(self, result: ResultT) -> dict[str, Any]:
+        """Return the items of a result by their keys."""
+        return {getattr(item, to_snake(self.key)): item for item in getattr(result, to_snake(self.member))}
 
 
 TOOLS: Final = Primitive(METHOD, "tools/list", "tools", "name", Tool, SearchToolsRequest, SearchToolsResult)

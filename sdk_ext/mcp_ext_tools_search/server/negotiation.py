@@ -7,7 +7,7 @@ bound to a model that accepts anything, and `read_params` decides.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, cast
 
 import mcp_types
@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from mcp_ext_tools_search import types
 from mcp_ext_tools_search.server.errors import invalid_params
-from mcp_ext_tools_search.types import EXTENSION_ID, METHOD, SearchToolsRequestParams, first_problem
+from mcp_ext_tools_search.types import EXTENSION_ID, SearchToolsRequestParams, first_problem
 
 PLACES: Final = {
     "server/discover": ("extensions",),
@@ -48,13 +48,15 @@ def as_object(result: HandlerResult) -> dict[str, Any]:
     return result or {}
 
 
-def advertise_in(method: str, result: HandlerResult, settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the result of `method` with `settings` at each of its places, and with `tools` declared next to them."""
+def advertise_in(
+    method: str, result: HandlerResult, settings: dict[str, Any], declared: Iterable[str]
+) -> dict[str, Any]:
+    """Return the result of `method` with `settings` at each of its places and with what is `declared` next to them."""
     answer = as_object(result)
     capabilities = _member(answer, "capabilities")
     for place in PLACES[method]:
         capabilities[place] = {**_member(capabilities, place), EXTENSION_ID: settings}
-    return {**answer, "capabilities": {"tools": {}, **capabilities}}
+    return {**answer, "capabilities": {**{name: {} for name in declared}, **capabilities}}
 
 
 def _member(holder: dict[str, Any], name: str) -> dict[str, Any]:
@@ -84,7 +86,7 @@ def require_declared(ctx: ServerRequestContext[Any, Any]) -> None:
         case _:
             raise MCPError(
                 mcp_types.MISSING_REQUIRED_CLIENT_CAPABILITY,
-                f"Declare {EXTENSION_ID} in clientCapabilities.extensions to use {METHOD}",
+                f"Declare {EXTENSION_ID} in clientCapabilities.extensions to use {ctx.method}",
                 data={"requiredCapabilities": {"extensions": {EXTENSION_ID: {}}}},
             )
 

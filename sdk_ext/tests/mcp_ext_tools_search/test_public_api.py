@@ -29,6 +29,7 @@ def test_the_public_names_are_these() -> None:
         "ToolsSearchError",
         "ToolsSearchNotAdvertisedError",
         "absorb",
+        "advertised",
         "hit_metadata",
         "is_for_model",
         "iter_pages",
@@ -37,8 +38,10 @@ def test_the_public_names_are_these() -> None:
         "raw_request",
         "read_pages",
         "retry_after",
+        "search_page",
         "search_tools",
         "server_settings",
+        "without_wrong_members",
     ]
 
 
