@@ -23,10 +23,11 @@ from mcp_ext_search_primitives import (
     RESOURCE_TEMPLATES,
     RESOURCES,
     PrimitiveSettings,
+    PrimitivesServerSettings,
     ResourcesSettings,
 )
 from mcp_ext_search_primitives.client import primitives_settings
-from mcp_ext_tools_search.client import hit_metadata, raw_request, read_pages, server_settings
+from mcp_ext_tools_search.client import hit_metadata, raw_request, read_pages
 from mcp_ext_tools_search.client.listing import list_page
 from mcp_ext_tools_search.client.search import without_wrong_members
 from mcp_ext_tools_search.cursor import follow_cursors
@@ -514,7 +515,9 @@ class ServerTools:
         self.client: Final = client
         """The connection, for everything that is not about finding tools."""
         # Read now, since a client forgets them when its connection ends, and reports are written after that.
-        self.settings: Final[ServerSettings | None] = server_settings(client) if _is_declared(client) else None
+        self.settings: Final[PrimitivesServerSettings | None] = (
+            primitives_settings(client) if _is_declared(client) else None
+        )
         """What the server says of its search; `None` where it offers none, or the client does not declare it."""
         self.protocol_version: Final = client.protocol_version
         self.info: Final = client.server_info
