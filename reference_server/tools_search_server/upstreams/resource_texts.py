@@ -75,6 +75,8 @@ class ResourceTexts:
         """The resources that have been read, as they were listed then."""
         self._reading: str | None = None
         """The resource that is being read."""
+        self._is_late = False
+        """Whether the last reading that cost a connection took too long."""
         self._harmful: set[str] = set()
         """The resources whose reading has cost a connection."""
 
@@ -103,11 +105,13 @@ class ResourceTexts:
         with anyio.move_on_after(_ALL_SECONDS) as scope:
             while wanted and losses <= _MAX_LOSSES:
                 self._reading = None
-                reason = await self._connection(partial(self._read_all, wanted, listed)).run()
+                ended = await self._connection(partial(self._read_all, wanted, listed)).run()
                 if self._reading is None:  # all is read, or it cannot be connected to once more
+                    reason = ended if wanted else reason
                     break
                 self._harmful.add(self._reading)
-                losses += 1
+                reason = f"one took more than {_READ_SECONDS} s" if self._is_late else ended
+                losses, self._is_late = losses + 1, False
         reason = f"that took more than {_ALL_SECONDS} s" if scope.cancelled_caught else reason
         if unread := len(readable) - len(self._read_as):
             text = "%s: %d of its resources are found by their definitions alone, since their text was not read: %s"
@@ -127,7 +131,8 @@ class ResourceTexts:
                 try:
                     result = await raw_request(client, "resources/read", {"uri": uri}, seconds=_READ_SECONDS)
                 except MCPError as error:
-                    if connection_ended(error) or timed_out(error):
+                    self._is_late = timed_out(error)
+                    if self._is_late or connection_ended(error):
                         return
                     result = {}
                 if text := _text_of(result):
