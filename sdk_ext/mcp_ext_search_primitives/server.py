@@ -20,6 +20,8 @@ from mcp_ext_search_primitives.contents import Contents, ContentStore
 from mcp_ext_search_primitives.index import CONTENTS, Definition, PrimitiveIndex
 from mcp_ext_search_primitives.types import PROMPTS, RESOURCE_TEMPLATES, RESOURCES
 
+__all__ = ["MAX_ITEMS", "Contents", "PromptsSearch", "ResourcesSearch", "optional_searches"]
+
 MAX_ITEMS: Final = 200_000
 """Definitions of one listing that a search reads; a server with more needs a search of its own."""
 
