@@ -22,6 +22,7 @@ from mcp_ext_search_primitives.client import (
     search_resources,
 )
 from mcp_ext_tools_search.client import TOOLS_SEARCH, raw_request, read_pages
+from mcp_ext_tools_search.types import Primitive
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
 from tools_search_server.access.principals import new_token, token_hash
 from tools_search_server.base.limits import Limits
@@ -34,7 +35,7 @@ UPSTREAM = Path(__file__).parents[1] / "servers" / "archive.py"
 EXTENSION = "io.github.tools-search/tools-search"
 EVERY_ERA = pytest.mark.parametrize("mode", ["auto", "legacy"])
 
-HANDBOOK = {
+HANDBOOK: dict[str, Any] = {
     "resources": [
         {"uri": "docs://returns.md", "name": "returns.md", "title": "Returns and losses", "mimeType": "text/markdown"},
         {"uri": "docs://travel.md", "name": "travel.md", "description": "How trips are paid back."},
@@ -49,7 +50,7 @@ HANDBOOK = {
 }
 """A server that only lists."""
 
-NOTES = {
+NOTES: dict[str, Any] = {
     "legacy": True,
     "resources": [
         {"uri": "docs://returns.md", "name": "returns.md"},
@@ -60,7 +61,7 @@ NOTES = {
     "texts": {"note:1": "Water the ficus on Mondays."},
 }
 
-LIBRARY = {
+LIBRARY: dict[str, Any] = {
     "resources": [{"uri": f"book:{number}", "name": f"book {number}"} for number in range(4)],
     "prompts": [{"name": "review", "description": "Reviews a book."}],
     "settings": {"resources": {"contents": True, "maxLimit": 2}, "prompts": {}},
@@ -123,7 +124,8 @@ def plain(items: Iterable[Any]) -> list[dict[str, Any]]:
     """Return definitions without what a search says of them."""
     plain: list[dict[str, Any]] = []
     for item in items:
-        meta = {name: value for name, value in (item.meta or {}).items() if name != EXTENSION}
+        stated: dict[str, Any] = item.meta or {}
+        meta = {name: value for name, value in stated.items() if name != EXTENSION}
         plain.append(item.model_copy(update={"meta": meta or None}).model_dump(by_alias=True, exclude_none=True))
     return plain
 
@@ -177,7 +179,11 @@ async def test_servers_that_search_and_servers_that_list_are_one(searching: Any,
 async def test_definitions_are_those_of_the_lists_and_pages_hold_each_match_once(searching: Any, mode: str) -> None:
     with anyio.fail_after(60):
         async with searching(mode, "contents", "prompts", handbook=HANDBOOK, notes=NOTES, library=LIBRARY) as client:
-            for primitive, lister in ((RESOURCES, client.list_resources), (PROMPTS, client.list_prompts)):
+            searched: list[tuple[Primitive[Any], Any]] = [
+                (RESOURCES, client.list_resources),
+                (PROMPTS, client.list_prompts),
+            ]
+            for primitive, lister in searched:
                 once = await read_pages(client, "returns book answer reviews terms", primitive=primitive, limit=50)
                 one_each = await read_pages(client, "returns book answer reviews terms", primitive=primitive, limit=1)
                 found = [item for page in once for item in primitive.by_key(page).values()]

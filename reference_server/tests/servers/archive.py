@@ -8,7 +8,7 @@ The file is read again for each request. Its members, all optional:
     texts       what resources say, by URI; `null` reads as a blob
     settings    what it advertises of its searches
     found       the answers of its searches, by method: definitions in any order, whatever the query
-    faults      by method, or URI that is read: `huge`, `endless`, `exit`, `mute`, or the code of an error
+    faults      by method, or URI that is read: `endless`, `exit`, `mute`, the code of an error, or the answer itself
 
 The requests that it gets stand in `FILE.json.log`, a line for each. Standard library only.
 """
@@ -51,9 +51,11 @@ def misbehave(fault: Any, request: Any) -> None:
     match fault:
         case int(code):
             send(id=request, error={"code": code, "message": "no"})
+        case dict():
+            send(id=request, **fault)
         case "exit":
             sys.exit(3)
-        case "huge" | "endless":
+        case "endless":
             sys.stdout.write(f'{{"jsonrpc": "2.0", "id": {request}, "result": {{"contents": [{{"text": "')
             while True:
                 sys.stdout.write(PIECE)

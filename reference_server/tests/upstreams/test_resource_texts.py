@@ -26,7 +26,7 @@ UPSTREAM = Path(__file__).parents[1] / "servers" / "archive.py"
 MAX_GROWTH = 128 * 1024
 """Memory that hostile resources may cost at most, in kB."""
 
-FAULTS = {"bad:huge": "huge", "bad:exit": "exit", "bad:mute": "mute", "bad:refused": -32603}
+FAULTS = {"bad:endless": "endless", "bad:exit": "exit", "bad:mute": "mute", "bad:refused": -32603}
 
 
 @pytest.fixture(autouse=True)
@@ -76,7 +76,7 @@ async def found_in_the_end(client: Client, query: str) -> list[str]:
 async def test_resources_that_end_the_connection_or_never_end_cost_neither_the_others_nor_any_call(
     gateway_over: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture, legacy: bool
 ) -> None:
-    uris = ["good:1", "bad:huge", "good:2", "bad:exit", "good:3", "bad:mute", "bad:refused", "good:4"]
+    uris = ["good:1", "bad:endless", "good:2", "bad:exit", "good:3", "bad:mute", "bad:refused", "good:4"]
     texts = {"good:1": "alpha", "good:2": "bravo", "good:3": "charlie", "good:4": "delta"}
     with anyio.fail_after(60):
         async with gateway_over(

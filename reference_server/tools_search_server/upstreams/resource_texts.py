@@ -141,6 +141,8 @@ class ResourceTexts:
                 self._reading, self._read_as[uri] = None, listed[uri]
                 if len(texts) >= 2 * max(len(self.texts), _FEW):  # each time all of it is indexed again
                     self.texts = dict(texts)
+            if size >= _MAX_ALL_CHARS:
+                wanted.clear()
         finally:
             self.texts = texts
 
