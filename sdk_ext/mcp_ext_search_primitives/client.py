@@ -14,12 +14,11 @@ from mcp_ext_tools_search.client import (
     InvalidSearchResultError,
     Target,
     ToolsSearchNotAdvertisedError,
-    advertised,
     raw_request,
     read_pages,
-    search_page,
-    without_wrong_members,
+    search_tools,
 )
+from mcp_ext_tools_search.client.search import advertised, without_wrong_members
 from mcp_ext_tools_search.cursor import follow_cursors
 from mcp_ext_tools_search.ranking import Ranker, SimpleRanker
 from mcp_ext_tools_search.types import Primitive, ResultT, first_problem
@@ -73,7 +72,7 @@ async def search_resources(
     timeout: float | None = None,  # noqa: ASYNC109 - the SDK's own timeout, which also cancels the request at the server
 ) -> SearchResourcesResult:
     """Ask a server for one page of the resources that fit `query`; arguments and errors are those of `search_tools`."""
-    return await search_page(RESOURCES, target, query, limit=limit, cursor=cursor, timeout=timeout)
+    return await search_tools(target, query, limit=limit, cursor=cursor, timeout=timeout, primitive=RESOURCES)
 
 
 async def search_resource_templates(
@@ -85,7 +84,7 @@ async def search_resource_templates(
     timeout: float | None = None,  # noqa: ASYNC109 - as above
 ) -> SearchResourceTemplatesResult:
     """The same for resource templates."""
-    return await search_page(RESOURCE_TEMPLATES, target, query, limit=limit, cursor=cursor, timeout=timeout)
+    return await search_tools(target, query, limit=limit, cursor=cursor, timeout=timeout, primitive=RESOURCE_TEMPLATES)
 
 
 async def search_prompts(
@@ -97,7 +96,7 @@ async def search_prompts(
     timeout: float | None = None,  # noqa: ASYNC109 - as above
 ) -> SearchPromptsResult:
     """The same for prompts."""
-    return await search_page(PROMPTS, target, query, limit=limit, cursor=cursor, timeout=timeout)
+    return await search_tools(target, query, limit=limit, cursor=cursor, timeout=timeout, primitive=PROMPTS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from urllib.request import url2pathname
 
 import anyio
 import anyio.to_thread
+from anyio.abc import TaskStatus
 from mcp.server import MCPServer, Server
 from mcp_types import InputRequiredResult
 
@@ -89,6 +90,7 @@ class _Kept:
     text: str = ""
     digest: str = ""
     read_at: float = -math.inf
+    wanted_at: float = 0.0
 
 
 class ContentStore:
@@ -101,7 +103,7 @@ class ContentStore:
         self._kept: OrderedDict[str, _Kept] = OrderedDict()  # the least recently wanted first
         self._chars = 0
         self._queue: OrderedDict[str, Definition] = OrderedDict()
-        self._under_way: set[str] = set()
+        self._under_way: dict[str, float] = {}  # with the time when each read began
         self._wakes: set[anyio.Event] = set()  # of each run of the server
         self._settled: anyio.Event | None = None
         self._shown: dict[str, tuple[str, str]] = {}
@@ -124,7 +126,7 @@ class ContentStore:
         @asynccontextmanager
         async def reading(server: Server[Any]) -> AsyncGenerator[Any]:
             async with lifespan(server) as state, anyio.create_task_group() as tasks:
-                tasks.start_soon(self._run)
+                await tasks.start(self._run)
                 yield state
                 tasks.cancel_scope.cancel()
 
@@ -136,8 +138,11 @@ class ContentStore:
 
     @property
     def is_settled(self) -> bool:
-        """Whether nothing is left to be read of what was asked for."""
-        return not self._queue and not self._under_way
+        """Whether nothing is left to be read of what was asked for, apart from what takes too long."""
+        latest = monotonic() - self._contents.seconds
+        if any(began > latest for began in self._under_way.values()):
+            return False
+        return not self._queue or len(self._under_way) >= _READS_AT_ONCE
 
     async def digests(self, items: Mapping[str, Definition]) -> Mapping[str, str]:
         """Return the digest of each text that has been read of `items`, by URI, after a short wait for the rest.
@@ -164,20 +169,28 @@ class ContentStore:
             if uri in self._queue or uri in self._under_way or not _is_textual(item):
                 continue
             kept = self._kept.setdefault(uri, _Kept(item))
+            kept.wanted_at = now
             self._kept.move_to_end(uri)
             if kept.definition != item or now - kept.read_at > self._contents.max_age:
                 kept.definition = item
                 self._queue[uri] = item
-        for uri in [*islice(self._kept, max(len(self._kept) - 2 * self._contents.max_resources, 0))]:
-            self._chars -= len(self._kept.pop(uri).text)
+        # Callers see different resources; what none of them has asked for in a while makes room for others.
+        while self._kept and (
+            len(self._kept) > 2 * self._contents.max_resources
+            or now - next(iter(self._kept.values())).wanted_at > self._contents.max_age
+        ):
+            self._chars -= len(self._kept.popitem(last=False)[1].text)
 
-    async def _run(self) -> None:
+    async def _run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Work through the queue whenever a search has put something there."""
-        limiter = anyio.Semaphore(_READS_AT_ONCE)
+        limiter, is_started = anyio.Semaphore(_READS_AT_ONCE), False
         async with anyio.create_task_group() as tasks:
             while True:
                 wake = anyio.Event()
                 self._wakes.add(wake)
+                if not is_started:
+                    task_status.started()
+                    is_started = True
                 try:
                     while self._queue:
                         # A read that cannot be cancelled keeps its place: the worst resources stop the reading of
@@ -187,7 +200,7 @@ class ContentStore:
                             limiter.release()
                             break
                         uri, item = self._queue.popitem(last=False)
-                        self._under_way.add(uri)
+                        self._under_way[uri] = monotonic()
                         tasks.start_soon(self._read_one, uri, item, limiter)
                     await wake.wait()
                 finally:
@@ -205,7 +218,7 @@ class ContentStore:
             self._keep(uri, text)
         finally:
             limiter.release()
-            self._under_way.discard(uri)
+            self._under_way.pop(uri, None)
             if self._settled is not None:
                 self._settled.set()
                 self._settled = None

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from mcp import MCPError
 from mcp.server import MCPServer, Server
 from mcp.server.context import ServerRequestContext
-from mcp_ext_tools_search.ranking import Ranker
+from mcp_ext_tools_search.ranking import Ranker, ToolIndex
 from mcp_ext_tools_search.server.errors import ServerSetupError
 from mcp_ext_tools_search.server.listing import ListPage, caller_listing, read_listing
 from mcp_ext_tools_search.server.search import Answer, ListingSearch, Search
 from mcp_ext_tools_search.types import Primitive
-from mcp_types import METHOD_NOT_FOUND
+from mcp_types import METHOD_NOT_FOUND, Tool
 
 from mcp_ext_search_primitives.contents import Contents, ContentStore
 from mcp_ext_search_primitives.index import CONTENTS, Definition, PrimitiveIndex
@@ -79,16 +79,17 @@ def optional_searches(
     return searches, settings, attach
 
 
-class _ListedSearch:
+class _ListedSearch(ListingSearch):
     """Searches the caller's own list, and the content of what it lists (`Search`)."""
 
     def __init__(
         self, primitive: Primitive[Any], ranker: Ranker, max_concurrency: int, store: ContentStore | None = None
     ) -> None:
-        self._primitive, self._ranker, self._store = primitive, ranker, store
-        self._ranked = ListingSearch(ranker, max_concurrency=max_concurrency, primitive=primitive, index=self._index)
+        super().__init__(_Slow(ranker) if store else ranker, max_concurrency=max_concurrency)
+        self._primitive, self._own_ranker, self._store = primitive, ranker, store
 
-    async def __call__(self, ctx: ServerRequestContext[Any, Any], query: str, _note: str | None) -> Answer:
+    async def __call__(self, ctx: ServerRequestContext[Any, Any], query: str, note: str | None) -> Answer:
+        """Return what fits `query` of the caller's listing."""
         listing = await read_listing(_bounded(caller_listing(ctx), self._primitive), self._primitive)
         items, ttl_ms = listing.items, listing.ttl_ms or 0
         if self._store is not None:
@@ -96,12 +97,26 @@ class _ListedSearch:
             # Other contents make another index.
             items = {uri: {**item, CONTENTS: digests.get(uri, "")} for uri, item in items.items()}
             ttl_ms = ttl_ms if self._store.is_settled else 0
-        hits = await self._ranked.rank(items, query)
+        hits = await self.rank(items, query)
         return Answer(hits, listing.items, ttl_ms, listing.cache_scope)
 
-    def _index(self, items: Mapping[str, Definition]) -> PrimitiveIndex:
+    def index(self, items: Mapping[str, Definition]) -> PrimitiveIndex:
+        """Return an index of `items`."""
         texts = {uri: self._store.text(uri) for uri in items} if self._store else {}
-        return PrimitiveIndex(self._primitive, items, self._ranker, {uri: text for uri, text in texts.items() if text})
+        texts = {uri: text for uri, text in texts.items() if text}
+        return PrimitiveIndex(self._primitive, items, self._own_ranker, texts)
+
+
+class _Slow:
+    """A ranker whose searches never run on the event loop, as contents are long."""
+
+    is_slow: Final = True
+
+    def __init__(self, ranker: Ranker) -> None:
+        self._ranker = ranker
+
+    def __call__(self, tools: Sequence[Tool], /) -> ToolIndex:
+        return self._ranker(tools)
 
 
 def _bounded(list_page: ListPage, primitive: Primitive[Any]) -> ListPage:

@@ -37,14 +37,10 @@ class InvalidCursorError(ValueError):
 
 
 def answer_digest(shown: Iterable[str], count: int) -> bytes:
-    """Return what an answer is known by at a position.
+    """Return what an answer of `count` matches is known by at the position behind those that were `shown`.
 
     The pages before and those that follow fit together as long as the same tools come first, and no match was added or
     lost. So the rest of the order, which takes much longer to know in a large catalog, is no part of it.
-
-    Args:
-        shown: Names of the tools before the position, in their order.
-        count: Number of all matches.
     """
     names = list(shown)
     # All lengths go first: without them ["ab", "c"] and ["a", "bc"] would be one answer.
@@ -56,21 +52,12 @@ def answer_digest(shown: Iterable[str], count: int) -> bytes:
 class Continuation(NamedTuple):
     """The content of a cursor."""
 
-    position: int
-    """Where the next page begins."""
-
-    answer: bytes
-    """The digest of the answer at that position."""
-
-    note: str
-    """What else the answer depends on; empty where nothing was noted."""
+    position: int  # where the next page begins
+    answer: bytes  # the digest of the answer there
+    note: str  # what else the answer depends on
 
     def require(self, answer: bytes) -> None:
-        """Check that the answer is what it was when the cursor was issued.
-
-        Raises:
-            InvalidCursorError: It has changed since.
-        """
+        """Raise an `InvalidCursorError` if the answer is not what it was when the cursor was issued."""
         if not hmac.compare_digest(self.answer, answer):
             raise InvalidCursorError("has expired because the catalog changed: search again without a cursor")
 
@@ -138,9 +125,7 @@ class CursorKey:
 async def follow_cursors(read_page: Callable[[str | None], Awaitable[str | None]], max_pages: float = math.inf) -> str:
     """Read the pages of a listing in order; return why its end is not believed in, or an empty text.
 
-    Args:
-        read_page: Reads the page at a cursor, or the first, and returns the next cursor, or `None` to end the loop.
-        max_pages: How many pages are read.
+    `read_page` reads the page at a cursor, or the first, and returns the next cursor, or `None` to end the loop.
     """
     cursor: str | None = None
     used: set[str] = set()

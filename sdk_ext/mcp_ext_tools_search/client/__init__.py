@@ -12,16 +12,13 @@ from mcp_ext_tools_search.client.listing import ListedPage, list_page
 from mcp_ext_tools_search.client.search import (
     TOOLS_SEARCH,
     Target,
-    advertised,
     hit_metadata,
     is_for_model,
     iter_pages,
     iter_tools,
     read_pages,
-    search_page,
     search_tools,
     server_settings,
-    without_wrong_members,
 )
 
 __all__ = [
@@ -34,7 +31,6 @@ __all__ = [
     "ToolsSearchError",
     "ToolsSearchNotAdvertisedError",
     "absorb",
-    "advertised",
     "hit_metadata",
     "is_for_model",
     "iter_pages",
@@ -43,8 +39,6 @@ __all__ = [
     "raw_request",
     "read_pages",
     "retry_after",
-    "search_page",
     "search_tools",
     "server_settings",
-    "without_wrong_members",
 ]

@@ -31,8 +31,9 @@ class ToolsSearchNotAdvertisedError(ToolsSearchError):
     """The server does not advertise the method; use the list."""
 
     def __init__(self, primitive: Primitive[Any] = TOOLS) -> None:
-        method, list_method = primitive.method, primitive.list_method
-        super().__init__(f"the server does not advertise {method}: use {list_method} and rank locally")
+        super().__init__(
+            f"the server does not advertise {primitive.method}: use {primitive.list_method} and rank locally"
+        )
 
 
 class InvalidSearchRequestError(ToolsSearchError, ValueError):

@@ -15,6 +15,7 @@ from mcp_types import INVALID_PARAMS, Tool
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from mcp_ext_tools_search import types
 from mcp_ext_tools_search.client._sdk import MODERN_ONLY, absorb
 from mcp_ext_tools_search.client.errors import (
     InvalidSearchRequestError,
@@ -22,22 +23,11 @@ from mcp_ext_tools_search.client.errors import (
     ToolsSearchNotAdvertisedError,
     retry_after,
 )
-from mcp_ext_tools_search.types import (
-    EXTENSION_ID,
-    TOOLS,
-    ClientSettings,
-    HitMetadata,
-    Primitive,
-    ResultT,
-    SearchToolsRequestParams,
-    SearchToolsResult,
-    ServerSettings,
-    first_problem,
-)
+from mcp_ext_tools_search.types import EXTENSION_ID, TOOLS, HitMetadata, Primitive, ResultT, SearchToolsResult
 
 logger = logging.getLogger(__name__)
 
-TOOLS_SEARCH: Final = advertise(EXTENSION_ID, ClientSettings().to_wire())
+TOOLS_SEARCH: Final = advertise(EXTENSION_ID, types.ClientSettings().to_wire())
 """Declares that the client uses the extension: `Client(target, extensions=[TOOLS_SEARCH])`."""
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
@@ -57,14 +47,14 @@ class _AnyResult(BaseModel):
     model_config = ConfigDict(extra="allow")
 
 
-def server_settings(target: Target) -> ServerSettings | None:
+def server_settings(target: Target) -> types.ServerSettings | None:
     """Return the settings that the server advertises, or `None` if it offers no search.
 
     A legacy server may advertise at either of two places. Invalid members are left out, since a bad hint is no reason
     not to search.
     """
     stated = advertised(target)
-    return None if stated is None else without_wrong_members(ServerSettings, stated)
+    return None if stated is None else without_wrong_members(types.ServerSettings, stated)
 
 
 def advertised(target: Target) -> dict[str, Any] | None:
@@ -87,7 +77,8 @@ async def search_tools(
     cursor: str | None = None,
     timeout: float | None = None,  # noqa: ASYNC109 - the SDK's own timeout, which also cancels the request at the server
     progress: ProgressFnT | None = None,
-) -> SearchToolsResult:
+    primitive: Primitive[ResultT] = TOOLS,  # pyright: ignore[reportArgumentType] - which is the type without it
+) -> ResultT:
     """Ask a server for the tools that fit `query`, best first.
 
     The tools can be called at once, by name, without being listed.
@@ -99,6 +90,7 @@ async def search_tools(
         cursor: `next_cursor` of the page before.
         timeout: Seconds to wait for the answer; the session's own where there is none.
         progress: Called with progress notifications.
+        primitive: What is asked for instead of tools.
 
     Raises:
         ToolsSearchNotAdvertisedError: Nothing was sent, the server does not offer the extension.
@@ -108,37 +100,20 @@ async def search_tools(
         MCPError: An error response, a timeout (-32001) or a closed connection (-32000). `retry_after` returns when
             to search again if the server is too busy.
     """
-    return await search_page(TOOLS, target, query, limit=limit, cursor=cursor, timeout=timeout, progress=progress)
-
-
-async def search_page(
-    primitive: Primitive[ResultT],
-    target: Target,
-    query: str,
-    *,
-    limit: int | None = None,
-    cursor: str | None = None,
-    timeout: float | None = None,  # noqa: ASYNC109 - as above
-    progress: ProgressFnT | None = None,
-) -> ResultT:
-    """Ask for one page of what `search_tools` and its siblings are for; arguments and errors are theirs."""
     session = target.session if isinstance(target, Client) else target
     stated = advertised(session)
     if stated is None or (primitive.setting and not isinstance(stated.get(primitive.setting), dict)):
         raise ToolsSearchNotAdvertisedError(primitive)
     optional = {name: value for name, value in (("limit", limit), ("cursor", cursor)) if value is not None}
     try:
-        params = SearchToolsRequestParams.model_validate({"query": query, **optional})
+        params = types.SearchToolsRequestParams.model_validate({"query": query, **optional})
     except ValidationError as error:
-        raise InvalidSearchRequestError(": ".join(first_problem(error))) from error
+        raise InvalidSearchRequestError(": ".join(types.first_problem(error))) from error
     request = primitive.request(method=primitive.method, params=params)
     answer = await session.send_request(
         request, _AnyResult, request_read_timeout_seconds=timeout, progress_callback=progress
     )
-    raw = answer.model_extra or {}
-    if session.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-        raw = _without(MODERN_ONLY, raw)  # they count for nothing there
-    result = _read(primitive, raw, limit)
+    result = _read(primitive, answer.model_extra or {}, session.protocol_version or "", limit)
     if isinstance(result, SearchToolsResult):
         result.tools = absorb(session, result.tools)
     return result
@@ -155,9 +130,8 @@ def hit_metadata(tool: Tool) -> HitMetadata | None:
 def is_for_model(tool: Tool) -> bool:
     """Whether a tool may be offered to a model, or called for one.
 
-    MCP Apps (`io.modelcontextprotocol/ui`): a host must leave a tool out of the list of its model where
-    `_meta.ui.visibility` does not include `"model"`; where it is omitted, a tool is for both. An empty array includes
-    nothing. What is no array, or stands in a `ui` that is no object, is no visibility and hides nothing.
+    MCP Apps (`io.modelcontextprotocol/ui`): it may not where `_meta.ui.visibility` is an array without `"model"`. What
+    is no array, or stands in a `ui` that is no object, is no visibility and hides nothing.
     """
     ui = (tool.meta or {}).get("ui")
     visibility = cast("dict[str, Any]", ui).get("visibility") if isinstance(ui, dict) else None
@@ -172,7 +146,7 @@ async def read_pages(
     enough: Callable[[Sequence[ResultT]], bool] = lambda _: False,
     timeout: float | None = None,  # noqa: ASYNC109 - per page, and the SDK's own
     patience: float = 5.0,
-    primitive: Primitive[ResultT] = TOOLS,  # pyright: ignore[reportArgumentType] - the default of its type
+    primitive: Primitive[ResultT] = TOOLS,  # pyright: ignore[reportArgumentType] - as above
 ) -> list[ResultT]:
     """Return the pages of a search, in order, until there are `enough` or no more.
 
@@ -209,7 +183,7 @@ async def iter_pages(
     limit: int | None = None,
     timeout: float | None = None,  # noqa: ASYNC109 - per page, and the SDK's own
     patience: float = 5.0,
-    primitive: Primitive[ResultT] = TOOLS,  # pyright: ignore[reportArgumentType] - the default of its type
+    primitive: Primitive[ResultT] = TOOLS,  # pyright: ignore[reportArgumentType] - as above
 ) -> AsyncIterator[ResultT]:
     """Yield the pages of a search in order, asking for each when it is wanted; `limit` bounds each.
 
@@ -226,7 +200,7 @@ async def iter_pages(
     cursor: str | None = None
     barren = 0
     while True:
-        ask = partial(search_page, primitive, target, query, limit=limit, cursor=cursor, timeout=timeout)
+        ask = partial(search_tools, target, query, limit=limit, cursor=cursor, timeout=timeout, primitive=primitive)
         page = await _patiently(ask, patience)
         yield page
         found = primitive.by_key(page).keys() - keys
@@ -271,10 +245,11 @@ async def _patiently(ask: Callable[[], Awaitable[ResultT]], patience: float) -> 
         await anyio.sleep(wait)
 
 
-def _read(primitive: Primitive[ResultT], raw: dict[str, Any], limit: int | None) -> ResultT:
+def _read(primitive: Primitive[ResultT], raw: dict[str, Any], version: str, limit: int | None) -> ResultT:
     """Return what can be used of a result: `limit` items at most, as a caller may have room for no more."""
-    if raw.get("nextCursor") is None:
-        raw = _without({"nextCursor"}, raw)  # null is no cursor (draft: Falling Back to Listing)
+    unread = () if version in MODERN_PROTOCOL_VERSIONS else MODERN_ONLY
+    # A cursor that is null is none (draft: Falling Back to Listing).
+    raw = {name: own for name, own in raw.items() if name not in unread and (own is not None or name != "nextCursor")}
     items: dict[object, BaseModel] = {}
     listed = raw.get(primitive.member)
     for entry in cast("list[Any]", listed) if isinstance(listed, list) else []:
@@ -282,30 +257,22 @@ def _read(primitive: Primitive[ResultT], raw: dict[str, Any], limit: int | None)
             item = primitive.item.model_validate(entry, by_name=False)
             items.setdefault(entry[primitive.key], item)  # the first of a key counts
         except ValidationError as error:
-            logger.info("%s: one item is left out, as it is invalid: %s", primitive.method, first_problem(error))
+            logger.info("%s: one item is left out, as it is invalid: %s", primitive.method, types.first_problem(error))
     usable = raw | ({primitive.member: [*items.values()][:limit]} if isinstance(listed, list) else {})
     try:
         return without_wrong_members(primitive.result, usable, needed=_NEEDED)
     except ValidationError as error:
-        raise InvalidSearchResultError(": ".join(first_problem(error))) from error
+        raise InvalidSearchResultError(": ".join(types.first_problem(error))) from error
 
 
 def without_wrong_members(
     model: type[ModelT], value: Mapping[str, Any], needed: Collection[str] = frozenset()
 ) -> ModelT:
-    """Return `value` as a `model`, without the members that are wrong.
-
-    Raises:
-        ValidationError: A member that is `needed` is wrong, or one is missing.
-    """
+    """Return `value` as a `model` without what is wrong in it; a `ValidationError` if it is `needed`, or missing."""
     try:
         return model.model_validate(value, by_name=False)
     except ValidationError as error:
         wrong = {detail["loc"][0] for detail in error.errors(include_input=False, include_url=False)}
         if not wrong.isdisjoint(needed):
             raise
-    return model.model_validate(_without(wrong, value), by_name=False)
-
-
-def _without(members: Collection[int | str], of: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in of.items() if name not in members}
+    return model.model_validate({name: own for name, own in value.items() if name not in wrong}, by_name=False)

@@ -14,18 +14,10 @@ from mcp_types.methods import SPEC_CLIENT_METHODS
 
 from mcp_ext_tools_search.cursor import CursorKey, InvalidCursorError
 from mcp_ext_tools_search.ranking import Ranker, SimpleRanker
+from mcp_ext_tools_search.server import negotiation
 from mcp_ext_tools_search.server._sdk import complete_chain, lowlevel_server
 from mcp_ext_tools_search.server.errors import internal_faults_hidden, invalid_params, too_busy
 from mcp_ext_tools_search.server.listing import ListPage, list_page_of_search
-from mcp_ext_tools_search.server.negotiation import (
-    PLACES,
-    AnyParams,
-    advertise_in,
-    as_object,
-    is_modern,
-    read_params,
-    require_declared,
-)
 from mcp_ext_tools_search.server.search import ListingSearch, Search, SearchMethod, cut_page
 from mcp_ext_tools_search.types import EXTENSION_ID, METHOD, TOOLS, SearchToolsRequestParams, ServerSettings
 
@@ -102,12 +94,12 @@ class ToolsSearch(Extension):
         self.max_searches = max_searches
         ranker = ranker or SimpleRanker()
         searches = {TOOLS: search or ListingSearch(ranker, max_concurrency=max_concurrency)}
-        self.optional: dict[str, dict[str, Any]] = {}
+        self._optional: dict[str, dict[str, Any]] = {}
         self._attach: Callable[[MCPServer[Any] | Server[Any], Server[Any]], None] = lambda _, __: None
         if resources or prompts:
             from mcp_ext_search_primitives.server import optional_searches
 
-            more, self.optional, self._attach = optional_searches(resources, prompts, ranker, max_concurrency)
+            more, self._optional, self._attach = optional_searches(resources, prompts, ranker, max_concurrency)
             searches |= more
         self.search_methods = {
             one.method: SearchMethod(one, own, CursorKey(cursor_key, one.method)) for one, own in searches.items()
@@ -116,16 +108,15 @@ class ToolsSearch(Extension):
     def settings(self) -> dict[str, Any]:
         """Return the settings as they are advertised now."""
         stated = self._settings() if callable(self._settings) else self._settings or ServerSettings()
-        settings = stated.model_copy(update={"max_limit": self._max_limit}).to_wire()
-        limit = {"maxLimit": self._max_limit}
-        return settings | {name: own | settings.get(name, {}) | limit for name, own in self.optional.items()}
+        said = stated.model_copy(update={"max_limit": self._max_limit}).to_wire()
+        return said | {k: own | said.get(k, {}) | {"maxLimit": self._max_limit} for k, own in self._optional.items()}
 
     def methods(self) -> Sequence[MethodBinding]:
         """Return the bindings, or nothing where the SDK has made `tools/search` a method of its own."""
         if METHOD in SPEC_CLIENT_METHODS:
             logger.warning("this SDK defines %s itself: the extension stands aside", METHOD)
             return ()
-        return [MethodBinding(method, AnyParams, self._serve) for method in self.search_methods]
+        return [MethodBinding(method, negotiation.AnyParams, self._serve) for method in self.search_methods]
 
     def install(self, server: MCPServer[Any] | Server[Any]) -> None:
         """Make `server` searchable: bind the method, advertise it, see each caller's listing.
@@ -142,7 +133,7 @@ class ToolsSearch(Extension):
         if not bindings:
             lowlevel.extensions.pop(EXTENSION_ID, None)
             return
-        for listed in ("tools", *self.optional):
+        for listed in ("tools", *self._optional):
             if lowlevel.get_request_handler(f"{listed}/list") is None:
                 raise ValueError(f"{lowlevel.name!r} has no {listed}/list: pass on_list_{listed} to Server() first")
         if any(isinstance(middleware, _SearchMiddleware) for middleware in lowlevel.middleware):
@@ -150,16 +141,14 @@ class ToolsSearch(Extension):
         for method in self.search_methods:
             bound = lowlevel.get_request_handler(method)
             if bound is not None and bound.handler != self._serve:
-                raise ValueError(
-                    f"{lowlevel.name!r} has another {method} handler: remove it, or do not install this one"
-                )
+                raise ValueError(f"{lowlevel.name!r} has another {method} handler: remove it, or do without this one")
         self._attach(server, lowlevel)
         lowlevel.extensions[EXTENSION_ID] = self.settings()
         for binding in bindings:
             lowlevel.add_request_handler(binding.method, binding.params_type, binding.handler)
         lowlevel.middleware.insert(0, _SearchMiddleware(self, lowlevel))
 
-    async def _serve(self, ctx: ServerRequestContext[Any, Any], _params: AnyParams) -> HandlerResult:
+    async def _serve(self, ctx: ServerRequestContext[Any, Any], _params: negotiation.AnyParams) -> HandlerResult:
         """Answer one search. What the middleware has read is read again: one behind it may have changed it."""
         params = self.read(ctx)
         size = min(self._default_limit if params.limit is None else params.limit, self._max_limit)
@@ -173,7 +162,7 @@ class ToolsSearch(Extension):
                 page = cut_page(method, params.query, answer, continuation, size)
             except InvalidCursorError as error:
                 raise invalid_params("cursor", str(error)) from None
-            if not is_modern(ctx):
+            if not negotiation.is_modern(ctx):
                 return page
             # For caching; equal on every page, as it comes from the whole answer.
             return page | {"resultType": "complete", "ttlMs": answer.ttl_ms, "cacheScope": answer.cache_scope}
@@ -184,15 +173,12 @@ class ToolsSearch(Extension):
         Raises:
             MCPError: The client did not declare the extension, or a parameter is wrong.
         """
-        require_declared(ctx)
-        return read_params(ctx.params, protocol_version=ctx.protocol_version, max_query_chars=self._max_query_chars)
+        negotiation.require_declared(ctx)
+        return negotiation.read_params(ctx, self._max_query_chars)
 
 
 def install(server: MCPServer[Any] | Server[Any], search: ToolsSearch | None = None) -> ToolsSearch:
-    """Make `server` searchable and return what serves it: `search`, or a `ToolsSearch()` with every default.
-
-    Raises what `ToolsSearch.install` raises.
-    """
+    """Make `server` searchable by `search`, or a `ToolsSearch()` with every default, and return that."""
     search = search or ToolsSearch()
     search.install(server)
     return search
@@ -208,18 +194,17 @@ class _SearchMiddleware:
     async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         """Answer one message, as the SDK's `ServerMiddleware` asks for."""
         method = self._search.search_methods.get(ctx.method)
-        if ctx.request_id is not None and ctx.method in PLACES:
+        if ctx.request_id is not None and ctx.method in negotiation.PLACES:
             answer = await call_next(ctx)
             with internal_faults_hidden(f"advertising {METHOD}"):
-                return advertise_in(ctx.method, answer, self._search.settings(), ("tools", *self._search.optional))
+                return negotiation.advertise_in(ctx.method, answer, self._search.settings())
         if ctx.request_id is None or method is None:
             return await call_next(ctx)
         self._search.read(ctx)  # what is refused takes no other search's place
         if self._under_way >= self._search.max_searches:
             raise too_busy()
         self._under_way += 1
-        lister = self._lister(ctx, call_next, method.primitive.list_method)
-        token = list_page_of_search.set((ctx.session, lister))
+        token = list_page_of_search.set((ctx.session, self._lister(ctx, call_next, method.primitive.list_method)))
         try:
             return await call_next(ctx)
         finally:
@@ -234,6 +219,6 @@ class _SearchMiddleware:
         async def list_page(cursor: str | None) -> dict[str, Any]:
             call = complete_chain(self._server, own, call_next)
             params = {name: value for name, value in (("_meta", meta), ("cursor", cursor)) if value is not None}
-            return as_object(await call(replace(ctx, method=list_method, params=params)))
+            return negotiation.as_object(await call(replace(ctx, method=list_method, params=params)))
 
         return list_page

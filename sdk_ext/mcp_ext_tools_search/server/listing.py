@@ -34,18 +34,15 @@ list_page_of_search: ContextVar[tuple[ServerSession, ListPage] | None] = Context
 
 @dataclass(slots=True)
 class Listing:
-    """All tools, or other items, that one caller sees, as they go over the wire to that caller."""
+    """All tools, or other items, that one caller sees, as they go over the wire to that caller.
+
+    They stand under their keys, in the order of the list; of two with one key the first counts.
+    """
 
     primitive: Primitive[Any] = TOOLS
-
     items: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
-    """Definitions by key, in the order of the list; of two with one key the first counts."""
-
-    ttl_ms: int | None = None
-    """The shortest time for which a page of the list may be cached; `None` before the first page."""
-
-    cache_scope: Literal["public", "private"] = "public"
-    """`private` where any page is."""
+    ttl_ms: int | None = None  # the shortest time for which a page may be cached; `None` before the first page
+    cache_scope: Literal["public", "private"] = "public"  # `private` where any page is
 
     def add(self, page: dict[str, Any]) -> None:
         """Take in one page; entries without a key are passed over."""
@@ -80,11 +77,7 @@ async def read_listing(list_page: ListPage, primitive: Primitive[Any] = TOOLS) -
 
 
 def caller_listing(ctx: ServerRequestContext[Any, Any]) -> ListPage:
-    """Return the function that lists for the caller of `ctx`, left by the middleware for this very request.
-
-    Raises:
-        ServerSetupError: The middleware is not installed on this server.
-    """
+    """Return what lists for the caller of `ctx`: the middleware has left it, or there is a `ServerSetupError`."""
     current = list_page_of_search.get()
     if current is None or current[0] is not ctx.session:
         raise ServerSetupError("the method is bound but not installed: call ToolsSearch.install(server)")

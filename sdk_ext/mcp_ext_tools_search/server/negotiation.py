@@ -7,7 +7,6 @@ bound to a model that accepts anything, and `read_params` decides.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Any, Final, cast
 
 import mcp_types
@@ -48,15 +47,13 @@ def as_object(result: HandlerResult) -> dict[str, Any]:
     return result or {}
 
 
-def advertise_in(
-    method: str, result: HandlerResult, settings: dict[str, Any], declared: Iterable[str]
-) -> dict[str, Any]:
-    """Return the result of `method` with `settings` at each of its places and with what is `declared` next to them."""
+def advertise_in(method: str, result: HandlerResult, settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the result of `method` with `settings` at each of its places, and with `tools` declared next to them."""
     answer = as_object(result)
     capabilities = _member(answer, "capabilities")
     for place in PLACES[method]:
         capabilities[place] = {**_member(capabilities, place), EXTENSION_ID: settings}
-    return {**answer, "capabilities": {**{name: {} for name in declared}, **capabilities}}
+    return {**answer, "capabilities": {"tools": {}, **capabilities}}
 
 
 def _member(holder: dict[str, Any], name: str) -> dict[str, Any]:
@@ -91,21 +88,20 @@ def require_declared(ctx: ServerRequestContext[Any, Any]) -> None:
             )
 
 
-def read_params(
-    params: Mapping[str, Any] | None, *, protocol_version: str, max_query_chars: int
-) -> SearchToolsRequestParams:
+def read_params(ctx: ServerRequestContext[Any, Any], max_query_chars: int) -> SearchToolsRequestParams:
     """Return the parameters of a search; members that the draft does not define are ignored.
 
     Raises:
         MCPError: -32602 with the member and the reason.
     """
-    envelope = {name: value for name, value in (params or {}).items() if name == "_meta"}
+    params = ctx.params or {}
+    envelope = {name: value for name, value in params.items() if name == "_meta"}
     try:
         # With another `_meta` this caller could not list tools either: here that still counts as its own mistake.
-        methods.validate_client_request("tools/list", protocol_version, envelope)
+        methods.validate_client_request("tools/list", ctx.protocol_version, envelope)
     except ValidationError:
         raise invalid_params("_meta", "is not what this protocol version defines") from None
-    own = {name: value for name, value in (params or {}).items() if name != "_meta"}
+    own = {name: value for name, value in params.items() if name != "_meta"}
     query = own.get("query")
     if isinstance(query, str) and len(query) > max_query_chars:
         raise invalid_params("query", f"must not be longer than {max_query_chars} characters")

@@ -22,7 +22,7 @@ from pydantic_core import to_json
 from mcp_ext_tools_search.cursor import Continuation, CursorKey, answer_digest
 from mcp_ext_tools_search.ranking import Hit, Ranker, ToolIndex, distinct_hits, first_names, floored
 from mcp_ext_tools_search.server.listing import caller_listing, read_listing
-from mcp_ext_tools_search.types import EXTENSION_ID, TOOLS, Primitive, published_metadata, valid_tools
+from mcp_ext_tools_search.types import EXTENSION_ID, Primitive, published_metadata, valid_tools
 
 Result = TypeVar("Result")
 
@@ -72,26 +72,17 @@ class ListingSearch:
     Args:
         ranker: Makes the indexes. The matching floor is put under those that do not keep it.
         max_concurrency: Number of large listings that are ranked at the same time.
-        primitive: What is listed.
-        index: Makes the indexes of anything but tools, in place of the ranker.
     """
 
-    def __init__(
-        self,
-        ranker: Ranker,
-        *,
-        max_concurrency: int,
-        primitive: Primitive[Any] = TOOLS,
-        index: Callable[[Mapping[str, dict[str, Any]]], ToolIndex] | None = None,
-    ) -> None:
-        self._primitive, self._ranker, self._index = primitive, floored(ranker), index or self._index_of_tools
+    def __init__(self, ranker: Ranker, *, max_concurrency: int) -> None:
+        self._ranker = floored(ranker)
         self._thread_from = 0 if getattr(ranker, "is_slow", False) else _THREAD_FROM_TOOLS
         self._limiter = anyio.CapacityLimiter(max_concurrency)
         self._indexes: OrderedDict[bytes, _KeptIndex] = OrderedDict()
 
     async def __call__(self, ctx: ServerRequestContext[Any, Any], query: str, note: str | None) -> Answer:
         """Return what fits `query` of the caller's listing."""
-        listing = await read_listing(caller_listing(ctx), self._primitive)
+        listing = await read_listing(caller_listing(ctx))
         hits = await self.rank(listing.items, query)
         return Answer(hits, listing.items, listing.ttl_ms or 0, listing.cache_scope)
 
@@ -105,11 +96,12 @@ class ListingSearch:
             self._indexes.popitem(last=False)
         async with kept.lock:  # searches that come while it is being made wait for it
             if kept.index is None:
-                kept.index = await self._run(size, lambda: self._index(items))
+                kept.index = await self._run(size, lambda: self.index(items))
         return distinct_hits(await self._run(size, partial(kept.index.search, query)), items)
 
-    def _index_of_tools(self, tools: Mapping[str, dict[str, Any]]) -> ToolIndex:
-        return self._ranker(valid_tools(tools.values()))
+    def index(self, items: Mapping[str, dict[str, Any]]) -> ToolIndex:
+        """Return an index of `items`, which are tools."""
+        return self._ranker(valid_tools(items.values()))
 
     async def _run(self, size: int, work: Callable[[], Result]) -> Result:
         """Return the result of `work`, from a thread where `size` items take long enough to hold up the event loop."""
@@ -130,10 +122,8 @@ def cut_page(
 ) -> dict[str, Any]:
     """Return what was found, `size` items at most, and unless they are the last, `nextCursor`.
 
-    The page is the first, or begins where the `continuation` of a cursor says.
-
-    Raises:
-        InvalidCursorError: The answer has changed since the cursor was issued.
+    The page is the first, or begins where the `continuation` of a cursor says: an `InvalidCursorError`, where the
+    answer has changed since.
     """
     hits, start = answer.hits, 0
     if continuation is not None:
