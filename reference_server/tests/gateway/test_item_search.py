@@ -270,7 +270,9 @@ async def test_a_cursor_of_one_search_is_refused_by_another(searching: Any) -> N
 
 async def test_what_a_server_finds_without_listing_it_is_found_where_it_says_so(searching: Any) -> None:
     settings = {"resources": {"unlisted": True}}
-    spec = LIBRARY | {"settings": settings, "texts": {"book:made-up": "Once upon a time"}}
+    more = [*LIBRARY["found"]["resources/search"], {"uri": "https://example.com/unread", "name": "parcel"}]
+    found_there = {"resources/search": more}
+    spec = LIBRARY | {"settings": settings, "texts": {"book:made-up": "Once upon a time"}, "found": found_there}
     async with searching("auto", "resources", handbook=HANDBOOK, library=spec) as client:
         with anyio.fail_after(60):
             advertised = primitives_settings(client)
@@ -280,6 +282,7 @@ async def test_what_a_server_finds_without_listing_it_is_found_where_it_says_so(
     assert advertised.resources is not None
     assert advertised.resources.unlisted is True
     assert "gateway://library/book:made-up" in {one.uri for one in found}
+    assert "https://example.com/unread" not in {one.uri for one in found}, "nobody could read it"
     assert "Once upon a time" in str(read.contents)
 
 

@@ -34,6 +34,7 @@ from pydantic import BaseModel
 from tools_search_server.gateway.absent_servers import AbsentServers
 from tools_search_server.gateway.orientation import topics
 from tools_search_server.gateway.prompts_and_resources import entries_by_server, public_key, wire_entry
+from tools_search_server.gateway.public_names import split_uri
 from tools_search_server.gateway.views import Ctx, View, Views, VisibleServer
 from tools_search_server.upstreams.delegated_search import NoAnswerError, UpstreamSearch
 from tools_search_server.upstreams.listing import RESOURCES, Kind
@@ -41,14 +42,11 @@ from tools_search_server.upstreams.listing import RESOURCES, Kind
 logger = logging.getLogger(__name__)
 
 _AT_ONCE: Final = 4
-_KEPT: Final = 32
+_KEPT: Final = 8
 """Lists of callers that are ready to be searched, by what they see and their protocol version."""
 
 _ENTRIES_AT_ONCE: Final = 100
 """Definitions that are written before other tasks have their turn."""
-
-_TEXTS_SECONDS: Final = 3
-"""How long the first searches wait for the texts of resources."""
 
 _NO_TEXTS: Final[Mapping[str, str]] = {}
 
@@ -192,9 +190,7 @@ class ItemSearch:
     async def _part(self, seen: VisibleServer, entries: Mapping[str, BaseModel], version: str) -> _OfServer:
         texts = _NO_TEXTS
         if self._kind is RESOURCES and (reading := seen.upstream.texts) is not None:
-            if not seen.upstream.searches.contents and seen.state.kind == "ready":
-                with anyio.move_on_after(_TEXTS_SECONDS):
-                    await reading.has_read.wait()
+            await reading.first_read()
             texts = reading.texts
         kept = self._of_server.get((seen.name, version))
         if kept is not None and kept.entries is entries and kept.texts is texts:
@@ -221,7 +217,9 @@ class ItemSearch:
         for entry in await search.search(query):
             public = public_key(self._kind, seen.name, self._kind.key_of(entry))
             if public not in catalog.wire:
-                item = wire_entry(self._kind, public, entry, version) if may_be_unlisted else None
+                # A web address that nobody lists leads to no server, so that it could not be read.
+                can_be_read = may_be_unlisted and split_uri(public, [seen.name]) is not None
+                item = wire_entry(self._kind, public, entry, version) if can_be_read else None
                 if item is None:
                     continue
                 found.unlisted[public] = item
@@ -264,7 +262,7 @@ def _arranged(
     }
     identified = _identified(query, items, local)
     if identified is not None:
-        first = (own.get(identified) or hits[identified])._replace(score=1.0)
+        first = (own.get(identified) or hits.get(identified) or Hit(identified, 1.0))._replace(score=1.0)
         hits = {identified: first} | {name: hit for name, hit in hits.items() if name != identified}
     return [*hits.values()]
 

@@ -8,6 +8,7 @@ requests of callers. A resource that cost a connection is not read again.
 from __future__ import annotations
 
 import logging
+import math
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -45,6 +46,9 @@ _ALL_SECONDS: Final = 60
 _AGAIN_SECONDS: Final = 600
 """When all of it is read again, in which something may have changed without notice."""
 
+_WAITED_SECONDS: Final = 3
+"""How long searches wait for the texts of a server, from when the reading of it has begun for the first time."""
+
 _FEW: Final = 100
 """Texts that are put to use before all are read; from there on, whenever they have doubled."""
 
@@ -66,8 +70,9 @@ class ResourceTexts:
     def __init__(self, server: str, connection: Callable[[Use], Connection]) -> None:
         self.texts: Mapping[str, str] = {}
         """The texts by the server's own URIs: another object whenever they change."""
-        self.has_read = anyio.Event()
+        self._has_read = anyio.Event()
         """Set once everything that is to be read was read for the first time, or given up."""
+        self._waited_for_until = -math.inf
         self._server = server
         self._connection = connection
         self._changed = anyio.Event()
@@ -84,12 +89,19 @@ class ResourceTexts:
         """Note that the list of resources may have changed."""
         self._changed.set()
 
+    async def first_read(self) -> None:
+        """Wait until everything was read for the first time, but not for long after that has begun."""
+        with anyio.CancelScope(deadline=self._waited_for_until):
+            await self._has_read.wait()
+
     async def keep_read(self, lists: Lists) -> None:
         """Read what the server lists, and again what changes, until cancelled."""
+        if math.isinf(self._waited_for_until):
+            self._waited_for_until = anyio.current_time() + _WAITED_SECONDS
         while True:
             self._changed = anyio.Event()
             await self._read_changed(cast("Mapping[str, Resource]", await lists.entries(RESOURCES)))
-            self.has_read.set()
+            self._has_read.set()
             with anyio.move_on_after(_AGAIN_SECONDS) as again:
                 await self._changed.wait()
             if again.cancelled_caught:
