@@ -167,6 +167,7 @@ async def test_servers_that_fail_are_named_and_the_others_answer_in_time(opened:
             busy=LIBRARY | {"faults": {"resources/search": busy}},
             refused=HANDBOOK | {"faults": {"resources/list": -32603}},
             wrong=HANDBOOK | {"faults": {"resources/list": {"result": {"resources": {}}}}},
+            looping=HANDBOOK | {"faults": {"resources/list": {"result": {"resources": [], "nextCursor": "again"}}}},
             gone=LIBRARY | {"faults": {"resources/search": "exit"}},
         ) as servers:
             found = await servers.search_resources("returns", deadline=3)
@@ -176,6 +177,7 @@ async def test_servers_that_fail_are_named_and_the_others_answer_in_time(opened:
         "busy": "busy",
         "refused": "refused",
         "wrong": "invalid-result",
+        "looping": "invalid-result",
         "gone": "unavailable",
     }
 
@@ -218,8 +220,8 @@ async def test_a_server_that_is_configured_twice_offers_each_thing_once(write: A
     entry = write("library", HANDBOOK)
     with anyio.fail_after(60):
         async with open_federation(Configuration((entry, ServerEntry("again", entry.target)))) as servers:
-            found = await servers.search_resources("returns")
-    assert keys(found.items) == [("library", "docs://returns.md")]
+            found = await servers.search_resources("returns travel", limit=2)
+    assert set(keys(found.items)) == {("library", "docs://returns.md"), ("library", "docs://travel.md")}
 
 
 @pytest.mark.parametrize("legacy", [True, False])
@@ -229,9 +231,9 @@ async def test_a_list_that_changed_is_read_and_searched_again(
 ) -> None:
     new = {"uri": "docs://new.md", "name": "zeppelins"}
     kept = {"ttlMs": 60_000, "cacheScope": "public", "resultType": "complete"}
-    first = {"result": {"resources": [], **kept}}
+    first: dict[str, Any] = {"result": {"resources": [], **kept}}
     with anyio.fail_after(60):
-        faults = {"resources/search": first, "resources/list": first}
+        faults: dict[str, Any] = {"resources/search": first, "resources/list": first}
         async with opened(one=spec | {"legacy": legacy, "faults": faults}) as servers:
             assert not (await servers.search_resources("zeppelins")).items
             changed = {"resources": [new], "found": {"resources/search": [new]}}

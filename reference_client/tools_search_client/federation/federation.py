@@ -503,7 +503,13 @@ class Federation:
         )
         answers = await self._fanout.ask(question, self._among(servers), deadline=self._within(deadline))
         answered = {answer.server: answer.value for answer in answers if answer.value}
-        listings = {server: own.items for server, own in answered.items() if own.mode == "list"}
+        # Of a server that is configured twice, one listing is ranked.
+        firsts = {self._identities[server]: server for server in reversed(answered)}
+        listings = {
+            server: own.items
+            for server, own in answered.items()
+            if own.mode == "list" and firsts[self._identities[server]] == server
+        }
         listed = self._items_listed.setdefault(primitive.method, ItemsListedTogether(primitive, self.ranker))
         together = _with_ranks(await to_thread.run_sync(listed.search, query, listings, limit))
         found: dict[str, Sequence[FoundItem[Any]]] = {}

@@ -304,6 +304,25 @@ async def test_a_change_of_a_list_is_found_once_the_server_announces_it(
     assert [one.uri for one in found] == ["gateway://handbook/docs://new.md"]
 
 
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+@EVERY_ERA
+async def test_the_option_of_the_command_serves_the_searches_over_both_transports(
+    connect: Any, archive: Any, configuration: Any, transport: str, mode: str
+) -> None:
+    file = configuration(handbook=archive("handbook", HANDBOOK), library=archive("library", LIBRARY))
+    arguments = ("--config", str(file), "--search", "contents,prompts")
+    with anyio.fail_after(60):
+        async with connect(transport, mode, *arguments) as client:
+            found = await search_resources(client, "vanished parcel", limit=1)
+            prompts = await search_prompts(client, "review a book", limit=1)
+            settings = primitives_settings(client)
+    assert found.resources[0].uri in ("gateway://handbook/docs://returns.md", "gateway://library/book:2")
+    assert prompts.prompts[0].name == "library__review"
+    assert settings is not None
+    assert settings.resources is not None
+    assert settings.resources.contents is True
+
+
 async def test_callers_find_what_they_are_listed_and_nothing_else_changes_their_answers(
     servers: Any, archive: Any, configuration: Any
 ) -> None:
