@@ -155,7 +155,8 @@ async def find(
         found: dict[str, Any] = {}
         for key, item in (entry for page in pages for entry in primitive.by_key(page).items()):
             found.setdefault(key, item)
-        return FoundItems([*found.values()][:limit], is_listed=False)
+        is_cut = len(found) < limit and pages[-1].next_cursor is not None
+        return FoundItems([*found.values()][:limit], is_listed=False, is_incomplete=is_cut)
     definitions, is_whole = await list_definitions(primitive, client, timeout=timeout)
     hits = PrimitiveIndex(primitive, definitions, ranker or SimpleRanker()).search(query)[:limit]
     items = [primitive.item.model_validate(definitions[hit.name], by_name=False) for hit in hits]

@@ -73,7 +73,7 @@ class Contents:
     """How long one read may take."""
 
     wait: float = 1.0
-    """How many seconds a search waits for reads that are under way, before it does without them."""
+    """How many seconds after it was asked for a search waits for content, before it does without."""
 
     max_age: float = 300.0
     """Seconds after which a resource is read again; a changed definition has it read at once."""
@@ -106,6 +106,7 @@ class ContentStore:
         self._under_way: dict[str, float] = {}  # with the time when each read began
         self._wakes: set[anyio.Event] = set()  # of each run of the server
         self._settled: anyio.Event | None = None
+        self._asked_at = 0.0
         self._shown: dict[str, tuple[str, str]] = {}
 
     def attach(self, server: MCPServer[Any] | Server[Any], lowlevel: Server[Any]) -> None:
@@ -154,7 +155,7 @@ class ContentStore:
         if self._wakes and not self.is_settled:
             for wake in self._wakes:
                 wake.set()
-            with anyio.move_on_after(self._contents.wait):
+            with anyio.move_on_after(self._asked_at + self._contents.wait - monotonic()):
                 while not self.is_settled:
                     self._settled = self._settled or anyio.Event()
                     await self._settled.wait()
@@ -164,7 +165,7 @@ class ContentStore:
         return {uri: self._shown[uri][0] for uri in items if uri in self._shown}
 
     def _want(self, items: Mapping[str, Definition]) -> None:
-        now = monotonic()
+        now, was_settled = monotonic(), self.is_settled
         for uri, item in islice(items.items(), self._contents.max_resources):
             if uri in self._queue or uri in self._under_way or not _is_textual(item):
                 continue
@@ -172,6 +173,9 @@ class ContentStore:
             kept.wanted_at = now
             self._kept.move_to_end(uri)
             if kept.definition != item or now - kept.read_at > self._contents.max_age:
+                # Searches wait for what is new, and once for what is read again.
+                if was_settled or kept.read_at == -math.inf:
+                    self._asked_at = now
                 kept.definition = item
                 self._queue[uri] = item
         # Callers see different resources; what none of them has asked for in a while makes room for others.

@@ -6,6 +6,7 @@ module's secret: a hit names the members of the definition that it was made from
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias, cast
@@ -42,8 +43,10 @@ class PrimitiveIndex:
         ranker: Ranker,
         texts: Mapping[str, str] | None = None,
     ) -> None:
-        self._primitive, self._items, self._ranker, self._texts = primitive, items, ranker, texts or {}
-        tools = list(_as_tools(primitive, items, self._texts))
+        self._primitive, self._ranker = primitive, ranker
+        tools = list(_as_tools(primitive, items, texts or {}))
+        self._items = {tool.name: items[tool.name] for tool in tools}  # the others are invalid
+        self._texts = {uri: text for uri, text in (texts or {}).items() if uri in self._items}
         self._index = ranker(tools)
         # The floor looks at the name, which stands somewhere else in the tools.
         self._floor = Floor([tool.model_copy(update={"title": _names(items[tool.name])}) for tool in tools])
@@ -65,15 +68,16 @@ class PrimitiveIndex:
     def _having_all_terms(self, query: str, found: Collection[str]) -> list[str]:
         """Return the resources that were not found and have every term in their content and definition together."""
         wanted = frozenset(terms(query))
+        whole = {term: re.compile(rf"(?<![^\W_]){re.escape(term)}(?![^\W_])") for term in wanted}
         having: list[str] = []
         for uri, text in self._folded.items() if wanted else ():
             if uri in found:
                 continue
             item = self._items[uri]
             defined = frozenset(terms(f"{_names(item)} {item.get('description') or ''}"))
-            # Terms are looked for as texts first: most contents lack one, and are not cut into their terms.
             left = wanted - defined
-            if all(term in text for term in left) and left <= frozenset(terms(text)):
+            # Most contents lack one, and are not cut into their terms; with marks of other scripts only that is exact.
+            if all(whole[term].search(text) for term in left) and (text.isascii() or left <= frozenset(terms(text))):
                 having.append(uri)
         return sorted(having)
 

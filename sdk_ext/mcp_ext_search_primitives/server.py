@@ -22,6 +22,8 @@ from mcp_ext_search_primitives.types import PROMPTS, RESOURCE_TEMPLATES, RESOURC
 
 __all__ = ["MAX_ITEMS", "Contents", "PromptsSearch", "ResourcesSearch", "optional_searches"]
 
+_KEPT_WITH_CONTENTS: Final = 2  # indexes, as each takes many times the memory of the texts
+
 MAX_ITEMS: Final = 200_000
 """Definitions of one listing that a search reads; a server with more needs a search of its own."""
 
@@ -86,6 +88,8 @@ class _ListedSearch(ListingSearch):
         self, primitive: Primitive[Any], ranker: Ranker, max_concurrency: int, store: ContentStore | None = None
     ) -> None:
         super().__init__(_Slow(ranker) if store else ranker, max_concurrency=max_concurrency)
+        if store:
+            self.kept_indexes = _KEPT_WITH_CONTENTS
         self._primitive, self._own_ranker, self._store = primitive, ranker, store
 
     async def __call__(self, ctx: ServerRequestContext[Any, Any], query: str, note: str | None) -> Answer:

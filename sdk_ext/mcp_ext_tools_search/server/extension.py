@@ -109,7 +109,10 @@ class ToolsSearch(Extension):
         """Return the settings as they are advertised now."""
         stated = self._settings() if callable(self._settings) else self._settings or ServerSettings()
         said = stated.model_copy(update={"max_limit": self._max_limit}).to_wire()
-        return said | {k: own | said.get(k, {}) | {"maxLimit": self._max_limit} for k, own in self._optional.items()}
+        for name in ("resources", "prompts"):  # what is not searched is not advertised
+            own = said.pop(name, {}) | {"maxLimit": self._max_limit}
+            said |= {name: self._optional[name] | own} if name in self._optional else {}
+        return said
 
     def methods(self) -> Sequence[MethodBinding]:
         """Return the bindings, or nothing where the SDK has made `tools/search` a method of its own."""
@@ -168,11 +171,7 @@ class ToolsSearch(Extension):
             return page | {"resultType": "complete", "ttlMs": answer.ttl_ms, "cacheScope": answer.cache_scope}
 
     def read(self, ctx: ServerRequestContext[Any, Any]) -> SearchToolsRequestParams:
-        """Return the parameters of a search, the declaration of its client first (draft: Client Declaration).
-
-        Raises:
-            MCPError: The client did not declare the extension, or a parameter is wrong.
-        """
+        """Return the parameters of a search; an `MCPError` for a client without a declaration, or a wrong parameter."""
         negotiation.require_declared(ctx)
         return negotiation.read_params(ctx, self._max_query_chars)
 

@@ -26,7 +26,6 @@ from mcp_ext_tools_search.types import EXTENSION_ID, Primitive, published_metada
 
 Result = TypeVar("Result")
 
-_KEPT_INDEXES: Final = 8  # listings whose index is kept: callers that see different tools have different listings
 _SCORE_STEPS: Final = 10_000  # scores from 0 to 1 with enough digits to differ: four are plenty to compare
 _THREAD_FROM_TOOLS: Final = 200  # from this many tools on, ranking leaves the event loop for a thread
 
@@ -76,6 +75,7 @@ class ListingSearch:
 
     def __init__(self, ranker: Ranker, *, max_concurrency: int) -> None:
         self._ranker = floored(ranker)
+        self.kept_indexes = 8  # callers that see different tools have different listings
         self._thread_from = 0 if getattr(ranker, "is_slow", False) else _THREAD_FROM_TOOLS
         self._limiter = anyio.CapacityLimiter(max_concurrency)
         self._indexes: OrderedDict[bytes, _KeptIndex] = OrderedDict()
@@ -92,7 +92,7 @@ class ListingSearch:
         key = await self._run(size, lambda: hashlib.sha256(to_json(list(items.values()))).digest())
         kept = self._indexes.setdefault(key, _KeptIndex(anyio.Lock()))
         self._indexes.move_to_end(key)
-        if len(self._indexes) > _KEPT_INDEXES:
+        if len(self._indexes) > self.kept_indexes:
             self._indexes.popitem(last=False)
         async with kept.lock:  # searches that come while it is being made wait for it
             if kept.index is None:

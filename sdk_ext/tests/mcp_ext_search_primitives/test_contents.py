@@ -185,6 +185,23 @@ async def test_threads_that_never_end_cost_no_search_its_wait_once_their_time_is
         over.set()
 
 
+async def test_searches_wait_once_for_what_takes_long_to_read(connect: Connect, later: Callable[[float], None]) -> None:
+    async def slow() -> str:
+        await anyio.sleep_forever()
+        return ""
+
+    mcp = handbook()
+    for number in range(200):
+        mcp.add_resource(FunctionResource(uri=f"docs://slow/{number}", name=f"slow {number}", fn=slow))
+    async with connect(searching(mcp, wait=3.0, seconds=600)) as client:
+        with anyio.move_on_after(0.1):
+            await found(client, "slow")
+        later(3)
+        with anyio.fail_after(10):
+            for _ in range(20):  # of which each would wait for three seconds
+                assert "docs://slow/7" in await found(client, "slow 7")
+
+
 async def test_what_was_wanted_long_ago_makes_room(later: Callable[[float], None]) -> None:
     async def read(uri: str) -> str | None:
         return uri * 10

@@ -15,7 +15,14 @@ from hypothesis import strategies as st
 from mcp import Client, MCPError
 from mcp.server import MCPServer, Server
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
-from mcp_ext_search_primitives import PROMPTS, RESOURCE_TEMPLATES, RESOURCES
+from mcp_ext_search_primitives import (
+    PROMPTS,
+    RESOURCE_TEMPLATES,
+    RESOURCES,
+    PrimitiveSettings,
+    PrimitivesServerSettings,
+    ResourcesSettings,
+)
 from mcp_ext_search_primitives.server import PromptsSearch, ResourcesSearch
 from mcp_ext_tools_search.client import TOOLS_SEARCH, raw_request
 from mcp_ext_tools_search.ranking import Hit
@@ -138,6 +145,15 @@ async def test_the_settings_state_what_is_searched(offering: Offering, connect: 
         assert own == {"maxLimit": 7, "resources": {"unlisted": True, "maxLimit": 7}, "prompts": {"maxLimit": 7}}
         assert capabilities.resources is not None
         assert capabilities.prompts is not None
+
+
+@pytest.mark.parametrize(
+    ("resources", "kept"), [(True, {"resources": {"catalogSize": 4, "maxLimit": 50}}), (False, {})]
+)
+def test_settings_of_what_is_not_searched_are_not_advertised(resources: bool, kept: dict[str, Any]) -> None:
+    stated = PrimitivesServerSettings(resources=ResourcesSettings(catalog_size=4), prompts=PrimitiveSettings())
+    search = ToolsSearch(settings=lambda: stated, resources=resources)
+    assert search.settings() == {"maxLimit": 50} | kept
 
 
 @every_primitive
