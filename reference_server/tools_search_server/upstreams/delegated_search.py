@@ -11,13 +11,13 @@ import math
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeVar
 
 import anyio
 from mcp import Client, MCPError
-from mcp_ext_search_primitives import ResourcesSettings
+from mcp_ext_search_primitives import PrimitiveSettings, PrimitivesServerSettings
+from mcp_ext_search_primitives.client import primitives_settings
 from mcp_ext_tools_search.client import absorb, raw_request
-from mcp_ext_tools_search.client.search import advertised, without_wrong_members
 from mcp_ext_tools_search.cursor import follow_cursors
 from mcp_ext_tools_search.ranking.floor import trimmed
 from mcp_ext_tools_search.types import ServerSettings, published_metadata
@@ -167,18 +167,14 @@ class OfferedSearches:
     @classmethod
     def of(cls, client: Client, server: str, kinds: Iterable[Kind]) -> OfferedSearches:
         """Return those of the searches for `kinds` that a connected server advertises."""
-        stated = advertised(client) or {}
-        settings = {
-            name: without_wrong_members(ResourcesSettings, cast("dict[str, Any]", own))
-            for name in ("resources", "prompts")
-            if isinstance(own := stated.get(name), dict)
-        }
+        stated = primitives_settings(client) or PrimitivesServerSettings()
+        settings: dict[str, PrimitiveSettings | None] = {"resources": stated.resources, "prompts": stated.prompts}
         by_list = {
-            kind.method: UpstreamSearch(client, server, kind, settings[kind.primitive.setting].max_limit)
+            kind.method: UpstreamSearch(client, server, kind, own.max_limit)
             for kind in kinds
-            if kind.primitive.setting in settings
+            if (own := settings[kind.primitive.setting]) is not None
         }
-        resources = settings.get("resources") if RESOURCES.method in by_list else None
+        resources = stated.resources if RESOURCES.method in by_list else None
         return cls(by_list, bool(resources and resources.contents), bool(resources and resources.unlisted))
 
 
