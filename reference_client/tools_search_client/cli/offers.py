@@ -49,7 +49,7 @@ def prompts(name: str | None, arguments: tuple[str, ...], selection: ServerSelec
     else:
         rows = [(one.name, one.server or "-", _stated_arguments(one.item)) for one in answer.items]
         output.print_table(("prompt", "server", "arguments"), rows, [output.purpose(one.item) for one in answer.items])
-        output.note_troubles(answer.servers)
+        output.note_troubles(answer.servers, "prompt")
     return output.exit_code(answer.servers, found=bool(answer.items))
 
 
@@ -89,7 +89,7 @@ def resources(uri: str | None, selection: ServerSelection, *, as_json: bool) -> 
         rows += [(one.item.uri_template, one.server or "-", one.item.mime_type or "-") for one in templates]
         purposes = [output.purpose(one.item) for one in (*listing.items, *templates)]
         output.print_table(("uri", "server", "type"), rows, purposes)
-        output.note_troubles(listing.servers)
+        output.note_troubles(listing.servers, "resource")
     return output.exit_code(listing.servers, found=bool(listing.items or templates))
 
 

@@ -78,7 +78,6 @@ from tools_search_client.reranking import Reranking
 from tools_search_client.servers.connection import ConnectionOptions, open_server
 from tools_search_client.servers.discovery import (
     DiscoveryOptions,
-    OfferKind,
     ServerTools,
     list_as_found,
     require_request,
@@ -439,16 +438,19 @@ class Federation:
         )
 
     async def prompts(self, *, deadline: float | None = None) -> FederatedOffers[Prompt]:
-        """Return the prompts of every server that answers; at most 10,000 of each server, or it counts as failed."""
-        return await self._offers("prompts", "prompts/list", deadline)
+        """Return the prompts of every server that answers; one whose list goes on beyond 10,000 counts as failed.
+
+        Invalid definitions are left out, and counted in the reports. A list is kept for as long as one of tools is.
+        """
+        return await self._offers(PROMPTS, deadline)
 
     async def resources(self, *, deadline: float | None = None) -> FederatedOffers[Resource]:
         """Return the resources of every server, as `prompts` does."""
-        return await self._offers("resources", "resources/list", deadline)
+        return await self._offers(RESOURCES, deadline)
 
     async def resource_templates(self, *, deadline: float | None = None) -> FederatedOffers[ResourceTemplate]:
         """Return the templates of resources of every server, as `prompts` does."""
-        return await self._offers("resource_templates", "resources/templates/list", deadline)
+        return await self._offers(RESOURCE_TEMPLATES, deadline)
 
     async def get_prompt(self, server: str, name: str, arguments: dict[str, str] | None = None) -> GetPromptResult:
         """Return a prompt, by the server's own name of it, with its arguments filled in.
@@ -533,9 +535,11 @@ class Federation:
         ]
         return FederatedItems(tuple(items), servers=tuple(reports))
 
-    async def _offers(self, kind: OfferKind, method: Method, deadline: float | None) -> FederatedOffers[Any]:
+    async def _offers(self, primitive: Primitive[Any], deadline: float | None) -> FederatedOffers[Any]:
         question = Question(
-            lambda _, tools: tools.list_offers(kind), subject=lambda _: method, method=lambda _, __: method
+            lambda _, tools: tools.discovery(primitive).list(),
+            subject=lambda _: primitive.list_method,
+            method=lambda _, __: primitive.list_method,
         )
         answers = await self._fanout.ask(question, list(self.supervised), deadline=self._within(deadline))
         offers = [
@@ -543,7 +547,7 @@ class Federation:
             for answer in answers
             for item in answer.value or ()
         ]
-        reports = [answer.report(hits=len(answer.value or ())) for answer in answers]
+        reports = [answer.report(hits=len(answer.value or ()), primitive=primitive) for answer in answers]
         return FederatedOffers(tuple(offers), servers=tuple(reports))
 
     async def _of_server(self, server: str, request: Callable[[Client], Awaitable[Result]]) -> Result:

@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iter
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Protocol, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, TypeVar, cast
 
 import anyio
 from mcp import Client, MCPError
@@ -71,11 +71,9 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 
-OfferKind: TypeAlias = Literal["prompts", "resources", "resource_templates"]
-"""What a server may have besides tools."""
-
 _MAX_PAGES: Final = 1_000
 _MAX_OFFERS: Final = 10_000
+"""Prompts, resources or templates of one server beyond which a list counts as endless."""
 
 
 class _Page(Protocol):
@@ -581,33 +579,6 @@ class ServerTools:
             ServerError: The server failed, or its listing has no end.
         """
         return await self.discovery().list()
-
-    async def list_offers(self, kind: OfferKind) -> list[Any]:
-        """Return everything of one kind that the server has; nothing is sent where it says that it has none.
-
-        Raises:
-            ServerError: The server failed, or its listing has no end.
-        """
-        client, items = self.client, list[Any]()
-        list_page = {
-            "prompts": client.list_prompts,
-            "resources": client.list_resources,
-            "resource_templates": client.list_resource_templates,
-        }[kind]
-
-        async def read_page(cursor: str | None) -> str | None:
-            page = await list_page(cursor=cursor)
-            items.extend(getattr(page, kind))
-            if len(items) > _MAX_OFFERS:
-                raise InvalidServerResultError(f"the listing has more than {_MAX_OFFERS:,} items")
-            return page.next_cursor
-
-        async with self.patience():
-            capabilities = client.server_capabilities
-            has_any = capabilities.prompts if kind == "prompts" else capabilities.resources
-            if has_any and (problem := await follow_cursors(read_page, _MAX_PAGES)):
-                raise InvalidServerResultError(f"the listing {problem}")
-        return items
 
     async def call(
         self,
