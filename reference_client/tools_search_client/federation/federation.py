@@ -158,11 +158,11 @@ def ranker_of(stated: ToolDiscovery) -> Ranker:
         return fielded
     from tools_search_ranking.extras import MissingExtraError
     from tools_search_ranking.semantic import SemanticRanker
-    from tools_search_ranking.semantic.e5 import e5
     from tools_search_ranking.semantic.minilm import minilm
+    from tools_search_ranking.semantic.universal import universal
 
     try:
-        model = e5() if stated.ranker == "multilingual" else minilm()
+        model = universal() if stated.ranker == "multilingual" else minilm()
         return SemanticRanker(model, lexical=fielded, folder=cache_folder("tools-search-client"))
     except MissingExtraError as error:
         raise ConfigurationError("`ranker` of `tool_discovery`", [str(error)]) from None

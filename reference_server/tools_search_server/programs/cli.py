@@ -24,8 +24,8 @@ from tools_search_hosts.messages import MAX_MESSAGE_BYTES
 from tools_search_ranking import DEFAULT_LEAST_CONFIDENCE, default_ranker
 from tools_search_ranking.extras import MissingExtraError
 from tools_search_ranking.semantic import SemanticRanker
-from tools_search_ranking.semantic.e5 import e5
 from tools_search_ranking.semantic.minilm import minilm
+from tools_search_ranking.semantic.universal import universal
 
 from tools_search_server.access.principals import new_token, token_hash
 from tools_search_server.base.limits import CURSOR_KEY_VARIABLE, MAX_PAGE_SIZE, Limits, read_cursor_key
@@ -176,7 +176,7 @@ class _InterruptedError(click.ClickException):
                    f"default {DEFAULT_LEAST_CONFIDENCE}.")  # fmt: skip
 @click.option("--semantic", is_flag=True, help="Rank by meaning too, in English; needs the extra [semantic].")
 @click.option("--multilingual", is_flag=True,
-              help="Rank by meaning too, in a hundred languages; needs the extra [multilingual].")  # fmt: skip
+              help="Rank by meaning too, in sixteen languages; needs the extra [multilingual].")  # fmt: skip
 @click.option("--cursor-key-file", type=_FILE, metavar="FILE", help="File with the key of cursors; same on replicas.")
 @click.option("--redis", metavar="URL", help="Exchange list changes with replicas through this Redis server.")
 @click.option("--redis-channel", metavar="NAME", default=DEFAULT_CHANNEL, show_default=True,
@@ -334,7 +334,7 @@ def _ranker(*, semantic: bool, multilingual: bool, least_confidence: float | Non
     if not semantic and not multilingual:
         return lexical
     try:
-        model = e5() if multilingual else minilm()
+        model = universal() if multilingual else minilm()
     except MissingExtraError as error:
         raise ConfigurationError("--multilingual" if multilingual else "--semantic", [str(error)]) from None
     return SemanticRanker(model, lexical=lexical, folder=cache_folder("tools-search-server"))
