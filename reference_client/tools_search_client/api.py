@@ -67,10 +67,12 @@ from tools_search_client.federation.federation import Federation as Federation
 from tools_search_client.federation.federation import FederationOptions as FederationOptions
 from tools_search_client.federation.federation import open_federation as open_federation
 from tools_search_client.found import Era as Era
+from tools_search_client.found import FederatedItems as FederatedItems
 from tools_search_client.found import FederatedListing as FederatedListing
 from tools_search_client.found import FederatedOffers as FederatedOffers
 from tools_search_client.found import FederatedSearch as FederatedSearch
 from tools_search_client.found import Found as Found
+from tools_search_client.found import FoundItem as FoundItem
 from tools_search_client.found import FoundTool as FoundTool
 from tools_search_client.found import Mode as Mode
 from tools_search_client.found import NamedItem as NamedItem
@@ -79,7 +81,7 @@ from tools_search_client.found import ServerReport as ServerReport
 from tools_search_client.reranking import Reranker as Reranker
 from tools_search_client.reranking import Reranking as Reranking
 from tools_search_client.servers.connection import ConnectionOptions as ConnectionOptions
-from tools_search_client.servers.connection import Negotiation as Negotiation
+from tools_search_client.servers.connection import EraChoice as EraChoice
 from tools_search_client.servers.connection import open_server as open_server
 from tools_search_client.servers.discovery import DiscoveryOptions as DiscoveryOptions
 from tools_search_client.servers.discovery import ServerTools as ServerTools

@@ -2,7 +2,7 @@
 
 In the default ranking this almost always holds by construction: a tool that has every term of a query has any one of
 them, so it is found where one of them was looked up. The exceptions are queries of which nothing was looked up, or
-whose answer was held back, and terms that are not words of the ranking, which the index keeps next to its words.
+whose answer is held back, and terms that are not words of the ranking, which the index keeps next to its words.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def hits_over_floor(documents: Documents, query: str, scores: Scores | None, wei
     Args:
         documents: The index.
         query: The query that was searched.
-        scores: What the ranking made of it; nothing where it is held back.
+        scores: What the ranking made of it; nothing where the floor alone is wanted.
         weigher: Knows the terms of the tools that may be found.
     """
     hits: Sequence[Hit] = () if scores is None else scores.hits()

@@ -33,6 +33,9 @@ TERM_BITS: Final = 22
 MAX_TERMS: Final = 1 << TERM_BITS
 """Terms that one index can hold."""
 
+IN_NAME: Final = np.uint32(1 << _STEP_BITS + MEMBERS.index("name"))
+"""The bit of a posting whose term is in the tool's name."""
+
 _AT_A_TIME: Final = 1 << 17
 """Postings that fit into a processor's cache."""
 

@@ -84,6 +84,9 @@ class WeighedQuery:
     There are fewer of them than terms: the later terms are mere relatives, and cover nothing.
     """
 
+    naming: list[float]
+    """The idf that a tool with a term covers of its name, relatives included: for more of the first terms."""
+
     evidence: list[float]
     """For each of `covered`, how much it counts as evidence that a tool has the term: 1 at most."""
 
@@ -91,7 +94,10 @@ class WeighedQuery:
     """Sum of the idf of the words of the query, whether the catalog knows them or not."""
 
     size: float | None = None
-    """Number of words, generic ones for half; `None` where words cannot be separated or all are stop words."""
+    """Number of words, generic ones for half; `None` where words cannot be separated or none says anything."""
+
+    says_nothing: bool = False
+    """Whether all its words are stop words, numbers and single letters."""
 
     unfound: Sequence[Sequence[Term]] = ()
     """What is to be looked up in addition for the draft's matching floor (`Weigher.terms_of_floor`); mostly nothing."""
@@ -118,23 +124,26 @@ class Weigher:
     def _weigh(self, query: str) -> WeighedQuery:
         """Return the terms to look up for `query`; none where it shares none with the visible tools."""
         request = read(query)
-        found, total, is_unknown = list[tuple[Term, float, float, float]](), 0.0, False
-        for key, weight, covers in asked_terms(query, self.term, self._nearest):
+        found, total, is_unknown = list[tuple[Term, float, float, float, float]](), 0.0, False
+        for key, weight, covers, names in asked_terms(query, self.term, self._nearest):
             if term := self.term(key):
-                found.append((term, weight * term.idf, covers * term.idf, covers * self._evidence(key, term.idf)))
+                value, idf, naming = (part * term.idf for part in (weight, covers, names))
+                found.append((term, value, idf, naming, covers * self._evidence(key, term.idf)))
             if covers == 1.0:  # a word of the query itself
                 total += term.idf if term else 0.0 if is_character(key) else self.statistics.rarest
                 is_unknown |= term is None
-        found.sort(key=lambda own: not own[2])
+        found.sort(key=lambda own: (not own[2], not own[3]))
         covering = [own for own in found if own[2]]
         weighed = WeighedQuery(
             terms=[term for term, *_ in found],
-            values=[value for _, value, _, _ in found],
-            covered=[idf for _, _, idf, _ in covering],
+            values=[value for _, value, *_ in found],
+            covered=[idf for _, _, idf, *_ in covering],
+            naming=[naming for *_, naming, _ in found if naming],
             evidence=[part for *_, part in covering],
             total_idf=total,
+            says_nothing=all(map(_says_nothing, request.stems)),
         )
-        if request.stems and (query.isascii() or not any(map(is_unspaced, request.stems))):
+        if not weighed.says_nothing and (query.isascii() or not any(map(is_unspaced, request.stems))):
             weighed.size = len(request.stems) - _GENERIC_SIZE * len(GENERIC_STEMS.intersection(request.stems))
         if request.stems and is_unknown:
             weighed.unknown, weighed.unknown_part = self._unknown(request)
@@ -192,5 +201,13 @@ class Weigher:
         return unknown, len(set(unknown).intersection(telling)) / max(len(telling), 2)
 
     def _is_known(self, root: str) -> bool:
-        """Return whether a visible tool has a stem or another word for it."""
-        return any(map(self.term, (root, *(other for other, _ in relatives(root)))))
+        """Return whether a visible tool has a stem or another word for it; a generic one that it only leads to is none.
+
+        Words that stand for one another lead to each other.
+        """
+        others = [key for key, _ in relatives(root) if key not in GENERIC_STEMS or root in dict(relatives(key))]
+        return any(map(self.term, (root, *others)))
+
+
+def _says_nothing(root: str) -> bool:
+    return root.isdigit() or (len(root) == 1 and not is_unspaced(root))

@@ -52,7 +52,8 @@ class Scores:
 
     def __init__(self, query: WeighedQuery, statistics: Statistics, names: Sequence[str]) -> None:
         self.query, self.statistics, self._names = query, statistics, names
-        counts = np.array([term.count for term in query.terms], dtype=np.int64)
+        self.counts = counts = np.array([term.count for term in query.terms], dtype=np.int64)
+        """For each term, the number of its postings."""
         self.covering = covering = counts[: len(query.covered)]
         """For each term that covers a part of the query, the number of its postings: they come first."""
         self._found: list[tuple[Entries, NDArray[np.int64]]] = []
@@ -75,17 +76,13 @@ class Scores:
                 np.add.at(factor, slots[: len(parts)], parts)
         if sum(query.covered) > query.total_idf:  # of two corrections of a word, a tool may have both
             np.minimum(factor, 1.0, out=factor)
-        named = [term.named for term in query.terms[: len(covered)]]
-        in_names = np.concatenate(
-            [np.zeros(0, dtype=np.int64), *named]
-        )  # a slot that comes twice is given the same twice
-        np.add.at(name_share, in_names, covered.repeat(list(map(len, named))))
+        named = [term.named for term in query.terms[: len(query.naming)]]
+        in_names = np.concatenate([np.zeros(0, dtype=np.int64), *named])
+        np.add.at(name_share, in_names, np.array(query.naming).repeat(list(map(len, named))))
+        # A slot that comes twice is given the same twice.
         name_share[in_names] = own = np.minimum(name_share.take(in_names) / statistics.name_idf.take(in_names), 1.0)
         total[in_names] = total.take(in_names) + NAME_BONUS * own
         total *= factor
-        self.name_share = name_share
-        """The part of its name that the query says, by idf, hidden tools included."""
-        self._factor = factor
         if statistics.visible is not None:
             total *= statistics.visible
         rounded = total.view(np.int64)
@@ -100,11 +97,6 @@ class Scores:
         self._keys = self._sorted(_MIN_SORTED)
         self.first = int(self.best(1)[0]) if self.count else None
         """Slot of the best of all; `None` where no visible tool matches."""
-
-    @cached_property
-    def query_share(self) -> NDArray[np.float64]:
-        """The part of the query that a tool covers, by idf, hidden tools included."""
-        return (self._factor - MIN_FACTOR) / (1 - MIN_FACTOR)
 
     @cached_property
     def postings(self) -> Entries:

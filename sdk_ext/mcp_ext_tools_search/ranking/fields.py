@@ -24,7 +24,7 @@ KINDS: Final[tuple[tuple[str, float], ...]] = (
     ("name", 2),
     ("title", 1),
     ("description", 1),
-    ("description", 0.5),
+    ("description", 0.25),
     ("inputSchema", 0.25),
     ("annotations", 1),
     ("_meta", 2),
@@ -56,10 +56,7 @@ class Field(NamedTuple):
     """The texts of one kind in a definition."""
 
     texts: Sequence[str]
-
-    kind: int
-    """Place in `KINDS`, which has the next two."""
-
+    kind: int  # place in `KINDS`, which has the next two
     member: str
     weight: float
 

@@ -31,8 +31,8 @@ CHINESE_VERB_GROUPS: Final[tuple[str, ...]] = tuple(_LEXICON["chineseVerbGroups"
 """Definitions use two characters where people use one. No verb leads to a single character, which many words have."""
 
 NOUN_GROUPS: Final[tuple[str, ...]] = tuple(_LEXICON["nounGroups"])
-EVERYDAY: Final[Mapping[str, str]] = _LEXICON["everyday"]
-"""Words that people say, with those that definitions have for it. They lead from the first to the others only."""
+EVERYDAY: Final[Sequence[tuple[str, str]]] = [tuple(line.split(": ")) for line in _LEXICON["everyday"]]
+"""Words of definitions, each with words and pairs of neighbors (`how-many`) that people say for it, and lead to it."""
 
 ABBREVIATIONS: Final[Mapping[str, str]] = _LEXICON["abbreviations"]
 
@@ -43,11 +43,10 @@ MAX_WORD_LENGTH: Final = 64  # characters of a word that count: what is longer i
 SAME_START: Final = 4  # letters with which two words begin that may be forms of one another: `visually` and `visual`
 _MIN_ALIKE: Final = 0.55  # the least overlap in trigrams of two words of which one may be a form or slip of the other
 _SHORTEST_CORRECTED: Final = 4
-_RELATED, _SPELLED_OUT = 0.3, 0.5  # what a relative counts, where the word itself counts 1
+_RELATED, _SPELLED_OUT = 0.15, 0.3  # what a relative counts, where the word itself counts 1
 _CACHED: Final = 1_024
 _ASCII_RUN: Final = re.compile(rf"([A-Za-z0-9]{{1,{MAX_WORD_LENGTH}}})[A-Za-z0-9]*")
-_PART_OF_RUN: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
-_PART_OF_SHAPE: Final = re.compile(r"U+(?!l)|U?l+|9+")
+_PART: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
 # Chinese, much of Japanese, and Korean: each character may be a word, or most of the meaning of one.
 _CHARACTERS: Final = (
@@ -108,17 +107,6 @@ def words_of(run: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def wholes(run: str) -> Iterable[str]:
-    """Return the words that a folded run of letters and digits has in common with itself written in any letter case.
-
-    These are its words without the parts that it is written in, and with those that are longer than `MAX_WORD_LENGTH`.
-    """
-    if run.isascii():
-        return (run,)
-    stretches = _STRETCH.finditer(simplified(run))
-    return chain.from_iterable(_pairs(found.group()) if found.group(1) else (found.group(),) for found in stretches)
-
-
 def is_unspaced(word: str) -> bool:
     """Whether `word` belongs to a script without spaces, where it may be parts of two words."""
     match = None if word.isascii() else _STRETCH.match(word)
@@ -163,7 +151,7 @@ def stem(word: str) -> str:
 
 
 def relatives(stemmed: str) -> Sequence[tuple[str, float]]:
-    """Return the stems that definitions may have in place of one, and how much each of them counts; mostly none.
+    """Return the stems that definitions may have in place of a stem or of two neighbors, with what each counts.
 
     They are of words for the same operation or thing, of those that an abbreviation stands for, or an abbreviation.
     """
@@ -210,15 +198,13 @@ def _spaced(run: str) -> tuple[str, ...]:
     whole = run.casefold()
     if run.isalpha() and (run.islower() or run.isupper() or run.istitle()):
         return (whole,)
-    if run.isascii():
-        parts = _PART_OF_RUN.findall(run)
-        return (whole, *map(str.casefold, parts)) if len(parts) > 1 else (whole,)
-    shape = "".join("9" if mark.isdigit() else "U" if mark.isupper() else "l" for mark in run)
-    parts = [run[part.start() : part.end()].casefold() for part in _PART_OF_SHAPE.finditer(shape)]
+    shape = run if run.isascii() else "".join("9" if mark.isdigit() else "A" if mark.isupper() else "a" for mark in run)
+    parts = [run[part.start() : part.end()].casefold() for part in _PART.finditer(shape)]
     return (whole, *parts) if len(parts) > 1 else (whole,)
 
 
 def _pairs(stretch: str) -> Iterable[str]:
+    """Return the pairs of neighboring characters of a stretch, or the stretch where it is one character."""
     return map("".join, pairwise(stretch)) if len(stretch) > 1 else (stretch,)
 
 
@@ -274,8 +260,9 @@ def _relatives() -> Mapping[str, Sequence[tuple[str, float]]]:
         stems = dict.fromkeys(map(stem, group.split()))
         for word in stems:
             related.setdefault(word, {}).update(other for other in stems.items() if not is_character(other[0]))
-    for said, meant in EVERYDAY.items():
-        related.setdefault(stem(said), {}).update(dict.fromkeys(map(stem, meant.split())))
+    for meant, said in EVERYDAY:
+        for word in said.split():
+            related.setdefault(word.replace("-", "") if "-" in word else stem(word), {})[stem(meant)] = None
     found = {word: [(other, _RELATED) for other in others if other != word] for word, others in related.items()}
     for short, long in ABBREVIATIONS.items():
         parts = list(map(stem, long.split()))

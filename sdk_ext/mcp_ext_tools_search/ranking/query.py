@@ -13,49 +13,34 @@ from itertools import islice
 from operator import add
 from typing import Final, NamedTuple, TypeAlias
 
-from mcp_ext_tools_search.ranking.language import (
-    STOP_WORDS,
-    is_character,
-    is_unspaced,
-    relatives,
-    runs,
-    stem,
-    without_fillers,
-    words,
-    words_of,
-)
+from mcp_ext_tools_search.ranking import language
+from mcp_ext_tools_search.ranking.language import STOP_WORDS, is_character, is_unspaced, relatives, runs, stem
 
 MAX_QUERY_LENGTH: Final = 8_192  # characters of a query that are read
 MAX_CORRECTED: Final = 12  # unknown words of a query for which similar ones are looked up
 _MAX_WORDS: Final = 128  # distinct ones: a request needs no more, and an attack gets no more
 _SHORTEST_JOINED: Final = 5
-_REMEMBERED: Final = 64  # queries: each is put to several indexes, and again for each page
 
 # What a term counts, where the stem of a word of the request counts 1.
 AS_WRITTEN, CORRECTED, JOINED = 0.5, 0.8, 0.5
+OF_UNKNOWN: Final = 3.0  # relatives count so many times as much where no tool has the word itself
 _BESIDE_FILLER: Final = 0.5
 
 WRITTEN: Final = "="
 """Begins the term of a word as it is written, which no stem can be."""
 
-AskedTerm: TypeAlias = tuple[str, float, float]
-"""A term, its weight, and the part of a word of the query that it covers: 1 for a word of the query itself."""
+AskedTerm: TypeAlias = tuple[str, float, float, float]
+"""A term, its weight, and the parts that it covers of a word of the query, 1 for this word itself, and of a name."""
 
 
 class Request(NamedTuple):
     """What a query says, apart from any index."""
 
+    # Its runs of letters and digits, case folded, each with its words that are no stop words and their stems.
     runs: Sequence[tuple[str, Sequence[tuple[str, str]]]]
-    """Its runs of letters and digits, case folded, each with its words that are no stop words and their stems."""
-
-    stems: Mapping[str, float]
-    """The weights of the stems."""
-
-    written: Mapping[str, float]
-    """The weights of the words; stop words where there are no others."""
-
-    pairs: Sequence[str]
-    """Neighbors written as one word: a request with `log out` may mean a tool with `logout`."""
+    stems: Mapping[str, float]  # with their weights
+    written: Mapping[str, float]  # words with their weights; stop words where there are no others
+    pairs: Sequence[str]  # neighbors written as one word: `log out` may mean a tool with `logout`
 
 
 def index_terms(word: str) -> tuple[str, ...]:
@@ -80,23 +65,22 @@ def asked_terms(
         nearest: Returns known stems that an unknown one may be a slip or a form of, each with its likeness.
     """
     _, stems, written, pairs = read(query)
-    asked = [] if stems else [(WRITTEN + word, 1.0, 1.0) for word in written if is_known(WRITTEN + word)]
-    for word, weight in stems.items():
-        asked.append((word, weight, 1.0))
-        asked += [(other, weight * part, 0.0) for other, part in relatives(word)]
+    asked = [] if stems else [(WRITTEN + word, 1.0, 1.0, 1.0) for word in written if is_known(WRITTEN + word)]
+    asked += [(word, weight, 1.0, 1.0) for word, weight in stems.items()]
+    for word, weight in {**dict.fromkeys(pairs if stems else (), 1.0), **stems}.items():
+        worth = weight if is_known(word) else weight * OF_UNKNOWN
+        asked += [(other, worth * part, 0.0, 1.0) for other, part in relatives(word)]
     unknown = (word for word in stems if not is_known(word) and not is_unspaced(word))
     for word in islice(unknown, MAX_CORRECTED):
-        parts = [(other, CORRECTED * likeness) for other, likeness in nearest(word)]
-        asked += [(other, stems[word] * part, part) for other, part in parts]
+        asked += [(other, stems[word] * (part := CORRECTED * near), part, part) for other, near in nearest(word)]
     if stems:
-        asked += [(WRITTEN + word, weight * AS_WRITTEN, 0.0) for word, weight in written.items()]
-    if joined := dict.fromkeys([stem(pair) for pair in pairs if is_known(WRITTEN + pair)]):
-        others = joined.keys() - {term for term, _, _ in asked}
-        asked += [(term, JOINED, 0.0) for term in joined if term in others and is_known(term)]
-    return asked
+        asked += [(WRITTEN + word, weight * AS_WRITTEN, 0.0, 0.0) for word, weight in written.items()]
+    joined = dict.fromkeys([stem(pair) for pair in pairs if is_known(WRITTEN + pair)])
+    found = {term for term, *_ in asked}
+    return asked + [(term, JOINED, 0.0, 0.0) for term in joined if term not in found and is_known(term)]
 
 
-@lru_cache(_REMEMBERED)
+@lru_cache(64)  # queries: each is put to several indexes, and again for each page
 def read(query: str) -> Request:
     """Return what `query` says."""
     query = query[:MAX_QUERY_LENGTH]
@@ -107,7 +91,7 @@ def read(query: str) -> Request:
     if len(said) > _MAX_WORDS:
         kept = frozenset(islice(dict.fromkeys(said), _MAX_WORDS))
         said = [word for word in said if word in kept]
-    written = [word for word, _ in said] or list(islice(dict.fromkeys(words(query)), _MAX_WORDS))
+    written = [word for word, _ in said] or list(islice(dict.fromkeys(language.words(query)), _MAX_WORDS))
     folded = [run for run, _ in found[:_MAX_WORDS]]
     return Request(
         runs=found,
@@ -118,7 +102,7 @@ def read(query: str) -> Request:
 
 
 def _run(run: str) -> tuple[str, Sequence[tuple[str, str]]]:
-    return run.casefold(), [(word, stem(word)) for word in words_of(run) if word not in STOP_WORDS]
+    return run.casefold(), [(word, stem(word)) for word in language.words_of(run) if word not in STOP_WORDS]
 
 
 _plain_run: Final = lru_cache(4_096)(_run)  # runs of plain text are short enough to be remembered
@@ -132,6 +116,6 @@ def _weights(said: Sequence[str], query: str) -> dict[str, float]:
     weights = dict.fromkeys(said, 1.0)
     if len(weights) < len(said):
         weights = {word: 2 * count / (count + 1) for word, count in Counter(said).items()}
-    if not query.isascii() and (own := frozenset(words(without_fillers(query)))):
+    if not query.isascii() and (own := frozenset(language.words(language.without_fillers(query)))):
         weights |= {word: weights[word] * _BESIDE_FILLER for word in weights if is_unspaced(word) and word not in own}
     return weights
