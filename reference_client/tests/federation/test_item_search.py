@@ -254,7 +254,7 @@ async def test_a_blank_query_is_refused_before_anything_is_sent(opened: Any) -> 
 
 async def test_servers_are_asked_in_the_era_that_is_wanted(write: Any) -> None:
     spec = LIBRARY | {"legacy": True}
-    options = FederationOptions(connection=ConnectionOptions(negotiation="legacy"))
+    options = FederationOptions(connection=ConnectionOptions(era="legacy"))
     with anyio.fail_after(60):
         async with open_federation(Configuration((write("library", spec),)), options) as servers:
             found = await servers.search_resources("anything", limit=1)
