@@ -1,0 +1,25 @@
+"""Catalogs in PostgreSQL, behind the ranking interface: for more tools than one process holds."""
+
+from tools_search_ranking.postgres.importing import Entry, ImportingError, import_catalog, update_catalog
+from tools_search_ranking.postgres.index import (
+    Found,
+    PostgresIndex,
+    PostgresPool,
+    UnavailableError,
+    UnknownCatalogError,
+)
+from tools_search_ranking.postgres.schema import SchemaError, migrate
+
+__all__ = [
+    "Entry",
+    "Found",
+    "ImportingError",
+    "PostgresIndex",
+    "PostgresPool",
+    "SchemaError",
+    "UnavailableError",
+    "UnknownCatalogError",
+    "import_catalog",
+    "migrate",
+    "update_catalog",
+]
