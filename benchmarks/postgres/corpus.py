@@ -38,13 +38,16 @@ def synthetic(parents: Sequence[Tool], number: int, seed: int) -> Iterator[dict[
     def varied(text: str) -> str:
         return _WORD.sub(lambda found: _relative(found[0], rare, chance), text)
 
-    for place in range(number):
+    taken = Counter[str]()
+    for _ in range(number):
         one, other = chance.choice(parents), chance.choice(parents)
         words = _halves(re.findall(r"[A-Za-z0-9]+", one.name), re.findall(r"[A-Za-z0-9]+", other.name))
         description = " ".join(_halves((one.description or "").split(" "), (other.description or "").split(" ")))
         properties = dict(_halves(_properties(one), _properties(other)))
+        name = varied("_".join(words))
+        taken[name] += 1
         yield {
-            "name": f"{varied('_'.join(words))}_{place}",
+            "name": name if taken[name] == 1 else f"{name}_{taken[name]}",
             "description": varied(description),
             "inputSchema": {"type": "object", "properties": properties},
         }

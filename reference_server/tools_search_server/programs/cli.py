@@ -34,6 +34,7 @@ from tools_search_server.compat.definitions import LIST_AT_MOST, PREFIX_RULE, Co
 from tools_search_server.gateway.gateway import CALL_SECONDS, INDEX_AT_MOST, START_SECONDS, GatewayOptions
 from tools_search_server.gateway.replicas import DEFAULT_CHANNEL, REDIS_VARIABLE, redis_address
 from tools_search_server.programs.catalog import CATALOG_VARIABLE, DELAY_VARIABLE, catalog_program
+from tools_search_server.programs.database import DEFAULT_NAME, import_, reindex
 from tools_search_server.programs.gateway import MODES, configured_gateway, gateway_program
 from tools_search_server.programs.serving import Address, Program, serve
 from tools_search_server.programs.status import check, status
@@ -64,6 +65,8 @@ Examples:
   tools-search-server --config mcp.json --check      show what each server offers, or why it fails
   tools-search-server token alice                    make a bearer token for a principal
   tools-search-server status                         show the servers of a gateway on HTTP
+  tools-search-server import tools.json --to embedded:db   write tools into a database
+  tools-search-server --catalog embedded:db          serve them from there
 
 \b
 Environment:
@@ -134,7 +137,10 @@ class _InterruptedError(click.ClickException):
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.option("--config", type=_FILE, metavar="FILE", help="Serve all MCP servers of this mcp.json as one.")
-@click.option("--catalog", type=_FILE, metavar="FILE", help='Serve the tools in this file, {"tools": [...]}.')
+@click.option("--catalog", metavar="FILE|DATABASE",
+              help='Serve the tools in this file, {"tools": [...]}, or those imported into this database.')  # fmt: skip
+@click.option("--catalog-name", metavar="NAME", default=DEFAULT_NAME, show_default=True,
+              help="Name of the catalog in a database.")  # fmt: skip
 @click.option("--http", callback=_address, metavar="HOST:PORT",
               help="Serve Streamable HTTP here, not stdio. Port 0 picks a free one.")  # fmt: skip
 @click.option("--allow-remote", is_flag=True, help="Serve a catalog to other machines too, without authentication.")
@@ -187,7 +193,8 @@ def command(
     ctx: click.Context,
     *,
     config: Path | None,
-    catalog: Path | None,
+    catalog: str | None,
+    catalog_name: str,
     http: Address | None,
     allow_remote: bool,
     toolset: str | None,
@@ -271,7 +278,7 @@ def command(
             redis=redis_address(redis, redis_channel),
         )
         if config is None:
-            program = catalog_program(catalog, limits)
+            program = catalog_program(catalog, limits, catalog_name)
         elif only_check:
             sys.exit(0 if anyio.run(check, *configured_gateway(config, limits, options), as_json) else 1)
         else:
@@ -305,6 +312,8 @@ def token(*, name: str, toolset: str | None) -> None:
 
 
 command.add_command(status)
+command.add_command(import_)
+command.add_command(reindex)
 
 
 def _ranker(*, semantic: bool, multilingual: bool, least_confidence: float | None) -> Ranker:
@@ -347,6 +356,8 @@ def log_to_stderr(form: LogFormat) -> None:
     # This program reports upstreams once and in one line; the SDK adds a traceback for each stray line.
     for name in ("client", "mcp.client"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
+    # What it says of lost connections is said in the words of this program.
+    logging.getLogger("psycopg").setLevel(logging.ERROR)
     # Before any authentication, anyone could fill the disk with its lines about malformed requests.
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
 

@@ -26,7 +26,7 @@ from mcp_ext_tools_search.server.negotiation import (
     read_params,
     require_declared,
 )
-from mcp_ext_tools_search.server.search import ListingSearch, Search, cut_page
+from mcp_ext_tools_search.server.search import ListingSearch, PageSearch, Search, cut_page
 from mcp_ext_tools_search.types import EXTENSION_ID, METHOD, SearchToolsRequestParams, ServerSettings
 
 logger = logging.getLogger(__name__)
@@ -58,6 +58,7 @@ class ToolsSearch(Extension):
             for servers that keep their listings ready, or that search other servers. By default each search lists as
             its caller does, through every middleware, and cannot find what the caller is not shown; a function passed
             here has to see to that itself.
+        page_search: The same for tools that are not held here: it is asked for one page at a time.
 
     Raises:
         ValueError: An argument is out of its bounds.
@@ -77,6 +78,7 @@ class ToolsSearch(Extension):
         max_concurrency: int = 4,
         max_searches: int = 64,
         search: Search | None = None,
+        page_search: PageSearch | None = None,
     ) -> None:
         if not 1 <= default_limit <= _MAX_BY_DEFAULT:
             raise ValueError(f"default_limit must be from 1 to {_MAX_BY_DEFAULT}, not {default_limit}")
@@ -94,6 +96,7 @@ class ToolsSearch(Extension):
         self._max_query_chars = max_query_chars
         self.max_searches = max_searches
         self._search = search or ListingSearch(ranker or SimpleRanker(), max_concurrency=max_concurrency)
+        self._page_search = page_search
 
     def settings(self) -> dict[str, Any]:
         """Return the settings as they are advertised now."""
@@ -141,9 +144,13 @@ class ToolsSearch(Extension):
         with internal_faults_hidden(METHOD):
             try:
                 continuation = None if params.cursor is None else self._cursors.read(params.cursor, params.query)
-                # What the page before has noted, so that the answer is put together again in the same way.
-                note = None if continuation is None else continuation.note
-                answer = await self._search(ctx, params.query, note)
+                if self._page_search is None:
+                    # What the page before has noted, so that the answer is put together again in the same way.
+                    note = None if continuation is None else continuation.note
+                    answer = await self._search(ctx, params.query, note)
+                else:
+                    start = 0 if continuation is None else continuation.position
+                    answer = await self._page_search(ctx, params.query, range(start, start + size))
                 page = cut_page(params.query, answer, continuation, size=size, cursors=self._cursors)
             except InvalidCursorError as error:
                 raise invalid_params("cursor", str(error)) from None

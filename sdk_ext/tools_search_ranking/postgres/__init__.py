@@ -1,6 +1,12 @@
 """Catalogs in PostgreSQL, behind the ranking interface: for more tools than one process holds."""
 
-from tools_search_ranking.postgres.importing import Entry, ImportingError, import_catalog, update_catalog
+from tools_search_ranking.postgres.importing import (
+    Entry,
+    ImportingError,
+    import_catalog,
+    reindex_catalog,
+    update_catalog,
+)
 from tools_search_ranking.postgres.index import (
     Found,
     PostgresIndex,
@@ -21,5 +27,6 @@ __all__ = [
     "UnknownCatalogError",
     "import_catalog",
     "migrate",
+    "reindex_catalog",
     "update_catalog",
 ]

@@ -36,9 +36,9 @@ _FLOOR_BITS: Final = sum(_BITS[member] for member in _FLOOR_MEMBERS)
 _MAX_COUNTED: Final = 4
 _USUAL_LENGTH: Final = 40 * STEPS
 """Length of a definition for which impacts are right: that of the visible tools is known to a search alone."""
-_LEVELS_OF_ONE: Final = 10
-_NAME_LEVELS: Final = 3
-_MAX_LEVEL: Final = 12
+_SATURATION_LEVELS: Final = 20
+_NAME_LEVELS: Final = 6
+"""What it adds to the level of a posting that the name is nothing but this word."""
 _MOST_IN_NAME: Final = 7
 _MAX_SMALLINT: Final = 32_767
 
@@ -127,8 +127,8 @@ def _impact(steps: int, members: int, length: int, named: int) -> tuple[int, int
     """Return the level of a posting and its impact: saturation in 1/1024, and behind it the size of the name."""
     saturation = steps / (steps + 1.5 * STEPS * (0.3 + 0.7 * length / _USUAL_LENGTH))
     size = min(max(named, 1), _MOST_IN_NAME) if members & _NAME_BIT else 0
-    level = int(saturation * _LEVELS_OF_ONE) + (round(_NAME_LEVELS / size) if size else 0)
-    return min(level, _MAX_LEVEL), int(saturation * 1023) << 3 | size
+    level = int(saturation * _SATURATION_LEVELS) + (round(_NAME_LEVELS / size) if size else 0)
+    return level, int(saturation * 1023) << 3 | size
 
 
 def start_and_slips(key: str) -> tuple[str, list[int]] | None:

@@ -33,15 +33,16 @@ _SAME_NAME: Final = "two of these tools have the same name: give each a name of 
 _REMOVING: Final[tuple[LiteralString, ...]] = (
     "insert into pg_temp.counted select unnest(terms), audience, -1 from tools_search.document "
     "where generation = %(generation)s and tool = any (%(tools)s::int[])",
-    "update tools_search.posting set (tools, impacts, count) = ("
+    "update tools_search.posting set (tools, impacts, audiences) = ("
     "select coalesce(array_agg(own.tool order by place), '{}'), coalesce(array_agg(own.impact order by place), '{}'), "
-    "count(*) from unnest(posting.tools, posting.impacts) with ordinality own (tool, impact, place) "
-    "where own.tool <> all (%(tools)s::int[])) "
-    "from (select distinct unnest(terms) as term, tool >> %(bits)s as block, audience from tools_search.document "
+    "coalesce(array_agg(own.audience order by place), '{}') "
+    "from unnest(posting.tools, posting.impacts, posting.audiences) with ordinality "
+    "own (tool, impact, audience, place) where own.tool <> all (%(tools)s::int[])) "
+    "from (select distinct unnest(terms) as term, tool >> %(bits)s as block from tools_search.document "
     "where generation = %(generation)s and tool = any (%(tools)s::int[])) gone "
     "where posting.generation = %(generation)s and posting.term = gone.term and posting.block = gone.block "
-    "and posting.audience = gone.audience and posting.tools && %(tools)s::int[]",
-    "delete from tools_search.posting where generation = %(generation)s and count = 0 "
+    "and posting.tools && %(tools)s::int[]",
+    "delete from tools_search.posting where generation = %(generation)s and tools = '{}' "
     "and term in (select term from pg_temp.counted)",
     "update tools_search.audience set tools = audience.tools - gone.tools, length = audience.length - gone.length "
     "from (select audience, count(*) as tools, sum(length) as length from tools_search.document "
@@ -52,8 +53,8 @@ _REMOVING: Final[tuple[LiteralString, ...]] = (
 )
 _ADDING: Final[tuple[LiteralString, ...]] = (
     "insert into tools_search.posting select * from pg_temp.added "
-    "on conflict (generation, term, level, block, audience) do update set tools = posting.tools || excluded.tools, "
-    "impacts = posting.impacts || excluded.impacts, count = posting.count + excluded.count",
+    "on conflict (generation, term, level, block) do update set tools = posting.tools || excluded.tools, "
+    "impacts = posting.impacts || excluded.impacts, audiences = posting.audiences || excluded.audiences",
     "insert into tools_search.term select %(generation)s, id, key, 0, '{}', '{}', start, slips from pg_temp.keyed",
     "update tools_search.term set tools = changed.tools, audiences = changed.audiences, counts = changed.counts from ("
     "select term, coalesce(sum(tools), 0) as tools, "
@@ -95,12 +96,17 @@ class _Rows:
     audiences: dict[tuple[str, ...], int]
     tools: list[str] = field(default_factory=list[str])
     documents: list[str] = field(default_factory=list[str])
-    postings: dict[tuple[int, int, int, int], list[tuple[int, int]]] = field(default_factory=dict[Any, Any])
+    postings: dict[tuple[int, int, int], list[tuple[int, int, int]]] = field(default_factory=dict[Any, Any])
+    """By term, level and block: tools, impacts and audiences."""
+
     counts: Counter[tuple[int, int]] = field(default_factory=Counter[tuple[int, int]])
     """How many tools of an audience have a term, by both."""
 
     sizes: defaultdict[int, list[int]] = field(default_factory=lambda: defaultdict(lambda: [0, 0]))
     """By audience, the number of tools and the sum of their lengths."""
+
+    blocks: defaultdict[int, set[int]] = field(default_factory=lambda: defaultdict(set[int]))
+    """By audience."""
 
     def add(self, number: int, entry: Entry, tool: Tool) -> None:
         audience = self.audiences.setdefault(tuple(sorted(set(entry.groups))), len(self.audiences) + 1)
@@ -113,17 +119,18 @@ class _Rows:
         self.tools.append(f"{start}{digest}\t{_escaped(definition)}\t{answer}\n")
         self.documents.append(start + _document_row(document))
         for term, level, impact in document.postings:
-            place = term, level, number >> BLOCK_BITS, audience
-            self.postings.setdefault(place, []).append((number, impact))
+            place = term, level, number >> BLOCK_BITS
+            self.postings.setdefault(place, []).append((number, impact, audience))
         self.counts.update([(term, audience) for term in document.terms])
         size = self.sizes[audience]
         size[0] += 1
         size[1] += document.length
+        self.blocks[audience].add(number >> BLOCK_BITS)
 
     def posting_rows(self) -> Iterator[str]:
         for place, own in sorted(self.postings.items()):
-            key = "\t".join(map(str, (self.generation, *place, len(own))))
-            yield f"{key}\t{_array(number for number, _ in own)}\t{_array(impact for _, impact in own)}\n"
+            columns = (_array(column) for column in zip(*own, strict=True))
+            yield "\t".join((*map(str, (self.generation, *place)), *columns)) + "\n"
 
     def count_rows(self) -> Iterator[str]:
         return (f"{term}\t{audience}\t{tools}\n" for (term, audience), tools in self.counts.items())
@@ -187,6 +194,42 @@ def import_catalog(
     for table in _PARTITIONED:  # index-only scans need the map that it makes
         connection.execute(sql.SQL("vacuum {}").format(_partition(table, generation)))
     return written
+
+
+def reindex_catalog(
+    connection: Connection, reading: Connection, catalog: str, *, on_progress: Callable[[int], None] = lambda _: None
+) -> int:
+    """Index the tools of a catalog again, from their definitions in the database; return how many there are.
+
+    Args:
+        connection: As in `import_catalog`.
+        reading: Another connection of the same role, which reads while the first one writes.
+        catalog: Its name.
+        on_progress: As in `import_catalog`.
+
+    Raises:
+        LookupError: There is no such catalog.
+        psycopg.Error: The database fails, or the role may not.
+    """
+    generation, facts = _row(
+        connection,
+        "select generation.id, facts from tools_search.catalog "
+        "join tools_search.generation on generation.id = catalog.generation where name = %s",
+        [catalog],
+    )
+
+    def entries() -> Iterator[Entry]:
+        with reading.transaction(), reading.cursor("definitions") as cursor:
+            cursor.execute(
+                "select definition, groups, answer from tools_search.tool join tools_search.audience "
+                "on audience.generation = tool.generation and audience.id = tool.audience "
+                "where tool.generation = %s order by tool.audience, tool.id",
+                [generation],
+            )
+            for definition, groups, answer in cursor:
+                yield Entry(json.loads(definition), groups, answer)
+
+    return import_catalog(connection, catalog, entries(), facts=facts, on_progress=on_progress)
 
 
 def update_catalog(connection: Connection, catalog: str, removed: Collection[str], added: Sequence[Entry]) -> None:
@@ -356,16 +399,20 @@ def _write_terms(connection: Connection, generation: int, analyzer: Analyzer) ->
 def _write_audiences(connection: Connection, generation: int, rows: _Rows) -> None:
     with connection.cursor() as cursor:
         cursor.executemany(
-            "insert into tools_search.audience values (%s, %s, %s, %s, %s) on conflict (generation, id) "
-            "do update set tools = audience.tools + excluded.tools, length = audience.length + excluded.length",
-            [[generation, number, list(groups), *rows.sizes[number]] for groups, number in rows.audiences.items()],
+            "insert into tools_search.audience values (%s, %s, %s, %s, %s, %s) on conflict (generation, id) "
+            "do update set tools = audience.tools + excluded.tools, length = audience.length + excluded.length, "
+            "blocks = array(select unnest(audience.blocks) union select unnest(excluded.blocks))",
+            [
+                [generation, number, list(groups), *rows.sizes[number], list(rows.blocks[number])]
+                for groups, number in rows.audiences.items()
+            ],
         )
 
 
 def _document_row(document: Document) -> str:
-    steps = (steps for steps, _ in document.terms.values())
-    members = (members for _, members in document.terms.values())
-    arrays = (document.named, document.terms, steps, members, document.floor, document.floor.values())
+    terms = sorted(document.terms)
+    steps, members = zip(*map(document.terms.__getitem__, terms), strict=True) if terms else ((), ())
+    arrays = (document.named, terms, steps, members, document.floor, document.floor.values())
     return "\t".join((str(document.length), *map(_array, arrays))) + "\n"
 
 

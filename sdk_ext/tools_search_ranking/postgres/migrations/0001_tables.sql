@@ -28,6 +28,7 @@ create table audience (
     groups text[] not null, -- sorted; empty: every caller sees these tools
     tools int not null,
     length bigint not null, -- sum of the lengths of their documents
+    blocks int[] not null, -- those that one of them is in, and perhaps others
     primary key (generation, id),
     unique (generation, groups)
 );
@@ -55,7 +56,7 @@ create table document (
     audience int not null,
     length int not null,
     named int[] not null, -- the stems in the name
-    terms int[] not null, -- stems, and words as they are written
+    terms int[] not null, -- stems, and words as they are written; in order
     steps smallint[] not null, -- by place in `terms`: the weighted frequency
     members smallint[] not null, -- by place in `terms`: a bit for each member of the definition that has the term
     floor int[] not null, -- stems in name, title and description, and the terms of the draft's matching floor
@@ -81,15 +82,15 @@ create unique index on term (generation, key);
 create index on term (generation, start) where start is not null;
 create index on term using gin (slips);
 
--- Tools by term, the most telling ones first. One row for each level of impact, audience, and block of 4,096 tools.
+-- Tools by term, the most telling ones first: a row for each level of impact and block of 4,096 ids. Importing the tools
+-- of an audience one after the other keeps those of callers who see little in few blocks.
 create table posting (
     generation int not null,
     term int not null,
     level smallint not null, -- the higher, the more it can add to a score
     block int not null,
-    audience int not null,
-    count smallint not null,
     tools int[] not null,
     impacts smallint[] not null, -- by place in `tools`: saturation of its frequency in 1/1024, and the size of the name
-    primary key (generation, term, level, block, audience) include (count)
+    audiences int[] not null, -- by place in `tools`
+    primary key (generation, term, level, block)
 ) partition by list (generation);

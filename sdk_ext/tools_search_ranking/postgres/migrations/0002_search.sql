@@ -2,8 +2,8 @@
 --
 --     score = (bm25 + 3 * share of the name that the query says) * (0.65 + 0.35 * share of the query that it covers)
 --
--- as in the ranking in memory. Of each term the `most_postings` most telling tools are read, and of the tools found the
--- `most_scored` most likely ones are scored exactly.
+-- as in the ranking in memory. Of each term the `most_postings` most telling tools are read, until `most_read` were
+-- expected in all, and of the tools found the `most_scored` most likely ones are scored exactly.
 
 create type hit as (
     place int, -- 1 for the best
@@ -94,6 +94,7 @@ create function search(
     first_place int, -- definitions are returned from here
     last_place int, -- to here, where the answer ends as well
     most_postings int default 2000,
+    most_read int default 12000,
     most_scored int default 250,
     most_ranked int default 100,
     most_floor int default 10000
@@ -109,7 +110,7 @@ declare
     g int;
     of_revision bigint;
     visible boolean[];
-    visible_ids int[];
+    visible_blocks boolean[]; -- by number, from 0
     all_tools float8;
     average float8;
     rarest float8;
@@ -117,6 +118,7 @@ declare
     asked_idf float8[];
     asked_weight float8[];
     asked_covers float8[];
+    asked_tools int[];
     total_idf float8;
     is_cut boolean;
     own_stems int[];
@@ -133,20 +135,26 @@ begin
     end if;
 
     -- What the caller sees, and statistics over that.
-    select array_agg(one.is_seen order by one.id), array_agg(one.id) filter (where one.is_seen),
-        coalesce(sum(one.tools) filter (where one.is_seen), 0),
-        coalesce(sum(one.length) filter (where one.is_seen), 0)
-    into visible, visible_ids, all_tools, average
-    from (
-        select id, tools, length, seen_by is null or groups = '{}' or groups && seen_by as is_seen
-        from audience where generation = g
-    ) one;
+    with one as (
+        select *, seen_by is null or groups = '{}' or groups && seen_by as is_seen from audience where generation = g
+    )
+    select array_agg(is_seen order by id),
+        coalesce(sum(tools) filter (where is_seen), 0), coalesce(sum(length) filter (where is_seen), 0)
+    into visible, all_tools, average
+    from one;
     if all_tools = 0 then
         return;
     end if;
     average := coalesce(nullif(average / all_tools, 0), 1);
     if seen_by is null or not (false = any (visible)) then
         visible := null;
+    else
+        with seen as (
+            select distinct unnest(blocks) as block from audience where generation = g and visible[id]
+        )
+        select array_agg(block in (select seen.block from seen) order by block) into visible_blocks
+        from generate_series(0, (select max(seen.block) from seen)) block;
+        visible_blocks := ('[0:' || cardinality(visible_blocks) - 1 || ']=' || visible_blocks::text)::boolean[];
     end if;
     rarest := ln(1 + (all_tools + 0.5) / 0.5);
 
@@ -180,38 +188,40 @@ begin
     )
     select array_agg(id order by weight * idf desc, id), array_agg(idf order by weight * idf desc, id),
         array_agg(weight order by weight * idf desc, id), array_agg(covers order by weight * idf desc, id),
-        coalesce(bool_or(tools > most_postings), false),
+        array_agg(tools order by weight * idf desc, id),
+        coalesce(bool_or(tools > most_postings) or sum(tools) > most_read, false),
         (select sum(case when tools = 0 then rarest else ln(1 + (all_tools - tools + 0.5) / (tools + 0.5)) end)
             from looked_up where covers and (tools > 0 or lacks)),
         array_agg(id) filter (where covers >= 1)
-    into asked, asked_idf, asked_weight, asked_covers, is_cut, total_idf, own_stems
+    into asked, asked_idf, asked_weight, asked_covers, asked_tools, is_cut, total_idf, own_stems
     from united;
     total_idf := coalesce(nullif(total_idf, 0), 1);
 
-    -- The tools that may be among the best: by what their postings say, of as many as are read.
+    -- The tools that may be among the best, by what their postings say. The terms that can add most are read first, of
+    -- each of them the most telling postings, until there are enough.
     with asked_term as (
-        select * from unnest(asked, asked_idf, asked_weight, asked_covers) one (id, idf, weight, covers)
-    ), in_order as (
-        select one.*, level, block, audience, sum(count) over (
-            partition by one.id order by level desc, block, audience
-        ) - count as before
-        from asked_term one join posting on generation = g and term = one.id
-        where visible is null or visible[audience]
-    ), chosen as (
-        select * from in_order where before < most_postings
+        select *, sum(least(tools, most_postings)) over (rows unbounded preceding) - least(tools, most_postings) as before
+        from unnest(asked, asked_idf, asked_weight, asked_covers, asked_tools) one (id, idf, weight, covers, tools)
     ), found as (
-        select tool.id, sum(chosen.weight * chosen.idf * (tool.impact >> 3)) * 2.5 / 1024 as bm25,
-            sum(chosen.covers / (tool.impact & 7)) filter (where tool.impact & 7 > 0) as name_share,
-            sum(chosen.covers * chosen.idf) as covered
-        from chosen
-            join posting using (level, block, audience),
-            lateral unnest(posting.tools, posting.impacts) tool (id, impact)
-        where posting.generation = g and posting.term = chosen.id
-        group by tool.id
+        select own.tool, sum(one.weight * one.idf * (own.impact >> 3)) * 2.5 / 1024 as bm25,
+            sum(one.covers / nullif(own.impact & 7, 0)) as name_share,
+            sum(one.covers * one.idf) as covered
+        from asked_term one, lateral (
+            select part.tool, part.impact
+            from (
+                select tools, impacts, audiences from posting
+                where generation = g and term = one.id and (visible is null or visible_blocks[block])
+                order by level desc, block desc
+            ) by_level, unnest(tools, impacts, audiences) part (tool, impact, audience)
+            where visible is null or visible[part.audience]
+            limit most_postings
+        ) own
+        where one.before < most_read
+        group by own.tool
     )
-    select array_agg(id) into candidates from (
-        select id from found
-        order by (bm25 + 3 * least(coalesce(name_share, 0), 1)) * (0.65 + 0.35 * least(covered / total_idf, 1)) desc, id
+    select array_agg(tool) into candidates from (
+        select tool from found
+        order by (bm25 + 3 * least(coalesce(name_share, 0), 1)) * (0.65 + 0.35 * least(covered / total_idf, 1)) desc, tool
         limit most_scored
     ) best;
     if is_cut and own_stems is not null then
@@ -233,8 +243,8 @@ begin
                 sum(one.covers * one.idf) as covered,
                 bit_or(document.members[place]) as members
             from unnest(asked, asked_idf, asked_weight, asked_covers) one (id, idf, weight, covers),
-                lateral (select array_position(terms, one.id) as place) of_tool
-            where place is not null
+                lateral (select width_bucket(one.id, terms) as place) of_tool -- finds it, if it is there
+            where terms[place] = one.id
         ) own
         where generation = g and document.tool = any (candidates)
     ), name_stem as (
