@@ -34,7 +34,7 @@ from tools_search_server.compat.definitions import LIST_AT_MOST, PREFIX_RULE, Co
 from tools_search_server.gateway.gateway import CALL_SECONDS, INDEX_AT_MOST, START_SECONDS, GatewayOptions
 from tools_search_server.gateway.replicas import DEFAULT_CHANNEL, REDIS_VARIABLE, redis_address
 from tools_search_server.programs.catalog import CATALOG_VARIABLE, DELAY_VARIABLE, catalog_program
-from tools_search_server.programs.database import DEFAULT_NAME, import_, reindex
+from tools_search_server.programs.database import DEFAULT_NAME, checked_index, import_, reindex
 from tools_search_server.programs.gateway import MODES, configured_gateway, gateway_program
 from tools_search_server.programs.serving import Address, Program, serve
 from tools_search_server.programs.status import check, status
@@ -140,7 +140,7 @@ class _InterruptedError(click.ClickException):
 @click.option("--catalog", metavar="FILE|DATABASE",
               help='Serve the tools in this file, {"tools": [...]}, or those imported into this database.')  # fmt: skip
 @click.option("--catalog-name", metavar="NAME", default=DEFAULT_NAME, show_default=True,
-              help="Name of the catalog in a database.")  # fmt: skip
+              help="Name of the catalog, or of the index, in a database.")  # fmt: skip
 @click.option("--http", callback=_address, metavar="HOST:PORT",
               help="Serve Streamable HTTP here, not stdio. Port 0 picks a free one.")  # fmt: skip
 @click.option("--allow-remote", is_flag=True, help="Serve a catalog to other machines too, without authentication.")
@@ -166,6 +166,7 @@ class _InterruptedError(click.ClickException):
 @click.option("--multilingual", is_flag=True,
               help="Rank by meaning too, in a hundred languages; needs the extra [multilingual].")  # fmt: skip
 @click.option("--cursor-key-file", type=_FILE, metavar="FILE", help="File with the key of cursors; same on replicas.")
+@click.option("--index", metavar="DATABASE", help="Share the index of the tools with replicas in this database.")
 @click.option("--redis", metavar="URL", help="Exchange list changes with replicas through this Redis server.")
 @click.option("--redis-channel", metavar="NAME", default=DEFAULT_CHANNEL, show_default=True,
               help="Redis channel of this set of replicas.")  # fmt: skip
@@ -209,6 +210,7 @@ def command(
     semantic: bool,
     multilingual: bool,
     cursor_key_file: Path | None,
+    index: str | None,
     redis: str | None,
     redis_channel: str,
     stateless: bool,
@@ -239,6 +241,12 @@ def command(
         (toolset and not config, "--toolset requires --config."),
         (modes and not config, "--compat requires --config."),
         (keep_queries and not config, "--keep-queries requires --config."),
+        (index and not config, "--index requires --config. A catalog in a database is served with --catalog."),
+        (
+            index and (semantic or multilingual or least_confidence is not None),
+            "--index ranks by words alone and holds nothing back: leave --semantic, --multilingual and "
+            "--least-confidence away.",
+        ),
         (redis and not config, "--redis requires --config."),
         (as_json and not only_check, "--json requires --check."),
         (semantic and multilingual, "--semantic and --multilingual are two models. Give one of them."),
@@ -282,6 +290,8 @@ def command(
         elif only_check:
             sys.exit(0 if anyio.run(check, *configured_gateway(config, limits, options), as_json) else 1)
         else:
+            if index is not None:
+                limits = replace(limits, index=checked_index("--index", index), index_name=catalog_name)
             program = gateway_program(config, limits, options, compat, over_http=http is not None)
             if remote and program.guard is None:
                 raise click.UsageError(

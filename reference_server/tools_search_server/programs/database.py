@@ -58,6 +58,19 @@ def checked_catalog(option: str, source: str, name: str) -> str:
     return address
 
 
+def checked_index(option: str, source: str) -> str:
+    """Return the address of a database for the index of a gateway; the schema is made, or brought up to date.
+
+    Raises:
+        ConfigurationError: The database cannot be used.
+    """
+    with _connected(option, source) as (connection, address):
+        from tools_search_ranking.postgres import migrate
+
+        migrate(connection)
+    return address
+
+
 @contextmanager
 def _connected(option: str, source: str) -> Generator[tuple[Connection, str]]:
     """Connect to a database for as long as the context is open; yield the connection, and the address.

@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final, LiteralString
@@ -16,7 +17,7 @@ from typing import Any, Final, LiteralString
 from mcp_ext_tools_search.types import valid_tools
 from mcp_types import Tool
 from psycopg import sql
-from psycopg.errors import UniqueViolation
+from psycopg.errors import LockNotAvailable, UniqueViolation
 
 from tools_search_ranking.postgres.analysis import ANALYSIS, BLOCK_BITS, Analyzer, Document, start_and_slips
 from tools_search_ranking.postgres.schema import Connection
@@ -24,10 +25,14 @@ from tools_search_ranking.postgres.schema import Connection
 _PARTITIONED: Final = ("tool", "document", "term", "posting")
 _BLOCK: Final = 1 << BLOCK_BITS
 _NULL: Final = r"\N"
+_SHORT_WAIT: Final[LiteralString] = "set local lock_timeout = '200ms'"
 _MEMORY: Final[LiteralString] = "set local maintenance_work_mem = '512MB'"
 
 
-_COUNTED: Final[LiteralString] = "create temporary table counted (term int, audience int, tools int) on commit drop"
+_COUNTED: Final[LiteralString] = (
+    "create temporary table if not exists counted (term int, audience int, tools int) on commit drop; "
+    "truncate pg_temp.counted"
+)
 _SAME_NAME: Final = "two of these tools have the same name: give each a name of its own"
 
 _REMOVING: Final[tuple[LiteralString, ...]] = (
@@ -86,6 +91,16 @@ class Entry:
     answer: str | None = None
     """What a catalog server answers to its calls, as JSON."""
 
+    @property
+    def text(self) -> str:
+        """The definition as it is written: JSON in ASCII."""
+        return json.dumps(self.definition, separators=(",", ":"))
+
+    @property
+    def digest(self) -> bytes:
+        """By which it is found out whether a definition has changed."""
+        return hashlib.sha256(self.text.encode()).digest()[:16]
+
 
 @dataclass
 class _Rows:
@@ -111,12 +126,10 @@ class _Rows:
     def add(self, number: int, entry: Entry, tool: Tool) -> None:
         audience = self.audiences.setdefault(tuple(sorted(set(entry.groups))), len(self.audiences) + 1)
         document = self.analyzer.document(tool)
-        definition = json.dumps(entry.definition, separators=(",", ":"))
-        digest = _bytes(hashlib.sha256(definition.encode()).digest()[:16])
         name = _bytes(tool.name.encode("utf-8", "surrogatepass"))
         start = f"{self.generation}\t{number}\t{name}\t{audience}\t"
         answer = _NULL if entry.answer is None else _escaped(entry.answer)
-        self.tools.append(f"{start}{digest}\t{_escaped(definition)}\t{answer}\n")
+        self.tools.append(f"{start}{_bytes(entry.digest)}\t{_escaped(entry.text)}\t{answer}\n")
         self.documents.append(start + _document_row(document))
         for term, level, impact in document.postings:
             place = term, level, number >> BLOCK_BITS
@@ -178,22 +191,33 @@ def import_catalog(
         )
         try:
             for table in _PARTITIONED:
-                connection.execute(
-                    sql.SQL("alter table {} attach partition {} for values in ({})").format(
-                        sql.Identifier("tools_search", table), _partition(table, generation), generation
-                    )
-                )
-                connection.execute(sql.SQL("analyze {}").format(_partition(table, generation)))
+                _index(connection, table, generation)
         except UniqueViolation:
             raise ImportingError(_SAME_NAME) from None
+        for table in _PARTITIONED:  # only now, and for a moment: until the end, the tables of all catalogs are locked
+            connection.execute(
+                sql.SQL("alter table {} attach partition {} for values in ({})").format(
+                    sql.Identifier("tools_search", table), _partition(table, generation), generation
+                )
+            )
         connection.execute(
             "update tools_search.catalog set generation = %s, revision = revision + 1 where name = %s",
             [generation, catalog],
         )
     drop_old_generations(connection)
-    for table in _PARTITIONED:  # index-only scans need the map that it makes
-        connection.execute(sql.SQL("vacuum {}").format(_partition(table, generation)))
     return written
+
+
+def _index(connection: Connection, table: str, generation: int) -> None:
+    """Give a partition the indexes of its table."""
+    definitions = connection.execute(
+        "select pg_get_indexdef(indexrelid) from pg_index where indrelid = %s::regclass", [f"tools_search.{table}"]
+    ).fetchall()
+    for (definition,) in definitions:
+        made, _, columns = definition.partition(" USING ")
+        statement = "create unique index on {} using " if "UNIQUE" in made else "create index on {} using "
+        connection.execute(sql.SQL(statement).format(_partition(table, generation)) + sql.SQL(columns))
+    connection.execute(sql.SQL("analyze {}").format(_partition(table, generation)))
 
 
 def reindex_catalog(
@@ -304,8 +328,9 @@ def _known_terms(connection: Connection, generation: int, read: Sequence[tuple[E
 
 def _add(connection: Connection, generation: int, rows: _Rows, last_term: int) -> None:
     connection.execute(
-        "create temporary table added (like tools_search.posting) on commit drop; "
-        "create temporary table keyed (id int, key text, start text, slips int[]) on commit drop"
+        "create temporary table if not exists added (like tools_search.posting) on commit drop; "
+        "create temporary table if not exists keyed (id int, key text, start text, slips int[]) on commit drop; "
+        "truncate pg_temp.added, pg_temp.keyed"
     )
     new = {key: number for key, number in rows.analyzer.known.items() if number > last_term}
     _copy_lines(connection, sql.Identifier("pg_temp", "keyed"), map(_term_row, new.items()))
@@ -318,13 +343,14 @@ def _add(connection: Connection, generation: int, rows: _Rows, last_term: int) -
 
 
 def drop_old_generations(connection: Connection) -> None:
-    """Remove what was replaced. Searches that are under way are waited for, one transaction for each generation."""
+    """Remove what was replaced, except where searches are in the way: then the next import does."""
     rows = connection.execute(
         "select id from tools_search.generation "
         "where id not in (select generation from tools_search.catalog where generation is not null)"
     ).fetchall()
     for (generation,) in rows:
-        with connection.transaction():
+        with suppress(LockNotAvailable), connection.transaction():
+            connection.execute(_SHORT_WAIT)  # searches that come meanwhile wait as well
             for table in _PARTITIONED:
                 connection.execute(sql.SQL("drop table if exists {}").format(_partition(table, generation)))
             connection.execute("delete from tools_search.generation where id = %s", [generation])

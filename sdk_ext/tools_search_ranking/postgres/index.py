@@ -11,6 +11,7 @@ from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, LiteralString, TypeAlias
+from weakref import WeakSet
 
 import psycopg
 from mcp_ext_tools_search.ranking.fields import MEMBERS
@@ -24,10 +25,11 @@ from tools_search_ranking.postgres.schema import READ_VERSION, Connection, Schem
 MOST_PLACES: Final = 20_000
 """More than an answer has places."""
 
-_SECONDS: Final = 5
-"""How long a statement may take, and a connection wait for its turn."""
+_STATEMENT_SECONDS: Final = 5
+_WAITING_SECONDS: Final = 2
+"""How long a search waits for a connection, which there may be none of, or which others use."""
 
-_CONNECT_SECONDS: Final = 3
+_CONNECT_SECONDS: Final = 2
 _ATTEMPTS: Final = 2
 """A connection that the database closed while nobody used it is found out by using it."""
 
@@ -156,11 +158,11 @@ class PostgresPool:
             min_size=1,
             max_size=size,
             open=False,
-            timeout=_SECONDS,
-            reconnect_timeout=_SECONDS,
-            configure=_require_version,
+            timeout=_WAITING_SECONDS,
             kwargs=connection_options(),
         )
+        self._checked = WeakSet[psycopg.AsyncConnection[_Row]]()
+        """Connections to a database with the schema of this version."""
 
     async def __aenter__(self) -> PostgresPool:
         await self._pool.open()
@@ -181,6 +183,7 @@ class PostgresPool:
             with failures_named():
                 try:
                     async with self._pool.connection() as connection:
+                        await self._require_version(connection)
                         return await (await connection.execute(statement, values)).fetchall()
                 except (psycopg.OperationalError, psycopg.InterfaceError) as error:
                     is_gone = error.sqlstate is None or error.sqlstate.startswith(("57P", "08"))
@@ -188,6 +191,12 @@ class PostgresPool:
                         raise
                     await self._pool.check()
         raise AssertionError
+
+    async def _require_version(self, connection: psycopg.AsyncConnection[_Row]) -> None:
+        if connection not in self._checked:
+            row = await (await connection.execute(READ_VERSION)).fetchone()
+            require_version(row[0] if row else 0)
+            self._checked.add(connection)
 
     async def search(
         self, catalog: str, query: str, *, groups: Collection[str] | None, count: int, definitions: range = range(0)
@@ -204,14 +213,8 @@ def connection_options() -> dict[str, Any]:
     return {
         "autocommit": True,
         "connect_timeout": _CONNECT_SECONDS,
-        "tcp_user_timeout": _SECONDS * 1000,
-        "options": f"-c statement_timeout={_SECONDS}s -c default_transaction_read_only=on",
+        "tcp_user_timeout": _STATEMENT_SECONDS * 1000,
+        "options": f"-c statement_timeout={_STATEMENT_SECONDS}s -c default_transaction_read_only=on",
         "application_name": "tools-search",
         "prepare_threshold": 2,
     }
-
-
-async def _require_version(connection: psycopg.AsyncConnection[_Row]) -> None:
-    with failures_named():
-        row = await (await connection.execute(READ_VERSION)).fetchone()
-        require_version(row[0] if row else 0)

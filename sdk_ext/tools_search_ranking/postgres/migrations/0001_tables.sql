@@ -1,7 +1,8 @@
 -- Catalogs of tools, ready to be searched.
 --
 -- A catalog is served from one generation. An import writes another one, in partitions of its own, and the catalog is
--- pointed to it when it is complete: readers see all of the old one or all of the new one.
+-- pointed to it when it is complete: readers see all of the old one or all of the new one. Partitioned tables have unique
+-- indexes and no primary keys, so that a partition can have its indexes before it is attached.
 
 create table catalog (
     id int generated always as identity primary key,
@@ -42,10 +43,10 @@ create table tool (
     audience int not null,
     digest bytea not null,
     definition text not null,
-    answer text, -- of a catalog server
-    primary key (generation, id)
+    answer text -- of a catalog server
 ) partition by list (generation);
 
+create unique index on tool (generation, id);
 create unique index on tool (generation, name);
 
 -- What a search reads of a tool. Frequencies and lengths are in steps, of which a whole word of the name has eight.
@@ -60,10 +61,10 @@ create table document (
     steps smallint[] not null, -- by place in `terms`: the weighted frequency
     members smallint[] not null, -- by place in `terms`: a bit for each member of the definition that has the term
     floor int[] not null, -- stems in name, title and description, and the terms of the draft's matching floor
-    floor_members smallint[] not null, -- by place in `floor`, as in `members`
-    primary key (generation, tool)
+    floor_members smallint[] not null -- by place in `floor`, as in `members`
 ) partition by list (generation);
 
+create unique index on document (generation, tool);
 create index on document using gin (floor);
 
 create table term (
@@ -74,10 +75,10 @@ create table term (
     audiences int[] not null, -- the audiences that they belong to
     counts int[] not null, -- by place in `audiences`: how many of them
     start text collate "C", -- its first letters, if a query may have meant it
-    slips int[], -- hashes of the word, and of the word without each of its letters, if a query may have meant it
-    primary key (generation, id)
+    slips int[] -- hashes of the word, and of the word without each of its letters, if a query may have meant it
 ) partition by list (generation);
 
+create unique index on term (generation, id);
 create unique index on term (generation, key);
 create index on term (generation, start) where start is not null;
 create index on term using gin (slips);
@@ -91,6 +92,7 @@ create table posting (
     block int not null,
     tools int[] not null,
     impacts smallint[] not null, -- by place in `tools`: saturation of its frequency in 1/1024, and the size of the name
-    audiences int[] not null, -- by place in `tools`
-    primary key (generation, term, level, block)
+    audiences int[] not null -- by place in `tools`
 ) partition by list (generation);
+
+create unique index on posting (generation, term, level, block);

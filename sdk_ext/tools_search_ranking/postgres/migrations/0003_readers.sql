@@ -29,6 +29,14 @@ begin
 end
 $$;
 
+-- Parameters hold the words of queries: no log of statements may have them. Only a superuser may say so; see README.md.
+do $$ begin
+    if (select rolsuper from pg_roles where rolname = current_user) then
+        execute format('alter database %I set log_parameter_max_length = 0', current_database());
+        execute format('alter database %I set log_parameter_max_length_on_error = 0', current_database());
+    end if;
+end $$;
+
 revoke all on all tables in schema tools_search from public;
 revoke all on all functions in schema tools_search from public;
 
