@@ -8,7 +8,7 @@ from statistics import fmean
 
 from mcp_ext_tools_search.ranking import ToolIndex, first_names
 from tools_search_ranking import FieldedRanker
-from tools_search_ranking.postgres import Entry, PostgresIndex, import_catalog
+from tools_search_ranking.postgres import PostgresIndex, ToolEntry, import_catalog
 from tools_search_ranking.postgres.schema import Connection
 
 from benchmarks.datasets import Dataset
@@ -34,7 +34,7 @@ class Answers:
 def compare(connection: Connection, dataset: Dataset) -> Answers:
     """Put every request of a set to both; the set is imported first."""
     wire = (tool.model_dump(by_alias=True, mode="json", exclude_none=True) for tool in dataset.tools)
-    import_catalog(connection, dataset.name, map(Entry, wire))
+    import_catalog(connection, dataset.name, map(ToolEntry, wire))
     ours, memory = PostgresIndex(connection, dataset.name), FieldedRanker()(dataset.tools)
     rankings = [(first_ten(ours, one.query), first_ten(memory, one.query)) for one in dataset.queries]
     judged = [

@@ -17,7 +17,7 @@ import psycopg
 from mcp_ext_tools_search.types import valid_tools
 from mcp_types import Tool
 from tools_search_ranking import FieldedRanker
-from tools_search_ranking.postgres import Entry, PostgresIndex, import_catalog, update_catalog
+from tools_search_ranking.postgres import PostgresIndex, ToolEntry, import_catalog, update_catalog
 from tools_search_ranking.postgres.schema import Connection
 
 from benchmarks.postgres.answers import first_ten
@@ -127,7 +127,7 @@ def _built(connection: Connection, name: str, parents: Sequence[Tool], size: int
         click.echo(f"{written:,} tools after {monotonic() - began:,.0f} s", err=True)
 
     definitions = enumerate(synthetic(parents, size, _SEED))
-    entries = (Entry(definition, (f"g{place // _GROUP_SIZE}",)) for place, definition in definitions)
+    entries = (ToolEntry(definition, (f"g{place // _GROUP_SIZE}",)) for place, definition in definitions)
     import_catalog(connection, name, entries, on_progress=report)
     seconds = monotonic() - began
     connection.execute(
@@ -208,7 +208,7 @@ def _change_ms(connection: Connection, name: str) -> float:
     for number in range(5):
         began = perf_counter()
         changed = {**definition, "description": f"Whistles quietly, {number} times."}
-        update_catalog(connection, name, [], [Entry(changed, ("g0",))])
+        update_catalog(connection, name, [], [ToolEntry(changed, ("g0",))])
         found = PostgresIndex(connection, name).first("changed tool whistles", 1, definitions=range(1))
         assert found.definitions["changed_tool"] == changed  # noqa: S101 - or the figure means nothing
         taken.append((perf_counter() - began) * 1000)

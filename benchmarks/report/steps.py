@@ -261,9 +261,7 @@ STEPS: Final[Mapping[str, Step]] = {
         "retrieval", "Federation: which order of many servers' answers is best?", retrieval_tables, _federation
     ),
     "speed": Step("speed", "Speed: how long does an answer take?", speed_tables, _speed),
-    "postgres": Step(
-        "postgres", "PostgreSQL: does a database give the same answers, and how soon?", postgres_tables, _postgres
-    ),
+    "postgres": Step("postgres", "Catalogs in PostgreSQL", postgres_tables, _postgres),
     "listing": Step("context", "Listing: what does a list of tools weigh?", listing_tables, _listing),
     "context": Step(
         "context", "Context: what does finding tools on demand save in front of a model?", context_tables, _context

@@ -27,7 +27,7 @@ from mcp_types.version import SUPPORTED_PROTOCOL_VERSIONS
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 from tools_search_ranking.hits import LazyHits
-from tools_search_ranking.postgres import Entry, PostgresPool, UnavailableError
+from tools_search_ranking.postgres import PostgresPool, ToolEntry, UnavailableError
 
 from tools_search_server.base.errors import hide_internal_errors, unknown_tool
 from tools_search_server.base.limits import Limits
@@ -76,12 +76,12 @@ _STATE = """
 """
 
 
-def catalog_entries(contents: CatalogFile) -> Iterator[Entry]:
+def catalog_entries(contents: CatalogFile) -> Iterator[ToolEntry]:
     """Yield the tools of a catalog file as they are written into a database."""
     callers = {_OTHERS: frozenset[str](), **{_label(token): frozenset(own) for token, own in contents.hidden.items()}}
     for tool in contents.tools:
         answer = contents.answers.get(tool.name)
-        yield Entry(
+        yield ToolEntry(
             tool.model_dump(by_alias=True, mode="json", exclude_none=True),
             _groups(tool, [caller for caller, hidden in callers.items() if tool.name not in hidden], len(callers)),
             None if answer is None else answer.model_dump_json(by_alias=True, exclude_none=True),

@@ -23,7 +23,7 @@ from mcp_ext_tools_search.server.listing import wire_form
 from mcp_ext_tools_search.types import BusyData
 from mcp_types import INTERNAL_ERROR
 from mcp_types.version import SUPPORTED_PROTOCOL_VERSIONS
-from tools_search_ranking.postgres import Entry, PostgresPool, UnavailableError, import_catalog, update_catalog
+from tools_search_ranking.postgres import PostgresPool, ToolEntry, UnavailableError, import_catalog, update_catalog
 
 from tools_search_server.gateway.gateway import ExposedTool, Gateway
 from tools_search_server.gateway.views import View
@@ -126,12 +126,12 @@ class SharedIndex:
                 update_catalog(connection, self._catalog, gone if start == 0 else (), new[start : start + _BATCH])
         logger.info("the index has %d tools, of which %d are new or changed", len(entries), len(new))
 
-    def _entry(self, exposed: ExposedTool) -> Entry:
+    def _entry(self, exposed: ExposedTool) -> ToolEntry:
         part = self._part(exposed)
         versions = [one for one in SUPPORTED_PROTOCOL_VERSIONS if wire_form(exposed.tool, one) is not None]
         is_for_all = len(versions) == len(SUPPORTED_PROTOCOL_VERSIONS)
         groups = [part] if is_for_all else sorted(f"{one} {part}" for one in versions)
-        return Entry(exposed.tool.model_dump(by_alias=True, mode="json", exclude_none=True), groups)
+        return ToolEntry(exposed.tool.model_dump(by_alias=True, mode="json", exclude_none=True), groups)
 
     def _part(self, exposed: ExposedTool) -> str:
         """Return the part of its server that a tool belongs to: the tools that the same toolsets show."""

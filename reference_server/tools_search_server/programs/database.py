@@ -20,7 +20,7 @@ from tools_search_ranking.extras import MissingExtraError, install_command
 from tools_search_server.catalog.catalog_file import CatalogFile, bundled_catalog, read_catalog
 
 if TYPE_CHECKING:
-    from tools_search_ranking.postgres import Entry
+    from tools_search_ranking.postgres import ToolEntry
     from tools_search_ranking.postgres.schema import Connection
 
 DEFAULT_NAME: Final = "default"
@@ -215,7 +215,7 @@ def _write_lines(connection: Connection, name: str, lines: IO[str]) -> int:
     return import_catalog(connection, name, _entries_of(lines), on_progress=_reporter())
 
 
-def _entries_of(lines: IO[str]) -> Iterator[Entry]:
+def _entries_of(lines: IO[str]) -> Iterator[ToolEntry]:
     """Yield the tools of lines of JSON.
 
     Raises:

@@ -1,14 +1,14 @@
 """Catalogs in PostgreSQL, behind the ranking interface: for more tools than one process holds."""
 
 from tools_search_ranking.postgres.importing import (
-    Entry,
     ImportingError,
+    ToolEntry,
     import_catalog,
     reindex_catalog,
     update_catalog,
 )
 from tools_search_ranking.postgres.index import (
-    Found,
+    Excerpt,
     PostgresIndex,
     PostgresPool,
     UnavailableError,
@@ -17,12 +17,12 @@ from tools_search_ranking.postgres.index import (
 from tools_search_ranking.postgres.schema import SchemaError, migrate
 
 __all__ = [
-    "Entry",
-    "Found",
+    "Excerpt",
     "ImportingError",
     "PostgresIndex",
     "PostgresPool",
     "SchemaError",
+    "ToolEntry",
     "UnavailableError",
     "UnknownCatalogError",
     "import_catalog",

@@ -79,7 +79,7 @@ class ImportingError(ValueError):
 
 
 @dataclass(frozen=True)
-class Entry:
+class ToolEntry:
     """A tool of a catalog."""
 
     definition: Mapping[str, Any]
@@ -123,7 +123,7 @@ class _Rows:
     blocks: defaultdict[int, set[int]] = field(default_factory=lambda: defaultdict(set[int]))
     """By audience."""
 
-    def add(self, number: int, entry: Entry, tool: Tool) -> None:
+    def add(self, number: int, entry: ToolEntry, tool: Tool) -> None:
         audience = self.audiences.setdefault(tuple(sorted(set(entry.groups))), len(self.audiences) + 1)
         document = self.analyzer.document(tool)
         name = _bytes(tool.name.encode("utf-8", "surrogatepass"))
@@ -152,7 +152,7 @@ class _Rows:
 def import_catalog(
     connection: Connection,
     catalog: str,
-    entries: Iterable[Entry],
+    entries: Iterable[ToolEntry],
     *,
     facts: Mapping[str, Any] | None = None,
     on_progress: Callable[[int], None] = lambda _: None,
@@ -242,7 +242,7 @@ def reindex_catalog(
         [catalog],
     )
 
-    def entries() -> Iterator[Entry]:
+    def entries() -> Iterator[ToolEntry]:
         with reading.transaction(), reading.cursor("definitions") as cursor:
             cursor.execute(
                 "select definition, groups, answer from tools_search.tool join tools_search.audience "
@@ -251,12 +251,12 @@ def reindex_catalog(
                 [generation],
             )
             for definition, groups, answer in cursor:
-                yield Entry(json.loads(definition), groups, answer)
+                yield ToolEntry(json.loads(definition), groups, answer)
 
     return import_catalog(connection, catalog, entries(), facts=facts, on_progress=on_progress)
 
 
-def update_catalog(connection: Connection, catalog: str, removed: Collection[str], added: Sequence[Entry]) -> None:
+def update_catalog(connection: Connection, catalog: str, removed: Collection[str], added: Sequence[ToolEntry]) -> None:
     """Change some tools of a catalog, for the price of these.
 
     Args:
@@ -313,7 +313,7 @@ def _remove(connection: Connection, generation: int, names: Sequence[bytes]) -> 
         connection.execute(statement, values)
 
 
-def _known_terms(connection: Connection, generation: int, read: Sequence[tuple[Entry, Tool]]) -> dict[str, int]:
+def _known_terms(connection: Connection, generation: int, read: Sequence[tuple[ToolEntry, Tool]]) -> dict[str, int]:
     """Return the ids of those terms of some tools that the generation has."""
     first = Analyzer()
     for _, tool in read:
@@ -376,7 +376,7 @@ def _new_generation(connection: Connection, catalog: str, facts: Mapping[str, An
     return generation
 
 
-def _read(chunk: Sequence[Entry], before: int) -> Iterator[tuple[Entry, Tool]]:
+def _read(chunk: Sequence[ToolEntry], before: int) -> Iterator[tuple[ToolEntry, Tool]]:
     tools = list(valid_tools(entry.definition for entry in chunk))
     if len(tools) < len(chunk):
         names = {tool.name for tool in tools}

@@ -45,7 +45,7 @@ class UnknownCatalogError(LookupError):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Excerpt:
     """The first places of an answer."""
 
     hits: Sequence[Hit]
@@ -58,7 +58,7 @@ class Found:
     """Those that were asked for, by name."""
 
 
-def _found(rows: Sequence[_Row]) -> Found:
+def _found(rows: Sequence[_Row]) -> Excerpt:
     hits: list[Hit] = []
     definitions: dict[str, dict[str, Any]] = {}
     for _, name, score, members, definition, _, _ in rows:
@@ -66,7 +66,7 @@ def _found(rows: Sequence[_Row]) -> Found:
         hits.append(Hit(own, score, members_of(members)))
         if definition is not None:
             definitions[own] = json.loads(definition)
-    return Found(hits, rows[0][5] if rows else 0, definitions)
+    return Excerpt(hits, rows[0][5] if rows else 0, definitions)
 
 
 def members_of(bits: int) -> tuple[str, ...]:
@@ -136,7 +136,7 @@ class PostgresIndex:
             raise ValueError("visible tools are chosen by groups: PostgresIndex(..., groups=...)")
         return self.first(query, MOST_PLACES).hits
 
-    def first(self, query: str, count: int, *, definitions: range = range(0)) -> Found:
+    def first(self, query: str, count: int, *, definitions: range = range(0)) -> Excerpt:
         """Return the first `count` places of the answer, with the definitions from some place to the last."""
         values = search_values(self._catalog, query, self._groups, range(count), definitions)
         with failures_named():
@@ -200,7 +200,7 @@ class PostgresPool:
 
     async def search(
         self, catalog: str, query: str, *, groups: Collection[str] | None, count: int, definitions: range = range(0)
-    ) -> Found:
+    ) -> Excerpt:
         """Return the first `count` places of an answer, with the definitions from some place to the last.
 
         Raises what `rows` raises.

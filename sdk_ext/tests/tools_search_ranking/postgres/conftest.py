@@ -17,7 +17,7 @@ from tools_search_ranking.extras import MissingExtraError
 
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed: pip install '.[postgres]'")
 
-from tools_search_ranking.postgres import Entry, migrate  # noqa: E402
+from tools_search_ranking.postgres import ToolEntry, migrate  # noqa: E402
 from tools_search_ranking.postgres.embedded import embedded_address  # noqa: E402
 
 SECONDS = 30
@@ -64,7 +64,7 @@ def connection(address: str) -> Generator[Any]:
         yield connection
 
 
-def entries(tools: Sequence[Tool], groups: Sequence[Sequence[str]] | None = None) -> list[Entry]:
+def entries(tools: Sequence[Tool], groups: Sequence[Sequence[str]] | None = None) -> list[ToolEntry]:
     """Return tools as they are written into a catalog."""
     wire = [tool.model_dump(by_alias=True, mode="json", exclude_none=True) for tool in tools]
-    return [Entry(one, own) for one, own in zip(wire, groups or [()] * len(wire), strict=True)]
+    return [ToolEntry(one, own) for one, own in zip(wire, groups or [()] * len(wire), strict=True)]

@@ -18,10 +18,10 @@ import pytest
 from mcp_types import Tool
 from psycopg import errors, sql
 from tools_search_ranking.postgres import (
-    Entry,
     PostgresIndex,
     PostgresPool,
     SchemaError,
+    ToolEntry,
     UnavailableError,
     import_catalog,
     migrate,
@@ -189,10 +189,12 @@ def test_a_full_disk_fails_an_import_and_leaves_what_was_there(cluster: Cluster)
         address = cluster.address().replace("/postgres?", "/small?")
         _imported(address, _tools(20, "old"))
 
-        def endless() -> Iterator[Entry]:
+        def endless() -> Iterator[ToolEntry]:
             for number in range(1_000_000):
                 description = f"Does new things with {number} and more words so that it takes room."
-                yield Entry({"name": f"new_{number}", "description": description, "inputSchema": {"type": "object"}})
+                yield ToolEntry(
+                    {"name": f"new_{number}", "description": description, "inputSchema": {"type": "object"}}
+                )
 
         with psycopg.connect(address, autocommit=True) as connection, pytest.raises(errors.DiskFull):
             import_catalog(connection, "catalog", endless())
