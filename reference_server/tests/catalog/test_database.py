@@ -19,9 +19,9 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_ext_tools_search.client import TOOLS_SEARCH, iter_tools, retry_after, search_tools, server_settings
 from tools_search_ranking.extras import MissingExtraError
 
-pytest.importorskip("psycopg", reason="psycopg is not installed: pip install '.[postgres]'")
+psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed: pip install '.[postgres]'")
 
-from tools_search_ranking.postgres.embedded import embedded_address
+from tools_search_ranking.postgres.embedded import embedded_address  # noqa: E402
 
 SECONDS = 60
 KEY = {"TOOLS_SEARCH_CURSOR_KEY": "k" * 32}
@@ -39,6 +39,13 @@ class Database:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.address = embedded_address(folder)
+
+    def reader(self) -> str:
+        """Return the name of a role that may do nothing else than it is allowed."""
+        with psycopg.connect(self.address, autocommit=True) as connection:
+            if not connection.execute("select from pg_roles where rolname = 'searching'").fetchone():
+                connection.execute("create role searching login")
+        return "searching"
 
     def stop(self) -> None:
         self._server().stop()
@@ -110,6 +117,7 @@ def test_tools_are_imported_shown_and_indexed_again(database: Database, tmp_path
         (["reindex", "--database", "{address}", "--name", "missing"], "there is no catalog 'missing'"),
         (["--catalog", "{address}", "--catalog-name", "missing"], "has no catalog 'missing'"),
         (["--index", "{address}"], "--index requires --config"),
+        (["--catalog", "{address}", "--least-confidence", "0.1"], "leave --semantic, --multilingual"),
     ],
 )
 def test_what_has_to_be_corrected_first_ends_with_2_and_says_what(
@@ -130,9 +138,11 @@ async def test_callers_list_find_and_call_what_they_see_as_from_a_file(
 ) -> None:
     tools = [*TEAS, OLD_SCHEMA]
     file = written(tmp_path / "tools.json", {"tools": tools, "hidden": {"guest": ["brew_mint"]}})
-    command("import", file, "--to", database.address, "--name", "seen")
+    reader = database.reader()
+    command("import", file, "--to", database.address, "--name", "seen", "--reader", reader)
     of_file = servers.start_http("--catalog", file)
-    of_database = servers.start_http("--catalog", database.address, "--catalog-name", "seen")
+    as_reader = database.address.replace("//postgres:", f"//{reader}:")
+    of_database = servers.start_http("--catalog", as_reader, "--catalog-name", "seen")
     with anyio.fail_after(SECONDS):
         for caller in ("guest", "other"):
             answers: list[Any] = []

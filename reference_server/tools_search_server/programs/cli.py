@@ -34,7 +34,7 @@ from tools_search_server.compat.definitions import LIST_AT_MOST, PREFIX_RULE, Co
 from tools_search_server.gateway.gateway import CALL_SECONDS, INDEX_AT_MOST, START_SECONDS, GatewayOptions
 from tools_search_server.gateway.replicas import DEFAULT_CHANNEL, REDIS_VARIABLE, redis_address
 from tools_search_server.programs.catalog import CATALOG_VARIABLE, DELAY_VARIABLE, catalog_program
-from tools_search_server.programs.database import DEFAULT_NAME, checked_index, import_, reindex
+from tools_search_server.programs.database import DEFAULT_NAME, checked_index, import_, is_database, reindex
 from tools_search_server.programs.gateway import MODES, configured_gateway, gateway_program
 from tools_search_server.programs.serving import Address, Program, serve
 from tools_search_server.programs.status import check, status
@@ -243,8 +243,9 @@ def command(
         (keep_queries and not config, "--keep-queries requires --config."),
         (index and not config, "--index requires --config. A catalog in a database is served with --catalog."),
         (
-            index and (semantic or multilingual or least_confidence is not None),
-            "--index ranks by words alone and holds nothing back: leave --semantic, --multilingual and "
+            (index or (catalog and is_database(catalog)))
+            and (semantic or multilingual or least_confidence is not None),
+            "a database ranks by words alone and holds nothing back: leave --semantic, --multilingual and "
             "--least-confidence away.",
         ),
         (redis and not config, "--redis requires --config."),
