@@ -184,8 +184,8 @@ class DatabaseCatalog:
             MCPError: -32602, the listing has no such cursor; -32603, the database is not available.
         """
         place = [None, 0] if cursor is None else self._signer.verify(cursor)
-        if place is None:
-            raise invalid_cursor()
+        if place is None or [type(one) for one in place[-1:]] != [int] or len(place) != 2:
+            raise invalid_cursor()  # or it is one of another kind of server with the same key
         size = min(self.limits.page_size, _MOST_LISTED)
         values = {"catalog": self.name, "groups": self.groups(ctx), "after": place[1], "most": size + 1}
         with told_to_caller():

@@ -23,6 +23,7 @@ from mcp_ext_tools_search.server.listing import wire_form
 from mcp_ext_tools_search.types import BusyData
 from mcp_types import INTERNAL_ERROR
 from mcp_types.version import SUPPORTED_PROTOCOL_VERSIONS
+from tools_search_hosts.toolsets import Rule
 from tools_search_ranking.postgres import PostgresPool, ToolEntry, UnavailableError, import_catalog, update_catalog
 
 from tools_search_server.gateway.gateway import ExposedTool, Gateway
@@ -36,6 +37,8 @@ _BATCH: Final = 2_000
 """Changed tools that are written in one transaction."""
 
 _CONNECT_SECONDS: Final = 3
+_MARK_CHARS: Final = 8
+_KEPT_VIEWS: Final = 16
 _KNOWN: Final = """
     select tool.name, tool.digest, audience.groups
     from tools_search.catalog join tools_search.tool on tool.generation = catalog.generation
@@ -57,8 +60,10 @@ class SharedIndex:
         self._gateway, self._address, self._catalog = gateway, address, catalog
         self._pool = PostgresPool(address)
         self._lock = anyio.Lock()
-        self._written: Mapping[str, ExposedTool] | None = None
-        """The tools of the gateway as they were when the index was last brought up to date."""
+        self._parts: dict[int, tuple[View, Sequence[str]]] = {}
+        """By identity of the view, and holding it so that its identity stays its own."""
+        self._written: tuple[str, Mapping[str, ExposedTool]] | None = None
+        """The catalog and the tools of the gateway as they were when the index was last brought up to date."""
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
@@ -74,10 +79,10 @@ class SharedIndex:
         """
         visible = view.pages.wire(protocol_version)
         try:
-            await self._bring_up_to_date()
-            parts = sorted({self._part(exposed) for exposed in view.tools.values()})
+            catalog = await self._up_to_date()
+            parts = self._parts_of(view)
             groups = [*parts, *(f"{protocol_version} {part}" for part in parts)]
-            found = await self._pool.search(self._catalog, query, groups=groups, count=_MOST_HITS)
+            found = await self._pool.search(catalog, query, groups=groups, count=_MOST_HITS)
         except (UnavailableError, psycopg.Error) as error:
             reason = error if isinstance(error, UnavailableError) else type(error).__name__
             logger.warning("a search failed: the database of --index: %s", reason)
@@ -85,34 +90,48 @@ class SharedIndex:
             raise MCPError(INTERNAL_ERROR, text, data=BusyData(retry_after_ms=_RETRY_AFTER_MS).to_wire()) from None
         return distinct_hits(found.hits, visible.keys())
 
-    async def _bring_up_to_date(self) -> None:
-        tools = self._gateway.tools
-        if self._written is tools:
-            return
+    async def _up_to_date(self) -> str:
+        """Write what has changed since the last search; return the name of the catalog."""
+        catalog, tools = self._catalog_of_toolsets(), self._gateway.tools
         async with self._lock:
-            if self._written is not tools:
+            if self._written is None or self._written[0] != catalog or self._written[1] is not tools:
                 settled = {upstream.name for upstream in self._gateway.upstreams if upstream.state.is_usable}
                 configured = {upstream.name for upstream in self._gateway.upstreams}
-                await anyio.to_thread.run_sync(self._write, tools, configured - settled)
-                self._written = tools
+                await anyio.to_thread.run_sync(self._write, catalog, tools, configured - settled)
+                self._written = catalog, tools
+        return catalog
 
-    def _write(self, tools: Mapping[str, ExposedTool], down: set[str]) -> None:
+    def _catalog_of_toolsets(self) -> str:
+        """Return the name of the catalog: another one for each way in which toolsets cut servers into parts."""
+        cuts = sorted((name, server, rule.excludes, sorted(rule.names)) for name, server, rule in self._cuts())
+        mark = hashlib.sha256(json.dumps(cuts).encode()).hexdigest()[:_MARK_CHARS]
+        return f"{self._catalog} {mark}" if cuts else self._catalog
+
+    def _cuts(self) -> list[tuple[str, str, Rule]]:
+        """Return the rules that show a part of a server, each with the names of its toolset and of the server."""
+        return [
+            (toolset.name, upstream.name, rule)
+            for toolset in self._gateway.access.toolsets
+            for upstream in self._gateway.upstreams
+            if (rule := toolset.rule(upstream.name)) is not None and not rule.shows_all
+        ]
+
+    def _write(self, catalog: str, tools: Mapping[str, ExposedTool], down: set[str]) -> None:
         """Write what has changed; tools of servers that are `down` here stay as they are."""
-        entries = {name: self._entry(exposed) for name, exposed in tools.items()}
+        cuts = self._cuts_by_server()
+        entries = {name: _entry(exposed, _part(exposed, cuts)) for name, exposed in tools.items()}
         with psycopg.connect(self._address, connect_timeout=_CONNECT_SECONDS) as connection:
             # One replica after the other: the next one finds what this one has written.
-            connection.execute(
-                "insert into tools_search.catalog (name) values (%s) on conflict do nothing", [self._catalog]
-            )
+            connection.execute("insert into tools_search.catalog (name) values (%s) on conflict do nothing", [catalog])
             row = connection.execute(
-                "select generation from tools_search.catalog where name = %s for update", [self._catalog]
+                "select generation from tools_search.catalog where name = %s for update", [catalog]
             ).fetchone()
             if row is None or row[0] is None:
-                import_catalog(connection, self._catalog, entries.values())
+                import_catalog(connection, catalog, entries.values())
                 return
             known = {
                 bytes(name).decode("utf-8", "surrogatepass"): (bytes(digest), groups)
-                for name, digest, groups in connection.execute(_KNOWN, [self._catalog])
+                for name, digest, groups in connection.execute(_KNOWN, [catalog])
             }
             gone = [
                 name
@@ -123,24 +142,39 @@ class SharedIndex:
             if not gone and not new:
                 return
             for start in range(0, max(len(new), 1), _BATCH):
-                update_catalog(connection, self._catalog, gone if start == 0 else (), new[start : start + _BATCH])
+                update_catalog(connection, catalog, gone if start == 0 else (), new[start : start + _BATCH])
         logger.info("the index has %d tools, of which %d are new or changed", len(entries), len(new))
 
-    def _entry(self, exposed: ExposedTool) -> ToolEntry:
-        part = self._part(exposed)
-        versions = [one for one in SUPPORTED_PROTOCOL_VERSIONS if wire_form(exposed.tool, one) is not None]
-        is_for_all = len(versions) == len(SUPPORTED_PROTOCOL_VERSIONS)
-        groups = [part] if is_for_all else sorted(f"{one} {part}" for one in versions)
-        return ToolEntry(exposed.tool.model_dump(by_alias=True, mode="json", exclude_none=True), groups)
+    def _parts_of(self, view: View) -> Sequence[str]:
+        """Return the parts of servers that a view consists of."""
+        known, parts = self._parts.get(id(view), (None, ()))
+        if known is not view:
+            cuts = self._cuts_by_server()
+            parts = sorted({_part(exposed, cuts) for exposed in view.tools.values()})
+            kept = self._parts if len(self._parts) < _KEPT_VIEWS else {}
+            self._parts = {**kept, id(view): (view, parts)}
+        return parts
 
-    def _part(self, exposed: ExposedTool) -> str:
-        """Return the part of its server that a tool belongs to: the tools that the same toolsets show."""
-        server = exposed.upstream.name
-        rules = [(toolset.name, toolset.rule(server)) for toolset in self._gateway.access.toolsets]
-        if all(rule is None or rule.shows_all for _, rule in rules):
-            return json.dumps([server])
-        showing = [name for name, rule in rules if rule is not None and rule.shows(exposed.original_name)]
-        return json.dumps([server, hashlib.sha256(json.dumps(sorted(showing)).encode()).hexdigest()[:16]])
+    def _cuts_by_server(self) -> Mapping[str, Mapping[str, Rule]]:
+        cuts: dict[str, dict[str, Rule]] = {}
+        for toolset, server, rule in self._cuts():
+            cuts.setdefault(server, {})[toolset] = rule
+        return cuts
+
+
+def _part(exposed: ExposedTool, cuts: Mapping[str, Mapping[str, Rule]]) -> str:
+    """Return the part of its server that a tool belongs to: what the toolsets that cut the server cut alike."""
+    server = exposed.upstream.name
+    cut = cuts.get(server, {})
+    showing = sorted(toolset for toolset, rule in cut.items() if rule.shows(exposed.original_name))
+    return json.dumps([server, showing] if cut else [server])
+
+
+def _entry(exposed: ExposedTool, part: str) -> ToolEntry:
+    versions = [one for one in SUPPORTED_PROTOCOL_VERSIONS if wire_form(exposed.tool, one) is not None]
+    is_for_all = len(versions) == len(SUPPORTED_PROTOCOL_VERSIONS)
+    groups = [part] if is_for_all else sorted(f"{one} {part}" for one in versions)
+    return ToolEntry(exposed.tool.model_dump(by_alias=True, mode="json", exclude_none=True), groups)
 
 
 def _server_of(group: str) -> Any:
