@@ -45,7 +45,7 @@ def target_of(given: Json) -> Target:
 async def connect(request: Json) -> AsyncGenerator[Mapping[str, Operation]]:
     user = ""
     discovery = DiscoveryOptions(authorization=lambda: user, request_timeout=5)
-    options = ConnectionOptions(negotiation=NEGOTIATION[request["era"]], discovery=discovery)
+    options = ConnectionOptions(era=NEGOTIATION[request["era"]], discovery=discovery)
     async with open_server(target_of(request["target"]), options) as tools:
 
         async def search(query: str, limit: int) -> list[Tool]:
@@ -68,7 +68,7 @@ async def connect(request: Json) -> AsyncGenerator[Mapping[str, Operation]]:
 @asynccontextmanager
 async def federate(request: Json) -> AsyncGenerator[Mapping[str, Operation]]:
     entries = tuple(ServerEntry(name, target_of(given)) for name, given in request["targets"].items())
-    options = FederationOptions(connection=ConnectionOptions(negotiation=NEGOTIATION[request["era"]]))
+    options = FederationOptions(connection=ConnectionOptions(era=NEGOTIATION[request["era"]]))
     async with open_federation(Configuration(entries), options) as federation:
 
         async def search(request: Json) -> Json:

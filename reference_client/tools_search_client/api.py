@@ -79,7 +79,7 @@ from tools_search_client.found import ServerReport as ServerReport
 from tools_search_client.reranking import Reranker as Reranker
 from tools_search_client.reranking import Reranking as Reranking
 from tools_search_client.servers.connection import ConnectionOptions as ConnectionOptions
-from tools_search_client.servers.connection import Negotiation as Negotiation
+from tools_search_client.servers.connection import EraChoice as EraChoice
 from tools_search_client.servers.connection import open_server as open_server
 from tools_search_client.servers.discovery import DiscoveryOptions as DiscoveryOptions
 from tools_search_client.servers.discovery import ServerTools as ServerTools

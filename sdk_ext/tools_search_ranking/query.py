@@ -18,6 +18,7 @@ from mcp_ext_tools_search.ranking.query import (
     CORRECTED,
     JOINED,
     MAX_CORRECTED,
+    OF_UNKNOWN,
     WRITTEN,
     Request,
     read,
@@ -67,6 +68,9 @@ class WeighedQuery:
 
     There are fewer of them than terms: the later terms are mere relatives, and cover nothing.
     """
+
+    naming: list[float]
+    """The idf that a tool with a term covers of its name, relatives included: for more of the first terms."""
 
     evidence: list[float]
     """For each of `covered`, how much it counts as evidence that a tool has the term: 1 at most."""
@@ -132,13 +136,13 @@ class Weigher:
     def _weigh_grammar(self, request: Request) -> WeighedQuery:
         found = [(*term, word) for word in request.written if (term := self._written(word))]
         idf, evidence = [idf for _, idf, _ in found], [self._evidence(WRITTEN + word, idf) for _, idf, word in found]
-        return WeighedQuery([number for number, _, _ in found], [*idf], idf, evidence, sum(idf))
+        return WeighedQuery([number for number, _, _ in found], [*idf], idf, idf, evidence, sum(idf))
 
     def _weigh_words(self, request: Request) -> WeighedQuery:
         terms, values, covered, evidence = list[int](), list[float](), list[float](), list[float]()
         others, worth, unknown, total = list[int](), list[float](), list[str](), 0.0
         for root, weight in request.stems.items():
-            number, idf, telling, relatives, parts = self._word(root)
+            number, idf, telling, _, _ = self._word(root)
             total += idf
             if number is None:
                 unknown.append(root)
@@ -147,9 +151,12 @@ class Weigher:
                 values.append(weight * idf)
                 covered.append(idf)
                 evidence.append(telling)
-            if relatives:
-                others += relatives
-                worth += [weight * value for value in parts]
+        said = [pair for pair in request.pairs if relatives(pair)]
+        for root, weight in {**dict.fromkeys(said, 1.0), **request.stems}.items():
+            word = self._word(root)
+            others += word.relatives
+            worth += [weight * value for value in word.values]
+        naming = [self._idf[number] for number in others]
         for word, weight in request.written.items():
             if term := self._written(word):
                 others.append(term[0])
@@ -162,15 +169,17 @@ class Weigher:
                     values.append(request.stems[root] * part * idf)
                     covered.append(part * idf)
                     evidence.append(part * self._evidence(other, idf))
-        weighed = WeighedQuery(terms + others, values + worth, covered, evidence, total)
+        weighed = WeighedQuery(terms + others, values + worth, covered, covered + naming, evidence, total)
         if unknown:
             weighed.unknown, weighed.unknown_part = self._unknown(request)
         return weighed
 
     def _look_up(self, root: str) -> _Word:
-        related = [(*term, part) for other, part in relatives(root) if (term := self._term(other))]
-        numbers, values = [number for number, _, _ in related], [part * idf for _, idf, part in related]
-        if not (term := self._term(root)):
+        term = self._term(root)
+        related = [(*other, part) for key, part in relatives(root) if (other := self._term(key))]
+        worth = 1.0 if term else OF_UNKNOWN
+        numbers, values = [number for number, _, _ in related], [worth * part * idf for _, idf, part in related]
+        if not term:
             return _Word(None, 0.0 if is_character(root) else self.statistics.rarest, 0.0, numbers, values)
         return _Word(*term, self._evidence(root, term[1]), numbers, values)
 

@@ -65,15 +65,15 @@ class Scores:
         terms *= np.array(query.values).repeat(counts)
         total = _sums(slots, terms, len(statistics.saturation))
         total *= SATURATION + 1
-        covered = np.array(query.covered).repeat(covering)
-        own = slots[: len(covered)]
-        in_name = (postings[: len(covered)] & IN_NAME > 0).nonzero()[0]
-        name_share = _sums(own.take(in_name), covered.take(in_name), len(total))
+        naming = np.array(query.naming).repeat(counts[: len(query.naming)])
+        in_name = (postings[: len(naming)] & IN_NAME > 0).nonzero()[0]
+        name_share = _sums(slots.take(in_name), naming.take(in_name), len(total))
         name_share /= statistics.name_idf
         total += NAME_BONUS * np.minimum(name_share, 1.0, out=name_share)
         self.name_share = name_share
         """The part of its name that the query says, by idf, hidden tools included."""
-        query_share = _sums(own, covered, len(total))
+        covered = np.array(query.covered).repeat(covering)
+        query_share = _sums(slots[: len(covered)], covered, len(total))
         query_share /= query.total_idf or 1.0
         total *= MIN_FACTOR + (1 - MIN_FACTOR) * np.minimum(query_share, 1.0, out=query_share)
         self.query_share = query_share

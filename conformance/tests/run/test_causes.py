@@ -48,6 +48,12 @@ def test_the_same_error_to_different_requests_has_one_cause_which_is_a_failure_w
     assert causes(*alike, result(THIRD, "z", code=-32603)) == [None] * 3
 
 
+def test_the_cause_of_a_header_mismatch_is_the_check_that_is_about_the_header():
+    header = "http-name-not-required"
+    alike = [result(rule, rule, code=-32020) for rule in (FIRST, SECOND, header)]
+    assert causes(*alike) == [header, header, None]
+
+
 def test_the_refusal_of_parameters_has_one_cause_only_where_it_is_that_of_many():
     assert causes(*(result(rule, rule, code=-32602) for rule in (FIRST, SECOND, THIRD, FOURTH))) == [None] * 4
 

@@ -5,7 +5,18 @@ from __future__ import annotations
 import json
 from typing import Any, ClassVar
 
-from .client_library import EXTENSION_ID, LEGACY, META, MODERN, SETTINGS, Client, Federation, OnceRefused, RefusedError
+from .client_library import (
+    EXTENSION_ID,
+    LEGACY,
+    META,
+    MODERN,
+    SETTINGS,
+    Client,
+    Federation,
+    OnceRefused,
+    RefusedError,
+    extensions_in,
+)
 from .miniature_transports import Json
 
 
@@ -127,7 +138,7 @@ class ExperimentalOnlyInLegacy(Client):
 
 class FirstPlaceDecides(Client):
     def read_settings(self, capabilities: Json) -> Json | None:
-        first = (capabilities.get("extensions") or Json()).get(EXTENSION_ID, {})
+        first = extensions_in(capabilities).get(EXTENSION_ID, {})
         return super().read_settings(capabilities) if self.counts(first) else None
 
 
@@ -149,7 +160,7 @@ class SettingsBelieved(Client):
 
 class AdvertisedByAnother(Client):
     def read_settings(self, capabilities: Json) -> Json | None:
-        others = [name for name in capabilities.get("extensions") or Json() if name.endswith("/tools-search")]
+        others = [name for name in extensions_in(capabilities) if name.endswith("/tools-search")]
         return {} if others and EXTENSION_ID not in others else super().read_settings(capabilities)
 
 
@@ -188,14 +199,14 @@ class LimitOfAllBelieved(Client):
 
 class IdentifierBlindToCase(Client):
     def read_settings(self, capabilities: Json) -> Json | None:
-        held: Json = capabilities.get("extensions") or {}
+        held = extensions_in(capabilities)
         lowered = {name.lower(): value for name, value in held.items()}
         return super().read_settings({**capabilities, "extensions": {**lowered, **held}})
 
 
 class IdentifierByPrefix(Client):
     def read_settings(self, capabilities: Json) -> Json | None:
-        held: Json = capabilities.get("extensions") or {}
+        held = extensions_in(capabilities)
         alike = [name for name in held if name.startswith(EXTENSION_ID)]
         return {} if alike and EXTENSION_ID not in held else super().read_settings(capabilities)
 
@@ -317,8 +328,26 @@ class AdvertisedByAnyExperiment(Client):
     """Takes a server with anything experimental for one that has the extension."""
 
     def read_settings(self, capabilities: Json) -> Json | None:
-        others = {*(capabilities.get("experimental") or Json())} - {EXTENSION_ID}
+        others = {*extensions_in(capabilities, "experimental")} - {EXTENSION_ID}
         return {} if others and self.era == LEGACY else super().read_settings(capabilities)
+
+
+class AdvertisedBesideCapabilities(Client):
+    """Takes the `extensions` of a whole result for those of its capabilities."""
+
+    def request(self, method: str, params: Json) -> Json:
+        result = super().request(method, params)
+        if held := result.get("extensions"):
+            result["capabilities"] = {**result["capabilities"], "extensions": held}
+        return result
+
+
+class AdvertisedInAnArray(Client):
+    """Looks for the identifier among whatever `extensions` holds."""
+
+    def read_settings(self, capabilities: Json) -> Json | None:
+        named = capabilities.get("extensions") == [EXTENSION_ID]
+        return {} if named else super().read_settings(capabilities)
 
 
 class SearchesBesideOneThatCan(Federation):

@@ -36,6 +36,12 @@ class InvalidError(Exception):
     """A result that cannot be used."""
 
 
+def extensions_in(capabilities: Json, place: str = "extensions") -> Json:
+    """Return what a server advertises in a place; where that is no object, nothing."""
+    held: Any = capabilities.get(place)
+    return cast("Json", held) if isinstance(held, dict) else {}
+
+
 class Client:
     http_transport = HttpTransport
     stdio_transport = StdioTransport
@@ -82,7 +88,7 @@ class Client:
 
     def read_settings(self, capabilities: Json) -> Json | None:
         for place in self.places():
-            held: Any = (capabilities.get(place) or Json()).get(EXTENSION_ID)
+            held: Any = extensions_in(capabilities, place).get(EXTENSION_ID)
             if self.counts(held):
                 return held
         return None

@@ -284,6 +284,36 @@ class SearchMarksListing(Fault):
         return outcome
 
 
+class NamesOfDigitsUnknown(SearchFault):
+    """Takes a query of digits for an id, which no name is: another tool that has it comes first."""
+
+    def params(self, params: Json) -> Json:
+        return {**params, "limit": 2} if self._is_number(params) and params.get("limit") == 1 else params
+
+    def result(self, params: Json, result: Json) -> Json:
+        known = self._is_number(params) and len(result["tools"]) > 1
+        return {**result, "tools": result["tools"][1:]} if known else result
+
+    def _is_number(self, params: Json) -> bool:
+        return str(params.get("query")).isdecimal()
+
+
+class SearchCompletesSchemas(Fault):
+    """Adds what a schema lacks to the definition that is listed, when it is found."""
+
+    def __init__(self) -> None:
+        self.found: set[str] = set()
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        tools: list[Json] = member(outcome, "result").get("tools", [])
+        for tool in tools:
+            if tool["name"] in self.found and "properties" not in tool["inputSchema"]:
+                tool["inputSchema"] = {**tool["inputSchema"], "properties": {}}
+        if method == SEARCH:
+            self.found |= {tool["name"] for tool in tools if params.get("limit") == 1}
+        return outcome
+
+
 class _Enabling(Fault):
     """Remembers what was found, in the same process."""
 

@@ -256,6 +256,16 @@ class CallerOfTheConnection(Fault):
         return before
 
 
+class CallerOfTheRequestBefore(Fault):
+    """Takes the sender of the request before, on any connection, for the caller, as of a variable that all share."""
+
+    before: str | None = None
+
+    def token(self, token: str) -> str:
+        before, self.before = self.before, token
+        return token if before is None else before
+
+
 @wrong_result
 def hidden_matches_mentioned(params: Json, result: Json) -> Json:
     """Says that there is more where a search finds nothing that a caller may see."""

@@ -94,6 +94,20 @@ class RefusalsWithoutId(Fault):
         return {**outcome, "id": None} if "error" in outcome else outcome
 
 
+class IdsOfRefusalsAsText(Fault):
+    """Builds errors with an id that is declared as text."""
+
+    def __init__(self) -> None:
+        self.asked = threading.local()
+
+    def id(self, value: Any) -> Any:
+        self.asked.value = value
+        return value
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        return {**outcome, "id": str(self.asked.value)} if "error" in outcome else outcome
+
+
 class IdFalsyLost(Fault):
     def id(self, value: Any) -> Any:
         return value or None

@@ -393,6 +393,13 @@ class GateWithoutLimitsOnly(_Declares):
         return "limit" in params and "cursor" not in params and "anything" in str(params.get("query"))
 
 
+class GateOfPhrasesOnly(_Declares):
+    """Lets pass what a client sends while its user types."""
+
+    def lets_in(self, params: Json, capabilities: Any) -> bool:
+        return 0 < len(str(params.get("query", "")).strip()) < 3
+
+
 class GateOfPagesAsUnknown(Fault):
     """Does not know the method where a client that declared nothing asks for a second page."""
 

@@ -286,6 +286,29 @@ class CursorWithoutCase(_CursorsAlike):
         return cursor.lower() == genuine.lower()
 
 
+class CursorOfNoPositionObeyed(SearchFault):
+    """Does not authenticate the position in a cursor, which begins with it: none stands for the beginning."""
+
+    def params(self, params: Json) -> Json:
+        if not isinstance(params.get("cursor"), str):
+            return params
+        position, _, rest = params["cursor"].partition(":")
+        obeyed = position == "0" and len(rest) > 8
+        return without(params, "cursor") if obeyed else {**params, "cursor": rest if position == "1" else "-"}
+
+    def result(self, params: Json, result: Json) -> Json:
+        return {**result, "nextCursor": f"1:{result['nextCursor']}"} if "nextCursor" in result else result
+
+
+@wrong_params
+def cursor_signature_beyond_ascii_is_internal(params: Json) -> Json:
+    """Compares what both have to be ASCII for, once it has found two parts."""
+    cursor = params.get("cursor")
+    if isinstance(cursor, str) and not cursor.partition(".")[2].isascii():
+        raise RefusalError(-32603, "Internal server error", None)
+    return params
+
+
 @wrong_params
 def cursor_number_obeyed(params: Json) -> Json:
     """As of a server of which earlier clients know the offsets."""
@@ -524,6 +547,11 @@ def default_limit_large(params: Json) -> Json:
 class ThirtyPagesAtMost(_Numbered):
     def page(self, number: int, params: Json, result: Json) -> Json:
         return without(result, "nextCursor") if number == 30 else result
+
+
+class HundredPagesAtMost(_Numbered):
+    def page(self, number: int, params: Json, result: Json) -> Json:
+        return without(result, "nextCursor") if number == 100 else result
 
 
 class CursorsOfFoldedQueries(SearchFault):

@@ -331,6 +331,21 @@ def cursor_array_joined(params: Json) -> Json:
 
 
 @wrong_params
+def cursor_unwrapped(params: Json) -> Json:
+    """Takes the token out of an object, as one that is a class of its own."""
+    token = member(params, "cursor").get("value") if isinstance(params.get("cursor"), dict) else None
+    return {**params, "cursor": token} if token else params
+
+
+@wrong_params
+def reserved_metadata_refused(params: Json) -> Json:
+    reserved = [name for name in member(params, "_meta") if name.startswith("io.modelcontextprotocol/")]
+    if any("later" in name for name in reserved):
+        raise RefusalError(-32602, "unknown metadata", {"field": "_meta", "reason": "unknown"})
+    return params
+
+
+@wrong_params
 def member_names_without_case(params: Json) -> Json:
     """Finds members in any case of their names, as some decoders into structures do; the last one counts."""
     return {name.lower() if name.lower() in {"limit", "cursor"} else name: value for name, value in params.items()}
@@ -574,6 +589,21 @@ def queries_measured_in_capitals(params: Json) -> Json:
     query = str(params.get("query"))
     if len(query) <= 1024 < len(query.upper()):
         raise refuse("query")
+    return params
+
+
+@wrong_params
+def last_operator_is_internal(params: Json) -> Json:
+    """Hands a query to an engine to which these words mean something that takes another one."""
+    if str(params.get("query")).endswith((" AND", " OR", " NOT")):
+        raise RefusalError(-32603, "Internal server error", None)
+    return params
+
+
+@wrong_params
+def tab_refused(params: Json) -> Json:
+    if "\t" in str(params.get("query")).strip():
+        raise RefusalError(-32602, "invalid query", {"field": "query", "reason": "has a tab"})
     return params
 
 

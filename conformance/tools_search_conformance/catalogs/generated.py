@@ -142,6 +142,7 @@ def _with_rarities(drawn: list[JsonObject]) -> list[JsonObject]:
         {**one, "name": "LONG" + "-long.name" * 12},
         {**other, "name": "long" + "-long.name" * 12},
         {**other, "name": "LONG" + "-long.name" * 11 + "-long_name"},
+        {**one, "name": "7-7", "description": "7 and 7"},
         {**other, "name": "7"},
         {**one, "name": "-._"},
         {**other, "name": "the"},

@@ -13,8 +13,8 @@ from tools_search_spec import METHOD
 from tools_search_conformance.catalogs import tools
 from tools_search_conformance.checks.matching import chosen
 from tools_search_conformance.target.bench import Bench, server_check
-from tools_search_conformance.target.generated import judge_pages, require_faithful
-from tools_search_conformance.target.pages import Listing, Page, bare
+from tools_search_conformance.target.generated import judge_pages, judge_surveys, require_faithful
+from tools_search_conformance.target.pages import Listing, Page, Survey, bare
 from tools_search_conformance.target.vocabulary import is_query
 from tools_search_conformance.wire.codec import JsonObject, as_array, as_object, same
 from tools_search_conformance.wire.eras import MODERN, UNDECLARED
@@ -124,7 +124,8 @@ async def no_duplicates(bench: Bench) -> None:
 
 @server_check(
     title="A search changes no listing",
-    sends="`tools/list` twice, a search for a tool by its name, and `tools/list` again: first of all, then once more.",
+    sends="`tools/list` twice, a search for a tool by its name, and `tools/list` again: first of all, then once more;"
+    " on generated catalogs after many searches.",
     passes="The same definitions in the same order each time.",
 )
 async def list_unchanged(bench: Bench) -> None:
@@ -149,6 +150,15 @@ async def list_unchanged(bench: Bench) -> None:
         message += "" if kept else f": it {after.difference_from(before)}"
         bench.expect(allowed >= 0, after.exchange, message, case=f"query {name!r}")
         before = after
+
+    def judge(survey: Survey) -> None:
+        kept = survey.after.same_as(survey.listing)
+        difference = "" if kept else survey.after.difference_from(survey.listing)
+        bench.expect(
+            kept, survey.after.exchange, f"after searches, tools/list returned something else: it {difference}"
+        )
+
+    await judge_surveys(bench, judge)
 
 
 async def _require_steady(bench: Bench, kept: bool) -> None:

@@ -170,7 +170,7 @@ async def undeclared_client_refused(bench: Bench) -> None:
         async def expect_missing(undeclared: tuple[int, tuple[JsonObject, str]]) -> None:
             number, (capabilities, case) = undeclared
             params: JsonObject = {"query": f"anything for a client that declares {case}"}
-            params = (params, {**params, "limit": 1}, {"query": name})[number % 3]
+            params = (params, {**params, "limit": 1}, {"query": name}, {"query": "a"})[number % 4]
             _expect_missing(other, await other.server.search(params, capabilities=capabilities), case)
 
         async def expect_error(capabilities: JsonObject) -> None:

@@ -15,7 +15,7 @@ from tools_search_conformance.target.pages import Page, Walk, advertised_setting
 from tools_search_conformance.target.properties import explore, texts
 from tools_search_conformance.target.vocabulary import NONSENSE, WHITE_SPACE, Vocabulary
 from tools_search_conformance.wire.codec import JsonObject, Spelled, as_object, integer, json_text, same
-from tools_search_conformance.wire.eras import MODERN
+from tools_search_conformance.wire.eras import META_PREFIX, MODERN
 from tools_search_conformance.wire.record import Exchange
 
 _OTHER_TYPES: Final[tuple[Any, ...]] = (
@@ -106,6 +106,9 @@ _TRAPS: Final = {
             "-x",
             "--help",
             "name:",
+            "anything AND",
+            "NOT anything",
+            "any\tthing",
             "%",
             "50% off",
             "%s",
@@ -143,7 +146,7 @@ _MEANT_ELSEWHERE: Final = (
 )  # fmt: skip
 """Members that other interfaces have for searches and pages, each with a value that would narrow the result."""
 _UNKNOWN_MEMBERS: Final[tuple[JsonObject, ...]] = (
-    {"_meta": {"com.example/trace": "1", "progressToken": 7}},
+    {"_meta": {"com.example/trace": "1", "progressToken": 7, f"{META_PREFIX}of-a-later-revision": {}}},
     {"_meta": {EXTENSION_ID: {"limit": 1, "query": "", "cursor": "x"}, "x": None}},
     {"filters": {"group": "no such group"}, "detail": "name_only"},
     {"x": None, "deep": [[{"y": [1]}]], "": {}},
@@ -353,7 +356,7 @@ async def unknown_members_ignored(bench: Bench) -> None:
 
 @server_check(
     title="A `cursor` that is not a string is refused",
-    sends="`cursor` as null, number, boolean, array and object.",
+    sends="`cursor` as null, number, boolean, array and object; a genuine one in an array, and in an object.",
     passes="Error -32602 for each.",
 )
 async def cursor_type(bench: Bench) -> None:
@@ -361,7 +364,9 @@ async def cursor_type(bench: Bench) -> None:
     cases = [({**good, "cursor": value}, f"cursor {json_text(value)}") for value in bench.some(_OTHER_TYPES)]
     await bench.refused_each(cases, good)
     if (page := await _second_page(bench)) is not None:
-        await bench.refused({**page, "cursor": [page["cursor"]]}, good, "a genuine cursor in an array")
+        members = dict.fromkeys(("cursor", "nextCursor", "value", "token"), page["cursor"])
+        for kind, wrapped in (("array", [page["cursor"]]), ("object", members)):
+            await bench.refused({**page, "cursor": wrapped}, good, f"a genuine cursor in an {kind}")
 
 
 @once

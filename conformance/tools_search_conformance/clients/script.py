@@ -187,6 +187,8 @@ class Script:
     """The value at the extension identifier, in every place where a server of the era advertises it."""
     advertised: Mapping[str, Any] | None = None
     """The values by their place, `extensions` or `experimental`, instead; none of them where it is empty."""
+    handshake: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Members of the result of `server/discover` or `initialize` beside its capabilities."""
     capabilities: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Capabilities in addition to `tools`, or in its place, where the extension is not advertised."""
 
@@ -217,14 +219,14 @@ class Script:
             structured = {"structuredContent": self.structured[name]} if name in self.structured else {}
             return Reply(result={"content": [{"type": "text", "text": json.dumps(call)}], **structured})
         if method == "server/discover" and era == MODERN:
-            about = {f"{META_PREFIX}serverInfo": _SERVER}
-            capabilities = self._capabilities("extensions")
-            return Reply(result={"supportedVersions": [MODERN], "capabilities": capabilities, "_meta": about})
+            about = {"supportedVersions": [MODERN], "_meta": {f"{META_PREFIX}serverInfo": _SERVER}}
+            return Reply(result={**about, "capabilities": self._capabilities("extensions"), **self.handshake})
         if method == "initialize" and era == LEGACY:
             wanted = params.get("protocolVersion")
             revision = wanted if str(wanted) in LEGACY_REVISIONS else LEGACY
             capabilities = self._capabilities("extensions", "experimental")
-            return Reply(result={"protocolVersion": revision, "capabilities": capabilities, "serverInfo": _SERVER})
+            about = {"protocolVersion": revision, "serverInfo": _SERVER}
+            return Reply(result={**about, "capabilities": capabilities, **self.handshake})
         if method == "ping" and era == LEGACY:
             return Reply(result={})
         raise RefusalError(-32601, "Method not found")

@@ -26,6 +26,8 @@ _ALIKE: Final = 3
 _REFUSED_ALIKE: Final = 6
 """The same, where the end is a refusal that the draft knows, which servers often word alike for different reasons."""
 _REFUSALS: Final = frozenset({-32602, -32021})
+_RULES_OF_ERRORS: Final = {-32020: f"{SERVER_PREFIX}http-name-not-required"}
+"""The check whose rule an error is about: where it fails, others that get this error fail because of it."""
 
 
 def with_causes(results: Sequence[Result]) -> tuple[Result, ...]:
@@ -58,9 +60,11 @@ def _causes_in_cell(results: Sequence[Result], open_: Sequence[int]) -> dict[int
     return {place: results[_root(place, causes)].check for place in causes if _root(place, causes) != place}
 
 
-def _rank(result: Result) -> tuple[bool, bool, int]:
-    """Return what makes a result the cause of alike ones: it is the extension's, it is red, and it is asked first."""
-    return is_base(result.check), result.status != "fail", place_in_order(result.check)
+def _rank(result: Result) -> tuple[bool, bool, bool, int]:
+    """Return what makes a result the cause of alike ones: it is about the error, the extension's, red, asked first."""
+    error = result.evidence.decisive.error if result.evidence.decisive else None
+    about = error is not None and _RULES_OF_ERRORS.get(error.code) == result.check
+    return not about, is_base(result.check), result.status != "fail", place_in_order(result.check)
 
 
 def _alike(

@@ -36,6 +36,7 @@ _MAX_SURVEY_PAGES: Final = 4
 _MAX_SHARED_PAGES: Final = 30
 _NAMED: Final = 30
 _NAMED_OF_MANY: Final = 10
+_LISTED_AGAIN: Final = 200
 _SURVEY_LIMITS: Final = (3, 7)
 _RESTARTS: Final = 20
 _SHRINK_SECONDS: Final = 25.0
@@ -170,7 +171,8 @@ async def _survey(bench: Bench, made: JsonObject) -> Survey:
             for query in (word for word in (FEWER, LAST) if words.frequency[word]):
                 with suppress(UnverifiableError):
                     shared.append(await server.walk(query, await server.large_limit(), most=_MAX_SHARED_PAGES))
-    return Survey(made, listing, tuple(named), tuple(walks), tuple(wholes), nothing, tuple(shared))
+            after = await server.listing() if len(listing.tools) <= _LISTED_AGAIN else listing
+    return Survey(made, listing, tuple(named), tuple(walks), tuple(wholes), nothing, tuple(shared), after)
 
 
 async def _smallest(bench: Bench, made: JsonObject, violation: ViolationError, judge: Judgement) -> ViolationError:

@@ -124,8 +124,10 @@ class Survey:
     """A large first page for each of the same queries."""
     nothing: Exchange
     """A search for words of no language."""
-    shared: tuple[Walk, ...] = ()
+    shared: tuple[Walk, ...]
     """Searches for words of which some tools have all."""
+    after: Listing
+    """The listing after all of them; the first one where it is too long to be listed again."""
 
     @property
     def pages(self) -> Iterator[Page]:

@@ -122,7 +122,7 @@ OTHER_OPTIONS: dict[str, Any] = {
 def test_every_option_of_a_connection_that_is_a_plain_value_can_be_stated_in_the_file(tmp_path: Path):
     stated = connection_stated_in(load(tmp_path, with_discovery(**OTHER_OPTIONS)).tool_discovery, SimpleRanker())
     default = connection_stated_in(ToolDiscovery(), SimpleRanker())
-    assert (stated.negotiation, stated.follow_changes) == ("legacy", False)
+    assert (stated.era, stated.follow_changes) == ("legacy", False)
     for each in fields(DiscoveryOptions):
         if each.name not in {"ranker", "authorization"}:
             values = [getattr(options.discovery, each.name) for options in (stated, default)]

@@ -220,15 +220,13 @@ async def test_a_search_that_its_caller_gives_up_is_withdrawn(liar: Any, until: 
             await until(lambda: bool(server.asked("notifications/cancelled")))
 
 
-@pytest.mark.parametrize("negotiation", ["auto", "legacy"])
+@pytest.mark.parametrize("era", ["auto", "legacy"])
 async def test_a_server_that_is_killed_between_two_searches_loses_only_its_own_tools(
-    catalog: Path, liar: Any, serve_http: Any, negotiation: Any
+    catalog: Path, liar: Any, serve_http: Any, era: Any
 ):
-    options = FederationOptions(connection=ConnectionOptions(negotiation=negotiation))
+    options = FederationOptions(connection=ConnectionOptions(era=era))
     async with serve_http("--catalog", str(catalog)) as (url, process):
-        servers = configured(
-            far=HttpTarget(url), near=liar(era="legacy" if negotiation == "legacy" else "modern").target
-        )
+        servers = configured(far=HttpTarget(url), near=liar(era="legacy" if era == "legacy" else "modern").target)
         with anyio.fail_after(60):
             async with open_federation(servers, options) as federation:
                 before = await federation.search("create an invoice")
@@ -252,9 +250,9 @@ async def test_a_server_that_dies_during_a_search_is_reported_and_comes_back_lat
     assert [one.report.server for one in described if one.report.failure] in ([], ["mortal"])
 
 
-@pytest.mark.parametrize("negotiation", ["auto", "legacy"])
-async def test_a_server_over_http_is_searched_in_either_era(catalog: Path, serve_http: Any, negotiation: Any):
-    options = FederationOptions(connection=ConnectionOptions(negotiation=negotiation))
+@pytest.mark.parametrize("era", ["auto", "legacy"])
+async def test_a_server_over_http_is_searched_in_either_era(catalog: Path, serve_http: Any, era: Any):
+    options = FederationOptions(connection=ConnectionOptions(era=era))
     async with serve_http("--catalog", str(catalog)) as (url, _):
         with anyio.fail_after(60):
             async with open_federation(configured(far=HttpTarget(url)), options) as federation:
@@ -262,7 +260,7 @@ async def test_a_server_over_http_is_searched_in_either_era(catalog: Path, serve
     assert answer.tools[0].name == "far__delete_refund"
     assert (answer.servers[0].mode, answer.servers[0].era) == (
         "search",
-        "modern" if negotiation == "auto" else "legacy",
+        "modern" if era == "auto" else "legacy",
     )
 
 

@@ -1,4 +1,7 @@
-"""Requests judged by the types of each provider's own SDK, strictly: no member that they do not have."""
+"""Requests judged by the types of each provider's own SDK, strictly: no member that they do not have.
+
+The SDKs take as long to import as everything else that the tests need, so only what is judged by one imports it.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, cast
 
-from anthropic.types.beta.message_create_params import MessageCreateParamsNonStreaming as BetaMessages
-from anthropic.types.message_create_params import MessageCreateParamsNonStreaming as Messages
-from google.genai.types import Content, GenerateContentConfig
-from openai.types.chat.completion_create_params import CompletionCreateParamsNonStreaming as Completions
-from openai.types.responses.response_create_params import ResponseCreateParamsNonStreaming as Responses
 from pydantic import TypeAdapter
 from pydantic_core import SchemaValidator
 
@@ -46,20 +44,37 @@ def _is_open(schema: dict[str, Any]) -> bool:
     return "allow" in (schema.get("extra_behavior"), config.get("extra_fields_behavior"))
 
 
+def _completions(body: Mapping[str, Any]) -> None:
+    from openai.types.chat.completion_create_params import CompletionCreateParamsNonStreaming as Completions
+
+    _strict(Completions).validate_python(body)
+
+
+def _responses(body: Mapping[str, Any]) -> None:
+    from openai.types.responses.response_create_params import ResponseCreateParamsNonStreaming as Responses
+
+    _strict(Responses).validate_python(body)
+
+
 def _messages(body: Mapping[str, Any]) -> None:
+    from anthropic.types.beta.message_create_params import MessageCreateParamsNonStreaming as BetaMessages
+    from anthropic.types.message_create_params import MessageCreateParamsNonStreaming as Messages
+
     _strict(BetaMessages if "betas" in body else Messages).validate_python(body)
 
 
 def _gemini(body: Mapping[str, Any]) -> None:
+    from google.genai.types import Content, GenerateContentConfig
+
     assert set(body) == {"model", "contents", "config"}
     for content in body["contents"]:  # models that forbid unknown members
         Content.model_validate(content)
     GenerateContentConfig.model_validate(body["config"])
 
 
-_CHECKS: Mapping[str, Callable[[Mapping[str, Any]], object]] = {
-    "ChatCompletions": lambda body: _strict(Completions).validate_python(body),
+_CHECKS: Mapping[str, Callable[[Mapping[str, Any]], None]] = {
+    "ChatCompletions": _completions,
     "AnthropicMessages": _messages,
-    "OpenAIResponses": lambda body: _strict(Responses).validate_python(body),
+    "OpenAIResponses": _responses,
     "Gemini": _gemini,
 }

@@ -88,6 +88,54 @@ async def test_an_invalid_answer_is_refused_and_changes_nothing(kind: Any, wrong
     assert adapter.read(answer(kind)).text == "Well."
 
 
+USAGE: list[tuple[Any, dict[str, Any], int, int]] = [
+    (ChatCompletions, {"usage": {"prompt_tokens": 900, "completion_tokens": 80, "total_tokens": 980}}, 900, 80),
+    (OpenAIResponses, {"usage": {"input_tokens": 900, "output_tokens": 80}}, 900, 80),
+    (
+        AnthropicMessages,
+        {
+            "usage": {
+                "input_tokens": 5,
+                "cache_read_input_tokens": 90,
+                "cache_creation_input_tokens": 7,
+                "output_tokens": 8,
+            }
+        },
+        102,
+        8,
+    ),
+    (
+        Gemini,
+        {"usageMetadata": {"promptTokenCount": 900, "candidatesTokenCount": 80, "thoughtsTokenCount": 9}},
+        900,
+        89,
+    ),
+    (Gemini, {"usage_metadata": {"prompt_token_count": 900, "candidates_token_count": 80}}, 900, 80),
+]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("kind", "usage", "read", "written"), USAGE)
+async def test_the_tokens_that_an_answer_states_are_counted(kind: Any, usage: dict[str, Any], read: int, written: int):
+    conversation, adapter = await begun(kind)
+    adapter.read(answer(kind) | usage)
+    assert (conversation.statistics.prompt_tokens, conversation.statistics.completion_tokens) == (read, written)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("count", [None, "9", -9, True, 9.5, {}, []])
+async def test_counts_of_tokens_that_are_no_numbers_are_passed_over(kind: Any, count: Any):
+    conversation, adapter = await begun(kind)
+    members = ("prompt_tokens", "input_tokens", "promptTokenCount", "completion_tokens", "output_tokens")
+    usage = dict.fromkeys(members, count)
+    adapter.read(answer(kind) | {"usage": usage, "usageMetadata": usage})
+    adapter.say("Again.")
+    adapter.request()
+    adapter.read(answer(kind) | {"usage": count, "usageMetadata": count})
+    assert conversation.statistics.total_tokens == 0
+
+
 @pytest.mark.anyio
 @pytest.mark.parametrize("kind", KINDS)
 async def test_an_answer_that_is_nested_too_deeply_is_refused(kind: Any):

@@ -1,4 +1,7 @@
-"""Discover, load, call, answer: over HTTP, with each provider's own SDK, to an endpoint that refuses what is wrong."""
+"""Discover, load, call, answer: over HTTP, with each provider's own SDK, to an endpoint that refuses what is wrong.
+
+The SDKs are imported where they are used, as in `sdk_types`.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import anthropic
 import anyio
-import openai
 import pytest
-from google import genai
 from mcp_types import CallToolResult, ImageContent, TextContent, Tool
 from tools_search_client import (
     Conversation,
@@ -44,12 +44,16 @@ def dumped(resource: Any, body: dict[str, Any]) -> Mapping[str, Any]:
 
 @contextmanager
 def by_openai(url: str) -> Generator[Send]:
+    import openai
+
     with openai.OpenAI(api_key="k", base_url=f"{url}/v1", max_retries=0) as client:
         yield lambda body: dumped(client.chat.completions, body)
 
 
 @contextmanager
 def streamed_by_openai(url: str) -> Generator[Send]:
+    import openai
+
     def send(body: dict[str, Any]) -> Mapping[str, Any]:
         with client.chat.completions.stream(**body) as stream:
             return stream.get_final_completion().model_dump(mode="json")
@@ -60,18 +64,24 @@ def streamed_by_openai(url: str) -> Generator[Send]:
 
 @contextmanager
 def by_responses(url: str) -> Generator[Send]:
+    import openai
+
     with openai.OpenAI(api_key="k", base_url=f"{url}/v1", max_retries=0) as client:
         yield lambda body: dumped(client.responses, body)
 
 
 @contextmanager
 def by_anthropic(url: str) -> Generator[Send]:
+    import anthropic
+
     with anthropic.Anthropic(api_key="k", base_url=url, max_retries=0) as client:
         yield lambda body: dumped(client.beta.messages if "betas" in body else client.messages, body)
 
 
 @contextmanager
 def streamed_by_anthropic(url: str) -> Generator[Send]:
+    import anthropic
+
     def send(body: dict[str, Any]) -> Mapping[str, Any]:
         with client.messages.stream(**body) as stream:
             return stream.get_final_message().model_dump(mode="json")
@@ -82,6 +92,8 @@ def streamed_by_anthropic(url: str) -> Generator[Send]:
 
 @contextmanager
 def by_gemini(url: str) -> Generator[Send]:
+    from google import genai
+
     with genai.Client(api_key="k", http_options={"base_url": url}) as client:
         yield lambda body: client.models.generate_content(**body).model_dump(mode="json", exclude_none=True)
 
@@ -222,6 +234,8 @@ async def test_the_loop_of_the_readme_runs_as_it_stands(
     async def ask(step: Forward) -> bool:
         asked.append(step.tool.name)
         return is_allowed
+
+    import openai
 
     async def send(request: dict[str, Any]) -> Mapping[str, Any]:
         completions: Any = client.chat.completions

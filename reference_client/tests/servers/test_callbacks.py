@@ -26,7 +26,7 @@ from mcp_types import (
 )
 from pydantic import FileUrl
 from tools_search_client import ConnectionOptions, HostError, ServerRefusedError, open_server
-from tools_search_client.servers.connection import Negotiation
+from tools_search_client.servers.connection import EraChoice
 from tools_search_hosts import StdioTarget
 
 ASKING = StdioTarget(sys.executable, (str(Path(__file__).parents[1] / "fixtures" / "servers" / "asking.py"),))
@@ -57,9 +57,9 @@ class Person:
     async def report(self, progress: float, total: float | None, message: str | None) -> None:
         self.progress.append(message)
 
-    def options(self, negotiation: Negotiation) -> ConnectionOptions:
+    def options(self, era: EraChoice) -> ConnectionOptions:
         return ConnectionOptions(
-            negotiation=negotiation,
+            era=era,
             client_info=Implementation(name="ann's host", version="1"),
             elicitation_callback=self.answer,
             sampling_callback=self.sample,
@@ -89,11 +89,11 @@ class Seen:
             raise KeyError
 
 
-@pytest.mark.parametrize("negotiation", ["auto", "legacy"])
-async def test_what_a_server_asks_is_answered_by_the_host_in_either_era(negotiation: Negotiation):
+@pytest.mark.parametrize("era", ["auto", "legacy"])
+async def test_what_a_server_asks_is_answered_by_the_host_in_either_era(era: EraChoice):
     ann = Person()
     with anyio.fail_after(20):
-        async with open_server(ASKING, ann.options(negotiation)) as tools:
+        async with open_server(ASKING, ann.options(era)) as tools:
             result = await tools.call("travel", progress=ann.report)
     (text,) = result.content
     assert isinstance(text, TextContent)
@@ -101,10 +101,10 @@ async def test_what_a_server_asks_is_answered_by_the_host_in_either_era(negotiat
     assert (ann.logged, ann.progress) == (["packing"], ["packed"])
 
 
-@pytest.mark.parametrize("negotiation", ["auto", "legacy"])
-async def test_a_server_that_asks_a_host_without_answers_is_refused_that_call(negotiation: Negotiation):
+@pytest.mark.parametrize("era", ["auto", "legacy"])
+async def test_a_server_that_asks_a_host_without_answers_is_refused_that_call(era: EraChoice):
     with anyio.fail_after(20):
-        async with open_server(ASKING, ConnectionOptions(negotiation=negotiation)) as tools:
+        async with open_server(ASKING, ConnectionOptions(era=era)) as tools:
             with pytest.raises(ServerRefusedError, match="elicitation"):
                 await tools.call("travel")
 
@@ -113,14 +113,14 @@ async def forgotten(*_: Any, **__: Any) -> Any:
     raise KeyError("password1")
 
 
-@pytest.mark.parametrize("negotiation", ["auto", "legacy"])
+@pytest.mark.parametrize("era", ["auto", "legacy"])
 async def test_a_callback_that_raises_is_named_and_neither_the_server_nor_the_connection_suffers(
-    negotiation: Negotiation,
+    era: EraChoice,
 ):
     ann, seen = Person(), Seen()
     with anyio.fail_after(20):
         for name, part in (("elicitation", "elicitation"), ("sampling", "sampling"), ("list_roots", "roots")):
-            options = replace(ann.options(negotiation), observer=seen, **{f"{name}_callback": forgotten})
+            options = replace(ann.options(era), observer=seen, **{f"{name}_callback": forgotten})
             async with open_server(ASKING, options) as tools:
                 with pytest.raises(HostError, match=f"the {part} callback of the host failed: KeyError") as error:
                     await tools.call("travel")
@@ -129,20 +129,18 @@ async def test_a_callback_that_raises_is_named_and_neither_the_server_nor_the_co
     assert "password1" not in "".join(seen.texts)
 
 
-@pytest.mark.parametrize("negotiation", ["auto", "legacy"])
-async def test_what_only_takes_note_costs_nothing_if_it_raises(
-    negotiation: Negotiation, caplog: pytest.LogCaptureFixture
-):
+@pytest.mark.parametrize("era", ["auto", "legacy"])
+async def test_what_only_takes_note_costs_nothing_if_it_raises(era: EraChoice, caplog: pytest.LogCaptureFixture):
     ann, seen = Person(), Seen(raises=True)
-    options = replace(ann.options(negotiation), logging_callback=forgotten, message_handler=forgotten, observer=seen)
+    options = replace(ann.options(era), logging_callback=forgotten, message_handler=forgotten, observer=seen)
     with anyio.fail_after(20):
         async with open_server(ASKING, options) as tools:
             assert not (await tools.call("travel", progress=forgotten)).is_error
     assert "the observer of the host failed" in caplog.text
 
 
-@pytest.mark.parametrize("negotiation", ["auto", "legacy"])
-async def test_no_call_is_given_up_while_a_person_thinks(negotiation: Negotiation):
+@pytest.mark.parametrize("era", ["auto", "legacy"])
+async def test_no_call_is_given_up_while_a_person_thinks(era: EraChoice):
     ann = Person()
     deadlines: list[float] = []
     scope = anyio.CancelScope()
@@ -155,7 +153,7 @@ async def test_no_call_is_given_up_while_a_person_thinks(negotiation: Negotiatio
         deadlines.append(scope.deadline)
         return await ann.roots(context)
 
-    options = replace(ann.options(negotiation), elicitation_callback=think, list_roots_callback=note)
+    options = replace(ann.options(era), elicitation_callback=think, list_roots_callback=note)
     with anyio.fail_after(20):
         async with open_server(ASKING, options) as tools, tools.patience() as scope:
             started = scope.deadline

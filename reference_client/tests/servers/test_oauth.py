@@ -69,7 +69,7 @@ def process() -> Generator[Guarded]:
 @pytest.fixture
 def guarded(process: Guarded) -> Guarded:
     process(expires_in=3600, uses=1_000_000, refusing=False, failing=False, denying=False, events=[])
-    process(registering=True, demanded="")
+    process(registering=True, accepting_documents=False, demanded="")
     return process
 
 
@@ -136,6 +136,38 @@ async def test_a_person_signs_in_with_registration_and_proof_and_another_process
         done = await anyio.run_process([sys.executable, "-c", program, guarded.url, str(store.folder)], stderr=None)
     assert done.stdout == b"create_invoice\n"
     assert guarded.events == ["registered", "signed in", "authorization_code", "refresh_token"]
+
+
+async def test_a_host_that_publishes_its_metadata_signs_in_and_refreshes_without_registration(
+    guarded: Guarded, store: FileTokenStore
+):
+    guarded(accepting_documents=True)
+    published = "https://host.example/client.json"
+    with anyio.fail_after(20):
+        async with loopback_redirect(browse, seconds=10) as redirect:
+            assert await OAuth(store, client_metadata_url=published).sign_in(guarded.url, redirect)
+        guarded(expire=True)
+        async with open_server(HttpTarget(guarded.url), options(OAuth(store, client_metadata_url=published))) as tools:
+            assert (await tools.search("create an invoice")).tools
+    assert guarded.events == ["signed in", "authorization_code", "refresh_token"]
+    (file,) = store.folder.iterdir()
+    assert json.loads(file.read_text())["client"]["client_id"] == published
+
+
+async def test_a_host_that_publishes_its_metadata_registers_where_that_is_not_accepted(
+    guarded: Guarded, store: FileTokenStore
+):
+    with anyio.fail_after(20):
+        async with loopback_redirect(browse, seconds=10) as redirect:
+            oauth = OAuth(store, client_metadata_url="https://host.example/client.json")
+            assert await oauth.sign_in(guarded.url, redirect)
+    assert guarded.events == ["registered", "signed in", "authorization_code"]
+
+
+@pytest.mark.parametrize("url", ["http://host.example/client.json", "https://host.example", "client.json"])
+def test_an_address_that_no_metadata_document_can_have_is_refused_at_once(url: str, store: FileTokenStore):
+    with pytest.raises(ValueError, match="HTTPS URL with a path"):
+        OAuth(store, client_metadata_url=url)
 
 
 async def test_tokens_that_expire_during_searches_are_refreshed_once_and_nothing_is_lost(

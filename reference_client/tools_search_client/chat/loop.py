@@ -155,12 +155,9 @@ class Chat:
 
     async def _run(self) -> str:
         for _ in range(self._options.max_requests):
-            answer = await self._ask_model(self._adapter.request())
-            message = self._adapter.read(answer)
+            message = self._adapter.read(await self._ask_model(self._adapter.request()))
             self._heard.clear()
             self._is_answered = True
-            read, written = self._model.usage(answer)
-            self.conversation.statistics.add_usage(prompt_tokens=read, completion_tokens=written)
             self._terminal.end_of_text(is_answer=not message.calls)
             if message.stop_reason not in _USUAL_STOPS:
                 self._terminal.notice(f"the model stopped: {message.stop_reason}")

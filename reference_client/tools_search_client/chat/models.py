@@ -39,9 +39,6 @@ class _Api:
     """Sends a request and returns the whole answer; its pieces of text are heard as they come."""
     only_text: Callable[[str], Mapping[str, Any]]
     """Returns an answer that has nothing but a text."""
-    read_counts: tuple[str, ...]
-    """Members of an answer's `usage` that add up to the tokens that the model read."""
-    written_count: str
 
 
 class CompletionChunks:
@@ -164,16 +161,12 @@ _APIS: Final[Mapping[Provider, _Api]] = {
         "AsyncOpenAI",
         _stream_completion,
         lambda text: {"choices": [{"message": {"content": text}}]},
-        ("prompt_tokens",),
-        "completion_tokens",
     ),
-    "openai-responses": _Api("AsyncOpenAI", _stream_response, _response_of, ("input_tokens",), "output_tokens"),
+    "openai-responses": _Api("AsyncOpenAI", _stream_response, _response_of),
     "anthropic": _Api(
         "AsyncAnthropic",
         _stream_message,
         lambda text: {"content": [{"type": "text", "text": text}]},
-        ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"),
-        "output_tokens",
     ),
 }
 
@@ -213,11 +206,6 @@ class Model:
         except Exception as error:  # a strange list makes the SDKs raise anything at all
             raise model_error(error, self._sdk, self.endpoint) from error
         return sorted(names, key=str.casefold)
-
-    def usage(self, answer: Mapping[str, Any], /) -> tuple[int, int]:
-        """Return how many tokens were read and written, as the provider counts them."""
-        stated: Mapping[str, Any] = answer.get("usage") or {}
-        return sum(stated.get(name) or 0 for name in self._api.read_counts), stated.get(self._api.written_count) or 0
 
     def only_text(self, text: str, /) -> Mapping[str, Any]:
         """Return an answer that has nothing but `text`, for the adapter to read."""

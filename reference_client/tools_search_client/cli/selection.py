@@ -33,7 +33,7 @@ from tools_search_client.errors import LocalError
 from tools_search_client.federation.configuration import Configuration, command_server, load_configuration, url_server
 from tools_search_client.federation.federation import Federation, FederationOptions, open_federation
 from tools_search_client.found import FederatedListing, FoundTool
-from tools_search_client.servers.connection import ConnectionOptions, Negotiation
+from tools_search_client.servers.connection import ConnectionOptions, EraChoice
 from tools_search_client.servers.oauth import OAuth
 from tools_search_client.text import one_line
 
@@ -186,7 +186,7 @@ def server_options(*, follow_changes: bool = False, optional: bool = False) -> C
             *,
             headers: tuple[str, ...],
             timeout: float | None,
-            era: Negotiation | None,
+            era: EraChoice | None,
             among: tuple[str, ...],
             verbose: int,
             least_confidence: float | None = None,
@@ -209,7 +209,7 @@ def server_options(*, follow_changes: bool = False, optional: bool = False) -> C
                 entries = tuple(replace(entry, call_seconds=None) for entry in entries)
             configuration = replace(configuration, servers=entries, tool_discovery=stated)
             follows = follow_changes and stated.follow_changes
-            connection = ConnectionOptions(negotiation=stated.era, follow_changes=follows, auth=OAuth())
+            connection = ConnectionOptions(era=stated.era, follow_changes=follows, auth=OAuth())
             options = FederationOptions(connection=connection)
             return command(selection=ServerSelection(configuration, options, toolset, seen_names(chosen)), **others)
 

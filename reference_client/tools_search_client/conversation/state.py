@@ -58,7 +58,7 @@ class Statistics:
     """As the provider reports them."""
 
     def add_usage(self, *, prompt_tokens: int = 0, completion_tokens: int = 0) -> None:
-        """Add what the provider reports of one request."""
+        """Add what the provider reports of one request; adapters do."""
         self.prompt_tokens += prompt_tokens
         self.completion_tokens += completion_tokens
 

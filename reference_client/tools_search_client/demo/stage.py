@@ -24,7 +24,7 @@ from tools_search_client.demo.programs import START_SECONDS, StepError, running_
 from tools_search_client.federation.configuration import url_server
 from tools_search_client.federation.federation import Federation, FederationOptions, open_federation
 from tools_search_client.found import FederatedSearch
-from tools_search_client.servers.connection import ConnectionOptions, Negotiation
+from tools_search_client.servers.connection import ConnectionOptions, EraChoice
 
 Working: TypeAlias = Callable[[str], AbstractContextManager[Callable[[str], None]]]
 """Shows that something takes its time, given its name; yields a function that takes note of how far it is."""
@@ -208,9 +208,9 @@ async def open_stage(installation: Installation | None, working: Working) -> Asy
 
 
 @asynccontextmanager
-async def over_gateway(url: str, negotiation: Negotiation) -> AsyncGenerator[tuple[Federation, WireMeter]]:
+async def over_gateway(url: str, era: EraChoice) -> AsyncGenerator[tuple[Federation, WireMeter]]:
     """Connect to the gateway in one era, with a meter of every message; only the steps' own messages pass."""
     meter = WireMeter()
-    connection = ConnectionOptions(negotiation=negotiation, follow_changes=False, observer=meter)
+    connection = ConnectionOptions(era=era, follow_changes=False, observer=meter)
     async with open_federation(url_server(url, name=""), FederationOptions(connection=connection)) as federation:
         yield federation, meter

@@ -133,7 +133,7 @@ def connection_stated_in(stated: ToolDiscovery, ranker: Ranker) -> ConnectionOpt
         busy_patience=stated.busy_patience,
         search_again_after=stated.search_again_after,
     )
-    return ConnectionOptions(negotiation=stated.era, follow_changes=stated.follow_changes, discovery=discovery)
+    return ConnectionOptions(era=stated.era, follow_changes=stated.follow_changes, discovery=discovery)
 
 
 def ranker_of(stated: ToolDiscovery) -> Ranker:

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, ClassVar, Final, TypeAlias, cast
 
 from mcp_types import CallToolResult
 from tools_search_hosts.toolsets import Toolset
@@ -21,7 +21,7 @@ from tools_search_hosts.toolsets import Toolset
 from tools_search_client.conversation.conversation import Conversation
 from tools_search_client.conversation.messages import Compaction, Reply, ToolCall, TurnStart, valid_name
 from tools_search_client.errors import InvalidAnswerError, LocalError, SavedConversationError
-from tools_search_client.json_values import compact_json, copied
+from tools_search_client.json_values import as_object, compact_json, copied
 from tools_search_client.providers.results import EMPTY_RESULT, Attachment, Part, parts_of
 from tools_search_client.providers.saved import SavedCall, SavedTranscript, saved_outcome
 from tools_search_client.providers.sent_tools import ProviderCall, ProviderLimits, SentTool, SentTools
@@ -72,6 +72,12 @@ def _is_named(name: str, text: str) -> bool:
     return re.search(rf"(?<![A-Za-z0-9_-]){re.escape(name)}(?![A-Za-z0-9_-])", text) is not None
 
 
+def _total(usage: Mapping[str, Any], names: Sequence[str]) -> int:
+    """Return the sum of the counts of these names; compatible services leave some out, or send null."""
+    counts = [usage.get(name) for name in names]
+    return sum(count for count in counts if type(count) is int and count > 0)
+
+
 class Adapter(ABC):
     """One conversation with one model: requests for its provider, and the provider's responses. It does no I/O.
 
@@ -88,6 +94,11 @@ class Adapter(ABC):
         by_reference: Whether that form has the names alone, and the definitions stand in the list.
         options: Further members of every request.
     """
+
+    # Where a response states the tokens that the model read and wrote; the counts of each add up.
+    _usage_members: ClassVar[Sequence[str]] = ("usage",)
+    _prompt_counts: ClassVar[Sequence[str]]
+    _completion_counts: ClassVar[Sequence[str]]
 
     def __init__(
         self,
@@ -179,6 +190,8 @@ class Adapter(ABC):
     def read(self, response: Mapping[str, Any], /) -> ModelMessage:
         """Append the provider's response, whole and as JSON, and return what it says.
 
+        The tokens that it states are added to the conversation's `statistics`.
+
         Raises:
             InvalidAnswerError: It is not in the provider's format; nothing was appended.
             LocalError: There are open calls, or there was no request.
@@ -191,8 +204,13 @@ class Adapter(ABC):
             raise InvalidAnswerError(
                 'the answer is no JSON object: of an SDK\'s object, give `model_dump(mode="json")`'
             )
-        message = self._parse(cast("dict[str, Any]", stated))
+        answer = cast("dict[str, Any]", stated)
+        message = self._parse(answer)
         self._transcript += message.items
+        usage = as_object(next((answer[name] for name in self._usage_members if name in answer), None))
+        self._conversation.statistics.add_usage(
+            prompt_tokens=_total(usage, self._prompt_counts), completion_tokens=_total(usage, self._completion_counts)
+        )
         self._calls = {call.id: (call, self._tools.call_of(call)) for call in message.calls}
         return ModelMessage(message.text, self.open_calls, message.stop_reason)
 

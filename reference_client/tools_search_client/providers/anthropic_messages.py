@@ -53,6 +53,9 @@ class AnthropicMessages(Adapter):
         options: Further members of every request, such as `thinking`, `stream` or `cache_control`.
     """
 
+    _prompt_counts = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+    _completion_counts = ("output_tokens",)
+
     def __init__(
         self,
         conversation: Conversation,

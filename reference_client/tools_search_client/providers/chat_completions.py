@@ -66,6 +66,9 @@ class ChatCompletions(Adapter):
         options: Further members of every request, such as `max_completion_tokens` or `stream`.
     """
 
+    _prompt_counts = ("prompt_tokens",)
+    _completion_counts = ("completion_tokens",)
+
     def __init__(
         self,
         conversation: Conversation,

@@ -69,6 +69,15 @@ class Gemini(Adapter):
         options: Further members of `config`, such as `temperature` or `thinking_config`.
     """
 
+    _usage_members = ("usageMetadata", "usage_metadata")
+    _prompt_counts = ("promptTokenCount", "prompt_token_count")
+    _completion_counts = (
+        "candidatesTokenCount",
+        "candidates_token_count",
+        "thoughtsTokenCount",
+        "thoughts_token_count",
+    )
+
     def __init__(
         self,
         conversation: Conversation,

@@ -77,6 +77,9 @@ class OpenAIResponses(Adapter):
         options: Further members of every request, such as `reasoning` or `stream`.
     """
 
+    _prompt_counts = ("input_tokens",)
+    _completion_counts = ("output_tokens",)
+
     def __init__(
         self,
         conversation: Conversation,

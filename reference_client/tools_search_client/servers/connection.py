@@ -58,7 +58,7 @@ from tools_search_client.servers.wire import Streams, Wire, WireObserver
 from tools_search_client.text import shorten
 from tools_search_client.version import VERSION
 
-Negotiation = Literal["auto", "legacy"]
+EraChoice = Literal["auto", "legacy"]
 """`auto` speaks the newest era that the server knows; `legacy` always shakes hands as before 2026."""
 
 _RELISTEN_SECONDS: Final = 5.0
@@ -80,7 +80,7 @@ class ConnectionOptions:
 
     discovery: DiscoveryOptions = field(default_factory=DiscoveryOptions)
 
-    negotiation: Negotiation | None = None
+    era: EraChoice | None = None
     """`auto` unless stated."""
 
     follow_changes: bool | None = None
@@ -161,7 +161,7 @@ async def open_server(
                     _transport(target, ended, kept, options, on_close),
                     extensions=[TOOLS_SEARCH],
                     client_info=options.client_info or _CLIENT_INFO,
-                    mode=options.negotiation or "auto",
+                    mode=options.era or "auto",
                     message_handler=partial(_on_message, kept, changed, options.message_handler),
                     elicitation_callback=_answering("elicitation", options.elicitation_callback, lambda: tools),
                     sampling_callback=_answering("sampling", options.sampling_callback, lambda: tools),

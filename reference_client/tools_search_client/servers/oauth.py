@@ -26,6 +26,7 @@ import httpx2
 from anyio.abc import SocketAttribute, SocketStream
 from anyio.streams.stapled import MultiListener
 from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider, OAuthFlowError
+from mcp.client.auth.utils import is_valid_client_metadata_url
 from mcp.shared.auth import (
     OAuthClientInformationFull,
     OAuthClientMetadata,
@@ -141,7 +142,10 @@ class OAuth:
         client_name: What an authorization server shows its user, and registers.
         client: A client that is registered already, for authorization servers without dynamic registration.
         client_metadata_url: Where the host publishes its Client ID Metadata Document, which takes the place of a
-            registration where the authorization server accepts it.
+            registration where the authorization server accepts it: an HTTPS URL with a path.
+
+    Raises:
+        ValueError: `client_metadata_url` is no such address.
     """
 
     def __init__(
@@ -152,6 +156,8 @@ class OAuth:
         client: OAuthClientInformationFull | None = None,
         client_metadata_url: str | None = None,
     ) -> None:
+        if client_metadata_url is not None and not is_valid_client_metadata_url(client_metadata_url):
+            raise ValueError(f"client_metadata_url must be an HTTPS URL with a path, not {client_metadata_url!r}")
         self.store = store or FileTokenStore()
         self.client_name = client_name
         self.client = client

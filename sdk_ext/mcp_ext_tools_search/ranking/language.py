@@ -31,8 +31,8 @@ CHINESE_VERB_GROUPS: Final[tuple[str, ...]] = tuple(_LEXICON["chineseVerbGroups"
 """Definitions use two characters where people use one. No verb leads to a single character, which many words have."""
 
 NOUN_GROUPS: Final[tuple[str, ...]] = tuple(_LEXICON["nounGroups"])
-EVERYDAY: Final[Mapping[str, str]] = _LEXICON["everyday"]
-"""Words that people say, with those that definitions have for it. They lead from the first to the others only."""
+EVERYDAY: Final[Sequence[tuple[str, str]]] = [tuple(line.split(": ")) for line in _LEXICON["everyday"]]
+"""Words of definitions, each with words and pairs of neighbors (`how-many`) that people say for it, and lead to it."""
 
 ABBREVIATIONS: Final[Mapping[str, str]] = _LEXICON["abbreviations"]
 
@@ -43,7 +43,7 @@ MAX_WORD_LENGTH: Final = 64  # characters of a word that count: what is longer i
 SAME_START: Final = 4  # letters with which two words begin that may be forms of one another: `visually` and `visual`
 _MIN_ALIKE: Final = 0.55  # the least overlap in trigrams of two words of which one may be a form or slip of the other
 _SHORTEST_CORRECTED: Final = 4
-_RELATED, _SPELLED_OUT = 0.3, 0.5  # what a relative counts, where the word itself counts 1
+_RELATED, _SPELLED_OUT = 0.15, 0.3  # what a relative counts, where the word itself counts 1
 _CACHED: Final = 1_024
 _ASCII_RUN: Final = re.compile(rf"([A-Za-z0-9]{{1,{MAX_WORD_LENGTH}}})[A-Za-z0-9]*")
 _PART_OF_SHAPE: Final = re.compile(r"U+(?!l)|U?l+|9+")
@@ -162,7 +162,7 @@ def stem(word: str) -> str:
 
 
 def relatives(stemmed: str) -> Sequence[tuple[str, float]]:
-    """Return the stems that definitions may have in place of one, and how much each of them counts; mostly none.
+    """Return the stems that definitions may have in place of a stem or of two neighbors, with what each counts.
 
     They are of words for the same operation or thing, of those that an abbreviation stands for, or an abbreviation.
     """
@@ -270,8 +270,9 @@ def _relatives() -> Mapping[str, Sequence[tuple[str, float]]]:
         stems = dict.fromkeys(map(stem, group.split()))
         for word in stems:
             related.setdefault(word, {}).update(other for other in stems.items() if not is_character(other[0]))
-    for said, meant in EVERYDAY.items():
-        related.setdefault(stem(said), {}).update(dict.fromkeys(map(stem, meant.split())))
+    for meant, said in EVERYDAY:
+        for word in said.split():
+            related.setdefault(word.replace("-", "") if "-" in word else stem(word), {})[stem(meant)] = None
     found = {word: [(other, _RELATED) for other in others if other != word] for word, others in related.items()}
     for short, long in ABBREVIATIONS.items():
         parts = list(map(stem, long.split()))

@@ -32,13 +32,14 @@ _SHORTEST_JOINED: Final = 5
 
 # What a term counts, where the stem of a word of the request counts 1.
 AS_WRITTEN, CORRECTED, JOINED = 0.5, 0.8, 0.5
+OF_UNKNOWN: Final = 3.0  # relatives count so many times as much where no tool has the word itself
 _BESIDE_FILLER: Final = 0.5
 
 WRITTEN: Final = "="
 """Begins the term of a word as it is written, which no stem can be."""
 
-AskedTerm: TypeAlias = tuple[str, float, float]
-"""A term, its weight, and the part of a word of the query that it covers: 1 for a word of the query itself."""
+AskedTerm: TypeAlias = tuple[str, float, float, float]
+"""A term, its weight, and the parts that it covers of a word of the query, 1 for this word itself, and of a name."""
 
 
 class Request(NamedTuple):
@@ -79,20 +80,19 @@ def asked_terms(
         nearest: Returns known stems that an unknown one may be a slip or a form of, each with its likeness.
     """
     _, stems, written, pairs = read(query)
-    asked = [] if stems else [(WRITTEN + word, 1.0, 1.0) for word in written if is_known(WRITTEN + word)]
-    for word, weight in stems.items():
-        asked.append((word, weight, 1.0))
-        asked += [(other, weight * part, 0.0) for other, part in relatives(word)]
+    asked = [] if stems else [(WRITTEN + word, 1.0, 1.0, 1.0) for word in written if is_known(WRITTEN + word)]
+    asked += [(word, weight, 1.0, 1.0) for word, weight in stems.items()]
+    for word, weight in {**dict.fromkeys(pairs if stems else (), 1.0), **stems}.items():
+        worth = weight if is_known(word) else weight * OF_UNKNOWN
+        asked += [(other, worth * part, 0.0, 1.0) for other, part in relatives(word)]
     unknown = (word for word in stems if not is_known(word) and not is_unspaced(word))
     for word in islice(unknown, MAX_CORRECTED):
-        parts = [(other, CORRECTED * likeness) for other, likeness in nearest(word)]
-        asked += [(other, stems[word] * part, part) for other, part in parts]
+        asked += [(other, stems[word] * (part := CORRECTED * near), part, part) for other, near in nearest(word)]
     if stems:
-        asked += [(WRITTEN + word, weight * AS_WRITTEN, 0.0) for word, weight in written.items()]
-    if joined := dict.fromkeys([stem(pair) for pair in pairs if is_known(WRITTEN + pair)]):
-        others = joined.keys() - {term for term, _, _ in asked}
-        asked += [(term, JOINED, 0.0) for term in joined if term in others and is_known(term)]
-    return asked
+        asked += [(WRITTEN + word, weight * AS_WRITTEN, 0.0, 0.0) for word, weight in written.items()]
+    joined = dict.fromkeys([stem(pair) for pair in pairs if is_known(WRITTEN + pair)])
+    found = {term for term, *_ in asked}
+    return asked + [(term, JOINED, 0.0, 0.0) for term in joined if term not in found and is_known(term)]
 
 
 def read(query: str) -> Request:

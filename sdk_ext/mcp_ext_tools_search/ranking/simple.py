@@ -6,8 +6,8 @@ cover little of it.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from math import log1p
 from typing import Final
@@ -54,16 +54,14 @@ class SimpleIndex:
         if visible is not None:
             # Statistics are taken over a whole index, and a hidden tool may not enter them.
             return SimpleIndex([tool for tool in self._tools if tool.name in visible]).search(query)
-        weights, covered, total = self._weighed(query)
+        weights, covered, named, total = self._weighed(query)
         scores, name_share, query_share = (dict.fromkeys(range(len(self._tools)), 0.0) for _ in range(3))
         for term, weight in weights.items():
             having = self._having[term]
             for place, score in zip(having, self._okapi.get_batch_scores([term], having), strict=True):
                 scores[place] += weight * score
-        for term, idf in covered.items():
-            for place in self._having[term]:
-                query_share[place] += idf / total
-                name_share[place] += idf / self._name_idf[place] * (term in self._members[place]["name"])
+                query_share[place] += covered[term] / total
+                name_share[place] += named[term] / self._name_idf[place] * (term in self._members[place]["name"])
         for place in scores:
             scores[place] += NAME_BONUS * _SCALE * min(name_share[place], 1.0)
             scores[place] *= MIN_FACTOR + (1 - MIN_FACTOR) * min(query_share[place], 1.0)
@@ -72,18 +70,19 @@ class SimpleIndex:
         ranked = sorted((-round(score / best, 9), place) for place, score in scores.items() if score)
         return [Hit(self._tools[place].name, -score, self._matched(place, weights)) for score, place in ranked]
 
-    def _weighed(self, query: str) -> tuple[dict[str, float], dict[str, float], float]:
-        """Return the known terms of a query with their weights, the idf that each covers, and the idf of all words."""
-        weights, covered, total = dict[str, float](), dict[str, float](), 0.0
+    def _weighed(self, query: str) -> tuple[Mapping[str, float], Mapping[str, float], Mapping[str, float], float]:
+        """Return the known terms with weights, the idf that each covers of query and name, and that of all words."""
+        weights, covered, named = (defaultdict[str, float](float) for _ in range(3))
+        total = 0.0
         nearest = partial(language.nearest, known=self._idf)
-        for term, weight, covers in asked_terms(query, self._idf.__contains__, nearest):
-            idf = self._idf.get(term)
-            if idf is not None:
-                weights[term] = weights.get(term, 0.0) + weight
-                covered[term] = covered.get(term, 0.0) + covers * idf
+        for term, weight, covers, names in asked_terms(query, self._idf.__contains__, nearest):
+            if (idf := self._idf.get(term)) is not None:
+                weights[term] += weight
+                covered[term] += covers * idf
+                named[term] += names * idf
             if covers == 1.0 and not (idf is None and language.is_character(term)):
                 total += self._idf_of(0) if idf is None else idf
-        return weights, covered, total or 1.0
+        return weights, covered, named, total or 1.0
 
     def _matched(self, place: int, terms: Collection[str]) -> tuple[str, ...]:
         return tuple(member for member, own in self._members[place].items() if not own.isdisjoint(terms))

@@ -85,12 +85,12 @@ def test_indexes_made_from_one_in_different_ways_do_not_disturb_each_other(make_
     own_words = [3 * first + 3 * second for first in "abcdef" for second in "uvwxyz"]
 
     def grown(word: str) -> ToolIndex:
-        return index.updated((), [make_tool("b", f"Forecast {word}.")])
+        return index.updated((), [make_tool("b", f"Zebra {word}.")])
 
     with ThreadPoolExecutor(max_workers=4) as threads:
         branches = list(threads.map(grown, own_words))
     for branch, own, other in zip(branches, own_words, own_words[1:] + own_words[:1], strict=True):
-        assert [hit.name for hit in branch.search("forecasts")] == ["b"]
+        assert [hit.name for hit in branch.search("zebras")] == ["b"]
         assert [hit.name for hit in branch.search(own + "q")] == ["b"]
         assert list(branch.search(other)) == []
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, LiteralString
+from collections.abc import Sequence
+from typing import Any, Final, LiteralString, NamedTuple
 
 from mcp_ext_tools_search.ranking.floor import terms, trimmed
 from mcp_ext_tools_search.ranking.language import (
@@ -19,33 +20,61 @@ from tools_search_ranking.postgres.analysis import FLOOR, slips
 SEARCH: Final[LiteralString] = (
     "select place, name, score, members, definition, total, revision from tools_search.search("
     "%(catalog)s::text, %(groups)s::text[], %(keys)s::text[], %(weights)s::float8[], %(covering)s::boolean[], "
-    "%(lacking)s::boolean[], %(slips)s::int[], %(slip_counts)s::int[], %(joined_written)s::text[], "
-    "%(joined_stem)s::text[], %(floor)s::text[], %(name)s::bytea, %(first)s::int, %(last)s::int)"
+    "%(naming)s::float8[], %(lacking)s::boolean[], %(standing)s::text[], %(slips)s::int[], %(slip_counts)s::int[], "
+    "%(joined_written)s::text[], %(joined_stem)s::text[], %(floor)s::text[], %(name)s::bytea, %(first)s::int, "
+    "%(last)s::int)"
 )
 
 _NO_SLIP: Final = slips(" ")[:1]
 """Stands for a word that is too short, or a number: it counts among the unknown ones, and nothing is like it."""
 
 
+class _Row(NamedTuple):
+    """A term of a query, as `search` takes it."""
+
+    key: str
+    weight: float
+
+    covers: bool = False
+    """Whether it is a word of the query itself, and covers a part of it."""
+
+    names: float = 0.0
+    """The part that it covers of a name."""
+
+    lacks: bool = False
+    """Whether it counts as a part of the query that is not covered where no tool has it."""
+
+    slips: Sequence[int] = ()
+    """Finds the words that it may be a slip of; none for one that is not corrected."""
+
+    stands_for: str | None = None
+    """The word of the query that it is a relative of, and counts more for where no tool has that."""
+
+
 def parameters(query: str) -> dict[str, Any]:
     """Return what `query` asks for, the same for any catalog and any caller."""
     request = read(query)
-    rows: list[tuple[str, float, bool, bool, list[int]]] = []
+    rows: list[_Row] = []
     if not request.stems:
-        rows += [(WRITTEN + word, 1.0, True, False, []) for word in request.written]
+        rows += [_Row(WRITTEN + word, 1.0, covers=True, names=1.0) for word in request.written]
     for word, weight in request.stems.items():
-        own = [] if is_unspaced(word) else slips(word) if may_be_misspelled(word) else _NO_SLIP
-        rows.append((word, weight, True, not is_character(word), own))
-        rows += [(other, weight * part, False, False, []) for other, part in relatives(word)]
+        own = () if is_unspaced(word) else slips(word) if may_be_misspelled(word) else _NO_SLIP
+        rows.append(_Row(word, weight, covers=True, names=1.0, lacks=not is_character(word), slips=own))
     if request.stems:
-        rows += [(WRITTEN + word, weight * AS_WRITTEN, False, False, []) for word, weight in request.written.items()]
+        for word, weight in {**dict.fromkeys(request.pairs, 1.0), **request.stems}.items():
+            rows += [_Row(other, weight * part, names=1.0, stands_for=word) for other, part in relatives(word)]
+        rows += [_Row(WRITTEN + word, weight * AS_WRITTEN) for word, weight in request.written.items()]
+    columns = zip(*rows, strict=True) if rows else ((),) * len(_Row._fields)
+    keys, weights, covering, naming, lacking, own_slips, standing = map(list[Any], columns)
     return {
-        "keys": [key for key, *_ in rows],
-        "weights": [weight for _, weight, *_ in rows],
-        "covering": [covers for _, _, covers, *_ in rows],
-        "lacking": [lacks for *_, lacks, _ in rows],
-        "slips": [number for *_, own in rows for number in own],
-        "slip_counts": [len(own) for *_, own in rows],
+        "keys": keys,
+        "weights": weights,
+        "covering": covering,
+        "naming": naming,
+        "lacking": lacking,
+        "standing": standing,
+        "slips": [number for own in own_slips for number in own],
+        "slip_counts": list(map(len, own_slips)),
         "joined_written": [WRITTEN + pair for pair in request.pairs],
         "joined_stem": [stem(pair) for pair in request.pairs],
         "floor": [FLOOR + term for term in dict.fromkeys(terms(query))],

@@ -31,6 +31,10 @@ _OTHER_EXTENSIONS: Final[Mapping[str, Any]] = {
     "IO.GitHub.tools-search/Tools-Search": {}, f"{EXTENSION_ID}-2": {}, "tools-search": {},
 }  # fmt: skip
 """Extensions whose identifiers resemble the identifier of this one."""
+_BESIDE: Final[Mapping[str, Any]] = {
+    "extensions": {EXTENSION_ID: SETTINGS}, EXTENSION_ID: SETTINGS, "instructions": f"Send {METHOD} to find tools.",
+}  # fmt: skip
+"""The identifier in places of a handshake that are not its capabilities."""
 
 
 async def _expect_search(
@@ -133,10 +137,11 @@ async def settings_malformed(bench: ClientBench) -> None:
     title="A server that does not advertise the extension is never searched",
     sends="Peers that advertise other extensions or none, and would answer `tools/search` if they were asked; some "
     "have a `search` under `tools`, one is where another one was that advertised the extension, some list no tool, "
-    "a thousand, or refuse to list, to be called, or `server/discover`, and some name it in places that are none. Then "
-    "one next to another that advertises it, where the driver names `federation`.",
+    "a thousand, or refuse to list, to be called, or `server/discover`, and some name it in places that are none, "
+    "such as beside the capabilities. Then one next to another that advertises it, where the driver names "
+    "`federation`.",
     passes="No `tools/search`, however the client searches, lists or calls, and whether it finds anything. A client "
-    "that does not connect where `server/discover` is refused passes, too.",
+    "that does not connect where `server/discover` is refused, or where `extensions` is an array, passes, too.",
 )
 async def never_probes(bench: ClientBench) -> None:
     others = {"extensions": _OTHER_EXTENSIONS, "experimental": _OTHER_EXTENSIONS}
@@ -160,15 +165,18 @@ async def never_probes(bench: ClientBench) -> None:
         "it listed many": replace(plain, tools=MANY[:1000], list_page=500),
         "it refused to list": replace(plain, refuses={"tools/list": -32603}),
         "it refused to be called": replace(plain, refuses={"tools/call": -32020}),
+        "it named it beside its capabilities": Script(advertised={}, handshake=_BESIDE),
+        (listed := "its extensions were an array"): Script(advertised={}, capabilities={"extensions": [EXTENSION_ID]}),
     }
-    untold = "it refused server/discover"  # to which not every client connects
+    untold = "it refused server/discover"
     if bench.cell.era == MODERN:
         scripts["it named it under experimental only"] = Script(advertised={"experimental": SETTINGS})
         scripts["it named it under tools only"] = Script(advertised={}, capabilities={"tools": {EXTENSION_ID: {}}})
         scripts[untold] = replace(plain, refuses={"server/discover": -32601})
     for case, script in bench.share([*scripts.items()]):
-        with suppress(*((NotConnectedError, NoDriverFeatureError) if case == untold else ())):
-            async with bench.connected(script, address=address, must_connect=case != untold) as session:
+        refused = case in (untold, listed)  # by some clients, which then do not connect
+        with suppress(*((NotConnectedError, NoDriverFeatureError) if refused else ())):
+            async with bench.connected(script, address=address, must_connect=not refused) as session:
                 with suppress(NoDriverFeatureError):  # a one-shot client does one thing
                     for need in (_NEED, "praise nobody"):
                         await session.search(need, 2)

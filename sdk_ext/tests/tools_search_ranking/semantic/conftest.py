@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 from tools_search_ranking.semantic import Embedder
 
-_MEANINGS = {"car": 0, "automobile": 0, "mail": 1, "letter": 1, "weather": 2, "forecast": 2}
+_MEANINGS = {"car": 0, "limousine": 0, "mail": 1, "letter": 1, "weather": 2, "forecast": 2}
 SECONDS = 30
 
 

@@ -26,7 +26,7 @@ _NEAR_ALONE = (-5.0, SemanticSigns(0, 0, 0, 0, 0, 0, 0, cosine=10, sentences=0))
 
 _NEVER = (-50.0, _NEAR_ALONE[1])
 _UNFIT = "Which parts of the manual should I read this week?"
-_FITS = "Should I read of a used automobile, or another automobile?"
+_FITS = "Should I read of a used limousine, or another limousine?"
 
 
 def test_the_signs_of_words_come_first_and_in_their_order():
@@ -34,10 +34,10 @@ def test_the_signs_of_words_come_first_and_in_their_order():
 
 
 def _meanings(texts: Sequence[str], /) -> NDArray[np.float64]:
-    """Embed by counting words, each with a meaning of its own but `automobile`, which is a car."""
+    """Embed by counting words, each with a meaning of its own but `limousine`, which is a car."""
     rows = np.full((len(texts), 500), 0.001)
     for row, text in zip(rows, texts, strict=True):
-        for word in re.findall("[a-z]+", text.lower().replace("automobile", "car")):
+        for word in re.findall("[a-z]+", text.lower().replace("limousine", "car")):
             row[zlib.crc32(word.encode()) % 500] += 1
     return rows
 
@@ -88,8 +88,8 @@ def test_a_request_that_is_near_in_meaning_is_answered_as_if_nothing_were_held_b
 
 
 def test_a_request_without_a_common_word_is_judged_too(judging: Embedder, tools: list[Tool]) -> None:
-    assert ready(judging, tools).search("automobile")[0].name == "rent_car"
-    assert list(ready(replace(judging, weights=_NEVER), tools).search("automobile")) == []
+    assert ready(judging, tools).search("limousine")[0].name == "rent_car"
+    assert list(ready(replace(judging, weights=_NEVER), tools).search("limousine")) == []
 
 
 @pytest.mark.parametrize("query", ["mail_box", "of the current mail", "read"])
@@ -114,7 +114,7 @@ def test_words_alone_hold_back_where_nothing_is_known_of_meaning(
 def test_an_embedder_without_weights_leaves_what_words_find_to_the_words(judging: Embedder, tools: list[Tool]) -> None:
     index = ready(replace(judging, weights=None), tools, least_confidence=1.0)
     assert list(index.search(_UNFIT)) == []
-    assert [hit.name for hit in index.search("automobile")] == ["rent_car"]
+    assert [hit.name for hit in index.search("limousine")] == ["rent_car"]
 
 
 def test_a_ranking_of_words_that_knows_no_signs_holds_nothing_back(judging: Embedder, tools: list[Tool]) -> None:

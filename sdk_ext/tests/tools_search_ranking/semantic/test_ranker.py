@@ -39,8 +39,8 @@ def test_a_tool_is_found_that_means_the_same_in_other_words(embedder: Embedder, 
     ranker = SemanticRanker(embedder)
     index = ranker(tools)
     assert ranker.settle(SECONDS)
-    assert names(FieldedRanker()(tools).search("automobile")) == []
-    [hit] = index.search("automobile")
+    assert names(FieldedRanker()(tools).search("limousine")) == []
+    [hit] = index.search("limousine")
     assert (hit.name, hit.score, hit.matched) == ("rent_car", 1.0, ())
 
 
@@ -51,7 +51,7 @@ def test_a_tool_is_found_by_the_first_sentence_of_a_long_description(
     ranker = SemanticRanker(embedder)
     index = ranker([*tools[1:], make_tool("rent", f"Car rental. {rest}")])
     assert ranker.settle(SECONDS)
-    assert names(index.search("automobile")) == ["rent"]
+    assert names(index.search("limousine")) == ["rent"]
 
 
 def test_words_decide_until_every_visible_tool_has_its_vector(meanings: Meanings, tools: list[Tool]) -> None:
@@ -63,11 +63,11 @@ def test_words_decide_until_every_visible_tool_has_its_vector(meanings: Meanings
 
     ranker = SemanticRanker(Embedder("patient", patient, least_cosine=0.5))
     index = ranker(tools)
-    before = list(index.search("rents an automobile"))
-    assert before == list(FieldedRanker()(tools).search("rents an automobile"))
+    before = list(index.search("rents an limousine"))
+    assert before == list(FieldedRanker()(tools).search("rents an limousine"))
     may_go_on.set()
     assert ranker.settle(SECONDS)
-    assert names(index.search("automobile")) == ["rent_car"]
+    assert names(index.search("limousine")) == ["rent_car"]
 
 
 def test_a_query_in_a_language_that_the_model_does_not_know_is_ranked_by_words_alone(
@@ -92,7 +92,7 @@ def test_latin_is_what_four_in_five_letters_are(text: str, *, expected: bool) ->
 
 def test_the_matching_floor_holds_under_it(embedder: Embedder, make_tool: MakeTool) -> None:
     ranker = SemanticRanker(embedder)
-    tools = [make_tool("mail", "A car, an automobile."), make_tool("car_car", "car car"), make_tool("zzz", "Of a mail")]
+    tools = [make_tool("mail", "A car, an limousine."), make_tool("car_car", "car car"), make_tool("zzz", "Of a mail")]
     index = floored(ranker)(tools)
     assert ranker.settle(SECONDS)
     first = index.search("mail")[0]
@@ -106,7 +106,7 @@ def test_scores_fall_from_one_and_a_page_is_what_the_whole_answer_has_there(
     ranker = SemanticRanker(embedder)
     index = ranker(tools)
     assert ranker.settle(SECONDS)
-    hits = index.search("something of a car, an automobile or a mail")
+    hits = index.search("something of a car, an limousine or a mail")
     scores = [hit.score for hit in hits]
     assert scores[0] == 1.0
     assert scores == sorted(scores, reverse=True)
@@ -178,12 +178,12 @@ def test_only_what_is_new_is_embedded_and_a_query_once(
     assert ranker.settle(SECONDS)
     meanings.texts.clear()
     assert isinstance(index, UpdatableIndex)
-    new = Tool(name="buy_car", description="Buys an automobile.", input_schema={"type": "object"})
+    new = Tool(name="buy_car", description="Buys an limousine.", input_schema={"type": "object"})
     changed = index.updated(["send_mail"], [new])
     assert ranker.settle(SECONDS)
-    assert meanings.texts == ["buy car. Buys an automobile.", "Buys an automobile."]
+    assert meanings.texts == ["buy car. Buys an limousine.", "Buys an limousine."]
     for _ in range(2):
-        assert set(names(changed.search("automobile"))) == {"buy_car", "rent_car"}
+        assert set(names(changed.search("limousine"))) == {"buy_car", "rent_car"}
     assert len(meanings.texts) == 3
     assert names(index.search("letter")) == ["send_mail"]
     assert names(changed.search("letter")) == []
@@ -195,7 +195,7 @@ def test_each_sentence_of_a_query_may_ask_for_another_tool(
     ranker = SemanticRanker(embedder)
     index = ranker(tools)
     assert ranker.settle(SECONDS)
-    sentences = ["Automobile automobile automobile automobile.", "Letter letter letter letter!"]
+    sentences = ["Automobile limousine limousine limousine.", "Letter letter letter letter!"]
     assert set(names(index.search(" ".join(sentences)))) == {"rent_car", "send_mail"}
     assert meanings.texts[-2:] == sentences
 
@@ -204,7 +204,7 @@ def test_names_without_words_and_broken_text_are_embedded_all_the_same(embedder:
     ranker = SemanticRanker(embedder)
     index = ranker([make_tool("_"), make_tool("a", "\ud83d half"), make_tool("car")])
     assert ranker.settle(SECONDS)
-    assert names(index.search("automobile \ud83d")) == ["car"]
+    assert names(index.search("limousine \ud83d")) == ["car"]
 
 
 def test_an_index_of_nothing_finds_nothing(embedder: Embedder, tools: list[Tool]) -> None:
@@ -220,14 +220,14 @@ def test_its_indexes_can_be_updated_where_those_of_the_words_can(embedder: Embed
     index = ranker(tools)
     assert ranker.settle(SECONDS)
     assert not isinstance(index, UpdatableIndex)
-    assert names(index.search("automobile")) == ["rent_car"]
+    assert names(index.search("limousine")) == ["rent_car"]
 
 
 def test_many_threads_get_the_same_answer(embedder: Embedder, tools: list[Tool]) -> None:
     ranker = SemanticRanker(embedder)
     index = ranker(tools)
     assert ranker.settle(SECONDS)
-    queries = ["automobile", "letter", "something of a car"] * 20
+    queries = ["limousine", "letter", "something of a car"] * 20
     with ThreadPoolExecutor(max_workers=4) as threads:
         answers = list(map(list, threads.map(index.search, queries)))
     assert answers == answers[:3] * 20
@@ -267,8 +267,8 @@ async def test_a_server_asks_it_in_a_thread_however_few_tools_there_are(meanings
     ranker = SemanticRanker(Embedder("threads", embed))
     cache = IndexCache(ranker, max_concurrency=1)
     listing = {"car": {"name": "car", "inputSchema": {"type": "object"}}}
-    await cache.rank(listing, "automobile")
+    await cache.rank(listing, "limousine")
     assert ranker.settle(SECONDS)
-    await cache.rank(listing, "automobile")
+    await cache.rank(listing, "limousine")
     assert len(asking) == 2
     assert threading.get_ident() not in asking

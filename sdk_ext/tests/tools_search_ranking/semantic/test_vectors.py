@@ -23,11 +23,11 @@ def tools(make_tool: Callable[..., Tool]) -> list[Tool]:
 
 
 def embedded(embedder: Embedder, tools: list[Tool], folder: Path) -> list[str]:
-    """Index `tools` in a process that has just started, and return what "automobile" finds."""
+    """Index `tools` in a process that has just started, and return what "limousine" finds."""
     ranker = SemanticRanker(embedder, folder=folder)
     index = ranker(tools)
     assert ranker.settle(SECONDS)
-    return [hit.name for hit in index.search("automobile")]
+    return [hit.name for hit in index.search("limousine")]
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_a_second_start_embeds_one_tool_to_prove_the_file_and_the_query(
 ) -> None:
     meanings.texts.clear()
     assert embedded(embedder, tools, file.parent) == ["rent_car"]
-    assert meanings.texts == ["rent car", "automobile"]
+    assert meanings.texts == ["rent car", "limousine"]
 
 
 def test_the_file_is_of_this_user_alone(file: Path) -> None:
@@ -55,7 +55,7 @@ def test_what_another_process_kept_meanwhile_stays(
     embedded(embedder, [make_tool("forecast")], file.parent)
     meanings.texts.clear()
     embedded(embedder, [*tools, make_tool("forecast")], file.parent)
-    assert meanings.texts == ["rent car", "automobile"]
+    assert meanings.texts == ["rent car", "limousine"]
 
 
 def _without_end(content: bytes) -> bytes:
@@ -106,7 +106,7 @@ def test_a_damaged_or_foreign_file_is_passed_over_and_replaced(
     file.write_bytes(spoil(good))
     meanings.texts.clear()
     assert embedded(embedder, tools, file.parent) == ["rent_car"]
-    assert meanings.texts == ["rent car", "send mail", "look", "automobile"]
+    assert meanings.texts == ["rent car", "send mail", "look", "limousine"]
     assert "is passed over" in caplog.text
     assert len(VectorFile(embedder.name, file.parent).load()) == 3
 
@@ -125,10 +125,10 @@ def test_vectors_that_the_embedder_would_not_make_are_not_believed(
     kept.save({digest: np.roll(row, 1) for digest, row in kept.load().items()})
     meanings.texts.clear()
     assert embedded(embedder, tools, file.parent) == ["rent_car"]
-    assert meanings.texts == ["rent car", "rent car", "send mail", "look", "automobile"]
+    assert meanings.texts == ["rent car", "rent car", "send mail", "look", "limousine"]
     meanings.texts.clear()
     embedded(embedder, tools, file.parent)
-    assert meanings.texts == ["rent car", "automobile"]
+    assert meanings.texts == ["rent car", "limousine"]
 
 
 def test_a_folder_that_cannot_be_written_is_done_without(

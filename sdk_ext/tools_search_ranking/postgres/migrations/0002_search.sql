@@ -84,7 +84,9 @@ create function search(
     keys text[],
     weights float8[],
     covering boolean[], -- words of the query itself, which cover a part of it
+    naming float8[], -- the part that a term covers of a name
     lacking boolean[], -- whether a word that no tool has counts as a part of the query that is not covered
+    standing text[], -- the word of the query that a relative stands for; it counts three times where no tool has that
     slips int[], -- hashes of the words that may be corrected, one list after the other
     slip_counts int[], -- how many of them each word has
     joined_written text[], -- two neighbors of the query as one word, as it is written
@@ -118,6 +120,7 @@ declare
     asked_idf float8[];
     asked_weight float8[];
     asked_covers float8[];
+    asked_names float8[];
     asked_tools int[];
     total_idf float8;
     is_cut boolean;
@@ -161,18 +164,23 @@ begin
     -- The terms that visible tools have. Of unknown words, the nearest known ones.
     with said as (
         select row_number() over () as place, said.*, sum(said.slip_count) over (rows unbounded preceding) as slips_end
-        from unnest(keys, weights, covering, lacking, slip_counts) said (key, weight, covers, lacks, slip_count)
+        from unnest(keys, weights, covering, naming, lacking, standing, slip_counts)
+            said (key, weight, covers, names, lacks, stands_for, slip_count)
     ), looked_up as (
-        select said.*, one.id, coalesce(tools_having(one, visible), 0) as tools
+        select said.place, said.key, said.covers, said.names, said.lacks, said.slip_count, said.slips_end, one.id,
+            coalesce(tools_having(one, visible), 0) as tools,
+            said.weight * case when said.stands_for is null or tools_having(other, visible) > 0 then 1 else 3 end as weight
         from said left join term one on one.generation = g and one.key = said.key
+            left join term other on other.generation = g and other.key = said.stands_for
     ), corrected as (
-        select close.id, close.tools, 0.8 * close.likeness * word.weight as weight, 0.8 * close.likeness as covers
+        select close.id, close.tools, 0.8 * close.likeness * word.weight as weight, 0.8 * close.likeness as covers,
+            0.8 * close.likeness as names
         from (select * from looked_up where tools = 0 and slip_count > 0 order by place limit 12) word,
             lateral nearest(g, word.key, slips[word.slips_end - word.slip_count + 1:word.slips_end], visible) close
     ), known as (
-        select id, tools, weight, covers::int::float8 as covers from looked_up where tools > 0
+        select id, tools, weight, covers::int::float8 as covers, names from looked_up where tools > 0
         union all
-        select id, tools, weight, covers from corrected
+        select id, tools, weight, covers, names from corrected
     ), joined as (
         select distinct one.id, tools_having(one, visible) as tools
         from unnest(joined_written, joined_stem) pair (written, stem)
@@ -181,19 +189,20 @@ begin
         where tools_having(whole, visible) > 0 and tools_having(one, visible) > 0
             and pair.stem <> all (keys) and one.id not in (select id from corrected)
     ), united as (
-        select id, sum(weight) as weight, sum(covers) as covers,
+        select id, sum(weight) as weight, sum(covers) as covers, sum(names) as names,
             ln(1 + (all_tools - max(tools) + 0.5) / (max(tools) + 0.5)) as idf, max(tools) as tools
-        from (select * from known union all select id, tools, 0.5, 0 from joined) one
+        from (select * from known union all select id, tools, 0.5, 0, 0 from joined) one
         group by id
     )
     select array_agg(id order by weight * idf desc, id), array_agg(idf order by weight * idf desc, id),
         array_agg(weight order by weight * idf desc, id), array_agg(covers order by weight * idf desc, id),
+        array_agg(names order by weight * idf desc, id),
         array_agg(tools order by weight * idf desc, id),
         coalesce(bool_or(tools > most_postings) or sum(tools) > most_read, false),
         (select sum(case when tools = 0 then rarest else ln(1 + (all_tools - tools + 0.5) / (tools + 0.5)) end)
             from looked_up where covers and (tools > 0 or lacks)),
         array_agg(id) filter (where covers >= 1)
-    into asked, asked_idf, asked_weight, asked_covers, asked_tools, is_cut, total_idf, own_stems
+    into asked, asked_idf, asked_weight, asked_covers, asked_names, asked_tools, is_cut, total_idf, own_stems
     from united;
     total_idf := coalesce(nullif(total_idf, 0), 1);
 
@@ -201,10 +210,11 @@ begin
     -- each of them the most telling postings, until there are enough.
     with asked_term as (
         select *, sum(least(tools, most_postings)) over (rows unbounded preceding) - least(tools, most_postings) as before
-        from unnest(asked, asked_idf, asked_weight, asked_covers, asked_tools) one (id, idf, weight, covers, tools)
+        from unnest(asked, asked_idf, asked_weight, asked_covers, asked_names, asked_tools)
+            one (id, idf, weight, covers, names, tools)
     ), found as (
         select own.tool, sum(one.weight * one.idf * (own.impact >> 3)) * 2.5 / 1024 as bm25,
-            sum(one.covers / nullif(own.impact & 7, 0)) as name_share,
+            sum(one.names / nullif(own.impact & 7, 0)) as name_share,
             sum(one.covers * one.idf) as covered
         from asked_term one, lateral (
             select part.tool, part.impact
@@ -239,10 +249,10 @@ begin
         from document, lateral (
             select sum(one.weight * one.idf * 7 * steps[place]
                     / (steps[place] + 6 * (0.3 + 0.7 * document.length / average))) / 2.8 as bm25,
-                coalesce(sum(one.covers * one.idf) filter (where document.members[place] & 1 > 0), 0) as named_idf,
+                coalesce(sum(one.names * one.idf) filter (where document.members[place] & 1 > 0), 0) as named_idf,
                 sum(one.covers * one.idf) as covered,
                 bit_or(document.members[place]) as members
-            from unnest(asked, asked_idf, asked_weight, asked_covers) one (id, idf, weight, covers),
+            from unnest(asked, asked_idf, asked_weight, asked_covers, asked_names) one (id, idf, weight, covers, names),
                 lateral (select width_bucket(one.id, terms) as place) of_tool -- finds it, if it is there
             where terms[place] = one.id
         ) own
