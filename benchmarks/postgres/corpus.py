@@ -44,10 +44,13 @@ def synthetic(parents: Sequence[Tool], number: int, seed: int) -> Iterator[dict[
         words = _halves(re.findall(r"[A-Za-z0-9]+", one.name), re.findall(r"[A-Za-z0-9]+", other.name))
         description = " ".join(_halves((one.description or "").split(" "), (other.description or "").split(" ")))
         properties = dict(_halves(_properties(one), _properties(other)))
-        name = varied("_".join(words))
-        taken[name] += 1
+        name = stem = varied("_".join(words))
+        while name in taken:
+            taken[stem] += 1
+            name = f"{stem}_{taken[stem]}"
+        taken[name] = 1
         yield {
-            "name": name if taken[name] == 1 else f"{name}_{taken[name]}",
+            "name": name,
             "description": varied(description),
             "inputSchema": {"type": "object", "properties": properties},
         }
