@@ -43,7 +43,7 @@ class Database:
     def reader(self) -> str:
         """Return the name of a role that may do nothing else than it is allowed."""
         with psycopg.connect(self.address, autocommit=True) as connection:
-            if not connection.execute("select from pg_roles where rolname = 'searching'").fetchone():
+            if not connection.execute("select 1 from pg_roles where rolname = 'searching'").fetchone():
                 connection.execute("create role searching login")
         return "searching"
 
