@@ -15,11 +15,11 @@ from typing import Final
 import numpy as np
 from mcp_ext_tools_search.ranking.language import (
     SAME_START,
+    SIMPLIFIED,
     STRETCH,
     may_be_misspelled,
     nearest,
     pairs,
-    simplified,
 )
 from mcp_ext_tools_search.ranking.query import index_terms
 from numpy.typing import NDArray
@@ -164,5 +164,5 @@ def wholes(run: str) -> Iterable[str]:
     """
     if run.isascii():
         return (run,)
-    stretches = STRETCH.finditer(simplified(run))
+    stretches = STRETCH.finditer(run.translate(SIMPLIFIED))
     return chain.from_iterable(pairs(found.group()) if found.group(1) else (found.group(),) for found in stretches)

@@ -58,10 +58,9 @@ what the caller's own `tools/list` shows may be found (draft: Response)."""
 
 
 PageSearch: TypeAlias = Callable[[ServerRequestContext[Any, Any], str, range], Awaitable[Answer]]
-"""Finds the tools that fit a query where they are too many to be held here, as in a database. Its arguments are the
-request, the query, and the places of the page in the answer, from 0. `Answer.hits` has the length of the whole answer
-and the hits up to the end of the page, as a `LazyHits` may; `Answer.tools` needs no definitions but those of the
-page."""
+"""Finds tools that are too many to be held here. Its arguments are the request, the query, and the places of the page
+in the answer, from 0. `Answer.hits` has the length of the whole answer and the hits up to the end of the page, as a
+`LazyHits` may; `Answer.tools` needs the definitions of the page alone."""
 
 
 @dataclass(slots=True)
