@@ -64,9 +64,6 @@ class Scale:
     bytes: dict[str, int]
     """By table, indexes included."""
 
-    connection_bytes: int
-    """Memory of one connection's process, without what it shares."""
-
     change_ms: float
     """From a changed tool until a search finds it."""
 
@@ -104,7 +101,6 @@ def measure(
             tools=size,
             build_seconds=build_seconds,
             bytes=_bytes(connection, name),
-            connection_bytes=_private_bytes(connection),
             change_ms=_change_ms(connection, name),
             times=times,
             same=same,
@@ -182,12 +178,6 @@ def _processor_ms(connection: Connection) -> float:
     """Return the processor time that the process of a connection has used, if it is one of this machine."""
     file = Path(f"/proc/{connection.info.backend_pid}/schedstat")
     return int(file.read_text(encoding="ascii").split()[0]) / 1e6 if file.exists() else 0.0
-
-
-def _private_bytes(connection: Connection) -> int:
-    file = Path(f"/proc/{connection.info.backend_pid}/smaps_rollup")
-    lines = file.read_text(encoding="ascii").splitlines() if file.exists() else []
-    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith(("Private_Dirty:", "Private_Clean:")))
 
 
 def _bytes(connection: Connection, name: str) -> dict[str, int]:

@@ -167,7 +167,6 @@ def postgres_tables(figures: Row) -> str:
         "definitions / documents / terms / postings": lambda one: " / ".join(
             f"{size / 1e6:,.0f}" for size in one["bytes"].values()
         ),
-        "a connection, MB": lambda one: f"{one['connection_bytes'] / 1e6:.0f}",
         "a change until it is found, ms": _figure("change_ms", ",.0f"),
         "the same first ten as in memory": lambda one: (
             "" if one["same"] is None else f"{one['same']:.1%} ({one['compared']:,} tools)"
