@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = (
     "spec/tools_search_spec",
     "sdk_ext/mcp_ext_tools_search",
+    "sdk_ext/mcp_ext_search_primitives",
     "sdk_ext/tools_search_ranking",
     "sdk_ext/tools_search_hosts",
     "reference_server/tools_search_server",

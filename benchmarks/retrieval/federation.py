@@ -14,7 +14,7 @@ from mcp_ext_tools_search.ranking.floor import floored
 from mcp_ext_tools_search.ranking.fusion import reciprocal_rank_fusion
 from mcp_ext_tools_search.types import EXTENSION_ID, HitMetadata
 from mcp_types import Tool
-from tools_search_client.federation.merging import RememberingRanker, merge, named_among_servers
+from tools_search_client.federation.merging import RememberingRanker, merge, named_among_servers, tools_index
 from tools_search_client.found import Found, FoundTool
 from tools_search_hosts import qualified_name
 from tools_search_ranking import FieldedRanker
@@ -76,7 +76,7 @@ def _fused(query: str, answers: Mapping[str, Found], *, votes: int) -> Sequence[
 
 def _as_the_client(query: str, answers: Mapping[str, Found]) -> Sequence[str]:
     by_server = [(server, own.tools) for server, own in answers.items()]
-    return [found.name for found in merge(query, by_server, limit=_LIMIT, ranker=_REMEMBERING)]
+    return [found.name for found in merge(query, by_server, limit=_LIMIT, index=tools_index(_REMEMBERING))]
 
 
 ORDERS: Final[Mapping[str, Order]] = {

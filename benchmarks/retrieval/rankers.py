@@ -21,6 +21,7 @@ from tools_search_ranking.extras import MissingExtraError
 from tools_search_ranking.semantic import Embedder, SemanticRanker
 from tools_search_ranking.semantic.index import SemanticIndex
 from tools_search_ranking.semantic.minilm import minilm
+from tools_search_ranking.semantic.universal import universal
 
 from benchmarks.retrieval.federation import ORDERS, federated
 from benchmarks.retrieval.fitting import Judging
@@ -40,9 +41,9 @@ def can_rank_by_meaning() -> bool:
 
 
 @cache
-def _embedder() -> Embedder:
+def _embedder(make: Callable[[], Embedder]) -> Embedder:
     try:
-        model = minilm()
+        model = make()
     except MissingExtraError as error:
         raise click.ClickException(str(error)) from None
 
@@ -56,11 +57,15 @@ def _embedder() -> Embedder:
     return replace(model, embed_queries=embed_once)
 
 
-def semantic(least_confidence: float) -> Callable[[Sequence[Tool]], SemanticIndex]:
+def semantic(
+    least_confidence: float, model: Callable[[], Embedder] = minilm
+) -> Callable[[Sequence[Tool]], SemanticIndex]:
     """Return a ranker by words and meaning, whose indexes wait until all tools have vectors."""
 
     def index(tools: Sequence[Tool], /) -> SemanticIndex:
-        ranker = SemanticRanker(_embedder(), lexical=FieldedRanker(least_confidence=least_confidence), folder=_VECTORS)
+        ranker = SemanticRanker(
+            _embedder(model), lexical=FieldedRanker(least_confidence=least_confidence), folder=_VECTORS
+        )
         made = ranker(tools)
         ranker.settle()
         return made
@@ -104,6 +109,7 @@ RANKERS: Final[Mapping[str, Ranker]] = {
         for name, make in JUDGING.items()
         for suffix, least in (("", DEFAULT_LEAST_CONFIDENCE), ("-never-silent", 0.0))
     },
+    "multilingual-never-silent": semantic(0.0, universal),
     "simple": floored(SimpleRanker()),
     **{f"federated: {order}": federated(merge) for order, merge in ORDERS.items()},
     **PEERS,

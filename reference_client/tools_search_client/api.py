@@ -67,10 +67,12 @@ from tools_search_client.federation.federation import Federation as Federation
 from tools_search_client.federation.federation import FederationOptions as FederationOptions
 from tools_search_client.federation.federation import open_federation as open_federation
 from tools_search_client.found import Era as Era
+from tools_search_client.found import FederatedItems as FederatedItems
 from tools_search_client.found import FederatedListing as FederatedListing
 from tools_search_client.found import FederatedOffers as FederatedOffers
 from tools_search_client.found import FederatedSearch as FederatedSearch
 from tools_search_client.found import Found as Found
+from tools_search_client.found import FoundItem as FoundItem
 from tools_search_client.found import FoundTool as FoundTool
 from tools_search_client.found import Mode as Mode
 from tools_search_client.found import NamedItem as NamedItem

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from mcp_ext_tools_search.types import HitMetadata
-from mcp_types import Implementation, Tool
+from mcp_types import Implementation, Resource, ResourceTemplate, Tool
 
 from tools_search_client.errors import Failure, RerankingError
 
@@ -44,6 +44,15 @@ class FoundTool:
 
     own_rank: int | None = None
     """The rank before answers were merged, from 1: in its server's own, or, if listed, among all listed tools."""
+
+    @property
+    def key(self) -> str:
+        """Its name at its server, by which one server's tools are told apart."""
+        return self.tool.name
+
+    def is_named(self, text: str) -> bool:
+        """Whether it is called `text`, by its server or among servers."""
+        return text in (self.name, self.tool.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +120,17 @@ class FederatedListing(FederatedAnswer):
 Item = TypeVar("Item")
 
 
+def key_of(item: Any) -> str:
+    """Return what a resource, a template or a prompt is asked for by."""
+    match item:
+        case Resource():
+            return str(item.uri)
+        case ResourceTemplate():
+            return item.uri_template
+        case _:
+            return str(item.name)
+
+
 @dataclass(frozen=True, slots=True)
 class NamedItem(Generic[Item]):
     """A prompt, a resource or a template of resources, and the server that has it."""
@@ -121,6 +141,39 @@ class NamedItem(Generic[Item]):
     server: str
     item: Item
     """As the server has it; it is asked for by the server's own name or URI."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundItem(NamedItem[Item]):
+    """One that a search has found, and why."""
+
+    hit: HitMetadata = field(default_factory=HitMetadata)
+    """Why its own server, or the ranking on this side, found it; `matched` may name `contents`."""
+
+    mode: Mode = "list"
+    """How it was found."""
+
+    weight: float = 0.0
+    """The weight that the fusion gave it; comparable only within one answer."""
+
+    own_rank: int | None = None
+    """The rank before answers were merged, from 1: in its server's own, or, if listed, among all that were listed."""
+
+    @property
+    def key(self) -> str:
+        """What it is asked for by: its URI, the template of its URI, or its name at its server."""
+        return key_of(self.item)
+
+    def is_named(self, text: str) -> bool:
+        """Whether it is asked for by `text`, or known by it among servers."""
+        return text in (self.name, self.key)
+
+
+@dataclass(frozen=True, slots=True)
+class FederatedItems(FederatedAnswer, Generic[Item]):
+    """The fused answer of a search for resources, templates or prompts, best first."""
+
+    items: tuple[FoundItem[Item], ...]
 
 
 @dataclass(frozen=True, slots=True)

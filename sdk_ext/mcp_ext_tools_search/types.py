@@ -1,20 +1,19 @@
 """Message types of the `tools/search` extension.
 
-The shapes are those of `spec/tools_search_spec/schema.json`, which is their source: tests prove that the two agree in
-both directions. Wire names are camelCase by alias, Python names snake_case; unknown members are ignored on arrival.
-
-Requests are strict, because a server that reads `"3"` as a limit hides a client's mistake until another server refuses
-it. Section names in docstrings are those of the draft, `spec/draft/tools-search.md`.
+Their source is `spec/tools_search_spec/schema.json`: tests prove that the two agree in both directions. Wire names are
+camelCase by alias; unknown members are ignored on arrival. Requests are strict, as a server that reads `"3"` as a limit
+hides a client's mistake until another server refuses it. Sections are those of the draft, `spec/draft/tools-search.md`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Final, Literal, cast
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Generic, Literal, TypeVar, cast
 
 from mcp_types import CacheableResult, PaginatedRequestParams, PaginatedResult, Request, ResultType, Tool
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictStr, ValidationError
-from pydantic.alias_generators import to_camel
+from pydantic.alias_generators import to_camel, to_snake
 
 EXTENSION_ID: Final = "io.github.tools-search/tools-search"
 """The extension's identifier in capabilities and in `Tool._meta`. Provisional and unofficial."""
@@ -105,7 +104,7 @@ LeftOut = BeforeValidator(_present)
 """Marks an optional member: absent is fine, `null` is not."""
 
 
-class _ExtensionModel(BaseModel):
+class ExtensionModel(BaseModel):
     """Base of the objects that are no message of their own."""
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True)
@@ -115,7 +114,7 @@ class _ExtensionModel(BaseModel):
         return self.model_dump(by_alias=True, mode="json", exclude_none=True)
 
 
-class ServerSettings(_ExtensionModel):
+class ServerSettings(ExtensionModel):
     """What a server says of its search when it advertises the extension (draft: Server Settings).
 
     A member that does not apply is left out; passing `None` is an error, as `null` is on the wire.
@@ -131,11 +130,11 @@ class ServerSettings(_ExtensionModel):
     """The largest number of tools that the server ever returns in one page."""
 
 
-class ClientSettings(_ExtensionModel):
+class ClientSettings(ExtensionModel):
     """What a client declares: an object without members of its own (draft: Client Declaration)."""
 
 
-class HitMetadata(_ExtensionModel):
+class HitMetadata(ExtensionModel):
     """Why a tool is among the results, at `Tool._meta[EXTENSION_ID]` (draft: Hit Metadata)."""
 
     score: Annotated[Annotated[float, Field(ge=0, le=1, strict=True, allow_inf_nan=False)] | None, LeftOut] = None
@@ -148,7 +147,7 @@ class HitMetadata(_ExtensionModel):
     """The part of the catalog that the tool belongs to."""
 
 
-class BusyData(_ExtensionModel):
+class BusyData(ExtensionModel):
     """The `data` of error -32603 from a server that is too busy to search (draft: Error Handling)."""
 
     retry_after_ms: Annotated[JsonInteger, Field(ge=0)]
@@ -175,11 +174,8 @@ class SearchToolsRequest(Request[SearchToolsRequestParams, Literal["tools/search
     params: SearchToolsRequestParams
 
 
-class SearchToolsResult(PaginatedResult, CacheableResult):
-    """One page of matching tools, best first (draft: Response)."""
-
-    tools: list[Tool]
-    """Definitions identical to those of `tools/list`, apart from `_meta[EXTENSION_ID]`."""
+class SearchResult(PaginatedResult, CacheableResult):
+    """One page of what was found, apart from the items."""
 
     next_cursor: Annotated[Text | None, LeftOut] = None
     """Opaque, asks for the next page of the same query; absent on the last page."""
@@ -189,3 +185,34 @@ class SearchToolsResult(PaginatedResult, CacheableResult):
 
     result_type: Annotated[ResultType, Field(pattern="^complete$")] = "complete"
     """Always `complete`: a search asks for no input, and its result has no shape of its own."""
+
+
+class SearchToolsResult(SearchResult):
+    """One page of matching tools, best first (draft: Response)."""
+
+    tools: list[Tool]
+    """Definitions identical to those of `tools/list`, apart from `_meta[EXTENSION_ID]`."""
+
+
+ResultT = TypeVar("ResultT", bound=SearchResult)
+
+
+@dataclass(frozen=True)
+class Primitive(Generic[ResultT]):
+    """What one method searches: a row of the table in `spec/draft/search-primitives.md`."""
+
+    method: str
+    list_method: str
+    member: str  # of lists and results, with the items
+    key: str  # the member by which items differ
+    item: type[BaseModel]
+    request: type[Request[SearchToolsRequestParams, Any]]
+    result: type[ResultT]
+    setting: str = ""  # what advertises the method; for tools it is the extension itself
+
+    def by_key(self, result: ResultT) -> dict[str, Any]:
+        """Return the items of a result by their keys."""
+        return {getattr(item, to_snake(self.key)): item for item in getattr(result, to_snake(self.member))}
+
+
+TOOLS: Final = Primitive(METHOD, "tools/list", "tools", "name", Tool, SearchToolsRequest, SearchToolsResult)

@@ -1,7 +1,7 @@
 """The confidence of the default ranking that its first tool serves a request at all.
 
 Every lexical ranking finds something for any request. Whether it fits shows in how much of the request the tools cover,
-where, and with which words: a logistic regression of seven such signs. Its weights are fitted to requests of public
+where, and with which words: a logistic regression of eight such signs. Its weights are fitted to requests of public
 sets, and to requests that were put to another set's tools (`python -m benchmarks.retrieval --fit`).
 """
 
@@ -13,9 +13,11 @@ from typing import Final, NamedTuple
 
 import numpy as np
 from mcp_ext_tools_search.ranking.fields import STEPS
+from numpy.typing import NDArray
 
-from tools_search_ranking.postings import steps_of
+from tools_search_ranking.postings import IN_NAME, steps_of
 from tools_search_ranking.score import Scores
+from tools_search_ranking.statistics import SATURATION
 
 COMPARED: Final = 5
 """Best tools that are looked at."""
@@ -27,26 +29,29 @@ _MAX_WORDS: Final = 50
 """More than 99 % of the requests have that the weights are fitted to. Text that is pasted into one is mostly longer."""
 
 _LITTLE: Final = 0.1
-_WHOLE: Final = 1 - 1e-9
 
 
 class Signs(NamedTuple):
-    """The signs that a tool serves a request."""
-
-    evidence: float
-    """Logarithm of the most that one of the first tools has in common with the request."""
+    """The signs that a tool serves a request. Other words than those of the request count where it is said."""
 
     strong_evidence: float
-    """The same for the first tool, of its name, title, first sentence and labels, or of words that it repeats."""
+    """Logarithm of what the first tool has in common with the request in its name, title, first sentence and labels, or
+    in words that it repeats."""
 
     shared_evidence: float
-    """Mean of the evidence of the first tools: a tool that fits is rarely alone."""
+    """Mean of what the first tools have in common with the request: a tool that fits is rarely alone."""
 
     score: float
-    """Score of the first tool, in the idf of a word that no tool has."""
+    """BM25 of the first tool by the words of the request, in the idf of a word that no tool has."""
 
     name_share: float
-    """Part of the first tool's name that the request says."""
+    """Part of the first tool's name that the request itself says."""
+
+    other_share: float
+    """Part of the first tool's name that other words for those of the request say."""
+
+    query_share: float
+    """Part of the request that the first tool covers."""
 
     size: float
     """Number of words of the request, generic ones for half, 50 at most: of more words, more is found by chance."""
@@ -56,15 +61,16 @@ class Signs(NamedTuple):
 
 
 WEIGHTS: Final = (
-    1.82,
+    0.129,
     Signs(
-        evidence=0.222,
-        strong_evidence=0.341,
-        shared_evidence=1.679,
-        score=0.981,
-        name_share=1.024,
-        size=-0.12,
-        tools=-0.748,
+        strong_evidence=0.263,
+        shared_evidence=1.634,
+        score=0.697,
+        name_share=1.082,
+        other_share=1.739,
+        query_share=2.814,
+        size=-0.086,
+        tools=-0.541,
     ),
 )
 """Intercept and weights of the logistic regression."""
@@ -83,44 +89,55 @@ def confidence(found: tuple[float, ...] | None, weights: tuple[float, tuple[floa
     return 1 / (1 + exp(-intercept - sum(map(mul, slopes, found))))
 
 
-def signs(scores: Scores, *, with_evidence: bool = True) -> Signs | None:
+def signs(scores: Scores, *, with_others: bool = True) -> Signs | None:
     """Read the signs in the scores of a query, which may have found nothing; only visible tools count.
 
-    Evidence speaks for a tool if anything, and most queries are sure enough without it, for a fraction of the cost.
+    What the tools after the first have in common with the request speaks for them if anything, and most queries are
+    sure enough without it, for a fraction of the cost.
 
     Returns:
-        Nothing where the signs cannot be read, or need not be: the query has words of a script without spaces or mere
-        stop words, or a tool has all of its words, so that the matching floor may hold it.
+        Nothing where the signs cannot be read: the query has words of a script without spaces, or none that says
+        anything.
     """
     query, statistics, first = scores.query, scores.statistics, scores.first
     if query.size is None:
         return None
-    least = Signs(
-        evidence=log(_LITTLE),
+    found = Signs(
         strong_evidence=log(_LITTLE),
         shared_evidence=0.0,
-        score=0.0 if first is None else float(scores.total[first]) / statistics.rarest_of_distinct,
-        name_share=0.0 if first is None else float(scores.name_share[first]),
+        score=0.0,
+        name_share=0.0,
+        other_share=0.0,
+        query_share=0.0,
         size=min(query.size, _MAX_WORDS),
         tools=log(min(statistics.distinct, _MAX_TOOLS)),
     )
-    if first is None or not with_evidence:
-        return least
-    covered = scores.query_share if statistics.visible is None else scores.query_share[statistics.visible]
-    if covered.max() >= _WHOLE:
-        return None
-    evidence = np.array(query.evidence).repeat(scores.covering)
-    slots = scores.slots[: len(evidence)]
-    own = np.flatnonzero(slots == first)
-    strong = own[steps_of(scores.postings[own]) >= STEPS]
-    of_best = np.bincount(slots, evidence, len(scores.total)).take(scores.best(COMPARED))
-    return least._replace(
-        evidence=log(_LITTLE + float(of_best.max())),
-        strong_evidence=log(_LITTLE + float(evidence.take(strong).sum())),
-        shared_evidence=float(of_best.mean()),
+    if first is None:
+        return found
+    # Terms that cover a part of the request come first, then others that a name may have in their place.
+    ends = scores.counts[: len(query.naming)].cumsum()
+    own = (scores.slots[: int(ends[-1]) if len(ends) else 0] == first).nonzero()[0]
+    terms: NDArray[np.int64] = np.asarray(np.searchsorted(ends, own, side="right"), dtype=np.int64)
+    postings, is_said = scores.postings[own], terms < len(query.covered)
+    names = np.array(query.naming)[terms] * (postings & IN_NAME > 0) / statistics.name_idf[first]
+    name_share = min(float(names[is_said].sum()), 1.0)
+    postings, terms = postings[is_said], terms[is_said]
+    steps = steps_of(postings).astype(np.float64)
+    by_term = np.array(query.values)[terms] * (SATURATION + 1) * steps / (steps + statistics.saturation[first])
+    found = found._replace(
+        strong_evidence=log(_LITTLE + float(np.array(query.evidence)[terms[steps >= STEPS]].sum())),
+        score=float(by_term.sum()) / statistics.rarest_of_distinct,
+        name_share=name_share,
+        other_share=min(float(names.sum()), 1.0) - name_share,
+        query_share=min(float(np.array(query.covered)[terms].sum()) / (query.total_idf or 1.0), 1.0),
     )
+    if not with_others:
+        return found
+    evidence = np.array(query.evidence).repeat(scores.covering)
+    of_best = np.bincount(scores.slots[: len(evidence)], evidence, len(scores.total)).take(scores.best(COMPARED))
+    return found._replace(shared_evidence=float(of_best.mean()))
 
 
 def is_sure(scores: Scores, least: float) -> bool:
     """Return whether it is at least so likely that a tool serves the query that was scored."""
-    return confidence(signs(scores, with_evidence=False)) >= least or confidence(signs(scores)) >= least
+    return confidence(signs(scores, with_others=False)) >= least or confidence(signs(scores)) >= least

@@ -79,13 +79,20 @@ class WeighedQuery:
     """Sum of the idf of the words of the query, whether the catalog knows them or not."""
 
     size: float | None = None
-    """Number of words, generic ones for half; `None` where words cannot be separated or all are stop words."""
+    """Number of words, generic ones for half; `None` where words cannot be separated or none says anything."""
+
+    says_nothing: bool = False
+    """Whether all its words are stop words, numbers and single letters."""
 
     unknown: Sequence[str] = ()
     """Words of the request, case folded, that no visible tool has in any form, nor a word that may be meant by them."""
 
     unknown_part: float = 0.0
     """The part of its telling words that is unknown, half of a single one; all words tell that are not generic."""
+
+
+def _says_nothing(root: str) -> bool:
+    return root.isdigit() or (len(root) == 1 and not is_unspaced(root))
 
 
 class _Word(NamedTuple):
@@ -106,6 +113,9 @@ class _Word(NamedTuple):
     values: Sequence[float]
     """The value of each of them."""
 
+    is_known: bool
+    """Whether a visible tool has it, or another word for it; generic words that it only leads to are none."""
+
 
 class Weigher:
     """Weighs queries by the statistics of one set of visible tools."""
@@ -122,7 +132,8 @@ class Weigher:
         """Return the terms to look up for `query`; none where it shares none with the visible tools."""
         request = read(query)
         weighed = self._weigh_words(request) if request.stems else self._weigh_grammar(request)
-        if request.stems and (query.isascii() or not any(map(is_unspaced, request.stems))):
+        weighed.says_nothing = all(map(_says_nothing, request.stems))
+        if not weighed.says_nothing and (query.isascii() or not any(map(is_unspaced, request.stems))):
             weighed.size = len(request.stems) - _GENERIC_SIZE * len(GENERIC_STEMS.intersection(request.stems))
         numbers = self._numbers
         for pair in [pair for pair in request.pairs if WRITTEN + pair in numbers]:
@@ -142,7 +153,7 @@ class Weigher:
         terms, values, covered, evidence = list[int](), list[float](), list[float](), list[float]()
         others, worth, unknown, total = list[int](), list[float](), list[str](), 0.0
         for root, weight in request.stems.items():
-            number, idf, telling, _, _ = self._word(root)
+            number, idf, telling, *_ = self._word(root)
             total += idf
             if number is None:
                 unknown.append(root)
@@ -176,12 +187,13 @@ class Weigher:
 
     def _look_up(self, root: str) -> _Word:
         term = self._term(root)
-        related = [(*other, part) for key, part in relatives(root) if (other := self._term(key))]
+        related = [(key, *other, part) for key, part in relatives(root) if (other := self._term(key))]
         worth = 1.0 if term else OF_UNKNOWN
-        numbers, values = [number for number, _, _ in related], [worth * part * idf for _, idf, part in related]
+        numbers, values = [number for _, number, _, _ in related], [worth * part * idf for _, _, idf, part in related]
         if not term:
-            return _Word(None, 0.0 if is_character(root) else self.statistics.rarest, 0.0, numbers, values)
-        return _Word(*term, self._evidence(root, term[1]), numbers, values)
+            is_known = any(key not in GENERIC_STEMS or root in dict(relatives(key)) for key, *_ in related)
+            return _Word(None, 0.0 if is_character(root) else self.statistics.rarest, 0.0, numbers, values, is_known)
+        return _Word(*term, self._evidence(root, term[1]), numbers, values, is_known=True)
 
     def _look_up_written(self, word: str) -> tuple[int, float] | None:
         return self._term(WRITTEN + word)
@@ -199,7 +211,7 @@ class Weigher:
             (run, [root for _, root in own]) for run, own in request.runs if own and len(run) > 1 and run.isalpha()
         ]
         stems = {run: own for run, own in words if not any(map(is_unspaced, own))}
-        known = {run for run, own in words if any(map(self._is_known, own))}
+        known = {run for run, own in words if any(self._word(root).is_known for root in own)}
         new = [run for run in stems if run not in known][:MAX_CORRECTED]
         if not new:
             return (), 0.0
@@ -209,11 +221,6 @@ class Weigher:
         unknown = [run for run in new if run not in joined and not any(map(self._nearest, stems[run]))]
         telling = [run for run, own in stems.items() if not GENERIC_STEMS.issuperset(own)]
         return unknown, len(set(unknown).intersection(telling)) / max(len(telling), 2)
-
-    def _is_known(self, root: str) -> bool:
-        """Return whether a visible tool has a stem or another word for it."""
-        word = self._word(root)
-        return word.number is not None or bool(word.relatives)
 
     def _term(self, key: str) -> tuple[int, float] | None:
         """Return the number and the idf of a term, if a visible tool has it."""

@@ -11,7 +11,9 @@ from collections.abc import Collection, Sequence
 from functools import lru_cache, partial
 from typing import Final, Protocol, runtime_checkable
 
+from mcp_ext_tools_search.ranking.floor import terms
 from mcp_ext_tools_search.ranking.interface import Hit, Ranker, ToolIndex
+from mcp_ext_tools_search.ranking.language import STOP_WORDS
 from mcp_types import Tool
 
 from tools_search_ranking.confidence import Signs, is_sure, signs
@@ -22,7 +24,7 @@ from tools_search_ranking.query import Weigher
 from tools_search_ranking.score import Scores
 from tools_search_ranking.statistics import Statistics
 
-DEFAULT_LEAST_CONFIDENCE: Final = 0.01
+DEFAULT_LEAST_CONFIDENCE: Final = 0.02
 """Costs requests that a tool serves nothing that was measured, those in people's own words among them; for other
 thresholds see `benchmarks/RESULTS.md`."""
 
@@ -96,13 +98,13 @@ class FieldedIndex:
         least, unknown = self.least_confidence, scores.query.unknown_part
         if least > 0 and unknown > 0.5:
             least = 1.0 if unknown == 1 else max(least, _MIN_OF_UNKNOWN)
-        is_given = least <= 0 or scores.first is None or is_sure(scores, least)
-        return hits_over_floor(self._documents, query, scores if is_given else None, scores.statistics.visible)
+        is_given = least <= 0 or (not scores.query.says_nothing and is_sure(scores, least))
+        return self._over_floor(query, scores) if is_given else self._demanded(query, scores)
 
     def judged(self, query: str, *, visible: Collection[str] | None = None) -> tuple[Sequence[Hit], Signs | None]:
         """Return all hits, held back or not, and the signs of whether they serve `query` at all."""
         scores = self._scores(query, visible)
-        return hits_over_floor(self._documents, query, scores, scores.statistics.visible), signs(scores)
+        return self._over_floor(query, scores), signs(scores)
 
     def signs(self, query: str, *, visible: Collection[str] | None = None) -> Signs | None:
         """Return the signs of whether a visible tool serves `query` at all; `None` where there are none."""
@@ -110,8 +112,12 @@ class FieldedIndex:
         return None if scores.first is None else signs(scores)
 
     def floor(self, query: str, *, visible: Collection[str] | None = None) -> Sequence[Hit]:
-        """Return the hits that the draft's matching floor demands, and no others."""
-        return hits_over_floor(self._documents, query, None, self._weigher_for(visible).statistics.visible)
+        """Return the hits that the draft's matching floor demands, and no others, best first."""
+        return self._demanded(query, self._scores(query, visible))
+
+    def says_nothing(self, query: str) -> bool:
+        """Return whether all words of `query` are stop words, numbers and single letters."""
+        return self._weigher_for(None).weigh(query).says_nothing
 
     def unknown_words(self, query: str, *, visible: Collection[str] | None = None) -> Sequence[str]:
         """Return the words of `query` that no visible tool mentions (`WordIndex`)."""
@@ -121,6 +127,20 @@ class FieldedIndex:
         """Return an index without the tools named in `removed` and with `added`; this one stays as it is."""
         documents = self._documents.updated(removed, added)
         return FieldedIndex(documents, least_confidence=self.least_confidence)
+
+    def _over_floor(self, query: str, scores: Scores) -> Sequence[Hit]:
+        return hits_over_floor(self._documents, query, scores, scores.statistics.visible)
+
+    def _demanded(self, query: str, scores: Scores) -> Sequence[Hit]:
+        """Return the hits that the matching floor demands, with stop words and without, in the order of all hits."""
+        said = [] if scores.query.says_nothing else [term for term in terms(query) if term not in STOP_WORDS]
+        floors = (
+            hits_over_floor(self._documents, asked, None, scores.statistics.visible)
+            for asked in (query, " ".join(said))
+        )
+        names = {hit.name for hits in floors for hit in hits}
+        hits = [hit for hit in self._over_floor(query, scores) if hit.name in names] if names else []
+        return [hit._replace(score=hit.score / hits[0].score) for hit in hits]
 
     def _scores(self, query: str, visible: Collection[str] | None) -> Scores:
         """Return the scores of the ranking, which holds nothing back."""

@@ -55,6 +55,8 @@ class Scores:
         self.postings = postings = np.concatenate(parts) if parts else np.zeros(0, dtype=np.uint32)
         self.slots = slots = slots_of(postings)
         """For each posting that was found, the slot of its tool."""
+        self.counts = counts
+        """For each term, the number of its postings."""
         self.covering = covering = counts[: len(query.covered)]
         """For each term that covers a part of the query, the number of its postings: they come first."""
         # BM25: the sum over the terms of value * (k1 + 1) * tf / (tf + k1 * (1 - b + b * length / average)).
@@ -70,14 +72,10 @@ class Scores:
         name_share = _sums(slots.take(in_name), naming.take(in_name), len(total))
         name_share /= statistics.name_idf
         total += NAME_BONUS * np.minimum(name_share, 1.0, out=name_share)
-        self.name_share = name_share
-        """The part of its name that the query says, by idf, hidden tools included."""
         covered = np.array(query.covered).repeat(covering)
         query_share = _sums(slots[: len(covered)], covered, len(total))
         query_share /= query.total_idf or 1.0
         total *= MIN_FACTOR + (1 - MIN_FACTOR) * np.minimum(query_share, 1.0, out=query_share)
-        self.query_share = query_share
-        """The part of the query that it covers, by idf, hidden tools included."""
         if statistics.visible is not None:
             total *= statistics.visible
         rounded = total.view(np.int64)

@@ -20,8 +20,17 @@ def spec_folder() -> Path:
 
 
 @pytest.fixture(scope="session")
-def draft(spec_folder: Path) -> str:
-    return (spec_folder / "draft" / "tools-search.md").read_text(encoding="utf-8")
+def draft(pages: dict[str, str]) -> str:
+    """Return the text of the core page."""
+    return pages["tools-search.md"]
+
+
+@pytest.fixture(scope="session")
+def pages(spec_folder: Path) -> dict[str, str]:
+    """Return the text of each page of the draft by its name, the core page first."""
+    names = ("tools-search.md", "search-primitives.md")
+    assert {path.name for path in (spec_folder / "draft").iterdir()} == {*names}
+    return {name: (spec_folder / "draft" / name).read_text(encoding="utf-8") for name in names}
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from mcp_ext_tools_search import types
-from tools_search_spec import EXTENSION_ID, METHOD, advice, base_rules, requirements
+from tools_search_spec import EXTENSION_ID, METHOD, PRIMITIVES, advice, base_rules, requirements
 from tools_search_spec.sentences import anchors, normative_sentences
 
 FOLDER = Path(__file__).parents[1]
@@ -47,11 +47,22 @@ def test_implementations_the_judge_and_the_draft_have_one_identifier_and_one_met
     assert f"one request, `{METHOD}`" in draft
 
 
-def test_the_draft_and_the_proposal_say_that_they_are_unofficial(draft: str):
+def test_the_table_of_methods_is_the_data_of_the_judge(pages: dict[str, str]):
+    table = [line for line in pages["search-primitives.md"].splitlines() if line.startswith("| `")]
+    shown = [[cell.strip(" `") for cell in line.strip("|").split("|")] for line in table]
+    assert shown == [
+        [one.method, one.items, one.member, one.key, one.list_method, one.setting, one.notification, one.use_method]
+        for one in PRIMITIVES
+    ]
+    assert PRIMITIVES[0].method == METHOD
+
+
+def test_the_draft_and_the_proposal_say_that_they_are_unofficial(draft: str, pages: dict[str, str]):
     proposal = (FOLDER / "sep.md").read_text(encoding="utf-8")
     for text in (draft, proposal, (FOLDER / "README.md").read_text(encoding="utf-8")):
-        assert "unofficial" in text
         assert "provisional" in text
+    for text in (*pages.values(), proposal, (FOLDER / "README.md").read_text(encoding="utf-8")):
+        assert "unofficial" in text
 
 
 @pytest.mark.parametrize("document", [FOLDER / "sep.md", FOLDER / "migration.md", *GUIDES], ids=lambda path: path.name)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from jsonschema import Draft202012Validator
-from tools_search_spec import EXTENSION_ID, METHOD, Example, examples, schema
+from tools_search_spec import EXTENSION_ID, METHOD, PRIMITIVES, Example, Primitive, examples, schema
 from tools_search_spec.sentences import fences
 from tools_search_spec.typescript import declared_names
 
@@ -37,20 +37,22 @@ def test_every_file_below_examples_is_an_example_with_a_kebab_name(spec_folder: 
     assert {path.parent.name for path in files} == {"valid", "invalid"}
 
 
-def test_every_json_block_of_the_draft_is_the_text_of_a_valid_example_file(draft: str, spec_folder: Path):
+def test_every_json_block_of_the_draft_is_the_text_of_a_valid_example_file(pages: dict[str, str], spec_folder: Path):
     folder = spec_folder / "tools_search_spec" / "examples"
     known = {path.read_text(encoding="utf-8") for path in folder.glob("*/valid/*.json")}
-    blocks = [fence for fence in fences(draft) if fence.language == "json"]
-    assert len(blocks) >= 8
-    assert not [f"draft/tools-search.md:{fence.line}" for fence in blocks if fence.text not in known]
+    for page, text in pages.items():
+        blocks = [fence for fence in fences(text) if fence.language == "json"]
+        assert len(blocks) >= 4
+        assert not [f"draft/{page}:{fence.line}" for fence in blocks if fence.text not in known]
 
 
-def test_every_part_of_a_message_that_the_draft_shows_holds_the_value_of_a_valid_example_file(draft: str):
+def test_every_part_of_a_message_that_the_draft_shows_holds_the_value_of_a_valid_example_file(pages: dict[str, str]):
     known = [example.value for example in examples() if example.valid]
-    parts = [fence for fence in fences(draft) if fence.language == "jsonc"]
-    held = {fence.line: [*without_comments(fence.text).values()] for fence in parts}
-    assert len(parts) >= 2
-    assert not [f"draft/tools-search.md:{line}" for line, values in held.items() if not all(v in known for v in values)]
+    for page, text in pages.items():
+        parts = [fence for fence in fences(text) if fence.language == "jsonc"]
+        held = {fence.line: [*without_comments(fence.text).values()] for fence in parts}
+        assert parts
+        assert not [f"draft/{page}:{line}" for line, values in held.items() if not all(v in known for v in values)]
 
 
 def without_comments(text: str) -> dict[str, object]:
@@ -84,6 +86,18 @@ def test_the_schema_knows_the_method_and_the_identifier():
     definitions = schema()["$defs"]
     assert definitions["SearchToolsRequest"]["properties"]["method"] == {"const": METHOD}
     assert list(definitions["DeclaringClientCapabilities"]["properties"]["extensions"]["properties"]) == [EXTENSION_ID]
+
+
+@pytest.mark.parametrize("primitive", PRIMITIVES, ids=lambda primitive: primitive.method)
+def test_the_schema_knows_each_method_by_its_member_and_its_items(primitive: Primitive):
+    definitions = schema()["$defs"]
+    name = f"Search{primitive.items}s"
+    assert definitions[f"{name}Request"]["properties"]["method"] == {"const": primitive.method}
+    assert definitions[f"{name}Request"]["properties"]["params"] == {"$ref": "#/$defs/SearchToolsRequestParams"}
+    for result in (f"{name}Result", f"Legacy{name}Result"):
+        items = definitions[result]["properties"][primitive.member]["items"]["$ref"].removeprefix("#/$defs/")
+        assert items.removeprefix("Legacy") == primitive.items
+        assert primitive.key in definitions[primitive.items]["required"]
 
 
 def test_the_schema_calls_blank_what_consists_of_unicode_white_space_only():

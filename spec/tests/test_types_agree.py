@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import mcp_ext_search_primitives as primitives
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mcp_ext_tools_search.types import (
-    METHOD,
+    TOOLS,
     WHITE_SPACE,
     BusyData,
     ClientSettings,
@@ -25,7 +26,7 @@ from mcp_ext_tools_search.types import (
 )
 from mcp_types import Tool
 from pydantic import BaseModel, ValidationError
-from tools_search_spec import EXTENSION_ID, Example, examples
+from tools_search_spec import EXTENSION_ID, PRIMITIVES, Example, Primitive, examples
 
 Accepts = Callable[[str, object], bool]
 Members = dict[str, st.SearchStrategy[Any]]
@@ -61,12 +62,49 @@ tools: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
         "_meta": st.fixed_dictionaries({}, optional={EXTENSION_ID: st.just({"score": 0.5}), "com.example/x": scalars}),
     },
 )
+annotations = st.fixed_dictionaries(
+    {}, optional={"audience": st.just(["user"]), "priority": st.floats(0, 1), "lastModified": texts}
+)
+metadata = st.fixed_dictionaries({}, optional={EXTENSION_ID: st.just({"score": 0.5}), "com.example/x": scalars})
+described: Members = {"title": texts, "description": texts, "_meta": metadata}
+resources: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
+    {"uri": texts, "name": texts},
+    optional=described | {"mimeType": texts, "size": st.integers(min_value=0), "annotations": annotations},
+)
+templates: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
+    {"uriTemplate": texts, "name": texts}, optional=described | {"mimeType": texts, "annotations": annotations}
+)
+arguments = st.fixed_dictionaries({"name": texts}, optional={"description": texts, "required": st.booleans()})
+prompts: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
+    {"name": texts}, optional=described | {"arguments": st.lists(arguments, max_size=2)}
+)
 cursors = st.sampled_from(["", "eyJvIjo1fQ"])
+of_each: Members = {
+    "catalogSize": st.integers(min_value=0) | st.just(1200.0),
+    "topics": st.lists(texts, max_size=3),
+    "maxLimit": st.integers(min_value=1) | st.just(50.0),
+}
+of_resources = of_each | {"contents": st.booleans(), "unlisted": st.booleans()}
+
+
+def results(member: str, items: st.SearchStrategy[Any]) -> Members:
+    return {
+        member: st.lists(items, max_size=3),
+        "nextCursor": cursors,
+        "resultType": st.just("complete"),
+        "ttlMs": st.integers(min_value=0) | st.just(60_000.0),
+        "cacheScope": st.sampled_from(["public", "private"]),
+    }
+
+
 valid: dict[str, Members] = {
-    "ServerSettings": {
-        "catalogSize": st.integers(min_value=0) | st.just(1200.0),
-        "topics": st.lists(texts, max_size=3),
-        "maxLimit": st.integers(min_value=1) | st.just(50.0),
+    "ServerSettings": of_each,
+    "PrimitiveSettings": of_each,
+    "ResourcesSettings": of_resources,
+    "PrimitivesServerSettings": of_each
+    | {
+        "resources": st.fixed_dictionaries({}, optional=of_resources),
+        "prompts": st.fixed_dictionaries({}, optional=of_each),
     },
     "ClientSettings": {},
     "BusyData": {"retryAfterMs": st.integers(min_value=0) | st.just(1000.0)},
@@ -76,18 +114,18 @@ valid: dict[str, Members] = {
         "limit": st.integers(min_value=1) | st.sampled_from([3.0, 1e300]),
         "cursor": cursors,
     },
-    "SearchToolsResult": {
-        "tools": st.lists(tools, max_size=3),
-        "nextCursor": cursors,
-        "resultType": st.just("complete"),
-        "ttlMs": st.integers(min_value=0) | st.just(60_000.0),
-        "cacheScope": st.sampled_from(["public", "private"]),
-    },
+    "SearchToolsResult": results("tools", tools),
+    "SearchResourcesResult": results("resources", resources),
+    "SearchResourceTemplatesResult": results("resourceTemplates", templates),
+    "SearchPromptsResult": results("prompts", prompts),
 }
 required = {
     "BusyData": {"retryAfterMs"},
     "SearchToolsRequestParams": {"query"},
     "SearchToolsResult": {"tools", "resultType", "ttlMs", "cacheScope"},
+    "SearchResourcesResult": {"resources", "resultType", "ttlMs", "cacheScope"},
+    "SearchResourceTemplatesResult": {"resourceTemplates", "resultType", "ttlMs", "cacheScope"},
+    "SearchPromptsResult": {"prompts", "resultType", "ttlMs", "cacheScope"},
 }
 models: dict[str, type[BaseModel]] = {
     "ServerSettings": ServerSettings,
@@ -96,6 +134,19 @@ models: dict[str, type[BaseModel]] = {
     "HitMetadata": HitMetadata,
     "SearchToolsRequestParams": SearchToolsRequestParams,
     "SearchToolsResult": SearchToolsResult,
+    "PrimitiveSettings": primitives.PrimitiveSettings,
+    "ResourcesSettings": primitives.ResourcesSettings,
+    "PrimitivesServerSettings": primitives.PrimitivesServerSettings,
+    "SearchResourcesResult": primitives.SearchResourcesResult,
+    "SearchResourceTemplatesResult": primitives.SearchResourceTemplatesResult,
+    "SearchPromptsResult": primitives.SearchPromptsResult,
+}
+of_results = [name for name in models if name.endswith("Result")]
+requests: dict[str, type[BaseModel]] = {
+    "SearchToolsRequest": SearchToolsRequest,
+    "SearchResourcesRequest": primitives.SearchResourcesRequest,
+    "SearchResourceTemplatesRequest": primitives.SearchResourceTemplatesRequest,
+    "SearchPromptsRequest": primitives.SearchPromptsRequest,
 }
 every_type = pytest.mark.parametrize("name", models)
 
@@ -143,14 +194,14 @@ def test_what_the_schema_allows_the_type_accepts(name: str, accepts: Accepts, da
 @pytest.mark.parametrize(("name", "member"), [(name, member) for name in models for member in valid[name]])
 def test_type_and_schema_draw_every_line_in_the_same_place(name: str, member: str, accepts: Accepts):
     sound: dict[str, Any] = {"query": "x", "tools": [], "resultType": "complete", "ttlMs": 0, "cacheScope": "public"}
-    sound["retryAfterMs"] = 0
+    sound |= {"retryAfterMs": 0, "resources": [], "resourceTemplates": [], "prompts": []}
     whole = {kept: sound[kept] for kept in required.get(name, set[str]())}
     for edge in EDGES:
         value = whole | {member: edge}
         assert model_accepts(models[name], value) == accepts(name, value), (member, edge)
 
 
-@pytest.mark.parametrize("name", [name for name in models if name != "SearchToolsResult"])
+@pytest.mark.parametrize("name", [name for name in models if name not in of_results])
 @settings(deadline=None, max_examples=400)
 @given(data=st.data())
 def test_the_type_accepts_exactly_what_the_schema_accepts(name: str, accepts: Accepts, data: st.DataObject):
@@ -158,13 +209,17 @@ def test_the_type_accepts_exactly_what_the_schema_accepts(name: str, accepts: Ac
     assert model_accepts(models[name], value) == accepts(name, value)
 
 
-@settings(deadline=None, max_examples=400)
-@given(value=strained("SearchToolsResult"))
-def test_the_type_of_a_result_refuses_what_the_schemas_of_both_eras_refuse(accepts: Accepts, value: object):
+@pytest.mark.parametrize("name", of_results)
+@settings(deadline=None, max_examples=200)
+@given(data=st.data())
+def test_the_type_of_a_result_refuses_what_the_schemas_of_both_eras_refuse(
+    name: str, accepts: Accepts, data: st.DataObject
+):
     """One type reads both eras, so it also accepts a modern result that lacks what a legacy one need not have."""
-    accepted = model_accepts(SearchToolsResult, value)
-    assert accepted or not accepts("SearchToolsResult", value)
-    assert not accepted or accepts("LegacySearchToolsResult", value)
+    value = data.draw(strained(name))
+    accepted = model_accepts(models[name], value)
+    assert accepted or not accepts(name, value)
+    assert not accepted or accepts(f"Legacy{name}", value)
 
 
 @every_type
@@ -179,11 +234,27 @@ def test_what_the_type_writes_the_schema_accepts_and_the_type_reads_back(
     assert models[name].model_validate(written, by_alias=True, by_name=False) == model
 
 
+@pytest.mark.parametrize("name", requests)
 @settings(deadline=None)
-@given(params=strained("SearchToolsRequestParams"), method=st.sampled_from([METHOD, "tools/list", "", None, 5]))
-def test_the_type_of_a_request_accepts_exactly_what_the_schema_accepts(accepts: Accepts, params: Any, method: object):
+@given(
+    params=strained("SearchToolsRequestParams"),
+    method=st.sampled_from([*(one.method for one in PRIMITIVES), "tools/list", "", None, 5]),
+)
+def test_the_type_of_a_request_accepts_exactly_what_the_schema_accepts(
+    name: str, accepts: Accepts, params: Any, method: object
+):
     value = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-    assert model_accepts(SearchToolsRequest, value) == accepts("SearchToolsRequest", value)
+    assert model_accepts(requests[name], value) == accepts(name, value)
+
+
+@pytest.mark.parametrize("primitive", PRIMITIVES, ids=lambda primitive: primitive.method)
+def test_the_implementation_describes_each_method_as_the_draft_does(primitive: Primitive):
+    own = [TOOLS, primitives.RESOURCES, primitives.RESOURCE_TEMPLATES, primitives.PROMPTS]
+    (described,) = [one for one in own if one.method == primitive.method]
+    names = (described.list_method, described.member, described.key, described.setting, described.item.__name__)
+    assert names == (primitive.list_method, primitive.member, primitive.key, primitive.setting, primitive.items)
+    assert described.request.__name__ == f"Search{primitive.items}sRequest"
+    assert described.result.__name__ == f"Search{primitive.items}sResult"
 
 
 @settings(deadline=None)
@@ -215,12 +286,12 @@ def test_a_result_built_in_python_is_one_of_the_schema(
 
 def modeled() -> list[Example]:
     """Return the examples of the types that have a model for one era or for both alike."""
-    names = {*models, "SearchToolsRequest"} - {"SearchToolsResult"}
+    names = {*models, *requests} - {*of_results}
     return [example for example in examples() if example.type in names]
 
 
 @pytest.mark.parametrize("example", modeled(), ids=lambda example: f"{example.type}-{example.name}")
 def test_the_type_agrees_with_every_example_file(example: Example):
-    model = SearchToolsRequest if example.type == "SearchToolsRequest" else models[example.type]
+    model = requests.get(example.type) or models[example.type]
     envelope = {"id-missing", "id-null", "jsonrpc-missing"}
     assert model_accepts(model, example.value) == (example.valid or example.name in envelope)

@@ -14,8 +14,8 @@ def test_the_committed_schema_ts_is_the_generated_one(spec_folder: Path):
     assert committed == typescript(), "run: python -m tools_search_spec.typescript > spec/tools_search_spec/schema.ts"
 
 
-def test_every_typescript_block_of_the_draft_consists_of_declarations_of_schema_ts(draft: str):
-    blocks = [fence.text for fence in fences(draft) if fence.language == "typescript"]
+def test_every_typescript_block_of_the_draft_consists_of_declarations_of_schema_ts(pages: dict[str, str]):
+    blocks = [fence.text for text in pages.values() for fence in fences(text) if fence.language == "typescript"]
     declarations = {declaration(name) for name in declared_names()}
     shown = [part if part.endswith("\n") else f"{part}\n" for block in blocks for part in split_declarations(block)]
     assert len(shown) >= 7

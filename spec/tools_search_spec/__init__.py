@@ -16,11 +16,13 @@ from typing import Any, Final, Literal
 __all__ = [
     "EXTENSION_ID",
     "METHOD",
+    "PRIMITIVES",
     "Advice",
     "BaseRule",
     "Example",
     "ExclusionKind",
     "Level",
+    "Primitive",
     "Requirement",
     "Role",
     "advice",
@@ -36,6 +38,73 @@ EXTENSION_ID: Final = "io.github.tools-search/tools-search"
 
 METHOD: Final = "tools/search"
 """The request method that the extension defines."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Primitive:
+    """A row of the table of methods in `draft/search-primitives.md`."""
+
+    method: str
+    """The method that searches."""
+    items: str
+    """Name in `$defs` of what is found."""
+    member: str
+    """The member of a result that holds what was found."""
+    key: str
+    """The member that distinguishes items."""
+    list_method: str
+    """The method that lists the same items."""
+    setting: str
+    """The member of the settings that advertises the method; empty for tools, which the extension itself advertises."""
+    notification: str
+    """What says that the list has changed."""
+    use_method: str
+    """The method that uses a found item."""
+
+
+PRIMITIVES: Final = (
+    Primitive(
+        method=METHOD,
+        items="Tool",
+        member="tools",
+        key="name",
+        list_method="tools/list",
+        setting="",
+        notification="notifications/tools/list_changed",
+        use_method="tools/call",
+    ),
+    Primitive(
+        method="resources/search",
+        items="Resource",
+        member="resources",
+        key="uri",
+        list_method="resources/list",
+        setting="resources",
+        notification="notifications/resources/list_changed",
+        use_method="resources/read",
+    ),
+    Primitive(
+        method="resources/templates/search",
+        items="ResourceTemplate",
+        member="resourceTemplates",
+        key="uriTemplate",
+        list_method="resources/templates/list",
+        setting="resources",
+        notification="notifications/resources/list_changed",
+        use_method="resources/read",
+    ),
+    Primitive(
+        method="prompts/search",
+        items="Prompt",
+        member="prompts",
+        key="name",
+        list_method="prompts/list",
+        setting="prompts",
+        notification="notifications/prompts/list_changed",
+        use_method="prompts/get",
+    ),
+)
+"""What can be searched. Only the first is part of the extension's core; the others are optional."""
 
 Level = Literal["MUST", "MUST NOT", "SHOULD", "SHOULD NOT"]
 """The keyword of a sentence."""
@@ -65,8 +134,10 @@ class Requirement(_Row):
     """One normative sentence of the draft, with the checks that decide it or the reason why none does."""
 
     section: str
-    """Anchor of the heading in `draft/tools-search.md` under which the sentence stands, such as `#request`."""
+    """Anchor of the heading under which the sentence stands, such as `#request`."""
     level: Level
+    page: str = "tools-search.md"
+    """File in the folder `draft` that has the sentence."""
     excluded: str | None = None
     """Why no check decides it; `None` where one does."""
     kind: ExclusionKind | None = None

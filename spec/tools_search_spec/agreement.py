@@ -11,27 +11,31 @@ import yaml
 from tools_search_spec.sentences import Sentence, normative_sentences, sentences
 
 _FOLDER: Final = "spec/"
-_DRAFT: Final = "spec/draft/tools-search.md"
+_PAGE: Final = "tools-search.md"  # of a row that names no other
 _ROWS: Final = "spec/tools_search_spec/requirements.yaml"
 
 
-def disagreements(draft: str, guides: Mapping[str, str], rows: str) -> list[str]:
+def disagreements(pages: Mapping[str, str], guides: Mapping[str, str], rows: str) -> list[str]:
     """Return what is wrong between draft, guides and the text of `requirements.yaml`, each with file and line.
 
     A normative sentence without a row comes with the row to paste, in which `???` marks what to fill in.
 
     Args:
-        draft: Text of the draft.
+        pages: Text of each page of the draft, by its name in the folder `spec/draft`.
         guides: Text of each guide, by its path below the folder `spec`.
         rows: Text of `requirements.yaml`.
     """
     held = yaml.safe_load(rows)
     required: list[dict[str, Any]] = held["requirements"]
-    normative = {sentence.text: sentence for sentence in normative_sentences(draft)}
-    known = {row["text"] for row in required}
-    problems = [_missing(sentence, required, rows) for text, sentence in normative.items() if text not in known]
+    normative = {page: {each.text: each for each in normative_sentences(text)} for page, text in pages.items()}
+    problems: list[str] = []
+    for page, own in normative.items():
+        held_of_page = [row for row in required if row.get("page", _PAGE) == page]
+        known = {row["text"] for row in held_of_page}
+        problems += [_missing(each, page, held_of_page, rows) for text, each in own.items() if text not in known]
     for row in required:
-        problems += _stale(row, row["section"], _DRAFT, normative, rows)
+        page = row.get("page", _PAGE)
+        problems += _stale(row, row["section"], f"{_FOLDER}draft/{page}", normative.get(page, {}), rows)
     of_guides = {path: {sentence.text: sentence for sentence in sentences(text)} for path, text in guides.items()}
     for row in held["advice"]:
         path, mark, heading = row["place"].partition("#")
@@ -39,14 +43,15 @@ def disagreements(draft: str, guides: Mapping[str, str], rows: str) -> list[str]
     return problems
 
 
-def _missing(sentence: Sentence, held: list[dict[str, Any]], rows: str) -> str:
+def _missing(sentence: Sentence, page: str, held: list[dict[str, Any]], rows: str) -> str:
     next_id = "R-???-01"
     if areas := [row["id"].rpartition("-")[0] for row in held if row["section"] == sentence.section]:
         # The number after the last one of the section's area, advice and retired rows included.
         next_id = f"{areas[-1]}-{max(map(int, re.findall(rf'{areas[-1]}-([0-9]+)', rows))) + 1:02}"
     return (
-        f"{_DRAFT}:{sentence.line} has no row; add to {_ROWS}:\n"
+        f"{_FOLDER}draft/{page}:{sentence.line} has no row; add to {_ROWS}:\n"
         f"  - id: {next_id}\n"
+        f"{'' if page == _PAGE else f'    page: {page}{chr(10)}'}"
         f"    section: '{sentence.section}'\n"
         f"    level: {sentence.keywords[0]}\n"
         f"    role: {'client' if 'client' in sentence.text.lower().split('must')[0] else 'server'}\n"

@@ -235,6 +235,216 @@ export interface DeclaringClientCapabilities {
 }
 
 /**
+ * What a server says when it searches more than tools.
+ */
+export interface PrimitivesServerSettings extends ServerSettings {
+  /**
+   * Present if the server serves `resources/search` and `resources/templates/search`.
+   */
+  resources?: ResourcesSettings;
+
+  /**
+   * Present if the server serves `prompts/search`.
+   */
+  prompts?: PrimitiveSettings;
+}
+
+/**
+ * What a server says about its search of one kind of items other than tools.
+ */
+export interface PrimitiveSettings {
+  /**
+   * Approximate number of resources, or of prompts, visible to the caller.
+   *
+   * @minimum 0
+   */
+  catalogSize?: number;
+
+  /**
+   * Short phrases describing what they cover.
+   */
+  topics?: string[];
+
+  /**
+   * Maximum number of items that the server returns in one page.
+   *
+   * @minimum 1
+   */
+  maxLimit?: number;
+}
+
+/**
+ * What a server says about its search of resources and resource templates.
+ */
+export interface ResourcesSettings extends PrimitiveSettings {
+  /**
+   * Whether `resources/search` also searches the content of resources.
+   */
+  contents?: boolean;
+
+  /**
+   * Whether `resources/search` may return resources that `resources/list` omits.
+   */
+  unlisted?: boolean;
+}
+
+/**
+ * Sent from a host's client to find the resources of a server that fit a need.
+ */
+export interface SearchResourcesRequest extends JSONRPCRequest {
+  method: "resources/search";
+  params: SearchToolsRequestParams;
+}
+
+/**
+ * One page of matching resources on a modern connection.
+ */
+export interface SearchResourcesResult extends PaginatedResult, CacheableResult {
+  /**
+   * The resources of this page, best match first, as `resources/list` defines them.
+   */
+  resources: Resource[];
+  resultType: "complete";
+}
+
+/**
+ * One page of matching resources on a legacy connection.
+ */
+export interface LegacySearchResourcesResult {
+  _meta?: MetaObject;
+
+  /**
+   * The resources of this page, best match first, as `resources/list` defines them.
+   */
+  resources: Resource[];
+
+  /**
+   * Opaque token for retrieving the next page. Absent on the last page.
+   */
+  nextCursor?: Cursor;
+}
+
+/**
+ * A successful response to `resources/search` on a modern connection.
+ */
+export interface SearchResourcesResultResponse extends JSONRPCResultResponse {
+  result: SearchResourcesResult;
+}
+
+/**
+ * A successful response to `resources/search` on a legacy connection.
+ */
+export interface LegacySearchResourcesResultResponse {
+  jsonrpc: "2.0";
+  id: RequestId;
+  result: LegacySearchResourcesResult;
+}
+
+/**
+ * Sent from a host's client to find the resource templates of a server that fit a need.
+ */
+export interface SearchResourceTemplatesRequest extends JSONRPCRequest {
+  method: "resources/templates/search";
+  params: SearchToolsRequestParams;
+}
+
+/**
+ * One page of matching resource templates on a modern connection.
+ */
+export interface SearchResourceTemplatesResult extends PaginatedResult, CacheableResult {
+  /**
+   * The resource templates of this page, best match first, as `resources/templates/list` defines them.
+   */
+  resourceTemplates: ResourceTemplate[];
+  resultType: "complete";
+}
+
+/**
+ * One page of matching resource templates on a legacy connection.
+ */
+export interface LegacySearchResourceTemplatesResult {
+  _meta?: MetaObject;
+
+  /**
+   * The resource templates of this page, best match first, as `resources/templates/list` defines them.
+   */
+  resourceTemplates: ResourceTemplate[];
+
+  /**
+   * Opaque token for retrieving the next page. Absent on the last page.
+   */
+  nextCursor?: Cursor;
+}
+
+/**
+ * A successful response to `resources/templates/search` on a modern connection.
+ */
+export interface SearchResourceTemplatesResultResponse extends JSONRPCResultResponse {
+  result: SearchResourceTemplatesResult;
+}
+
+/**
+ * A successful response to `resources/templates/search` on a legacy connection.
+ */
+export interface LegacySearchResourceTemplatesResultResponse {
+  jsonrpc: "2.0";
+  id: RequestId;
+  result: LegacySearchResourceTemplatesResult;
+}
+
+/**
+ * Sent from a host's client to find the prompts of a server that fit a need.
+ */
+export interface SearchPromptsRequest extends JSONRPCRequest {
+  method: "prompts/search";
+  params: SearchToolsRequestParams;
+}
+
+/**
+ * One page of matching prompts on a modern connection.
+ */
+export interface SearchPromptsResult extends PaginatedResult, CacheableResult {
+  /**
+   * The prompts of this page, best match first, as `prompts/list` defines them.
+   */
+  prompts: Prompt[];
+  resultType: "complete";
+}
+
+/**
+ * One page of matching prompts on a legacy connection.
+ */
+export interface LegacySearchPromptsResult {
+  _meta?: MetaObject;
+
+  /**
+   * The prompts of this page, best match first, as `prompts/list` defines them.
+   */
+  prompts: Prompt[];
+
+  /**
+   * Opaque token for retrieving the next page. Absent on the last page.
+   */
+  nextCursor?: Cursor;
+}
+
+/**
+ * A successful response to `prompts/search` on a modern connection.
+ */
+export interface SearchPromptsResultResponse extends JSONRPCResultResponse {
+  result: SearchPromptsResult;
+}
+
+/**
+ * A successful response to `prompts/search` on a legacy connection.
+ */
+export interface LegacySearchPromptsResultResponse {
+  jsonrpc: "2.0";
+  id: RequestId;
+  result: LegacySearchPromptsResult;
+}
+
+/**
  * A tool as defined by revision 2025-11-25, where the root of an output schema is an object.
  */
 export interface LegacyTool extends Tool {
@@ -264,6 +474,59 @@ export interface Tool {
     [key: string]: unknown;
   };
 }
+
+export interface Resource {
+  _meta?: MetaObject;
+  uri: string;
+  name: string;
+  title?: string;
+  description?: string;
+  mimeType?: string;
+  size?: number;
+  icons?: Icon[];
+  annotations?: Annotations;
+}
+
+export interface ResourceTemplate {
+  _meta?: MetaObject;
+  uriTemplate: string;
+  name: string;
+  title?: string;
+  description?: string;
+  mimeType?: string;
+  icons?: Icon[];
+  annotations?: Annotations;
+}
+
+export interface Prompt {
+  _meta?: MetaObject;
+  name: string;
+  title?: string;
+  description?: string;
+  arguments?: PromptArgument[];
+  icons?: Icon[];
+}
+
+export interface PromptArgument {
+  name: string;
+  title?: string;
+  description?: string;
+  required?: boolean;
+}
+
+export interface Annotations {
+  audience?: Role[];
+
+  /**
+   * @TJS-type number
+   * @minimum 0
+   * @maximum 1
+   */
+  priority?: number;
+  lastModified?: string;
+}
+
+export type Role = "assistant" | "user";
 
 export interface ToolAnnotations {
   title?: string;

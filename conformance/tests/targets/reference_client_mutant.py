@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from mcp import MCPError
+from mcp_ext_search_primitives.client import primitives_settings
 from mcp_ext_tools_search.client import iter_pages, search, search_tools
 from mcp_ext_tools_search.types import SearchToolsResult
 from mcp_types import INVALID_PARAMS
@@ -56,7 +57,7 @@ def kept_beyond_its_time() -> None:
 
 
 def changes_unheeded() -> None:
-    def forget(self: ServerTools) -> None:
+    def forget(self: ServerTools, *_: Any) -> None:
         return
 
     replace(ServerTools, "forget", forget)
@@ -91,7 +92,8 @@ def busy_is_broken() -> None:
 
 def _reading_on(until: Callable[[SearchToolsResult], bool]) -> None:
     async def broken(*args: Any, **options: Any) -> Pages:
-        async for page in iter_pages(*args, **options):
+        pages: Pages = iter_pages(*args, **options)
+        async for page in pages:
             yield page
             if until(page):
                 return
@@ -110,15 +112,17 @@ def empty_cursor_ends() -> None:
 def refused_cursor_combines() -> None:
     async def broken(*args: Any, **options: Any) -> Pages:
         read = 0
+        pages: Pages = iter_pages(*args, **options)
         try:
-            async for page in iter_pages(*args, **options):
+            async for page in pages:
                 read += 1
                 yield page
         except MCPError as error:
             if not read or error.code != INVALID_PARAMS:
                 raise
+            pages = iter_pages(*args, **options)
             with suppress(MCPError):
-                async for page in iter_pages(*args, **options):
+                async for page in pages:
                     yield page
 
     replace(search, "iter_pages", broken)
@@ -168,13 +172,11 @@ def failures_unreported() -> None:
 
 
 def empty_settings_are_none() -> None:
-    settings = search.server_settings
-
     def broken(target: Any) -> Any:
-        found = settings(target)
+        found = primitives_settings(target)
         return found if found is not None and found.model_fields_set else None
 
-    replace(discovery, "server_settings", broken)
+    replace(discovery, "primitives_settings", broken)
 
 
 FAULTS: Final[dict[str, Callable[[], None]]] = {

@@ -52,7 +52,7 @@ def place_of(row: Row) -> str:
     """Return the place of a row: in the draft, a guide, or the newest revision of the base protocol that has it."""
     match row:
         case Requirement():
-            return f"{DRAFT}{row.section}"
+            return f"spec/draft/{row.page}{row.section}"
         case Advice():
             return f"spec/{row.place}"
         case BaseRule():

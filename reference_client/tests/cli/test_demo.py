@@ -57,6 +57,7 @@ def test_the_demo_shows_every_link_over_published_servers(run: Run, monkeypatch:
     assert steps["call"]["listRequests"] == 0
     assert [call["seen"].split(":")[0] for call in steps["call"]["calls"]] == ["git branch --list", "budget.xlsx"]
     assert (steps["meaning"]["words"], steps["meaning"]["meaning"][0]) == ([], "time__get_current_time")
+    assert steps["documents"]["skipped"] is True
     assert {server["mode"] for server in steps["fallback"]["servers"]} == {"list"}
     assert sum(server["tools"] for server in steps["fallback"]["servers"]) == 60
     assert steps["compare"]["listing"]["tools"] == 60
@@ -76,7 +77,7 @@ def test_a_machine_with_neither_git_nor_node_nor_a_home_shows_what_it_can(
     monkeypatch.chdir("/")
     only(monkeypatch, {name: step for name, step in STEPS.items() if name != "judge"})
     shown = run("demo", "--json").json
-    assert [step.get("problem") for step in shown["steps"]] == [None] * 6
+    assert [step.get("problem") for step in shown["steps"]] == [None] * 7
     assert shown["servers"] == ["time", "excel"]
     assert shown["notes"] == ["without the git server: git is not on this machine"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import sys
 from pathlib import Path
 
@@ -42,6 +43,30 @@ def test_resources_and_templates_are_listed_and_one_is_read(run: Run, notes: Pat
     assert run("resources", "notes://of/bob", "--config", notes).output == "bob writes.\n"
     made = run("resources", "notes://monday/all", "--config", notes, "--server", "bob", "--json").json
     assert base64.b64decode(made["contents"][0]["blob"]) == b"bob slept on monday."
+
+
+def test_prompts_resources_and_templates_are_found_by_what_they_are_for(run: Run, notes: Path):
+    prompts = run("search", "sum up notes", "--prompts", "--config", notes)
+    assert prompts.code == 0
+    assert prompts.output.splitlines()[0] == "#\tprompt\tserver\tby\tmatched\tdescription"
+    assert {line.split("\t")[1] for line in prompts.output.splitlines()[1:]} == {"ann__summary", "bob__summary"}
+    assert "gone failed" in prompts.errors
+    own = run("search", "notes://of/bob", "--resources", "--limit", "1", "--explain", "--config", notes)
+    assert own.output.splitlines()[1].split("\t")[:5] == ["1", "notes://of/bob", "bob", "list", "1"]
+    whole = run("search", "notes of one day", "--templates", "--config", notes, "--json").json
+    assert [one["template"]["uriTemplate"] for one in whole["templates"]] == ["notes://{day}/all"] * 2
+    assert [whole["templates"][0][member] for member in ("rank", "foundBy", "ownRank")] == [1, "list", 1]
+    assert [report["server"] for report in whole["servers"]] == ["ann", "bob", "gone"]
+    assert run("search", "zeppelins", "--resources", "--config", notes).code == 3
+    assert run("search", " ", "--resources", "--config", notes).code == 2
+
+
+def test_a_toolset_of_single_tools_hides_what_else_their_server_has(run: Run, notes: Path):
+    document = json.loads(notes.read_text())
+    document["tool_sets"] = {"bobs": {"servers": {"ann": ["none"], "bob": True}}}
+    notes.write_text(json.dumps(document))
+    found = run("search", "sum up notes", "--prompts", "--config", notes, "--toolset", "bobs", "--json").json
+    assert [one["server"] for one in found["prompts"]] == ["bob"]
 
 
 @pytest.mark.parametrize(

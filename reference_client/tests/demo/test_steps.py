@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -12,9 +13,19 @@ import anyio
 import pytest
 from mcp_ext_tools_search.types import HitMetadata
 from mcp_types import CallToolResult, JSONRPCRequest, JSONRPCResponse, TextContent, Tool
-from tools_search_client.demo.programs import StepError
-from tools_search_client.demo.stage import Stage, WireMeter, Workspace
-from tools_search_client.demo.steps import MEASURED, Shown, call, compare, fall_back, judge, negotiate, search
+from tools_search_client.demo.programs import StepError, running_gateway
+from tools_search_client.demo.stage import Stage, WireMeter, Workspace, over_gateway
+from tools_search_client.demo.steps import (
+    MEASURED,
+    Shown,
+    call,
+    compare,
+    fall_back,
+    judge,
+    negotiate,
+    search,
+    search_documents,
+)
 from tools_search_client.federation.federation import Federation
 from tools_search_client.found import (
     FederatedListing,
@@ -23,6 +34,8 @@ from tools_search_client.found import (
     ServerDescription,
     ServerReport,
 )
+
+ARCHIVE = Path(__file__).parents[3] / "reference_server" / "tests" / "servers" / "archive.py"
 
 
 async def call_workbook(stage: Stage) -> Shown:
@@ -118,3 +131,43 @@ async def test_a_gateway_that_does_not_advertise_fails_the_negotiation(tmp_path:
     stage.meter.received(JSONRPCResponse(jsonrpc="2.0", id=1, result={"capabilities": {"experimental": {}}}))
     with pytest.raises(StepError, match="does not advertise"):
         await negotiate(stage)
+
+
+@pytest.mark.anyio
+async def test_a_document_is_found_by_what_it_says_and_a_prompt_by_what_it_does(tmp_path: Path):
+    document = {"uri": "demo://resource/static/document/extension.md", "name": "extension.md", "description": "A file"}
+    other = {"uri": "demo://resource/static/document/startup.md", "name": "startup.md"}
+    texts = {document["uri"]: "# Extension\n## Adding Tools\nYour own tool: add a file.", other["uri"]: "Starts up."}
+    prompts = [{"name": "mcp-demo", "description": "Seeds the database with sample data"}, {"name": "other"}]
+    specs: dict[str, dict[str, Any]] = {
+        "everything": {"resources": [other, document], "texts": texts},
+        "sqlite": {"legacy": True, "prompts": prompts},
+    }
+    servers: dict[str, Any] = {}
+    for name, spec in specs.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps(spec))
+        servers[name] = {"command": sys.executable, "args": [str(ARCHIVE), str(tmp_path / f"{name}.json")]}
+    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
+    with anyio.fail_after(60):
+        async with running_gateway(tmp_path / "mcp.json") as url, over_gateway(url, "auto") as (gateway, meter):
+            stage = Stage(Workspace(tmp_path), servers, (), url, gateway, meter)
+            shown = await search_documents(stage)
+            specs["everything"]["resources"] = [other]
+            (tmp_path / "everything.json").write_text(json.dumps(specs["everything"]))
+            await gateway.call("everything__announce", {})
+
+            async def search_until_it_fails() -> None:
+                while True:
+                    await search_documents(stage)
+
+            with pytest.raises(StepError, match=r"did not find .*extension.md first but"):
+                await search_until_it_fails()
+    assert shown.facts["prompts"][0] == "sqlite__mcp-demo"
+    assert "     its text         ## Adding Tools" in shown.lines
+    assert len(shown.lines) <= 10
+
+
+@pytest.mark.anyio
+async def test_without_servers_that_have_documents_the_step_says_how_to_get_some(tmp_path: Path):
+    shown = await search_documents(staged(Gateway(), tmp_path))
+    assert "--extra-servers" in shown.lines[0]

@@ -24,7 +24,7 @@ from tools_search_client.federation.federation import connection_stated_in, rank
 from tools_search_client.servers.discovery import DEFAULT_DISCOVERY, DiscoveryOptions, completed
 from tools_search_hosts import HttpTarget, ServerEntry, StdioTarget
 from tools_search_hosts.locations import HOSTS, project_paths
-from tools_search_ranking.semantic import e5, minilm
+from tools_search_ranking.semantic import minilm, universal
 
 
 def load(tmp_path: Path, document: object, **environment: str) -> Configuration:
@@ -150,7 +150,7 @@ def test_the_page_on_the_configuration_has_every_known_host_and_file_of_a_projec
     assert all(f"`{place.path}`" in page for place in project_paths(Path()))
 
 
-@pytest.mark.parametrize(("model", "ranker"), [(minilm, "semantic"), (e5, "multilingual")])
+@pytest.mark.parametrize(("model", "ranker"), [(minilm, "semantic"), (universal, "multilingual")])
 def test_a_ranking_whose_extra_is_missing_says_what_to_install(
     model: ModuleType, ranker: RankerName, monkeypatch: pytest.MonkeyPatch
 ):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from mcp_ext_tools_search.ranking import Ranker, SimpleRanker
 from mcp_ext_tools_search.types import HitMetadata
 from mcp_types import Tool
-from tools_search_client.federation.merging import RememberingRanker, merge, named_among_servers
+from tools_search_client.federation.merging import RememberingRanker, merge, named_among_servers, tools_index
 from tools_search_client.found import Found, FoundTool
 from tools_search_hosts import HttpTarget, ServerEntry, StdioTarget
 from tools_search_ranking import FieldedRanker
@@ -31,7 +31,7 @@ def found(*names: str) -> Found:
 def merged(*answers: tuple[ServerEntry, Found], query: str = "read mail", limit: int = 10) -> list[str]:
     targets = [server.target for server, _ in answers]
     named = [(targets.index(server.target), named_among_servers(server.name, own).tools) for server, own in answers]
-    return [tool.name for tool in merge(query, named, limit=limit, ranker=FieldedRanker())]
+    return [tool.name for tool in merge(query, named, limit=limit, index=tools_index(FieldedRanker()))]
 
 
 def test_one_servers_order_is_left_as_it_is():

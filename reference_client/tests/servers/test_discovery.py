@@ -514,7 +514,7 @@ def pages(**by_cursor: ListedPage) -> FetchPage:
 
 async def test_all_pages_are_read_and_an_empty_one_is_no_end():
     listing = await list_everything(pages(first=page("a", after="p2"), p2=page(after="p3"), p3=page("b")))
-    assert [tool.name for tool in listing.tools] == ["a", "b"]
+    assert [tool.name for tool in listing.items] == ["a", "b"]
 
 
 async def test_an_empty_cursor_is_a_cursor():
@@ -525,14 +525,14 @@ async def test_an_empty_cursor_is_a_cursor():
         return page("a", after="") if cursor is None else page("b")
 
     listing = await list_everything(fetch)
-    assert (fetched, len(listing.tools)) == ([None, ""], 2)
+    assert (fetched, len(listing.items)) == ([None, ""], 2)
 
 
 async def test_the_first_definition_of_a_name_counts():
     listing = await list_everything(
         pages(first=page("a", description="first", after="p2"), p2=page("a", description="second"))
     )
-    assert [tool.description for tool in listing.tools] == ["first"]
+    assert [tool.description for tool in listing.items] == ["first"]
 
 
 async def test_a_cursor_that_comes_back_is_a_lie():
@@ -550,7 +550,7 @@ async def test_a_listing_without_end_is_cut_off(per_page: int):
         return page(*(f"t{count}-{n}" for n in range(per_page)), after=f"p{count}")
 
     with pytest.raises(InvalidServerResultError, match="no end"):
-        await list_everything(fetch, max_pages=MAX_PAGES, max_tools=50)
+        await list_everything(fetch, max_pages=MAX_PAGES, max_items=50)
     assert count <= MAX_PAGES
 
 
@@ -567,16 +567,16 @@ async def test_a_listing_that_says_nothing_of_its_lifetime_is_told_apart_from_on
 
 
 async def test_a_tool_that_is_named_exactly_is_found_first():
-    tools = (await list_everything(pages(first=page("send", "send_mail", "mail_send_send")))).tools
+    tools = (await list_everything(pages(first=page("send", "send_mail", "mail_send_send")))).items
     assert LocalIndex(tools, FieldedRanker()).search("send", 2)[0].tool.name == "send"
 
 
 async def test_nothing_is_found_where_nothing_fits():
-    tools = (await list_everything(pages(first=page("send")))).tools
+    tools = (await list_everything(pages(first=page("send")))).items
     assert LocalIndex(tools, FieldedRanker()).search("xylophone", 5) == ()
 
 
 async def test_what_is_left_out_of_any_page_is_counted():
     first, second = page("a", after="p2").result, page("b").result
     listing = await list_everything(pages(first=ListedPage(first, 2), p2=ListedPage(second, 1)))
-    assert (len(listing.tools), listing.left_out) == (2, 3)
+    assert (len(listing.items), listing.left_out) == (2, 3)

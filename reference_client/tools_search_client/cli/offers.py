@@ -1,10 +1,10 @@
-"""The commands `prompts` and `resources`: what servers have besides tools, listed and read."""
+"""What servers have besides tools: listed and read by the commands `prompts` and `resources`, and searched."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import click
 from mcp_types import GetPromptResult, Prompt, ReadResourceResult, Resource, ResourceTemplate
@@ -15,7 +15,7 @@ from tools_search_client.cli.arguments import read_arguments
 from tools_search_client.cli.selection import ServerSelection, server_options
 from tools_search_client.errors import LocalError
 from tools_search_client.federation.federation import Federation
-from tools_search_client.found import FederatedOffers, NamedItem
+from tools_search_client.found import FederatedItems, FederatedOffers, NamedItem
 
 
 @click.command(
@@ -49,7 +49,7 @@ def prompts(name: str | None, arguments: tuple[str, ...], selection: ServerSelec
     else:
         rows = [(one.name, one.server or "-", _stated_arguments(one.item)) for one in answer.items]
         output.print_table(("prompt", "server", "arguments"), rows, [output.purpose(one.item) for one in answer.items])
-        output.note_troubles(answer.servers)
+        output.note_troubles(answer.servers, "prompt")
     return output.exit_code(answer.servers, found=bool(answer.items))
 
 
@@ -89,8 +89,57 @@ def resources(uri: str | None, selection: ServerSelection, *, as_json: bool) -> 
         rows += [(one.item.uri_template, one.server or "-", one.item.mime_type or "-") for one in templates]
         purposes = [output.purpose(one.item) for one in (*listing.items, *templates)]
         output.print_table(("uri", "server", "type"), rows, purposes)
-        output.note_troubles(listing.servers)
+        output.note_troubles(listing.servers, "resource")
     return output.exit_code(listing.servers, found=bool(listing.items or templates))
+
+
+SearchedKind: TypeAlias = Literal["resources", "templates", "prompts"]
+"""What `search` looks for instead of tools."""
+
+
+def search_offers(
+    kind: SearchedKind, query: str, limit: int, selection: ServerSelection, *, explain: bool, as_json: bool
+) -> int:
+    """Search prompts, resources or templates, print what was found, and return the exit code.
+
+    Of a server of which the toolset names single tools, nothing else is shown.
+
+    Raises:
+        ValueError: The query is blank or no Unicode text.
+    """
+    rules = {entry.name: selection.toolset.rule(entry.name) for entry in selection.configuration.servers}
+    shown = [name for name, rule in rules.items() if rule is not None and rule.shows_more]
+
+    def question(servers: Federation) -> Awaitable[FederatedItems[Any]]:
+        search = {
+            "resources": servers.search_resources,
+            "templates": servers.search_resource_templates,
+            "prompts": servers.search_prompts,
+        }[kind]
+        return search(query, limit=limit, servers=shown)
+
+    answer, noun = selection.ask(question), kind.removesuffix("s")
+    code = output.exit_code(answer.servers, found=bool(answer.items))
+    if as_json:
+        found = [
+            {"rank": rank, **offer, **output.hit_json(one)}
+            for rank, (one, offer) in enumerate(zip(answer.items, _offers_json(noun, answer.items), strict=True), 1)
+        ]
+        output.print_json({"query": query, "limit": limit, kind: found} | output.servers_json(answer.servers))
+        return code
+    if answer.items:
+        rows: list[tuple[str, ...]] = []
+        for rank, one in enumerate(answer.items, start=1):
+            reasons = (one.mode, str(one.own_rank or "-")) if explain else (one.mode,)
+            shown_as = one.name if kind == "prompts" else one.key
+            rows.append((str(rank), shown_as, one.server or "-", *reasons, " ".join(one.hit.matched or ()) or "-"))
+        columns = ("#", noun, "server", "by", *(("rank",) if explain else ()), "matched")
+        output.print_table(columns, rows, [output.purpose(one.item) for one in answer.items])
+    else:
+        output.print_note(f"No {noun} fits. Other words may find one: an empty answer is no proof that there is none.")
+    output.note_fallbacks(answer.servers)
+    output.note_troubles(answer.servers, noun)
+    return code
 
 
 def _members(name: str | None, value: Any) -> list[tuple[str, Any]]:

@@ -22,7 +22,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
-from tools_search_client.found import FoundTool, ServerReport
+from tools_search_client.found import FoundItem, FoundTool, ServerReport
 from tools_search_client.remedies import with_remedy
 from tools_search_client.text import one_line, printable, shorten
 
@@ -72,6 +72,13 @@ def tool_json(tool: FoundTool) -> dict[str, Any]:
     return {"name": tool.name, "server": tool.server, "tool": model_json(tool.tool)}
 
 
+def hit_json(found: FoundTool | FoundItem[Any]) -> dict[str, Any]:
+    """Return as `--json` prints it how something was found and ranked."""
+    hit = found.hit
+    ranks = {"foundBy": found.mode, "weight": round(found.weight, 6), "ownRank": found.own_rank}
+    return ranks | {"score": hit.score, "matched": hit.matched, "group": hit.group}
+
+
 def print_content(content: BaseModel) -> None:
     """Print a part of what a server returned: a text as it is, anything else as JSON."""
     if isinstance(content, TextContent | TextResourceContents):
@@ -100,16 +107,23 @@ def print_note(text: str) -> None:
     click.echo(one_line(text), err=True)
 
 
-def note_troubles(reports: Sequence[ServerReport]) -> None:
-    """Print which servers failed, and how many tools of the others are left out, on standard error."""
+def note_fallbacks(reports: Sequence[ServerReport]) -> None:
+    """Print which servers were listed although they offer to be searched, on standard error."""
+    for report in reports:
+        if report.fallback:
+            print_note(f"{report.server or 'the server'}: listed instead of searched, since {report.fallback}")
+
+
+def note_troubles(reports: Sequence[ServerReport], noun: str = "tool") -> None:
+    """Print which servers failed, and how many tools or others are left out of the rest, on standard error."""
     for report in reports:
         name = report.server or "the server"
         if report.failure is not None:
             print_note(f"{name} failed: {with_remedy(report.failure)}")
         if report.left_out == 1:
-            print_note(f"{name}: one tool is left out, since its definition is invalid")
+            print_note(f"{name}: one {noun} is left out, since its definition is invalid")
         elif report.left_out:
-            print_note(f"{name}: {report.left_out} tools are left out, since their definitions are invalid")
+            print_note(f"{name}: {report.left_out} {noun}s are left out, since their definitions are invalid")
 
 
 def exit_code(reports: Sequence[ServerReport], *, found: bool) -> int:

@@ -13,6 +13,7 @@ from tools_search_ranking import FieldedRanker
 
 from tools_search_client.cli import output
 from tools_search_client.cli.host_files import FoundFile, found_files, shown_path
+from tools_search_client.cli.offers import SearchedKind, search_offers
 from tools_search_client.cli.selection import ServerSelection, least_confidence_option, server_options, toolset_option
 from tools_search_client.conversation.catalog import KnownTools
 from tools_search_client.conversation.conversation import Conversation
@@ -131,27 +132,35 @@ def tools(selection: ServerSelection, *, as_json: bool) -> int:
     epilog=output.epilog(
         'search "commit my changes" --config mcp.json',
         'search "read a text file" --url http://127.0.0.1:8000/mcp --limit 3 --json',
+        'search "who pays for lost parcels" --resources --config mcp.json',
     ),
-    short_help="Find the tools that fit a need.",
+    short_help="Find the tools, or resources or prompts, that fit a need.",
 )
 @click.argument("query")
+@click.option("--resources", "kind", flag_value="resources", help="Find resources, by what they say where that can be.")
+@click.option("--templates", "kind", flag_value="templates", help="Find templates of resources.")
+@click.option("--prompts", "kind", flag_value="prompts", help="Find prompts.")
 @click.option("--limit", type=click.IntRange(min=1), default=10, show_default=True, help="Most tools to show.")
 @click.option("--explain", is_flag=True, help="Show for each tool how it was found and ranked.")
 @least_confidence_option
 @toolset_option
 @server_options()
 @output.as_json_option
-def search(query: str, limit: int, selection: ServerSelection, *, explain: bool, as_json: bool) -> int:
-    """Find the tools that fit QUERY, a few words that describe the need.
+def search(
+    query: str, kind: SearchedKind | None, limit: int, selection: ServerSelection, *, explain: bool, as_json: bool
+) -> int:
+    """Find the tools that fit QUERY, a few words that describe the need, or else the resources or the prompts.
 
     Servers that offer tools/search are searched; the others are listed, and this client ranks their tools. The answers
-    are merged by rank.
+    are merged by rank. The same holds for resources, their templates and prompts.
 
     With --explain, "rank" is the rank before merging: in its server's answer for a searched tool, among all listed
     tools for a listed one. --json has the "score" of that answer, which says nothing of other answers.
     """
     hides = any(not rule.shows_all for rule in (selection.toolset.rules or {}).values())
     try:
+        if kind is not None:
+            return search_offers(kind, query, limit, selection, explain=explain, as_json=as_json)
         most = max(limit, _OVERFETCH) if hides else limit
         answer = selection.ask(lambda servers: servers.search(query, limit=most))
     except ValueError as error:
@@ -175,9 +184,7 @@ def search(query: str, limit: int, selection: ServerSelection, *, explain: bool,
             output.print_note(f"None of the tools found mentions: {', '.join(unknown)}.")
     else:
         output.print_note("No tool fits. Other words may find one: an empty answer is no proof that there is none.")
-    for report in answer.servers:
-        if report.fallback:
-            output.print_note(f"{report.server or 'the server'}: listed instead of searched, since {report.fallback}")
+    output.note_fallbacks(answer.servers)
     output.note_troubles(answer.servers)
     return code
 
@@ -263,6 +270,4 @@ def _description_json(description: ServerDescription) -> dict[str, Any]:
 
 
 def _hit_json(rank: int, tool: FoundTool) -> dict[str, Any]:
-    hit = {"foundBy": tool.mode, "weight": round(tool.weight, 6)}
-    hit |= {"ownRank": tool.own_rank, "score": tool.hit.score, "matched": tool.hit.matched, "group": tool.hit.group}
-    return {"rank": rank} | output.tool_json(tool) | hit
+    return {"rank": rank} | output.tool_json(tool) | output.hit_json(tool)

@@ -43,7 +43,7 @@ class StepError(Exception):
 async def running_gateway(configuration: Path) -> AsyncGenerator[str]:
     """Run `tools-search-server --config` over HTTP until the block ends; `StepError` where it does not start."""
     command = [*SERVER, "--config", str(configuration), "--http", "127.0.0.1:0"]
-    command += ["--start-deadline", str(START_SECONDS)]
+    command += ["--start-deadline", str(START_SECONDS), "--search", "contents,prompts"]
     with kept_diagnostics() as diagnostics:
         async with _process(command, stderr=diagnostics.file) as (_, output):
             try:

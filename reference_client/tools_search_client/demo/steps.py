@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from anyio import to_thread
 from mcp_ext_tools_search.types import EXTENSION_ID
-from mcp_types import TextContent, Tool
+from mcp_types import TextContent, TextResourceContents, Tool
 from tools_search_ranking import DEFAULT_LEAST_CONFIDENCE, FieldedRanker
 from tools_search_ranking.semantic import SemanticRanker
 from tools_search_ranking.semantic.minilm import minilm
@@ -24,7 +24,7 @@ from tools_search_client.demo.stage import Stage, WireMeter, Workspace, git, ove
 from tools_search_client.errors import ToolsSearchClientError
 from tools_search_client.federation.configuration import load_configuration
 from tools_search_client.federation.federation import Federation, FederationOptions, open_federation
-from tools_search_client.found import FederatedSearch
+from tools_search_client.found import FederatedItems, FederatedSearch
 from tools_search_client.servers.connection import ConnectionOptions
 from tools_search_client.text import shorten
 
@@ -199,6 +199,54 @@ def _shown_answers(answers: Mapping[str, FederatedSearch]) -> Shown:
     return Shown({"searches": searches}, lines)
 
 
+# Searches for a document and for a prompt, over the gateway, which reads the texts of documents
+
+
+_DOCUMENT: Final = ("add a tool of my own", "demo://resource/static/document/extension.md")
+_PROMPT: Final = ("seed a database with sample data", "sqlite__mcp-demo")
+
+
+async def search_documents(stage: Stage) -> Shown:
+    """Find a document by what it says, and a prompt by what it does, among servers that have such."""
+    if not {"everything", "sqlite"} & stage.servers.keys():
+        return Shown({"skipped": True}, ["none of these servers has documents or prompts: add some by --extra-servers"])
+    facts: dict[str, Any] = {}
+    lines: list[str] = []
+    if "everything" in stage.servers:
+        query, right = _DOCUMENT
+        answer = await stage.gateway.search_resources(query, limit=_SHOWN)
+        _require_first(answer, query, right)
+        first = answer.items[0]
+        read = await stage.gateway.read_resource(first.server, first.key)
+        texts = [content.text for content in read.contents if isinstance(content, TextResourceContents)]
+        lines += [f'"{query}"  (resources/search)', *_shown_items(answer)]
+        lines.append(f"     its definition   {shorten(first.item.description or '', 60)}")
+        heading = next((line for line in "".join(texts).splitlines() if "tool" in line.lower()), "")
+        lines.append(f"     its text         {shorten(heading.strip(), 60)}")
+        facts["resources"] = [one.key for one in answer.items]
+    if "sqlite" in stage.servers:
+        query, right = _PROMPT
+        prompts = await stage.gateway.search_prompts(query, limit=_SHOWN)
+        _require_first(prompts, query, right)
+        lines += [f'"{query}"  (prompts/search)', *_shown_items(prompts)]
+        facts["prompts"] = [one.key for one in prompts.items]
+    lines.append("for a gateway: tools-search-server --config mcp.json --search contents,prompts")
+    return Shown(facts, lines)
+
+
+def _require_first(answer: FederatedItems[Any], query: str, right: str) -> None:
+    first = answer.items[0].key if answer.items else "nothing"
+    if answer.failed or answer.servers[0].mode != "search" or not first.endswith(right):
+        raise StepError(f"{query!r} did not find {right} first but {first}")
+
+
+def _shown_items(answer: FederatedItems[Any]) -> list[str]:
+    return [
+        f"  {rank}. {one.key.rpartition('/')[2]:<28} matched {', '.join(one.hit.matched or ['?'])}"
+        for rank, one in enumerate(answer.items, start=1)
+    ]
+
+
 # A search for what is meant, in words that no definition has, over the tools of the gateway
 
 
@@ -345,6 +393,7 @@ STEPS: Final[Mapping[str, Step]] = {
     "fallback": Step(
         "The same servers without the extension: list, rank here, fuse", fall_back, "starting each server by itself"
     ),
+    "documents": Step("A document by what it says, a prompt by what it does", search_documents, "searching"),
     "meaning": Step("What is meant, in words that no definition has", search_by_meaning, "reading the definitions"),
     "compare": Step("Listing everything against searching, measured", compare, "listing everything"),
     "judge": Step("The verdict of the conformance suite", judge, "judging"),

@@ -91,7 +91,7 @@ class ToolDiscovery:
 
     ranker: Annotated[RankerName, Field(description='"fielded", "plain", "semantic" or "multilingual"')] = "fielded"
     """What ranks on this side: `fielded`, the engine; `plain`, the readable ranker; `semantic` and
-    `multilingual`, by meaning too, in English or in a hundred languages."""
+    `multilingual`, by meaning too, in English or in sixteen languages."""
 
     deadline: Annotated[float | None, _SECONDS] = None
     """Seconds that a question to all servers waits for the slowest; if not stated 10, and 30 in the command."""

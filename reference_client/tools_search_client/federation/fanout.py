@@ -15,10 +15,11 @@ import logging
 import math
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import anyio
 from anyio.abc import TaskGroup
+from mcp_ext_tools_search.types import TOOLS, Primitive
 
 from tools_search_client.errors import (
     Failure,
@@ -28,7 +29,7 @@ from tools_search_client.errors import (
     ServerTimeoutError,
 )
 from tools_search_client.found import Found, ServerReport
-from tools_search_client.servers.discovery import ServerTools
+from tools_search_client.servers.discovery import Answered, ServerTools
 from tools_search_client.servers.host_connection import HostConnection
 from tools_search_client.servers.supervision import Backoff, SupervisedServer
 
@@ -56,7 +57,8 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 Value = TypeVar("Value")
 
-Method: TypeAlias = Literal["tools/search", "tools/list", "prompts/list", "resources/list", "resources/templates/list"]
+Method: TypeAlias = str
+"""A request method, at each of which a server is quick or slow."""
 
 
 async def in_parallel(function: Callable[[Item], Awaitable[Result]], items: Sequence[Item]) -> list[Result]:
@@ -109,15 +111,18 @@ class Answer(Generic[Value]):
         """Why there is no value."""
         return self.error and Failure.of(self.error)
 
-    def report(self, *, hits: int = 0, found: Found | None = None) -> ServerReport:
-        """Return the report on this server, which found so many tools or these."""
+    def report(
+        self, *, hits: int = 0, found: Found | Answered | None = None, primitive: Primitive[Any] = TOOLS
+    ) -> ServerReport:
+        """Return the report on this server, which found so many tools or other items, or these."""
+        discovery = self.tools and self.tools.discovery(primitive)
         return ServerReport(
             server=self.server,
-            mode=found.mode if found else self.tools.mode if self.tools else None,
+            mode=found.mode if found else discovery.mode if discovery else None,
             era=self.tools.era if self.tools else None,
             milliseconds=round(self.milliseconds, 1),
-            hits=len(found.tools) if found else hits,
-            left_out=self.tools.left_out if self.tools else 0,
+            hits=len(found.tools) if isinstance(found, Found) else hits,
+            left_out=discovery.left_out if discovery else 0,
             fallback=found.fallback if found else None,
             failure=self.failure,
         )
@@ -335,7 +340,12 @@ class Fanout:
             record = one.record
             if record is not None and (one.is_late or record.strikes or record.seconds > deadline):
                 times.append(began + min(deadline, _PROBE_SECONDS))
-            elif record is not None and most_answered and one.question.ends_early and one.method == "tools/search":
+            elif (
+                record is not None
+                and most_answered
+                and one.question.ends_early
+                and (one.method or "").endswith("/search")
+            ):
                 patience = max(self._grace, _ROOM_FOR_GROWTH * record.seconds)
                 times.append(min(began + deadline, last + patience))
             else:

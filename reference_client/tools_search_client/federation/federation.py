@@ -15,10 +15,14 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 import anyio
+from anyio import to_thread
 from anyio.abc import TaskGroup
 from mcp import Client
 from mcp.shared.dispatcher import ProgressFnT
+from mcp_ext_search_primitives import PROMPTS, RESOURCE_TEMPLATES, RESOURCES
+from mcp_ext_tools_search.client import hit_metadata
 from mcp_ext_tools_search.ranking import Ranker, SimpleRanker
+from mcp_ext_tools_search.types import HitMetadata, Primitive
 from mcp_types import (
     CallToolResult,
     Completion,
@@ -49,17 +53,23 @@ from tools_search_client.errors import (
 from tools_search_client.federation.configuration import Configuration, ToolDiscovery
 from tools_search_client.federation.fanout import Answer, Fanout, Method, Question
 from tools_search_client.federation.merging import (
+    Candidate,
+    ItemsListedTogether,
     ListedTogether,
     RememberingRanker,
+    items_index,
     merge,
     named_among_servers,
     named_first,
+    tools_index,
 )
 from tools_search_client.found import (
+    FederatedItems,
     FederatedListing,
     FederatedOffers,
     FederatedSearch,
     Found,
+    FoundItem,
     FoundTool,
     NamedItem,
     ServerDescription,
@@ -68,7 +78,6 @@ from tools_search_client.reranking import Reranking
 from tools_search_client.servers.connection import ConnectionOptions, open_server
 from tools_search_client.servers.discovery import (
     DiscoveryOptions,
-    OfferKind,
     ServerTools,
     list_as_found,
     require_request,
@@ -149,11 +158,11 @@ def ranker_of(stated: ToolDiscovery) -> Ranker:
         return fielded
     from tools_search_ranking.extras import MissingExtraError
     from tools_search_ranking.semantic import SemanticRanker
-    from tools_search_ranking.semantic.e5 import e5
     from tools_search_ranking.semantic.minilm import minilm
+    from tools_search_ranking.semantic.universal import universal
 
     try:
-        model = e5() if stated.ranker == "multilingual" else minilm()
+        model = universal() if stated.ranker == "multilingual" else minilm()
         return SemanticRanker(model, lexical=fielded, folder=cache_folder("tools-search-client"))
     except MissingExtraError as error:
         raise ConfigurationError("`ranker` of `tool_discovery`", [str(error)]) from None
@@ -200,6 +209,7 @@ class Federation:
         self.reranking: Final = options.reranking
         self._deadline = _first(options.deadline, stated.deadline, _DEADLINE)
         self._listed = ListedTogether(self.ranker)
+        self._items_listed: dict[str, ItemsListedTogether] = {}
         self._ranker = RememberingRanker(never_silent(self.ranker))
         options = replace(options, connection=options.connection.completed(connection_stated_in(stated, self.ranker)))
         same = [entry if isinstance(entry, ConnectedServer) else entry.target for entry in configuration.servers]
@@ -267,7 +277,7 @@ class Federation:
             ranked = [tool for tool in together if tool.server == server] if is_listed else _with_ranks(own.tools)
             found[server] = replace(own, tools=tuple(ranked))
         by_identity = [(self._identities[server], own.tools) for server, own in found.items()]
-        tools = merge(query, by_identity, limit=most, ranker=self._ranker, together=together)
+        tools = merge(query, by_identity, limit=most, index=tools_index(self._ranker), together=together)
         fault: RerankingError | None = None
         if reranking is not None:
             ordered, fault = await reranking.order(query, tools)
@@ -275,6 +285,43 @@ class Federation:
         self._remember(tools, answers)
         reports = [answer.report(found=found.get(answer.server)) for answer in answers]
         return FederatedSearch(tuple(tools), fault, servers=tuple(reports))
+
+    async def search_resources(
+        self,
+        query: str,
+        *,
+        limit: int = 10,
+        servers: Collection[str] | None = None,
+        deadline: float | None = None,
+    ) -> FederatedItems[Resource]:
+        """Return the resources of all servers that fit `query`, best first, at most `limit`.
+
+        Servers that offer `resources/search` are searched, by the content of resources too where they say so. The
+        others are listed, and ranked on this side by their definitions. Arguments and errors are those of `search`.
+        """
+        return await self._search_items(RESOURCES, query, limit, servers, deadline)
+
+    async def search_resource_templates(
+        self,
+        query: str,
+        *,
+        limit: int = 10,
+        servers: Collection[str] | None = None,
+        deadline: float | None = None,
+    ) -> FederatedItems[ResourceTemplate]:
+        """Return the templates of resources that fit `query`, as `search_resources` does."""
+        return await self._search_items(RESOURCE_TEMPLATES, query, limit, servers, deadline)
+
+    async def search_prompts(
+        self,
+        query: str,
+        *,
+        limit: int = 10,
+        servers: Collection[str] | None = None,
+        deadline: float | None = None,
+    ) -> FederatedItems[Prompt]:
+        """Return the prompts that fit `query`, as `search_resources` does."""
+        return await self._search_items(PROMPTS, query, limit, servers, deadline)
 
     async def list(self, *, deadline: float | None = None) -> FederatedListing:
         """Return every tool of every server that answers, without ranking."""
@@ -391,16 +438,19 @@ class Federation:
         )
 
     async def prompts(self, *, deadline: float | None = None) -> FederatedOffers[Prompt]:
-        """Return the prompts of every server that answers; at most 10,000 of each server, or it counts as failed."""
-        return await self._offers("prompts", "prompts/list", deadline)
+        """Return the prompts of every server that answers; one whose list goes on beyond 10,000 counts as failed.
+
+        Invalid definitions are left out, and counted in the reports. A list is kept for as long as one of tools is.
+        """
+        return await self._offers(PROMPTS, deadline)
 
     async def resources(self, *, deadline: float | None = None) -> FederatedOffers[Resource]:
         """Return the resources of every server, as `prompts` does."""
-        return await self._offers("resources", "resources/list", deadline)
+        return await self._offers(RESOURCES, deadline)
 
     async def resource_templates(self, *, deadline: float | None = None) -> FederatedOffers[ResourceTemplate]:
         """Return the templates of resources of every server, as `prompts` does."""
-        return await self._offers("resource_templates", "resources/templates/list", deadline)
+        return await self._offers(RESOURCE_TEMPLATES, deadline)
 
     async def get_prompt(self, server: str, name: str, arguments: dict[str, str] | None = None) -> GetPromptResult:
         """Return a prompt, by the server's own name of it, with its arguments filled in.
@@ -433,9 +483,63 @@ class Federation:
         result = await self._of_server(server, lambda client: client.complete(ref, argument, context_arguments))
         return result.completion
 
-    async def _offers(self, kind: OfferKind, method: Method, deadline: float | None) -> FederatedOffers[Any]:
+    async def _search_items(
+        self,
+        primitive: Primitive[Any],
+        query: str,
+        limit: int,
+        servers: Collection[str] | None,
+        deadline: float | None,
+    ) -> FederatedItems[Any]:
+        require_request(query, limit)
+
+        def method(_: str, tools: ServerTools) -> Method:
+            is_listed = tools.discovery(primitive).mode == "list"
+            return primitive.list_method if is_listed else primitive.method
+
         question = Question(
-            lambda _, tools: tools.list_offers(kind), subject=lambda _: method, method=lambda _, __: method
+            lambda _, tools: tools.discovery(primitive).search_or_list(query, limit),
+            subject=lambda _: (primitive.method, query, limit),
+            method=method,
+            ends_early=True,
+        )
+        answers = await self._fanout.ask(question, self._among(servers), deadline=self._within(deadline))
+        answered = {answer.server: answer.value for answer in answers if answer.value}
+        # Of a server that is configured twice, one listing is ranked.
+        firsts = {self._identities[server]: server for server in reversed(answered)}
+        listings = {
+            server: own.items
+            for server, own in answered.items()
+            if own.mode == "list" and firsts[self._identities[server]] == server
+        }
+        listed = self._items_listed.setdefault(primitive.method, ItemsListedTogether(primitive, self.ranker))
+        together = _with_ranks(await to_thread.run_sync(listed.search, query, listings, limit))
+        found: dict[str, Sequence[FoundItem[Any]]] = {}
+        for server, own in answered.items():
+            if own.mode == "search":
+                named = [
+                    FoundItem(
+                        qualified_name(server, item.name), server, item, hit_metadata(item) or HitMetadata(), "search"
+                    )
+                    for item in own.items
+                ]
+                found[server] = _with_ranks(named)
+            else:
+                found[server] = [item for item in together if item.server == server]
+        by_identity = [(self._identities[server], items) for server, items in found.items()]
+        index = items_index(primitive, never_silent(self.ranker))
+        items = merge(query, by_identity, limit=limit, index=index, together=together)
+        reports = [
+            answer.report(hits=len(found.get(answer.server, ())), found=answer.value, primitive=primitive)
+            for answer in answers
+        ]
+        return FederatedItems(tuple(items), servers=tuple(reports))
+
+    async def _offers(self, primitive: Primitive[Any], deadline: float | None) -> FederatedOffers[Any]:
+        question = Question(
+            lambda _, tools: tools.discovery(primitive).list(),
+            subject=lambda _: primitive.list_method,
+            method=lambda _, __: primitive.list_method,
         )
         answers = await self._fanout.ask(question, list(self.supervised), deadline=self._within(deadline))
         offers = [
@@ -443,7 +547,7 @@ class Federation:
             for answer in answers
             for item in answer.value or ()
         ]
-        reports = [answer.report(hits=len(answer.value or ())) for answer in answers]
+        reports = [answer.report(hits=len(answer.value or ()), primitive=primitive) for answer in answers]
         return FederatedOffers(tuple(offers), servers=tuple(reports))
 
     async def _of_server(self, server: str, request: Callable[[Client], Awaitable[Result]]) -> Result:
@@ -534,8 +638,8 @@ def _first(*seconds: float | None) -> float:
     return next(each for each in seconds if each is not None)
 
 
-def _with_ranks(tools: Iterable[FoundTool]) -> list[FoundTool]:
-    return [replace(tool, own_rank=rank) for rank, tool in enumerate(tools, start=1)]
+def _with_ranks(found: Iterable[Candidate]) -> list[Candidate]:
+    return [replace(one, own_rank=rank) for rank, one in enumerate(found, start=1)]
 
 
 def _finding_method(_: str, tools: ServerTools) -> Method:

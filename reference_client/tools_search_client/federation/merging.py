@@ -12,23 +12,26 @@ depends on which side does it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
+from mcp_ext_search_primitives.index import PrimitiveIndex
 from mcp_ext_tools_search.ranking import Hit, Ranker, ToolIndex
 from mcp_ext_tools_search.ranking.floor import floored
 from mcp_ext_tools_search.ranking.fusion import fuse_and_rerank, reciprocal_rank_fusion
-from mcp_ext_tools_search.types import EXTENSION_ID, WHITE_SPACE, HitMetadata, published_metadata
+from mcp_ext_tools_search.types import EXTENSION_ID, WHITE_SPACE, HitMetadata, Primitive, published_metadata
 from mcp_types import Tool
 from tools_search_hosts import qualified_name
 from tools_search_hosts.names import tool_among_servers
 from tools_search_ranking import UpdatableIndex
 
-from tools_search_client.found import Found, FoundTool
+from tools_search_client.found import Found, FoundItem, FoundTool, NamedItem, key_of
 
 _Key: TypeAlias = tuple[Hashable, str]
 """The identity of the server, and the tool's own name: the same twice is a duplicate."""
+
+Candidate = TypeVar("Candidate", FoundTool, FoundItem[Any])
 
 _OF_A_SEARCH: Final = ("score", "matched")
 
@@ -44,13 +47,13 @@ def named_among_servers(server: str, found: Found) -> Found:
 
 def merge(
     query: str,
-    answers: Sequence[tuple[Hashable, Sequence[FoundTool]]],
+    answers: Sequence[tuple[Hashable, Sequence[Candidate]]],
     *,
     limit: int,
-    ranker: Ranker,
-    together: Sequence[FoundTool] = (),
-) -> list[FoundTool]:
-    """Return the best `limit` tools of all answers, each once, best first.
+    index: Callable[[Mapping[str, Candidate]], ToolIndex],
+    together: Sequence[Candidate] = (),
+) -> list[Candidate]:
+    """Return the best `limit` tools, or other items, of all answers, each once, best first.
 
     What the same server offers under two names is one tool, named after the first. Equal definitions of different
     servers are different tools: two databases may be served by the same program. A tool that the query names comes
@@ -61,34 +64,73 @@ def merge(
         answers: Each server's own, best first, under names among servers; with the same identity where two servers are
             configured alike.
         limit: Upper bound of the result.
-        ranker: Ranks the candidates of several servers together; one server's order is left as it is.
+        index: Indexes the candidates of several servers together, by names that are told apart; one server's order is
+            left as it is.
         together: Tools that were ranked as if they were one server's, best first, over all servers.
     """
-    candidates: dict[_Key, FoundTool] = {}
+    candidates: dict[_Key, Candidate] = {}
     rankings_of: dict[Hashable, list[_Key]] = {}
-    for identity, tools in answers:
-        for tool in tools:
+    for identity, items in answers:
+        for item in items:
             # A server that is configured twice has one say: its second answer only adds what the first did not have.
-            rankings_of.setdefault(identity, []).append((identity, tool.tool.name))
-            candidates.setdefault((identity, tool.tool.name), tool)
-    keys = {tool.name: key for key, tool in candidates.items()}
-    as_one = {keys[tool.name]: None for tool in together if tool.name in keys}
+            rankings_of.setdefault(identity, []).append((identity, item.key))
+            candidates.setdefault((identity, item.key), item)
+    keys = {(item.server, item.key): key for key, item in candidates.items()}
+    as_one = {keys[item.server, item.key]: None for item in together if (item.server, item.key) in keys}
     others = [[key for key in ranking if key not in as_one] for ranking in rankings_of.values()]
     rankings = [ranking for ranking in (list(as_one), *others) if ranking]
 
     def rank_together(_: Sequence[_Key]) -> list[_Key]:
-        index = ranker([_definition(candidates[key].tool, name) for name, key in keys.items()])
-        return [keys[hit.name] for hit in index.search(query)]
+        named = {_among(item): key for key, item in candidates.items()}
+        hits = index({name: candidates[key] for name, key in named.items()}).search(query)
+        return [named[hit.name] for hit in hits]
 
     weights = fuse_and_rerank(rankings, rank_together) if len(rankings) > 1 else reciprocal_rank_fusion(rankings)
     fused = [replace(candidates[key], weight=weight) for key, weight in weights]
     return named_first(query, fused)[:limit]
 
 
-def named_first(query: str, tools: Iterable[FoundTool]) -> list[FoundTool]:
-    """Return `tools` in their order, but a tool that the query names before all others."""
+def named_first(query: str, found: Iterable[Candidate]) -> list[Candidate]:
+    """Return what was `found` in its order, but what the query names before all others.
+
+    What it identifies goes before what merely has that name (draft: Exact Identifiers).
+    """
     named = query.strip(WHITE_SPACE)
-    return sorted(tools, key=lambda tool: named not in (tool.name, tool.tool.name))
+
+    def place(candidate: Candidate) -> int:
+        if candidate.is_named(named):
+            return 0
+        return 1 if isinstance(candidate, FoundItem) and candidate.item.name == named else 2
+
+    return sorted(found, key=place)
+
+
+def _among(found: FoundTool | FoundItem[Any]) -> str:
+    """Return what tells a candidate apart among servers, in words that its server and key have."""
+    return found.name if isinstance(found, FoundTool) else item_name(found.server, found.item)
+
+
+def item_name(server: str, item: Any) -> str:
+    """Return what tells a resource, a template or a prompt apart among servers, in words that server and key have."""
+    return f"{server}\n{key_of(item)}" if server else key_of(item)
+
+
+def tools_index(ranker: Ranker) -> Callable[[Mapping[str, FoundTool]], ToolIndex]:
+    """Return what indexes found tools for `merge`."""
+    return lambda tools: ranker([_definition(found.tool, name) for name, found in tools.items()])
+
+
+def items_index(primitive: Primitive[Any], ranker: Ranker) -> Callable[[Mapping[str, NamedItem[Any]]], PrimitiveIndex]:
+    """Return what indexes resources, templates or prompts of several servers."""
+
+    def index(items: Mapping[str, NamedItem[Any]]) -> PrimitiveIndex:
+        definitions = {
+            name: named.item.model_dump(by_alias=True, mode="json", exclude_none=True) | {primitive.key: name}
+            for name, named in items.items()
+        }
+        return PrimitiveIndex(primitive, definitions, ranker)
+
+    return index
 
 
 def _definition(tool: Tool, name: str) -> Tool:
@@ -187,3 +229,36 @@ class ListedTogether:
             )
             for hit in hits[:limit]
         ]
+
+
+class ItemsListedTogether:
+    """The resources, templates or prompts of all servers that were listed, in one index.
+
+    Args:
+        primitive: What they are.
+        ranker: Ranks them.
+    """
+
+    def __init__(self, primitive: Primitive[Any], ranker: Ranker) -> None:
+        self._index_of = items_index(primitive, ranker)
+        self._indexed: tuple[Mapping[str, Sequence[Any]], Mapping[str, NamedItem[Any]], PrimitiveIndex] | None = None
+
+    def search(self, query: str, listings: Mapping[str, Sequence[Any]], limit: int) -> list[FoundItem[Any]]:
+        """Return the best `limit` for `query` of what these servers list; equal listings are not indexed again."""
+        if not any(listings.values()):
+            return []
+        kept = self._indexed
+        if kept is None or kept[0] != listings:
+            items = {
+                item_name(server, item): NamedItem(qualified_name(server, item.name), server, item)
+                for server, listing in listings.items()
+                for item in listing
+            }
+            kept = self._indexed = dict(listings), items, self._index_of(items)
+        _, items, index = kept
+        found = (
+            FoundItem(own.name, own.server, own.item, HitMetadata(score=hit.score, matched=list(hit.matched)))
+            for hit in index.search(query)
+            for own in (items[hit.name],)
+        )
+        return named_first(query, found)[:limit]

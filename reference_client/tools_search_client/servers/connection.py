@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import ssl
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
@@ -24,8 +24,10 @@ from mcp.client.session import (
 )
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
-from mcp.client.subscriptions import SubscriptionLost
+from mcp.client.subscriptions import PromptsListChanged, ResourcesListChanged, SubscriptionLost, ToolsListChanged
+from mcp_ext_search_primitives import PROMPTS, RESOURCES
 from mcp_ext_tools_search.client import TOOLS_SEARCH
+from mcp_ext_tools_search.types import TOOLS
 from mcp_types import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
@@ -33,6 +35,8 @@ from mcp_types import (
     ErrorData,
     Implementation,
     LoggingLevel,
+    PromptListChangedNotification,
+    ResourceListChangedNotification,
     SamplingCapability,
     SetLevelRequest,
     SetLevelRequestParams,
@@ -63,6 +67,16 @@ EraChoice = Literal["auto", "legacy"]
 
 _RELISTEN_SECONDS: Final = 5.0
 """Between a subscription that was lost and the next attempt."""
+
+_CHANGES: Final[Mapping[type, str]] = {
+    ToolsListChanged: TOOLS.setting,
+    ToolListChangedNotification: TOOLS.setting,
+    ResourcesListChanged: RESOURCES.setting,
+    ResourceListChangedNotification: RESOURCES.setting,
+    PromptsListChanged: PROMPTS.setting,
+    PromptListChangedNotification: PROMPTS.setting,
+}
+"""What changed, by the event of a subscription or the notification of a legacy server that says so."""
 
 _STRAY_CHARS: Final = 80
 
@@ -137,7 +151,7 @@ async def open_server(
     Args:
         target: A program to start, or an address.
         options: How to speak to it.
-        on_change: Called after what was kept has been dropped because the server's tools changed.
+        on_change: Called after what was kept has been dropped because the server's tools, prompts or resources changed.
         on_close: Called when the server will say nothing more, perhaps more than once.
         diagnostics: Where a started program's standard error goes; a place of its own unless given.
 
@@ -150,9 +164,9 @@ async def open_server(
         ended = Ending()
         tools: ServerTools | None = None
 
-        def changed() -> None:
+        def changed(of: str | None) -> None:
             if tools is not None:  # else nothing was kept yet
-                tools.forget()
+                tools.forget(of)
                 on_change()
 
         try:
@@ -190,14 +204,14 @@ async def open_server(
 
 async def _on_message(
     diagnostics: Diagnostics,
-    changed: Callable[[], None],
+    changed: Callable[[str | None], None],
     handler: MessageHandlerFnT | None,
     message: IncomingMessage,
 ) -> None:
     if isinstance(message, StrayLineError):
         diagnostics.note_stray(shorten(message.line, _STRAY_CHARS))
-    elif isinstance(message, ToolListChangedNotification):  # as legacy servers send it, unasked
-        changed()
+    elif (of := _CHANGES.get(type(message))) is not None:  # as legacy servers send it, unasked
+        changed(of)
     if handler is not None:
         await handler(message)
 
@@ -254,18 +268,29 @@ def _explained(error: ServerError | HostError, quoted: str) -> ServerError | Hos
     return type(error)(f"{error}{quoted}") if quoted else error
 
 
-async def follow_changes(client: Client, changed: Callable[[], None]) -> None:
-    """Keep a modern server's subscription open until cancelled; return where it announces or grants none."""
-    tools = client.server_capabilities.tools
-    is_modern = client.protocol_version in MODERN_PROTOCOL_VERSIONS
-    while is_modern and tools is not None and tools.list_changed:
+async def follow_changes(client: Client, changed: Callable[[str | None], None]) -> None:
+    """Keep a modern server's subscription open until cancelled; return where it announces or grants none.
+
+    `changed` is called with the setting of what changed, empty for tools, and with `None` where anything may have.
+    """
+    offered = client.server_capabilities
+    followed: dict[str, Any] = {
+        f"{name}_list_changed": True
+        for name, capability in (
+            ("tools", offered.tools),
+            ("prompts", offered.prompts),
+            ("resources", offered.resources),
+        )
+        if capability is not None and capability.list_changed
+    }
+    while followed and client.protocol_version in MODERN_PROTOCOL_VERSIONS:
         try:
-            async with client.listen(tools_list_changed=True) as subscription:
-                async for _event in subscription:
-                    changed()
+            async with client.listen(**followed) as subscription:
+                async for event in subscription:
+                    changed(_CHANGES.get(type(event)))
             return
         except SubscriptionLost:
-            changed()  # notifications of the meantime were lost
+            changed(None)  # notifications of the meantime were lost
         except (MCPError, TimeoutError):
             return
         await anyio.sleep(_RELISTEN_SECONDS)

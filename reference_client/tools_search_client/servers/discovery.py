@@ -1,26 +1,47 @@
 """One server: its tools found by search where it offers that, by listing and ranking here where not, and called.
 
+Resources, templates of resources and prompts are found in the same way. They are ranked in the form of tools, and
+carried next to it.
+
 A listing comes from a server that may never stop: pages, tools and cursors are bounded.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, TypeVar, cast
 
 import anyio
-from mcp import Client
+from mcp import Client, MCPError
 from mcp.shared.dispatcher import ProgressFnT
-from mcp_ext_tools_search.client import hit_metadata, read_pages, server_settings
-from mcp_ext_tools_search.client.listing import ListedPage, list_page
+from mcp_ext_search_primitives import (
+    PROMPTS,
+    RESOURCE_TEMPLATES,
+    RESOURCES,
+    PrimitiveSettings,
+    PrimitivesServerSettings,
+    ResourcesSettings,
+)
+from mcp_ext_search_primitives.client import primitives_settings
+from mcp_ext_tools_search.client import hit_metadata, raw_request, read_pages
+from mcp_ext_tools_search.client.listing import list_page
+from mcp_ext_tools_search.client.search import without_wrong_members
 from mcp_ext_tools_search.cursor import follow_cursors
 from mcp_ext_tools_search.ranking import Ranker
 from mcp_ext_tools_search.ranking.floor import floored
-from mcp_ext_tools_search.types import EXTENSION_ID, WHITE_SPACE, HitMetadata, SearchToolsResult, ServerSettings
+from mcp_ext_tools_search.types import (
+    EXTENSION_ID,
+    TOOLS,
+    WHITE_SPACE,
+    HitMetadata,
+    Primitive,
+    SearchResult,
+    ServerSettings,
+)
 from mcp_types import (
     INTERNAL_ERROR,
     METHOD_NOT_FOUND,
@@ -30,6 +51,8 @@ from mcp_types import (
     Tool,
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import BaseModel, ValidationError
+from pydantic.alias_generators import to_snake
 from tools_search_ranking import default_ranker
 
 from tools_search_client.errors import (
@@ -46,21 +69,39 @@ from tools_search_client.servers.faults import server_faults
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-FetchPage = Callable[[str | None], Awaitable[ListedPage]]
-"""Asks for the page at a cursor, `None` for the first."""
-
-OfferKind: TypeAlias = Literal["prompts", "resources", "resource_templates"]
-"""What a server may have besides tools."""
+Item = TypeVar("Item")
 
 _MAX_PAGES: Final = 1_000
 _MAX_OFFERS: Final = 10_000
+"""Prompts, resources or templates of one server beyond which a list counts as endless."""
+
+
+class _Page(Protocol):
+    """The usable part of one page of a list."""
+
+    @property
+    def result(self) -> Any: ...
+    @property
+    def left_out(self) -> int: ...
+
+
+FetchPage: TypeAlias = Callable[[str | None], Awaitable[_Page]]
+"""Asks for the page at a cursor, `None` for the first."""
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
-    """Every tool of a server, in its own order, each name once."""
+class _ItemsPage:
+    """A page of a list of other items than tools."""
 
-    tools: tuple[Tool, ...]
+    result: SearchResult
+    left_out: int
+
+
+@dataclass(frozen=True, slots=True)
+class Listing(Generic[Item]):
+    """Everything that a server lists of one kind, in its own order, each key once."""
+
+    items: tuple[Item, ...]
 
     ttl_seconds: float | None
     """How long the server lets it be kept: the shortest of its pages; `None` where it does not say."""
@@ -72,32 +113,38 @@ class Listing:
     """How many definitions are missing, because the protocol forbids them."""
 
 
-async def list_everything(fetch: FetchPage, *, max_pages: int = _MAX_PAGES, max_tools: int = 100_000) -> Listing:
-    """Return all pages of `tools/list` as one listing.
+async def list_everything(
+    fetch: FetchPage,
+    *,
+    max_pages: int = _MAX_PAGES,
+    max_items: int = 100_000,
+    primitive: Primitive[Any] = TOOLS,
+) -> Listing[Any]:
+    """Return all pages of a list, of `tools/list` unless `primitive` says otherwise, as one listing.
 
-    An empty page is no end, and the first definition of a name is the one that counts. Definitions that the protocol
-    forbids are left out and counted. Beyond so many pages or tools, a listing counts as endless.
+    An empty page is no end, and the first definition of a key is the one that counts. Definitions that the protocol
+    forbids are left out and counted. Beyond so many pages or items, a listing counts as endless.
 
     Raises:
         InvalidServerResultError: A cursor came back that was used before, or the listing goes beyond its bounds.
     """
-    pages: list[ListedPage] = []
-    tools: dict[str, Tool] = {}
+    pages: list[_Page] = []
+    items: dict[str, Any] = {}
 
     async def read_page(cursor: str | None) -> str | None:
         pages.append(await fetch(cursor))
-        page = pages[-1].result
-        for tool in page.tools:
-            tools.setdefault(tool.name, tool)
-        if page.next_cursor is not None and len(tools) > max_tools:
-            raise InvalidServerResultError(f"tools/list has no end after {len(tools)} tools")
-        return page.next_cursor
+        result = pages[-1].result
+        for key, item in _entries(primitive, result):
+            items.setdefault(key, item)
+        if result.next_cursor is not None and len(items) > max_items:
+            raise InvalidServerResultError(f"{primitive.list_method} has no end after {len(items)} {primitive.member}")
+        return result.next_cursor
 
     if problem := await follow_cursors(read_page, max_pages):
-        raise InvalidServerResultError(f"tools/list {problem}")
+        raise InvalidServerResultError(f"{primitive.list_method} {problem}")
     results = [page.result for page in pages]
     return Listing(
-        tuple(tools.values()),
+        tuple(items.values()),
         min((result.ttl_ms / 1000 for result in results if "ttl_ms" in result.model_fields_set), default=None),
         "private" if any(result.cache_scope == "private" for result in results) else "public",
         sum(page.left_out for page in pages),
@@ -137,7 +184,7 @@ _BROKEN: Final = frozenset({INTERNAL_ERROR, _LEGACY_CRASH})
 After a timeout nothing is listed: a slow server does not get faster by it.
 """
 
-_LISTING: Final = "tools/list"
+_LISTING: Final = "list"
 """Key of the one listing that is kept."""
 
 _MAX_FAILURES: Final = 3
@@ -216,13 +263,11 @@ _SearchError: TypeAlias = InvalidServerResultError | ServerRefusedError
 
 @dataclass(slots=True)
 class _Kept:
-    """What is known of a server until its tools change: an answer to an earlier question is put into an earlier one."""
+    """What is known of a list until it changes: an answer to an earlier question is put into an earlier one."""
 
-    answers: ExpiringCache[tuple[FoundTool, ...]] = field(default_factory=ExpiringCache[tuple[FoundTool, ...]])
+    answers: ExpiringCache[tuple[Any, ...]] = field(default_factory=ExpiringCache[tuple[Any, ...]])
     """By query and limit."""
-    listings: ExpiringCache[Listing] = field(default_factory=lambda: ExpiringCache[Listing](capacity=1))
-    index: tuple[tuple[Tool, ...], LocalIndex] | None = None
-    """The tools of the listing that was ranked last, and their index."""
+    listings: ExpiringCache[Listing[Any]] = field(default_factory=lambda: ExpiringCache[Listing[Any]](capacity=1))
     left_out: int = 0
     fault: _SearchError | None = None
     """Why the last search failed."""
@@ -233,18 +278,222 @@ class _Kept:
     listed_until: float = -math.inf
 
 
-class ServerTools:
-    """The tools of one connected server.
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What one server answers to a search: what it found, best first, or everything that it lists."""
+
+    mode: Mode
+    items: tuple[Any, ...]
+    fallback: str | None = None
+    """Why it was listed although it advertises the search."""
+
+
+class Discovery:
+    """How the tools, or other items, of one connected server are found.
 
     It never probes: a server is searched because it advertised that, in either era and in either legacy place. Where it
     did, a failed search decides about the next one:
 
         searched -> paused      it failed: for a while, longer after each failure in a row, the next ones fail alike
         searched, paused -> listed      it was refused as unsupported, or failed for the third time in a row
-        paused, listed -> searched      the time is over, or the server's tools changed
+        paused, listed -> searched      the time is over, or the list changed
 
-    After one failure, the tools are listed all the same where that is cheap. A server that is too busy is paused for as
+    After one failure, the list is read all the same where that is cheap. A server that is too busy is paused for as
     long as it said, and that does not count as a failure.
+
+    Args:
+        client: Connected.
+        primitive: What is found.
+        options: How to search.
+        deadline: Bounds what the server does in its block, and raises its faults as a `ServerError`.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        primitive: Primitive[Any],
+        options: _Complete,
+        deadline: Callable[[float], AbstractAsyncContextManager[anyio.CancelScope]],
+    ) -> None:
+        self.primitive: Final = primitive
+        stated = primitives_settings(client) if _is_declared(client) else None
+        own: ServerSettings | PrimitiveSettings | None = stated
+        if stated is not None and primitive.setting:
+            own = stated.prompts if primitive is PROMPTS else stated.resources
+        self.settings: Final = own
+        """What the server says of this search; `None` where it offers none, or the client does not declare it."""
+        self._client = client
+        self._options = options
+        self._deadline = deadline
+        self._kept = _Kept()
+        self._listing_turn = anyio.Lock()
+
+    @property
+    def mode(self) -> Mode:
+        """How the next search will be made, unless it fails."""
+        is_listed = self.settings is None or anyio.current_time() < self._kept.listed_until
+        return "list" if is_listed else "search"
+
+    @property
+    def left_out(self) -> int:
+        """How many definitions the listing that was read last is without, because the protocol forbids them."""
+        return self._kept.left_out
+
+    async def search_or_list(self, query: str, limit: int) -> Answered:
+        """Return what the server finds, or else everything that it has; raises what `ServerTools.search` does."""
+        require_request(query, limit)
+        if self.mode == "search":
+            try:
+                return Answered("search", await self._searched(query, limit))
+            except (InvalidServerResultError, ServerRefusedError) as error:
+                if not self._is_helped_by_listing(error):
+                    raise
+        listing = await self._listing()
+        fault, fallback = self._kept.fault, None
+        if fault is not None:
+            ended = "gave an invalid result" if isinstance(fault, InvalidServerResultError) else "was refused"
+            fallback = f"the search {ended}: {fault}"
+            if isinstance(self.settings, ResourcesSettings) and self.settings.unlisted:
+                fallback += "; what the server does not list is missing"
+        return Answered("list", listing.items, fallback)
+
+    async def list(self) -> tuple[Any, ...]:
+        """Return everything, in the server's order, but for invalid definitions (see `left_out`).
+
+        Raises:
+            ServerError: The server failed, or its listing has no end.
+        """
+        return (await self._listing()).items
+
+    def forget(self) -> None:
+        """Drop everything that was kept, because the list changed; a refused search is tried again."""
+        self._kept = _Kept()
+
+    async def _searched(self, query: str, limit: int) -> tuple[Any, ...]:
+        """Return the answer of the server, or raise why there is none; that decides about the next search."""
+        kept, partition = self._kept, self._options.authorization()
+        if kept.fault is not None and anyio.current_time() < kept.search_at:
+            raise kept.fault
+        found = kept.answers.get((query, limit), partition=partition)
+        if found is None:
+            try:
+                async with self._deadline(self._options.request_timeout):
+                    pages = await read_pages(
+                        self._client,
+                        query,
+                        limit=limit,
+                        enough=lambda pages: len(self._items_of(pages)) >= limit,
+                        patience=self._options.busy_patience,
+                        primitive=self.primitive,
+                    )
+            except (InvalidServerResultError, ServerRefusedError) as error:
+                self._note_failed_search(error)
+                raise
+            found = tuple(self._items_of(pages).values())[:limit]
+            ttl = min(page.ttl_ms for page in pages) / 1000
+            scope: CacheScope = "private" if any(page.cache_scope == "private" for page in pages) else "public"
+            is_whole = len(found) == limit or pages[-1].next_cursor is None
+            if is_whole:  # else a later page failed, and may not next time
+                kept.answers.put((query, limit), found, ttl_seconds=ttl, scope=scope, partition=partition)
+        self._kept.fault, self._kept.failures = None, 0
+        return found
+
+    def _items_of(self, pages: Sequence[SearchResult]) -> dict[str, Any]:
+        """Return what was found by key, each once."""
+        found: dict[str, Any] = {}
+        for page in pages:
+            for key, item in _entries(self.primitive, page):
+                found.setdefault(key, item)
+        return found
+
+    def _note_failed_search(self, error: _SearchError) -> None:
+        if isinstance(error, ServerRefusedError) and error.code not in _UNSUPPORTED | _BROKEN:
+            return
+        kept, options, now = self._kept, self._options, anyio.current_time()
+        kept.fault = error
+        if isinstance(error, ServerBusyError):
+            kept.search_at = now + min(error.retry_after, options.search_again_after)
+            return
+        kept.failures += 1
+        kept.search_at = now + options.retry_after * 2 ** min(kept.failures - 1, _MAX_FAILURES)
+        is_unsupported = isinstance(error, ServerRefusedError) and error.code in _UNSUPPORTED
+        if is_unsupported or kept.failures >= _MAX_FAILURES:
+            kept.listed_until = now + options.search_again_after
+
+    def _is_helped_by_listing(self, error: _SearchError) -> bool:
+        if isinstance(error, InvalidServerResultError) or error.code in _UNSUPPORTED:
+            return True
+        is_listed = self._kept.listings.get(_LISTING, partition=self._options.authorization()) is not None
+        if isinstance(error, ServerBusyError):
+            return is_listed  # so that nothing has to be sent for it
+        size = self.settings.catalog_size if self.settings else None
+        is_cheap = is_listed or (size is not None and size <= _CHEAP_LISTING)
+        return error.code in _BROKEN and (self.mode == "list" or is_cheap)
+
+    async def _listing(self) -> Listing[Any]:
+        partition = self._options.authorization()
+        async with self._deadline(self._options.request_timeout), self._listing_turn:
+            kept = self._kept
+            listing = kept.listings.get(_LISTING, partition=partition)
+            if listing is not None:
+                return listing
+            listing = await self._listed()
+        self._kept.left_out = listing.left_out
+        ttl = self._options.listing_ttl or math.inf
+        is_modern = self._client.protocol_version in MODERN_PROTOCOL_VERSIONS
+        if listing.ttl_seconds is not None and is_modern:  # a legacy server states no time
+            ttl = listing.ttl_seconds
+        kept.listings.put(_LISTING, listing, ttl_seconds=ttl, scope=listing.scope, partition=partition)
+        return listing
+
+    async def _listed(self) -> Listing[Any]:
+        primitive = self.primitive
+        if primitive is TOOLS:
+            return await list_everything(partial(list_page, self._client))
+        capabilities = self._client.server_capabilities
+        if (capabilities.prompts if primitive is PROMPTS else capabilities.resources) is None:
+            return Listing((), None, "public")
+        try:
+            fetch = partial(_list_items, self._client, primitive)
+            return await list_everything(fetch, max_items=_MAX_OFFERS, primitive=primitive)
+        except MCPError as error:
+            # Templates are optional, and there is no capability that says so.
+            if primitive is not RESOURCE_TEMPLATES or error.code != METHOD_NOT_FOUND:
+                raise
+            return Listing((), None, "public")
+
+
+async def _list_items(client: Client, primitive: Primitive[Any], cursor: str | None) -> _ItemsPage:
+    """Ask for a page of a list, and leave out what is invalid of it.
+
+    Raises:
+        InvalidServerResultError: It is no page.
+        MCPError: The server refused or is gone.
+    """
+    page = await raw_request(client, primitive.list_method, {} if cursor is None else {"cursor": cursor}, seconds=None)
+    listed, following = page.get(primitive.member), page.get("nextCursor")
+    if not isinstance(listed, list) or not isinstance(following, str | None):
+        member = "nextCursor" if isinstance(listed, list) else primitive.member
+        raise InvalidServerResultError(f"{primitive.list_method} has a wrong {member!r}")
+    entries, valid = cast("list[Any]", listed), list[Any]()
+    for entry in entries:
+        try:
+            valid.append(primitive.item.model_validate(entry, by_name=False))
+        except ValidationError:
+            continue
+    usable: dict[str, Any] = {primitive.member: valid} | ({} if following is None else {"nextCursor": following})
+    if client.protocol_version in MODERN_PROTOCOL_VERSIONS:
+        usable |= {name: page[name] for name in ("ttlMs", "cacheScope") if name in page}
+    return _ItemsPage(without_wrong_members(primitive.result, usable), len(entries) - len(valid))
+
+
+def _entries(primitive: Primitive[Any], result: BaseModel) -> Iterator[tuple[str, Any]]:
+    for item in getattr(result, to_snake(primitive.member)):
+        yield getattr(item, to_snake(primitive.key)), item
+
+
+class ServerTools:
+    """The tools of one connected server, and what else it has.
 
     Args:
         client: Connected, and declaring the extension (`extensions=[TOOLS_SEARCH]`), without which tools are listed;
@@ -262,15 +511,21 @@ class ServerTools:
         self.client: Final = client
         """The connection, for everything that is not about finding tools."""
         # Read now, since a client forgets them when its connection ends, and reports are written after that.
-        self.settings: Final[ServerSettings | None] = server_settings(client) if _is_declared(client) else None
+        self.settings: Final[PrimitivesServerSettings | None] = (
+            primitives_settings(client) if _is_declared(client) else None
+        )
         """What the server says of its search; `None` where it offers none, or the client does not declare it."""
         self.protocol_version: Final = client.protocol_version
         self.info: Final = client.server_info
         self.instructions: Final = client.instructions
         self.era: Final[Era] = "modern" if client.protocol_version in MODERN_PROTOCOL_VERSIONS else "legacy"
         """The family of revisions that the connection speaks."""
-        self._kept = _Kept()
-        self._listing_turn = anyio.Lock()
+        self._discoveries = {
+            primitive.method: Discovery(client, primitive, self._options, self._deadline)
+            for primitive in (TOOLS, RESOURCES, RESOURCE_TEMPLATES, PROMPTS)
+        }
+        self._index: tuple[tuple[Tool, ...], LocalIndex] | None = None
+        """The tools of the listing that was ranked last, and their index."""
         self._calls: set[anyio.CancelScope] = set()
         """The deadlines of the calls that are under way."""
         self._waits_for_person = 0
@@ -279,14 +534,17 @@ class ServerTools:
 
     @property
     def mode(self) -> Mode:
-        """How the next search will be made, unless it fails."""
-        is_listed = self.settings is None or anyio.current_time() < self._kept.listed_until
-        return "list" if is_listed else "search"
+        """How the next search for tools will be made, unless it fails."""
+        return self.discovery().mode
 
     @property
     def left_out(self) -> int:
         """How many tools the listing that was read last is without, because the protocol forbids their definitions."""
-        return self._kept.left_out
+        return self.discovery().left_out
+
+    def discovery(self, primitive: Primitive[Any] = TOOLS) -> Discovery:
+        """Return what finds tools, or other items."""
+        return self._discoveries[primitive.method]
 
     async def search(self, query: str, *, limit: int = 10) -> Found:
         """Return the tools that fit `query`, best first, at most `limit` of them.
@@ -300,24 +558,17 @@ class ServerTools:
         found = await self.search_or_list(query, limit=limit)
         if found.listed is None:
             return found
-        kept = self._kept
-        if kept.index is None or kept.index[0] is not found.listed:
-            kept.index = (found.listed, LocalIndex(found.listed, self._options.ranker))
-        return replace(found, tools=kept.index[1].search(query, limit), listed=None)
+        if self._index is None or self._index[0] is not found.listed:
+            self._index = (found.listed, LocalIndex(found.listed, self._options.ranker))
+        return replace(found, tools=self._index[1].search(query, limit), listed=None)
 
     async def search_or_list(self, query: str, *, limit: int = 10) -> Found:
         """Search as `search` does, but leave the ranking of what had to be listed to the caller (`Found.listed`)."""
-        require_request(query, limit)
-        if self.mode == "search":
-            try:
-                return Found(await self._searched(query, limit), "search")
-            except (InvalidServerResultError, ServerRefusedError) as error:
-                if not self._is_helped_by_listing(error):
-                    raise
-        listing = await self._listing()
-        fault = self._kept.fault
-        ended = "gave an invalid result" if isinstance(fault, InvalidServerResultError) else "was refused"
-        return Found((), "list", None if fault is None else f"the search {ended}: {fault}", listing.tools)
+        answer = await self.discovery().search_or_list(query, limit)
+        if answer.mode == "list":
+            return Found((), "list", answer.fallback, answer.items)
+        tools = (FoundTool(tool.name, "", tool, hit_metadata(tool) or HitMetadata(), "search") for tool in answer.items)
+        return Found(tuple(tools), "search")
 
     async def list(self) -> tuple[Tool, ...]:
         """Return every tool, in the server's order, but for those whose definition is invalid (see `left_out`).
@@ -325,34 +576,7 @@ class ServerTools:
         Raises:
             ServerError: The server failed, or its listing has no end.
         """
-        return (await self._listing()).tools
-
-    async def list_offers(self, kind: OfferKind) -> list[Any]:
-        """Return everything of one kind that the server has; nothing is sent where it says that it has none.
-
-        Raises:
-            ServerError: The server failed, or its listing has no end.
-        """
-        client, items = self.client, list[Any]()
-        list_page = {
-            "prompts": client.list_prompts,
-            "resources": client.list_resources,
-            "resource_templates": client.list_resource_templates,
-        }[kind]
-
-        async def read_page(cursor: str | None) -> str | None:
-            page = await list_page(cursor=cursor)
-            items.extend(getattr(page, kind))
-            if len(items) > _MAX_OFFERS:
-                raise InvalidServerResultError(f"the listing has more than {_MAX_OFFERS:,} items")
-            return page.next_cursor
-
-        async with self.patience():
-            capabilities = client.server_capabilities
-            has_any = capabilities.prompts if kind == "prompts" else capabilities.resources
-            if has_any and (problem := await follow_cursors(read_page, _MAX_PAGES)):
-                raise InvalidServerResultError(f"the listing {problem}")
-        return items
+        return await self.discovery().list()
 
     async def call(
         self,
@@ -420,75 +644,15 @@ class ServerTools:
                 for scope in self._calls:
                     scope.deadline = anyio.current_time() + self._options.call_timeout
 
-    def forget(self) -> None:
-        """Drop everything that was kept, because the server's tools changed; a refused search is tried again."""
-        self._kept = _Kept()
+    def forget(self, setting: str | None = None) -> None:
+        """Drop everything that was kept, because the server's lists changed; a refused search is tried again.
 
-    async def _searched(self, query: str, limit: int) -> tuple[FoundTool, ...]:
-        """Return the answer of the server, or raise why there is none; that decides about the next search."""
-        kept, partition = self._kept, self._options.authorization()
-        if kept.fault is not None and anyio.current_time() < kept.search_at:
-            raise kept.fault
-        tools = kept.answers.get((query, limit), partition=partition)
-        if tools is None:
-            try:
-                async with self._deadline(self._options.request_timeout):
-                    pages = await read_pages(
-                        self.client,
-                        query,
-                        limit=limit,
-                        enough=lambda pages: len(_each_once(pages)) >= limit,
-                        patience=self._options.busy_patience,
-                    )
-            except (InvalidServerResultError, ServerRefusedError) as error:
-                self._note_failed_search(error)
-                raise
-            tools = _each_once(pages)[:limit]
-            ttl = min(page.ttl_ms for page in pages) / 1000
-            scope: CacheScope = "private" if any(page.cache_scope == "private" for page in pages) else "public"
-            if len(tools) == limit or pages[-1].next_cursor is None:  # else a later page failed, and may not next time
-                kept.answers.put((query, limit), tools, ttl_seconds=ttl, scope=scope, partition=partition)
-        self._kept.fault, self._kept.failures = None, 0
-        return tools
-
-    def _note_failed_search(self, error: _SearchError) -> None:
-        if isinstance(error, ServerRefusedError) and error.code not in _UNSUPPORTED | _BROKEN:
-            return
-        kept, options, now = self._kept, self._options, anyio.current_time()
-        kept.fault = error
-        if isinstance(error, ServerBusyError):
-            kept.search_at = now + min(error.retry_after, options.search_again_after)
-            return
-        kept.failures += 1
-        kept.search_at = now + options.retry_after * 2 ** min(kept.failures - 1, _MAX_FAILURES)
-        is_unsupported = isinstance(error, ServerRefusedError) and error.code in _UNSUPPORTED
-        if is_unsupported or kept.failures >= _MAX_FAILURES:
-            kept.listed_until = now + options.search_again_after
-
-    def _is_helped_by_listing(self, error: _SearchError) -> bool:
-        if isinstance(error, InvalidServerResultError) or error.code in _UNSUPPORTED:
-            return True
-        is_listed = self._kept.listings.get(_LISTING, partition=self._options.authorization()) is not None
-        if isinstance(error, ServerBusyError):
-            return is_listed  # so that nothing has to be sent for it
-        size = self.settings.catalog_size if self.settings else None
-        is_cheap = is_listed or (size is not None and size <= _CHEAP_LISTING)
-        return error.code in _BROKEN and (self.mode == "list" or is_cheap)
-
-    async def _listing(self) -> Listing:
-        partition = self._options.authorization()
-        async with self._deadline(self._options.request_timeout), self._listing_turn:
-            kept = self._kept
-            listing = kept.listings.get(_LISTING, partition=partition)
-            if listing is not None:
-                return listing
-            listing = await list_everything(partial(list_page, self.client))
-        self._kept.left_out = listing.left_out
-        ttl = self._options.listing_ttl or math.inf
-        if listing.ttl_seconds is not None and self.era == "modern":  # a legacy server states no time
-            ttl = listing.ttl_seconds
-        kept.listings.put(_LISTING, listing, ttl_seconds=ttl, scope=listing.scope, partition=partition)
-        return listing
+        Args:
+            setting: Which have changed: `resources`, `prompts`, or tools where it is empty; all unless given.
+        """
+        for one in self._discoveries.values():
+            if setting is None or one.primitive.setting == setting:
+                one.forget()
 
     @asynccontextmanager
     async def _deadline(self, seconds: float) -> AsyncGenerator[anyio.CancelScope]:
@@ -525,11 +689,3 @@ def require_request(query: str, limit: int) -> None:
 async def list_as_found(tools: ServerTools) -> Found:
     """Return every tool of a server as an answer, in the server's order."""
     return Found(tuple(FoundTool(tool.name, "", tool) for tool in await tools.list()), "list")
-
-
-def _each_once(pages: Sequence[SearchToolsResult]) -> tuple[FoundTool, ...]:
-    tools: dict[str, FoundTool] = {}
-    for page in pages:
-        for tool in page.tools:
-            tools.setdefault(tool.name, FoundTool(tool.name, "", tool, hit_metadata(tool) or HitMetadata(), "search"))
-    return tuple(tools.values())

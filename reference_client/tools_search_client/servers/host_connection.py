@@ -73,7 +73,7 @@ class HostConnection:
     options: ConnectionOptions
     """How it is searched; what concerns connecting is the host's."""
     on_change: Callable[[], None] = field(kw_only=True)
-    """Called after what was kept has been dropped because the server's tools changed."""
+    """Called after what was kept has been dropped because the server's tools, prompts or resources changed."""
     _tools: ServerTools | None = None
     _session: ClientSession | None = None
     _fault: HostError | None = None
@@ -110,8 +110,8 @@ class HostConnection:
             self._renewed = anyio.Event()
             if (tools := self._tools) is not None:
 
-                def changed(of: ServerTools = tools) -> None:
-                    of.forget()
+                def changed(setting: str | None, of: ServerTools = tools) -> None:
+                    of.forget(setting)
                     self.on_change()
 
                 try:

@@ -37,7 +37,7 @@ def test_help_shows_how_to_start() -> None:
         assert word in shown.stdout
 
 
-@pytest.mark.parametrize(("module", "extra"), [("minilm", "semantic"), ("e5", "multilingual")])
+@pytest.mark.parametrize(("module", "extra"), [("minilm", "semantic"), ("universal", "multilingual")])
 def test_ranking_by_meaning_without_its_extra_is_refused_with_what_to_install(module: str, extra: str) -> None:
     without = f"""
 import runpy
@@ -233,6 +233,11 @@ def test_an_output_that_takes_nothing_is_named_as_the_reason() -> None:
         (["--config", "FILE", "--compat", "meta-tools", "--compat", "list-changed"], "stdio has one endpoint"),
         (["--config", "FILE", "--compat", "meta-tools", "--compat-prefix", "a__"], "cannot stand before names"),
         (["--config", "FILE", "--compat", "both"], "'meta-tools', 'list-changed', 'auto'"),
+        (["--search", "prompts"], "--search requires --config: a catalog says itself what is searched."),
+        (
+            ["--config", "FILE", "--search", "prompts,tools"],
+            "'tools' is not one of 'resources', 'contents', 'prompts'.",
+        ),
     ],
 )
 def test_modes_that_cannot_be_served_are_refused_with_the_reason(

@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from operator import methodcaller
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 import anyio
 from mcp.server.subscriptions import PromptsListChanged, ResourcesListChanged, ServerEvent, ToolsListChanged
@@ -30,6 +30,7 @@ from tools_search_server.gateway.search_outcomes import SearchOutcomes
 from tools_search_server.gateway.tool_metadata import ToolMetadata
 from tools_search_server.upstreams.delegated_search import DelegatedSearch
 from tools_search_server.upstreams.lazy import Laziness
+from tools_search_server.upstreams.listing import PROMPTS, RESOURCES, TEMPLATES, Kind
 from tools_search_server.upstreams.upstream import Upstream
 
 if TYPE_CHECKING:
@@ -43,6 +44,12 @@ INDEX_AT_MOST: Final = 5_000
 
 _GATHER_SECONDS: Final = 0.05
 _LONG_QUEUE: Final = 1_000
+
+
+Searched: TypeAlias = Literal["resources", "contents", "prompts"]
+"""What can be searched besides tools; `contents` is resources, also by their text."""
+
+SEARCHED: Final[Sequence[Searched]] = get_args(Searched)
 
 
 @dataclass(frozen=True)
@@ -72,6 +79,15 @@ class GatewayOptions:
 
     redis: RedisAddress | None = None
     """Where list changes cross to other replicas; `None` if there are none."""
+
+    searched: frozenset[Searched] = frozenset()
+    """What callers can search in addition to tools."""
+
+    @property
+    def searched_kinds(self) -> Sequence[Kind]:
+        """The lists in addition to that of tools that callers can search."""
+        resources = (RESOURCES, TEMPLATES) if {"resources", "contents"} & self.searched else ()
+        return (*resources, *((PROMPTS,) if "prompts" in self.searched else ()))
 
 
 @dataclass(frozen=True)
@@ -111,6 +127,8 @@ class Gateway:
                 index_at_most=partial(self._most_indexed, entry.name, options.index_at_most),
                 on_notification=self.replicas.tell_of_server,
                 laziness=options.laziness,
+                searched=options.searched_kinds,
+                reads_texts="contents" in options.searched,
             )
             for entry in entries
         ]

@@ -25,10 +25,15 @@ def settings(servers: Sequence[VisibleServer], tool_count: int | None) -> Server
 
     `tool_count` is `None` where it is unknown, or differs from caller to caller.
     """
-    facts: dict[str, Any] = {"topics": [server.name[:_MAX_TOPIC_CHARS] for server in servers[:_MAX_TOPICS]]}
+    facts: dict[str, Any] = {"topics": topics(servers)}
     if tool_count is not None and _all_settled(servers):
         facts["catalog_size"] = tool_count
     return ServerSettings(**facts)
+
+
+def topics(servers: Sequence[VisibleServer]) -> list[str]:
+    """Return the names of the servers, within bounds."""
+    return [server.name[:_MAX_TOPIC_CHARS] for server in servers[:_MAX_TOPICS]]
 
 
 def instructions(servers: Sequence[VisibleServer], tool_count: int | None, guide: str = BY_EXTENSION) -> str:

@@ -121,7 +121,7 @@ def _declare(declared: dict[str, Any], view: View) -> None:
         declared["resources"]["subscribe"] = None in offered or any(one.subscribe for one in resources)
 
 
-async def _entries_by_server(view: View, kind: Kind) -> list[tuple[VisibleServer, Mapping[str, BaseModel]]]:
+async def entries_by_server(view: View, kind: Kind) -> list[tuple[VisibleServer, Mapping[str, BaseModel]]]:
     """Return what each upstream lists, in the order of the configuration.
 
     All are asked at the same time. One that fails or takes too long is left out.
@@ -141,12 +141,36 @@ async def _entries_by_server(view: View, kind: Kind) -> list[tuple[VisibleServer
 
 async def _merged(view: View, kind: Kind) -> _Entries:
     """Return what all upstreams list."""
-    public = qualified_name if kind is PROMPTS else public_uri
     entries: _Entries = {}
-    for seen, listed in await _entries_by_server(view, kind):
+    for seen, listed in await entries_by_server(view, kind):
         for own, entry in listed.items():
-            entries.setdefault(public(seen.name, own), (seen.upstream, entry))
+            entries.setdefault(public_key(kind, seen.name, own), (seen.upstream, entry))
     return entries
+
+
+def public_key(kind: Kind, server: str, own: str) -> str:
+    """Return the name or URI by which callers know an entry of `server`."""
+    return qualified_name(server, own) if kind is PROMPTS else public_uri(server, own)
+
+
+def wire_entry(kind: Kind, public: str, entry: BaseModel, version: str) -> dict[str, Any] | None:
+    """Return an entry under its public key as a listing of that protocol version carries it.
+
+    `None` where that version does not allow it.
+    """
+    return _allowed(kind, _shown(kind, public, entry), version)
+
+
+def _shown(kind: Kind, public: str, entry: BaseModel) -> dict[str, Any]:
+    return entry.model_copy(update={kind.key: public}).model_dump(by_alias=True, mode="json", exclude_none=True)
+
+
+def _allowed(kind: Kind, shown: dict[str, Any], version: str) -> dict[str, Any] | None:
+    alone = {kind.member: [shown], "resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+    try:
+        return methods.serialize_server_result(kind.method, version, alone)[kind.member][0]
+    except ValidationError:
+        return None
 
 
 def _page(entries: _Entries, kind: Kind, cursor: str | None, size: int, version: str) -> PaginatedResult:
@@ -155,21 +179,12 @@ def _page(entries: _Entries, kind: Kind, cursor: str | None, size: int, version:
     start = 0 if cursor is None else {cursor_after(name): place for place, name in enumerate(names, 1)}.get(cursor)
     if start is None:
         raise invalid_cursor()
-    named = [entries[name][1].model_copy(update={kind.key: name}) for name in names[start : start + size]]
-    shown = [entry.model_dump(by_alias=True, mode="json", exclude_none=True) for entry in named]
+    shown = [_shown(kind, name, entries[name][1]) for name in names[start : start + size]]
     shown = shown[: room_for([size_of(entry) for entry in shown])]
     end = start + len(shown)
-
-    def is_valid(entry: dict[str, Any]) -> bool:
-        alone = {kind.member: [entry], "resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
-        try:
-            methods.serialize_server_result(kind.method, version, alone)
-        except ValidationError:
-            return False
-        return True
-
+    valid = [entry for entry in shown if _allowed(kind, entry, version) is not None]
     more = {"nextCursor": cursor_after(names[end - 1])} if end < len(names) else {}
-    return kind.page.model_validate({kind.member: [*filter(is_valid, shown)], **more}, by_name=False)
+    return kind.page.model_validate({kind.member: valid, **more}, by_name=False)
 
 
 async def _named_prompt(view: View, name: str) -> tuple[Upstream, str]:
@@ -196,9 +211,9 @@ async def owner_of(view: View, uri: str, version: str) -> tuple[VisibleServer, s
             text = f"The toolset names single tools of the MCP server {server!r}: its resources are not offered"
             raise MCPError(INVALID_REQUEST, text, {"uri": uri})
         return by_name[server], own
-    owners = [seen for seen, listed in await _entries_by_server(view, RESOURCES) if uri in listed]
+    owners = [seen for seen, listed in await entries_by_server(view, RESOURCES) if uri in listed]
     if not owners:
-        templates = await _entries_by_server(view, TEMPLATES)
+        templates = await entries_by_server(view, TEMPLATES)
         owners = [seen for seen, listed in templates if any(map(partial(_fits, uri), listed))]
     if len(owners) > 1 and public_uri("", uri) != uri:
         known_as = [public_uri(owner.name, uri) for owner in owners]

@@ -10,7 +10,6 @@ following pages as well, and one that fails later makes its page fail, rather th
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -19,6 +18,8 @@ import anyio
 import anyio.to_thread
 from mcp import MCPError
 from mcp.server.caching import CacheHint
+from mcp_ext_search_primitives import PrimitivesServerSettings
+from mcp_ext_search_primitives.server import PromptsSearch, ResourcesSearch
 from mcp_ext_tools_search.ranking import Hit, Ranker
 from mcp_ext_tools_search.ranking.floor import Floor, terms, tool_terms, trimmed
 from mcp_ext_tools_search.ranking.fusion import fuse_and_rerank
@@ -35,10 +36,13 @@ from tools_search_server.access.principals import HTTP_CALLER
 from tools_search_server.base.limits import Limits
 from tools_search_server.base.paging import ToolPages
 from tools_search_server.gateway import orientation
+from tools_search_server.gateway.absent_servers import AbsentServers
 from tools_search_server.gateway.gateway import ExposedTool, Gateway
+from tools_search_server.gateway.item_search import ItemSearch
 from tools_search_server.gateway.listing import GatewayListing
 from tools_search_server.gateway.views import Ctx, View, Views, VisibleServer
 from tools_search_server.upstreams.delegated_search import DelegatedSearch, NoAnswerError, matched_members
+from tools_search_server.upstreams.listing import PROMPTS, RESOURCES, TEMPLATES
 from tools_search_server.upstreams.upstream import Upstream
 
 if TYPE_CHECKING:
@@ -61,9 +65,6 @@ _RANKED_TOGETHER: Final = 50
 _Finds: TypeAlias = dict[str, tuple[ExposedTool, tuple[str, ...]]]
 """The tools that one upstream has found, by public name and best first, each with the members that match."""
 
-_MARK_CHARS: Final = 8
-_MAX_MARKS: Final = 100
-
 
 class GatewaySearch:
     """The tools that callers of a gateway can list and search."""
@@ -75,6 +76,11 @@ class GatewaySearch:
         self.caching = CacheHint(ttl_ms=_TTL_MS, scope="private" if gateway.access.principals else "public")
         """How long clients may keep a listing, and whether others may use it."""
         self.listing = GatewayListing(gateway, limits)
+        ranker = limits.ranker or default_ranker()
+        self._items = {
+            kind.method: ItemSearch(self.views, kind, ranker, self.caching) for kind in gateway.options.searched_kinds
+        }
+        resources, templates, prompts = map(self._items.get, [kind.method for kind in (RESOURCES, TEMPLATES, PROMPTS)])
         self.extension = ToolsSearch(
             search=self._search,
             settings=self._settings,
@@ -82,10 +88,12 @@ class GatewaySearch:
             max_limit=limits.max_limit,
             max_searches=limits.searches_at_once,
             cursor_key=limits.cursor_key,
+            resources=resources is not None and ResourcesSearch(search=resources, templates=templates),
+            prompts=prompts is not None and PromptsSearch(search=prompts),
         )
         self.shared = _shared_index(gateway, limits)
         """The index in a database, if replicas share one."""
-        self._indexes = IndexCache(limits.ranker or default_ranker(), max_concurrency=_LARGE_RANKED_AT_ONCE)
+        self._indexes = IndexCache(ranker, max_concurrency=_LARGE_RANKED_AT_ONCE)
         self._ranker = FieldedRanker()
         self._limiter = anyio.CapacityLimiter(_FUSED_AT_ONCE)
         self._searches = 0
@@ -144,7 +152,12 @@ class GatewaySearch:
         view = self.views.current()
         # Draft, Server Settings: no size where callers see different numbers of tools. Principals never get one, since
         # whether they did would depend on the toolsets of the others.
-        return orientation.settings(view.upstreams, None if HTTP_CALLER.get() is not None else view.tool_count)
+        tools = orientation.settings(view.upstreams, None if HTTP_CALLER.get() is not None else view.tool_count)
+        if not self._items:
+            return tools
+        lists = {"resources": RESOURCES.method, "prompts": PROMPTS.method}
+        others = {name: self._items[one].settings().to_wire() for name, one in lists.items() if one in self._items}
+        return PrimitivesServerSettings.model_validate({**tools.to_wire(), **others})
 
     async def _search(self, ctx: Ctx, query: str, note: str | None) -> Answer:
         return (await self._found(ctx, query, note))[0]
@@ -171,9 +184,8 @@ class GatewaySearch:
             local = await self._indexes.rank(tools, query, catalog=self.views.catalog(ctx.protocol_version))
         if not (delegated := view.delegated):
             return Answer(local, tools, self.caching.ttl_ms, self.caching.scope), {}
-        marks = note or ""
-        absent = [marks[start : start + _MARK_CHARS] for start in range(0, len(marks), _MARK_CHARS)]
-        asked = [(seen, delegate) for seen, delegate in delegated if _mark(seen.name) not in absent]
+        absent = AbsentServers(note or "")
+        asked = [(seen, delegate) for seen, delegate in delegated if seen.name not in absent]
         finds: dict[str, _Finds] = {}
 
         async def ask(seen: VisibleServer, delegate: DelegatedSearch) -> None:
@@ -191,7 +203,7 @@ class GatewaySearch:
             if needed := named if note is None else failed:
                 text = f"The MCP server {needed[0]!r} did not answer its part of this search in time; ask again"
                 raise MCPError(INTERNAL_ERROR, text)
-            absent = [*absent, *map(_mark, failed)][:_MAX_MARKS]
+            absent = absent.joined_by(failed)
         ordered = [finds[seen.name] for seen, _ in asked if seen.name in finds]
         not_indexed = {name: exposed for one in ordered for name, (exposed, _) in one.items()}
         definitions = ToolPages([one.tool for one in not_indexed.values()], len(not_indexed)).wire(ctx.protocol_version)
@@ -203,8 +215,8 @@ class GatewaySearch:
             known |= {name: exposed.tool for name, exposed in not_indexed.items()}
             arguments = (query, local, found_there, known, self._ranker)
             hits = await anyio.to_thread.run_sync(fused, *arguments, limiter=self._limiter)
-        ttl_ms = 0 if absent else self.caching.ttl_ms  # an incomplete answer must not be kept
-        return Answer(hits, {**tools, **definitions}, ttl_ms, self.caching.scope, "".join(absent)), not_indexed
+        ttl_ms = 0 if absent.note else self.caching.ttl_ms  # an incomplete answer must not be kept
+        return Answer(hits, {**tools, **definitions}, ttl_ms, self.caching.scope, absent.note), not_indexed
 
     async def _search_delegated(self, seen: VisibleServer, delegate: DelegatedSearch, query: str) -> _Finds:
         """Search one upstream, and ask it for tools that match only by their public name, which it does not know."""
@@ -236,10 +248,6 @@ def _shared_index(gateway: Gateway, limits: Limits) -> SharedIndex | None:
     from tools_search_server.gateway.shared_index import SharedIndex
 
     return SharedIndex(gateway, limits.index, limits.index_name)
-
-
-def _mark(server: str) -> str:
-    return hashlib.sha256(server.encode("utf-8", "surrogatepass")).hexdigest()[:_MARK_CHARS]
 
 
 def fused(

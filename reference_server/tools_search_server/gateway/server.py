@@ -23,7 +23,7 @@ from tools_search_server.upstreams.upstream import NAME
 _GREETING_SECONDS: Final = 4
 """How long a greeting waits for slow upstreams: clients take a slow greeting for an old or a dead server."""
 
-_NEEDING_UPSTREAMS: Final = prompts_and_resources.METHODS | {"tools/call", "tools/list", "tools/search"}
+_NEEDING_UPSTREAMS: Final = prompts_and_resources.METHODS | {"tools/call", "tools/list"}
 
 
 class Endpoint:
@@ -87,11 +87,11 @@ class Endpoint:
         )
         server.add_request_handler("tools/list", PaginatedRequestParams, self.list_tools)
         server.add_request_handler("tools/call", CallToolRequestParams, self.call_tool)
-        if is_plain:
-            self.search.extension.install(server)
         server.middleware.append(self._wait_for_upstreams)
         server.middleware.append(gateway.searches.note_calls)
         prompts_and_resources.install(server, self.views, self.search.limits.page_size)
+        if is_plain:
+            self.search.extension.install(server)
         notifier = ViewNotifier(gateway, self.views, self.mode, self.listed, self.sessions)
         notifier.install(server)
         gateway.notifiers.append(notifier)
@@ -102,7 +102,8 @@ class Endpoint:
     async def _wait_for_upstreams(self, ctx: Ctx, call_next: CallNext) -> HandlerResult:
         """Let a request wait for starting upstreams, and put `instructions` into a greeting, as a middleware."""
         gateway, is_greeting = self.search.gateway, ctx.method in prompts_and_resources.GREETINGS
-        if not is_greeting and ctx.method not in _NEEDING_UPSTREAMS:
+        is_search = ctx.method in self.search.extension.search_methods
+        if not is_greeting and not is_search and ctx.method not in _NEEDING_UPSTREAMS:
             return await call_next(ctx)
         seconds = min(gateway.options.start_deadline, _GREETING_SECONDS if is_greeting else math.inf)
         await gateway.settled(seconds, [seen.upstream for seen in self.views.current().upstreams])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -18,7 +19,15 @@ import anyio
 import anyio.to_thread
 from mcp.server import Server
 from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
-from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
+from mcp.server.subscriptions import (
+    InMemorySubscriptionBus,
+    ListenHandler,
+    PromptsListChanged,
+    ResourcesListChanged,
+    ServerEvent,
+    ToolsListChanged,
+)
+from mcp_ext_search_primitives import PROMPTS, RESOURCE_TEMPLATES, RESOURCES
 from mcp_ext_tools_search.types import METHOD
 from mcp_types import SubscriptionsListenRequestParams
 from tools_search_hosts import ConfigurationError
@@ -61,7 +70,10 @@ def catalog_program(source: str | None, limits: Limits, name: str) -> Program:
     catalog = Catalog(bundled_catalog() if file is None else read_catalog(file), limits)
     server = catalog_server(catalog, echo_answer if is_fixture else canned_answer)
     _delay_searches(server)
-    changes = _Changes(server)
+    offered = {"resources": ResourcesListChanged(), "prompts": PromptsListChanged()}
+    offered = {name: event for name, event in offered.items() if server.get_request_handler(f"{name}/list")}
+    server.middleware.append(_promise_changes(offered))
+    changes = _Changes(server, [ToolsListChanged(), *offered.values()])
 
     async def follow(file: Path) -> None:
         async for _ in changes_of(file, _POLL_SECONDS):
@@ -110,9 +122,10 @@ def _database_program(source: str, name: str, limits: Limits) -> Program:
 
 
 class _Changes:
-    """Announces changes of the tools to the clients of a server, in both eras."""
+    """Announces changes of lists to the clients of a server, in both eras."""
 
-    def __init__(self, server: Server[Any]) -> None:
+    def __init__(self, server: Server[Any], events: Sequence[ServerEvent] = (ToolsListChanged(),)) -> None:
+        self._events = events
         self._bus = InMemorySubscriptionBus()
         self._sessions = LegacySessions()
         self._sessions.install(server)
@@ -121,8 +134,9 @@ class _Changes:
         self.close = listen.close
 
     async def announce(self) -> None:
-        await self._bus.publish(ToolsListChanged())
-        await self._sessions.notify(ToolsListChanged())
+        for event in self._events:
+            await self._bus.publish(event)
+            await self._sessions.notify(event)
 
 
 def _delay_searches(server: Server[Any]) -> None:
@@ -139,9 +153,22 @@ def _delay_searches(server: Server[Any]) -> None:
         server.middleware.append(_delay(int(milliseconds) / 1000))
 
 
+def _promise_changes(offered: Iterable[str]) -> ServerMiddleware[Any]:
+    """Declare `listChanged` in `initialize` for what is offered besides tools: the SDK's HTTP entry has no option."""
+
+    async def declare(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        result = await call_next(ctx)
+        if ctx.method == "initialize" and isinstance(result, dict):
+            for name in offered:
+                result.setdefault("capabilities", {}).setdefault(name, {})["listChanged"] = True
+        return result
+
+    return declare
+
+
 def _delay(seconds: float) -> ServerMiddleware[Any]:
     async def delay(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-        if ctx.method == METHOD:
+        if ctx.method in (METHOD, RESOURCES.method, RESOURCE_TEMPLATES.method, PROMPTS.method):
             await anyio.sleep(seconds)
         return await call_next(ctx)
 

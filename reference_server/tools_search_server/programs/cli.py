@@ -24,14 +24,21 @@ from tools_search_hosts.messages import MAX_MESSAGE_BYTES
 from tools_search_ranking import DEFAULT_LEAST_CONFIDENCE, default_ranker
 from tools_search_ranking.extras import MissingExtraError
 from tools_search_ranking.semantic import SemanticRanker
-from tools_search_ranking.semantic.e5 import e5
 from tools_search_ranking.semantic.minilm import minilm
+from tools_search_ranking.semantic.universal import universal
 
 from tools_search_server.access.principals import new_token, token_hash
 from tools_search_server.base.limits import CURSOR_KEY_VARIABLE, MAX_PAGE_SIZE, Limits, read_cursor_key
 from tools_search_server.base.paging import MAX_PAGE_BYTES
 from tools_search_server.compat.definitions import LIST_AT_MOST, PREFIX_RULE, CompatOptions, is_prefix
-from tools_search_server.gateway.gateway import CALL_SECONDS, INDEX_AT_MOST, START_SECONDS, GatewayOptions
+from tools_search_server.gateway.gateway import (
+    CALL_SECONDS,
+    INDEX_AT_MOST,
+    SEARCHED,
+    START_SECONDS,
+    GatewayOptions,
+    Searched,
+)
 from tools_search_server.gateway.replicas import DEFAULT_CHANNEL, REDIS_VARIABLE, redis_address
 from tools_search_server.programs.catalog import CATALOG_VARIABLE, DELAY_VARIABLE, catalog_program
 from tools_search_server.programs.database import DEFAULT_NAME, checked_index, import_, is_database, reindex
@@ -118,6 +125,14 @@ def _modes(_ctx: click.Context, _param: click.Parameter, values: Sequence[str]) 
     return modes
 
 
+def _searched(_ctx: click.Context, _param: click.Parameter, values: Sequence[str]) -> frozenset[Searched]:
+    named = [name.strip() for value in values for name in value.split(",")]
+    if unknown := [name for name in named if name not in SEARCHED]:
+        known = ", ".join(repr(one) for one in SEARCHED)
+        raise click.BadParameter(f"{unknown[0]!r} is not one of {known}.")
+    return frozenset(one for one in SEARCHED if one in named)
+
+
 class _CannotServeError(click.ClickException):
     exit_code = 1
 
@@ -151,6 +166,9 @@ class _InterruptedError(click.ClickException):
 @click.option("--compat-prefix", default="", metavar="TEXT", help="Prefix for the names of the tools --compat adds.")
 @click.option("--compat-max-tools", type=click.IntRange(1, 1000), default=100, show_default=True,
               help="Most found tools in the list of one list-changed session.")  # fmt: skip
+@click.option("--search", "searched", callback=_searched, multiple=True, metavar=f"[{'|'.join(SEARCHED)}]",
+              help="Let clients search more than tools: `resources` by their definitions, `contents` by their text "
+                   "too, which the gateway then reads, `prompts`; several with commas.")  # fmt: skip
 @click.option("--page-size", type=click.IntRange(1, MAX_PAGE_SIZE), default=MAX_PAGE_SIZE, metavar="TOOLS",
               help=f"Most tools per list page; default: as many as {MAX_PAGE_BYTES // 1024} KiB hold.")  # fmt: skip
 @click.option("--default-limit", type=click.IntRange(1, 20), default=10, show_default=True,
@@ -164,7 +182,7 @@ class _InterruptedError(click.ClickException):
                    f"default {DEFAULT_LEAST_CONFIDENCE}.")  # fmt: skip
 @click.option("--semantic", is_flag=True, help="Rank by meaning too, in English; needs the extra [semantic].")
 @click.option("--multilingual", is_flag=True,
-              help="Rank by meaning too, in a hundred languages; needs the extra [multilingual].")  # fmt: skip
+              help="Rank by meaning too, in sixteen languages; needs the extra [multilingual].")  # fmt: skip
 @click.option("--cursor-key-file", type=_FILE, metavar="FILE", help="File with the key of cursors; same on replicas.")
 @click.option("--index", metavar="DATABASE", help="Share the index of the tools with replicas in this database.")
 @click.option("--redis", metavar="URL", help="Exchange list changes with replicas through this Redis server.")
@@ -202,6 +220,7 @@ def command(
     modes: list[tuple[str, int]],
     compat_prefix: str,
     compat_max_tools: int,
+    searched: frozenset[Searched],
     page_size: int,
     default_limit: int,
     max_limit: int,
@@ -240,6 +259,7 @@ def command(
         (only_check and not config, "--check requires --config."),
         (toolset and not config, "--toolset requires --config."),
         (modes and not config, "--compat requires --config."),
+        (searched and not config, "--search requires --config: a catalog says itself what is searched."),
         (keep_queries and not config, "--keep-queries requires --config."),
         (index and not config, "--index requires --config. A catalog in a database is served with --catalog."),
         (
@@ -285,6 +305,7 @@ def command(
             max_message_bytes=max_message * _MEBI,
             keeps_queries=keep_queries,
             redis=redis_address(redis, redis_channel),
+            searched=searched,
         )
         if config is None:
             program = catalog_program(catalog, limits, catalog_name)
@@ -333,7 +354,7 @@ def _ranker(*, semantic: bool, multilingual: bool, least_confidence: float | Non
     if not semantic and not multilingual:
         return lexical
     try:
-        model = e5() if multilingual else minilm()
+        model = universal() if multilingual else minilm()
     except MissingExtraError as error:
         raise ConfigurationError("--multilingual" if multilingual else "--semantic", [str(error)]) from None
     return SemanticRanker(model, lexical=lexical, folder=cache_folder("tools-search-server"))

@@ -1,4 +1,4 @@
-"""Delegated search: the catalog of an upstream with many tools that is searched and listed there, not indexed here.
+"""Searches that an upstream answers itself, and the catalog of one with so many tools that they are not indexed here.
 
 A server may send anything and others must not wait for it: invalid tools are left out; time, pages, sizes and
 concurrent requests are bounded; and a server that did not answer in time is left alone for a while.
@@ -9,20 +9,23 @@ from __future__ import annotations
 import logging
 import math
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeVar, cast
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, TypeVar
 
 import anyio
 from mcp import Client, MCPError
+from mcp_ext_search_primitives import PrimitiveSettings, PrimitivesServerSettings
+from mcp_ext_search_primitives.client import primitives_settings
 from mcp_ext_tools_search.client import absorb, raw_request
 from mcp_ext_tools_search.cursor import follow_cursors
 from mcp_ext_tools_search.ranking.floor import trimmed
-from mcp_ext_tools_search.types import METHOD, ServerSettings, published_metadata
+from mcp_ext_tools_search.types import ServerSettings, published_metadata
 from mcp_types import INVALID_PARAMS, Tool
 from tools_search_hosts import own_name, qualified_name
 
 from tools_search_server.base.redaction import quoted
-from tools_search_server.upstreams.listing import TOOLS, ListingError, entries_of, usable_entries
+from tools_search_server.upstreams.listing import RESOURCES, TOOLS, Kind, ListingError, entries_of, usable_entries
 
 logger = logging.getLogger(__name__)
 
@@ -92,18 +95,98 @@ class Bounds:
             raise NoAnswerError(f"The MCP server {self._server!r} did not answer: {reason}") from error
 
 
-class DelegatedSearch:
-    """The catalog of one server on one connection."""
+class UpstreamSearch:
+    """The search of one server on one connection for one kind of items.
+
+    Args:
+        client: The connection, to a server that advertises the search.
+        server: Its name.
+        kind: What is searched.
+        max_limit: The largest page that the server returns, if it says so.
+    """
+
+    def __init__(self, client: Client, server: str, kind: Kind, max_limit: int | None = None) -> None:
+        self._client = client
+        self._server = server
+        self._kind = kind
+        self._limit = min(max_limit or _MAX_HITS, _MAX_HITS)
+        self._bounds = Bounds(server)
+
+    async def search(self, query: str) -> Sequence[Any]:
+        """Return the server's best hits for `query`, valid definitions in its order; their number depends on no caller.
+
+        Raises:
+            NoAnswerError: It failed or took too long.
+        """
+        found: dict[str, Any] = {}
+
+        async def read_page(cursor: str | None) -> str | None:
+            page = await self._search_page(query, self._limit, cursor)
+            found.update({key: entry for key, entry in (await self._usable(page)).items() if key not in found})
+            following = page.get("nextCursor")
+            return following if isinstance(following, str) and len(found) < _MAX_HITS else None
+
+        await self._searched(lambda: follow_cursors(read_page, _MAX_SEARCH_PAGES))
+        return list(found.values())[:_MAX_HITS]
+
+    async def _search_page(self, query: str, limit: int, cursor: str | None = None) -> dict[str, Any]:
+        params = {"query": trimmed(query)[:_MAX_QUERY_CHARS], "limit": limit}
+        params |= {} if cursor is None else {"cursor": cursor}
+        return await raw_request(self._client, self._kind.primitive.method, params, seconds=_BOUND_SECONDS)
+
+    async def _searched(self, ask: Callable[[], Awaitable[_T]]) -> _T:
+        try:
+            return await self._bounds.within(ask)
+        except MCPError as error:
+            text = f"The MCP server {self._server!r} refused to search: {quoted(error.message)}"
+            raise NoAnswerError(text) from error
+
+    async def _usable(self, page: Mapping[str, Any], method: str = "") -> dict[str, Any]:
+        """Return the valid entries of a page by key; `method` is what it answers, if that is no search."""
+        try:
+            entries = entries_of(page, self._kind.member, method or self._kind.primitive.method)
+        except ListingError as error:
+            raise NoAnswerError(f"The MCP server {self._server!r} did not answer: {error}") from error
+        # At DEBUG: the faults of a page are the same in each search.
+        return await usable_entries(entries, self._server, self._kind, level=logging.DEBUG)
+
+
+@dataclass(frozen=True)
+class OfferedSearches:
+    """The searches for resources, templates and prompts that a server answers itself on one connection."""
+
+    by_list: Mapping[str, UpstreamSearch] = field(default_factory=dict[str, UpstreamSearch])
+    """By the method that lists what is searched."""
+
+    contents: bool = False
+    """Whether the content of resources is searched."""
+
+    unlisted: bool = False
+    """Whether resources are found that are not listed (draft: Resources That Are Not Listed)."""
+
+    @classmethod
+    def of(cls, client: Client, server: str, kinds: Iterable[Kind]) -> OfferedSearches:
+        """Return those of the searches for `kinds` that a connected server advertises."""
+        stated = primitives_settings(client) or PrimitivesServerSettings()
+        settings: dict[str, PrimitiveSettings | None] = {"resources": stated.resources, "prompts": stated.prompts}
+        by_list = {
+            kind.method: UpstreamSearch(client, server, kind, own.max_limit)
+            for kind in kinds
+            if (own := settings[kind.primitive.setting]) is not None
+        }
+        resources = stated.resources if RESOURCES.method in by_list else None
+        return cls(by_list, bool(resources and resources.contents), bool(resources and resources.unlisted))
+
+
+class DelegatedSearch(UpstreamSearch):
+    """The tools of one server on one connection, which are searched and listed there."""
 
     def __init__(self, client: Client, server: str, settings: ServerSettings) -> None:
+        super().__init__(client, server, TOOLS, settings.max_limit)
         self.size = settings.catalog_size
         """About how many tools there are, if the server says so."""
         self.changes = 0
         """How many changes of its list the server has announced."""
-        self._client = client
-        self._server = server
-        self._limit = min(settings.max_limit or _MAX_HITS, _MAX_HITS)
-        self._bounds = Bounds(server)
         self._page: tuple[str | None, float, DelegatedPage] | None = None
         self._known: OrderedDict[str, Tool] = OrderedDict()
 
@@ -140,23 +223,6 @@ class DelegatedSearch:
         self._page = cursor, anyio.current_time() + _PAGE_FRESH_SECONDS, page
         return page
 
-    async def search(self, query: str) -> Sequence[Tool]:
-        """Return the server's best hits for `query`, in its order; their number depends on no caller.
-
-        Raises:
-            NoAnswerError: It failed or took too long.
-        """
-        found: dict[str, Tool] = {}
-
-        async def read_page(cursor: str | None) -> str | None:
-            page = await self._search_page(query, self._limit, cursor)
-            found.update({name: tool for name, tool in (await self._usable(page)).items() if name not in found})
-            following = page.get("nextCursor")
-            return following if isinstance(following, str) and len(found) < _MAX_HITS else None
-
-        await self._searched(lambda: follow_cursors(read_page, _MAX_SEARCH_PAGES))
-        return list(found.values())[:_MAX_HITS]
-
     async def lookup(self, name: str) -> Tool | None:
         """Return the tool that the server calls `name`: an exact name comes first (draft: Order and Matching).
 
@@ -192,25 +258,8 @@ class DelegatedSearch:
             return found[0] if found else None
         raise NoAnswerError(f"The MCP server {self._server!r} has too many tools to find {public!r} in time")
 
-    async def _search_page(self, query: str, limit: int, cursor: str | None = None) -> dict[str, Any]:
-        params = {"query": trimmed(query)[:_MAX_QUERY_CHARS], "limit": limit}
-        params |= {} if cursor is None else {"cursor": cursor}
-        return await raw_request(self._client, METHOD, params, seconds=_BOUND_SECONDS)
-
-    async def _searched(self, ask: Callable[[], Awaitable[_T]]) -> _T:
-        try:
-            return await self._bounds.within(ask)
-        except MCPError as error:
-            text = f"The MCP server {self._server!r} refused to search: {quoted(error.message)}"
-            raise NoAnswerError(text) from error
-
-    async def _usable(self, page: Mapping[str, Any], method: str = METHOD) -> dict[str, Tool]:
-        try:
-            entries = entries_of(page, TOOLS.member, method)
-        except ListingError as error:
-            raise NoAnswerError(f"The MCP server {self._server!r} did not answer: {error}") from error
-        # At DEBUG: the faults of a page are the same in each search.
-        tools = cast("dict[str, Tool]", await usable_entries(entries, self._server, TOOLS, level=logging.DEBUG))
+    async def _usable(self, page: Mapping[str, Any], method: str = "") -> dict[str, Tool]:
+        tools = await super()._usable(page, method)
         usable = {tool.name: tool for tool in absorb(self._client.session, [*tools.values()])}
         self._known.update(usable)
         while len(self._known) > _MAX_KNOWN:

@@ -15,6 +15,8 @@ from dataclasses import InitVar, dataclass
 from typing import Any, Final, cast
 
 import anyio.lowlevel
+import mcp_ext_search_primitives as optional
+import mcp_ext_tools_search.types as core
 from mcp import Client, MCPError
 from mcp.server.subscriptions import PromptsListChanged, ServerEvent
 from mcp_ext_tools_search.client import absorb, raw_request
@@ -26,9 +28,6 @@ from mcp_types import (
     ListResourceTemplatesResult,
     ListToolsResult,
     PaginatedResult,
-    Prompt,
-    Resource,
-    ResourceTemplate,
     Tool,
 )
 from pydantic import BaseModel, ValidationError
@@ -67,17 +66,11 @@ _EXCESS_SECONDS: Final = 3600
 class Kind:
     """A list that a server may have."""
 
-    method: str
-    """The request for a page of it."""
-
-    member: str
-    """The member of a page that holds the entries."""
+    primitive: core.Primitive[Any]
+    """Its methods, and the shape of their results."""
 
     page: type[PaginatedResult]
     """The model of a page."""
-
-    model: type[BaseModel]
-    """The model of an entry."""
 
     key: str
     """The attribute that is the key of an entry: its name or URI."""
@@ -85,22 +78,25 @@ class Kind:
     noun: str
     """The word for an entry in the log."""
 
+    @property
+    def method(self) -> str:
+        """The request for a page of it."""
+        return self.primitive.list_method
+
+    @property
+    def member(self) -> str:
+        """The member of a page that holds the entries."""
+        return self.primitive.member
+
     def key_of(self, entry: BaseModel) -> str:
         """Return the key of an entry."""
         return str(getattr(entry, self.key))
 
 
-TOOLS: Final = Kind("tools/list", "tools", ListToolsResult, Tool, "name", "tool")
-PROMPTS: Final = Kind("prompts/list", "prompts", ListPromptsResult, Prompt, "name", "prompt")
-RESOURCES: Final = Kind("resources/list", "resources", ListResourcesResult, Resource, "uri", "resource")
-TEMPLATES: Final = Kind(
-    "resources/templates/list",
-    "resourceTemplates",
-    ListResourceTemplatesResult,
-    ResourceTemplate,
-    "uri_template",
-    "resource template",
-)
+TOOLS: Final = Kind(core.TOOLS, ListToolsResult, "name", "tool")
+PROMPTS: Final = Kind(optional.PROMPTS, ListPromptsResult, "name", "prompt")
+RESOURCES: Final = Kind(optional.RESOURCES, ListResourcesResult, "uri", "resource")
+TEMPLATES: Final = Kind(optional.RESOURCE_TEMPLATES, ListResourceTemplatesResult, "uri_template", "resource template")
 
 
 class TooManyToolsError(Exception):
@@ -264,7 +260,7 @@ async def usable_entries(
         if number % _ENTRIES_AT_ONCE == 0:
             await anyio.lowlevel.checkpoint()
         try:
-            valid = kind.model.model_validate(entry, by_name=False)
+            valid = kind.primitive.item.model_validate(entry, by_name=False)
             if usable.setdefault(key := kind.key_of(valid), valid) is valid:
                 continue
             text, detail = "%s: the second %s named %r is left out", key

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -53,12 +53,13 @@ from tools_search_hosts.endings import connection_ended
 
 from tools_search_server.base.redaction import printable
 from tools_search_server.upstreams.connection import Connection
-from tools_search_server.upstreams.delegated_search import DelegatedSearch, NoAnswerError
+from tools_search_server.upstreams.delegated_search import DelegatedSearch, NoAnswerError, OfferedSearches
 from tools_search_server.upstreams.lazy import Laziness, ListingFile, SavedListing
-from tools_search_server.upstreams.listing import PROMPTS, RESOURCES, TEMPLATES, Lists, TooManyToolsError
+from tools_search_server.upstreams.listing import PROMPTS, RESOURCES, TEMPLATES, Kind, Lists, TooManyToolsError
 from tools_search_server.upstreams.liveness import Liveness
 from tools_search_server.upstreams.notifications import Notifications, ResourceSubscriptions
 from tools_search_server.upstreams.questions import ANSWER_SECONDS, Caller, Questions
+from tools_search_server.upstreams.resource_texts import MAX_READ_BYTES, ResourceTexts
 from tools_search_server.upstreams.state import (
     Greeting,
     SessionLostError,
@@ -93,6 +94,10 @@ _SAVED: Final = {"prompts": PROMPTS, "resources": RESOURCES, "templates": TEMPLA
 """The lists in a saved listing."""
 
 
+def _reading_client(transport: Any) -> Client:
+    return Client(transport, client_info=Implementation(name=NAME, version=version("mcp-ext-tools-search")), cache=None)
+
+
 class Upstream:
     """A configured server.
 
@@ -105,6 +110,8 @@ class Upstream:
         index_at_most: Returns how many tools of a server that can be searched itself are read; `None` for all.
         on_notification: Called with its name and each change of a list that the server announces.
         laziness: Which servers run only while they are used; `None` for none, regardless of their entries.
+        searched: What is searched at the server in addition to its tools, if it offers that.
+        reads_texts: Whether the texts of its resources are read, unless they are searched at the server.
     """
 
     def __init__(
@@ -118,6 +125,8 @@ class Upstream:
         index_at_most: Callable[[], int | None] = lambda: None,
         on_notification: Callable[[str, ServerEvent], None] = lambda _, __: None,
         laziness: Laziness | None = None,
+        searched: Collection[Kind] = (),
+        reads_texts: bool = False,
     ) -> None:
         self.name = entry.name
         self.state = State("starting", datetime.now(UTC))
@@ -127,6 +136,8 @@ class Upstream:
         self.tools: Mapping[str, Tool] = {}
         self.delegated: DelegatedSearch | None = None
         """The search of the connected server itself, if its tools are so many that they are not among `tools`."""
+        self.searches = OfferedSearches()
+        """What else the connected server searches itself."""
         self.lists: Lists | None = None
         """Its prompts and resources, while it is connected or, if it is lazy, known."""
         self.subscriptions = ResourceSubscriptions(self.name, lambda uri: on_event(self, ResourceUpdated(uri)))
@@ -148,15 +159,21 @@ class Upstream:
         self._stands_probes = True
         """Whether it can be asked for signs of life."""
         self._questions = Questions()
-        self._connection = Connection(
-            entry.target,
-            self._make_client,
-            self._use,
+        connection = partial(
+            Connection,
             server=self.name,
             start_seconds=entry.start_seconds or _START_SECONDS,
             read_seconds=self._call_seconds + _READ_SECONDS + ANSWER_SECONDS,
-            max_message_bytes=max_message_bytes,
         )
+        own = self._connection = connection(
+            entry.target, self._make_client, self._use, max_message_bytes=max_message_bytes
+        )
+        self.texts: ResourceTexts | None = None
+        """The texts of its resources, if they are read."""
+        if reads_texts:
+            reading = partial(connection, make_client=_reading_client, max_message_bytes=MAX_READ_BYTES)
+            self.texts = ResourceTexts(self.name, lambda use: reading(own.target, use=use))
+        self._searched = searched
         is_lazy = laziness is not None and (laziness.for_all if entry.lazy is None else entry.lazy)
         self._idle_seconds = laziness.idle_seconds if laziness and is_lazy else math.inf
         self._file = ListingFile(entry.target) if is_lazy else None
@@ -228,12 +245,15 @@ class Upstream:
             tools, delegated = await self._read_catalog(client, lists)
             is_usable()
             self._client, self.lists = client, lists
+            self.searches = OfferedSearches.of(client, self.name, self._searched)
             self._learn(client, tools, delegated)
             self._announce_lists()
             tasks.start_soon(self._notifications.follow, client)
             tasks.start_soon(self.subscriptions.keep, client)
             tasks.start_soon(self._keep_fresh, client, lists)
             tasks.start_soon(self._end_when_dead, client)
+            if self.texts is not None and not self.searches.contents:
+                tasks.start_soon(self.texts.keep_read, lists)
             if self._file is not None:
                 tasks.start_soon(self._stop_when_unused, client, lists, self._file)
             await self._connection.ended.wait()
@@ -345,6 +365,7 @@ class Upstream:
     def _leave(self, kind: Literal["idle", "down"], reason: str = "") -> None:
         """Enter a state without a connection, in which a server has what is known of it from its saved listing."""
         self._client = self.delegated = None
+        self.searches = OfferedSearches()
         self._connection.ended.set()
         self._wanted = anyio.Event()
         self._is_pausing = kind == "down"
@@ -471,6 +492,8 @@ class Upstream:
         elif isinstance(event, ResourceUpdated):
             self.subscriptions.note_update(event.uri)
         elif self.lists is not None and (self.lists.forget(event) or is_certain):
+            if self.texts is not None:
+                self.texts.note_change()
             self._on_event(self, event)
 
     def _announce_lists(self) -> None:

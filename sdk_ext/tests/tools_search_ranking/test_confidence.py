@@ -5,6 +5,7 @@ from math import log
 
 import pytest
 from mcp_ext_tools_search.ranking.floor import Floor
+from mcp_ext_tools_search.ranking.language import STOP_WORDS
 from mcp_types import Tool
 from tools_search_ranking import DEFAULT_LEAST_CONFIDENCE, FieldedRanker, default_ranker
 from tools_search_ranking.confidence import WEIGHTS, confidence
@@ -39,11 +40,25 @@ def test_a_request_that_fits_finds_its_tool(tools: list[Tool], query: str):
     assert list(sure) == list(all_hits) != []
 
 
-@pytest.mark.parametrize("query", ["read", "the", "text of a message"])
-def test_a_request_of_which_a_tool_has_all_words_is_answered_in_order(tools: list[Tool], query: str):
-    found = FieldedRanker(least_confidence=1.0)(tools).search(query)
-    assert list(found) == list(FieldedRanker()(tools).search(query))
-    assert list(Floor(tools).under(query, found)) == list(found)
+@pytest.mark.parametrize("query", ["read", "the", "text of one message", "place"])
+def test_the_floor_of_a_request_that_is_held_back_is_in_the_order_of_the_ranking(tools: list[Tool], query: str):
+    found = list(FieldedRanker(least_confidence=1.0)(tools).search(query))
+    without_stop_words = " ".join(word for word in query.split() if word not in STOP_WORDS)
+    demanded = {hit.name for asked in (query, without_stop_words) for hit in Floor(tools).under(asked, [])}
+    assert [hit.name for hit in found] == [
+        hit.name for hit in FieldedRanker()(tools).search(query) if hit.name in demanded
+    ]
+    assert found[0].score == 1.0
+
+
+@pytest.mark.parametrize("query", ["What's 1+1?", "2 + 2", "who are you", "is it"])
+def test_a_request_without_a_word_that_says_anything_finds_what_the_floor_demands(
+    tools: list[Tool], make_tool: Callable[..., Tool], query: str
+):
+    excel = make_tool("write_cells", "Writes values, from row 1 on. It is done at once, 2 cells a time.")
+    index = FieldedRanker(least_confidence=DEFAULT_LEAST_CONFIDENCE)([*tools, excel])
+    demanded = {hit.name for hit in Floor([*tools, excel]).under(query, [])}
+    assert {hit.name for hit in index.search(query)} == demanded
 
 
 def test_words_of_a_script_without_spaces_are_not_judged(tools: list[Tool]):
@@ -89,9 +104,9 @@ def _pasted(words: int) -> str:
 def test_evidence_never_speaks_against_a_tool(tools: list[Tool], query: str):
     found = FieldedRanker()(tools).signs(query)
     assert found is not None
-    none = found._replace(evidence=log(0.1), strong_evidence=log(0.1), shared_evidence=0.0)
+    none = found._replace(strong_evidence=log(0.1), shared_evidence=0.0)
     assert confidence(none) <= confidence(found)
-    assert min(WEIGHTS[1][:3]) > 0
+    assert min(WEIGHTS[1][:6]) > 0
 
 
 def test_many_instances_of_a_server_hold_back_no_more_than_one(tools: list[Tool]):

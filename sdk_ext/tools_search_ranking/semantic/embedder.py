@@ -54,11 +54,12 @@ class EmbedderError(Exception):
 class SemanticSigns(NamedTuple):
     """The signs that a tool serves a request: first those of words, as in `Signs`."""
 
-    evidence: float
     strong_evidence: float
     shared_evidence: float
     score: float
     name_share: float
+    other_share: float
+    query_share: float
     size: float
     tools: float
 

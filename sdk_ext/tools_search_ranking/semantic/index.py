@@ -116,7 +116,8 @@ class SemanticIndex:
             by_words, words = lexical.judged(query, visible=visible)
             hits, cosine = self._fused(by_words, shown, vectors)
             found = words and SemanticSigns(*words, cosine, len(vectors))
-            if lexical.least_confidence > 0 and confidence(found, weights) < lexical.least_confidence:
+            least = lexical.least_confidence
+            if least > 0 and (confidence(found, weights) < least or lexical.says_nothing(query)):
                 return lexical.floor(query, visible=visible)
         else:
             hits, _ = self._fused(lexical.search(query, visible=visible), shown, vectors)

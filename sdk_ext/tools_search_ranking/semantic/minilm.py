@@ -34,17 +34,18 @@ _MAX_WORD_CHARS: Final = 100
 _UNKNOWN, _FIRST, _LAST = 100, 101, 102
 _MIN_COSINE: Final = 0.25
 WEIGHTS: Final[Weights] = (
-    1.385,
+    -1.039,
     SemanticSigns(
-        evidence=0.246,
-        strong_evidence=0.146,
-        shared_evidence=1.257,
-        score=0.498,
-        name_share=1.27,
-        size=-0.065,
-        tools=-1.0,
-        cosine=7.419,
-        sentences=-0.48,
+        strong_evidence=0.149,
+        shared_evidence=1.473,
+        score=0.383,
+        name_share=0.571,
+        other_share=1.212,
+        query_share=1.329,
+        size=-0.054,
+        tools=-0.57,
+        cosine=6.468,
+        sentences=-0.39,
     ),
 )
 """Fitted to the requests of `dev` (`python -m benchmarks.retrieval --fit --foreign 100`)."""

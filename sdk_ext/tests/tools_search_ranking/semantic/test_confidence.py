@@ -21,7 +21,7 @@ from tools_search_ranking.semantic.index import SemanticIndex
 
 from .conftest import SECONDS
 
-_NEAR_ALONE = (-5.0, SemanticSigns(0, 0, 0, 0, 0, 0, 0, cosine=10, sentences=0))
+_NEAR_ALONE = (-5.0, SemanticSigns(0, 0, 0, 0, 0, 0, 0, 0, cosine=10, sentences=0))
 """Even from a cosine of one half on, for any words."""
 
 _NEVER = (-50.0, _NEAR_ALONE[1])

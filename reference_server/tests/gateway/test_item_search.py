@@ -1,0 +1,374 @@
+"""Resources, templates and prompts are found over all servers, as the gateway lists them, and by nobody else."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx2
+import pytest
+from mcp import Client, MCPError
+from mcp.client.streamable_http import streamable_http_client
+from mcp_ext_search_primitives import PROMPTS, RESOURCES, ResourcesSettings
+from mcp_ext_search_primitives.client import (
+    primitives_settings,
+    search_prompts,
+    search_resource_templates,
+    search_resources,
+)
+from mcp_ext_tools_search.client import TOOLS_SEARCH, raw_request, read_pages
+from mcp_ext_tools_search.types import Primitive
+from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
+from tools_search_server.access.principals import new_token, token_hash
+from tools_search_server.base.limits import Limits
+from tools_search_server.gateway.gateway import GatewayOptions, Searched
+from tools_search_server.programs.gateway import gateway_program
+
+pytestmark = pytest.mark.anyio
+
+UPSTREAM = Path(__file__).parents[1] / "servers" / "archive.py"
+EXTENSION = "io.github.tools-search/tools-search"
+EVERY_ERA = pytest.mark.parametrize("mode", ["auto", "legacy"])
+
+HANDBOOK: dict[str, Any] = {
+    "resources": [
+        {"uri": "docs://returns.md", "name": "returns.md", "title": "Returns and losses", "mimeType": "text/markdown"},
+        {"uri": "docs://travel.md", "name": "travel.md", "description": "How trips are paid back."},
+        {"uri": "https://example.com/terms", "name": "terms"},
+    ],
+    "resourceTemplates": [{"uriTemplate": "docs://{year}/report", "name": "report", "description": "A yearly report."}],
+    "prompts": [{"name": "answer", "description": "Drafts a reply.", "arguments": [{"name": "complaint"}]}],
+    "texts": {
+        "docs://returns.md": "The carrier refunds a parcel that vanished.",
+        "docs://travel.md": "Hotels up to 120 euros.",
+    },
+}
+"""A server that only lists."""
+
+NOTES: dict[str, Any] = {
+    "legacy": True,
+    "resources": [
+        {"uri": "docs://returns.md", "name": "returns.md"},
+        {"uri": "note:1", "name": "first"},
+        {"uri": "https://example.com/terms", "name": "terms"},
+    ],
+    "prompts": [{"name": "answer", "description": "Summarizes a meeting."}],
+    "texts": {"note:1": "Water the ficus on Mondays."},
+}
+
+LIBRARY: dict[str, Any] = {
+    "resources": [{"uri": f"book:{number}", "name": f"book {number}"} for number in range(4)],
+    "prompts": [{"name": "review", "description": "Reviews a book."}],
+    "settings": {"resources": {"contents": True, "maxLimit": 2}, "prompts": {}},
+    "found": {
+        "resources/search": [
+            {"uri": "book:2", "name": "book 2", "_meta": {EXTENSION: {"matched": ["contents", 7, "x" * 10_000]}}},
+            {"uri": "book:made-up", "name": "parcel"},
+            {"uri": "book:0", "name": "another definition than the listed one"},
+            {"name": "without a uri"},
+        ],
+        "prompts/search": [{"name": "review"}, {"name": "hidden"}],
+    },
+}
+"""A server that searches itself, and finds more than it lists."""
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Callable[[str, dict[str, Any]], dict[str, Any]]:
+    """Write what a server has, and return its entry in a configuration."""
+
+    def entry(name: str, spec: dict[str, Any]) -> dict[str, Any]:
+        file = tmp_path / f"{name}.json"
+        file.with_suffix(".new").write_text(json.dumps(spec))
+        file.with_suffix(".new").rename(file)
+        return {"command": sys.executable, "args": [str(UPSTREAM), str(file)]}
+
+    return entry
+
+
+@pytest.fixture
+def asked(tmp_path: Path) -> Callable[[str, str], list[str]]:
+    """Return what a server was asked by one method: a URI or a query for each request."""
+
+    def read(name: str, method: str) -> list[str]:
+        lines = (tmp_path / f"{name}.json.log").read_text().splitlines()
+        return [line.partition(" ")[2] for line in lines if line.partition(" ")[0] == method]
+
+    return read
+
+
+@pytest.fixture
+def searching(archive: Any, configuration: Any) -> Callable[..., Any]:
+    """Connect to a gateway in this process that lets its callers search more than tools."""
+
+    @asynccontextmanager
+    async def connected(
+        mode: str = "auto", *searched: Searched, limits: Limits | None = None, **specs: dict[str, Any]
+    ) -> AsyncGenerator[Client]:
+        file = configuration(**{name: archive(name, spec) for name, spec in specs.items()})
+        options = GatewayOptions(20, 20, searched=frozenset(searched))
+        program = gateway_program(file, limits or Limits(), options)
+        async with program.lifespan(), Client(program.server, mode=mode, extensions=[TOOLS_SEARCH]) as client:
+            yield client
+            program.on_stop()
+
+    return connected
+
+
+def plain(items: Iterable[Any]) -> list[dict[str, Any]]:
+    """Return definitions without what a search says of them."""
+    plain: list[dict[str, Any]] = []
+    for item in items:
+        stated: dict[str, Any] = item.meta or {}
+        meta = {name: value for name, value in stated.items() if name != EXTENSION}
+        plain.append(item.model_copy(update={"meta": meta or None}).model_dump(by_alias=True, exclude_none=True))
+    return plain
+
+
+def matched(item: Any) -> list[str]:
+    return item.meta[EXTENSION]["matched"]
+
+
+@EVERY_ERA
+async def test_documents_are_found_by_what_they_say_at_servers_that_only_list(searching: Any, mode: str) -> None:
+    with anyio.fail_after(60):
+        async with searching(mode, "contents", handbook=HANDBOOK, notes=NOTES) as client:
+            parcel = (await search_resources(client, "vanished parcel")).resources
+            ficus = (await search_resources(client, "water the ficus", limit=1)).resources
+            read = await client.read_resource(ficus[0].uri)
+            settings = primitives_settings(client)
+    assert [one.uri for one in parcel] == ["gateway://handbook/docs://returns.md"]
+    assert matched(parcel[0]) == ["contents"]
+    assert "Water the ficus on Mondays." in str(read.contents)
+    assert settings is not None
+    assert settings.resources == ResourcesSettings(topics=["handbook", "notes"], max_limit=50, contents=True)
+    assert settings.prompts is None
+
+
+@EVERY_ERA
+async def test_servers_that_search_and_servers_that_list_are_one(searching: Any, asked: Any, mode: str) -> None:
+    with anyio.fail_after(60):
+        async with searching(mode, "resources", "prompts", handbook=HANDBOOK, notes=NOTES, library=LIBRARY) as client:
+            found = (await search_resources(client, "travel trips")).resources
+            listed = (await client.list_resources()).resources
+            prompts = (await search_prompts(client, "reviews drafts")).prompts
+            listed_prompts = (await client.list_prompts()).prompts
+            settings = primitives_settings(client)
+    assert {one.uri for one in found} == {
+        "gateway://handbook/docs://travel.md",
+        "gateway://library/book:2",
+        "gateway://library/book:0",
+    }
+    assert all(one in plain(listed) for one in plain(found))
+    assert {one.name for one in prompts} == {"library__review", "handbook__answer"}
+    assert all(one in plain(listed_prompts) for one in plain(prompts))
+    assert next(matched(one) for one in found if one.uri.endswith("book:2")) == ["contents"]
+    assert asked("library", "resources/search") == ["travel trips"]
+    assert not asked("library", "resources/read")
+    assert settings is not None
+    assert settings.resources is not None
+    assert settings.resources.contents is None, "the others are not searched by content"
+
+
+@EVERY_ERA
+async def test_definitions_are_those_of_the_lists_and_pages_hold_each_match_once(searching: Any, mode: str) -> None:
+    with anyio.fail_after(60):
+        async with searching(mode, "contents", "prompts", handbook=HANDBOOK, notes=NOTES, library=LIBRARY) as client:
+            searched: list[tuple[Primitive[Any], Any]] = [
+                (RESOURCES, client.list_resources),
+                (PROMPTS, client.list_prompts),
+            ]
+            for primitive, lister in searched:
+                once = await read_pages(client, "returns book answer reviews terms", primitive=primitive, limit=50)
+                one_each = await read_pages(client, "returns book answer reviews terms", primitive=primitive, limit=1)
+                found = [item for page in once for item in primitive.by_key(page).values()]
+                listed = getattr(await lister(), primitive.member)
+                assert all(one in plain(listed) for one in plain(found))
+                assert len(found) > 2
+                paged = [key for page in one_each for key in primitive.by_key(page)]
+                assert paged == [key for page in once for key in primitive.by_key(page)]
+            templates = (await search_resource_templates(client, "yearly report")).resource_templates
+    assert [one.uri_template for one in templates] == ["gateway://handbook/docs://{year}/report"]
+
+
+async def test_what_the_query_identifies_comes_first_and_equal_names_of_two_servers_stay_apart(searching: Any) -> None:
+    async with searching("auto", "contents", "prompts", handbook=HANDBOOK, notes=NOTES, library=LIBRARY) as client:
+        with anyio.fail_after(60):
+            uri = (await search_resources(client, "\n gateway://notes/docs://returns.md ")).resources
+            name = (await search_resources(client, "returns.md")).resources
+            web = (await search_resources(client, "https://example.com/terms")).resources
+            prompt = (await search_prompts(client, "notes__answer")).prompts
+    assert uri[0].uri == "gateway://notes/docs://returns.md"
+    assert {one.uri for one in name[:2]} == {
+        "gateway://notes/docs://returns.md",
+        "gateway://handbook/docs://returns.md",
+    }
+    assert [one.uri for one in web].count("https://example.com/terms") == 1
+    assert web[0].uri == "https://example.com/terms"
+    assert prompt[0].name == "notes__answer"
+
+
+async def test_nothing_is_offered_or_read_unless_it_is_switched_on(searching: Any, asked: Any) -> None:
+    async with searching("auto", handbook=HANDBOOK) as client:
+        with anyio.fail_after(60):
+            settings = primitives_settings(client)
+            with pytest.raises(MCPError) as refused:
+                await raw_request(client, "resources/search", {"query": "parcel"}, seconds=10)
+            await client.list_resources()
+    assert settings is not None
+    assert settings.resources is settings.prompts is None
+    assert refused.value.code == METHOD_NOT_FOUND
+    assert not asked("handbook", "resources/read")
+
+
+async def test_texts_are_not_read_for_a_search_of_definitions(searching: Any, asked: Any) -> None:
+    async with searching("auto", "resources", handbook=HANDBOOK) as client:
+        with anyio.fail_after(60):
+            assert not (await search_resources(client, "vanished")).resources
+            assert (await search_resources(client, "losses")).resources
+    assert not asked("handbook", "resources/read")
+
+
+async def test_a_server_whose_search_fails_is_ranked_here(searching: Any) -> None:
+    spec = LIBRARY | {"faults": {"resources/search": -32603}}
+    async with searching("auto", "resources", handbook=HANDBOOK, library=spec) as client:
+        with anyio.fail_after(60):
+            page = await search_resources(client, "book travel", limit=2)
+            rest = await search_resources(client, "book travel", limit=50, cursor=page.next_cursor)
+    assert {one.uri for one in (*page.resources, *rest.resources)} == {
+        "gateway://handbook/docs://travel.md",
+        *(f"gateway://library/book:{number}" for number in range(4)),
+    }
+    assert page.ttl_ms == 0
+
+
+async def test_a_server_whose_search_fails_later_makes_its_page_fail(searching: Any, archive: Any) -> None:
+    async with searching("auto", "resources", handbook=HANDBOOK, library=LIBRARY) as client:
+        with anyio.fail_after(60):
+            page = await search_resources(client, "travel", limit=1)
+            archive("library", LIBRARY | {"faults": {"resources/search": -32603}})
+            with pytest.raises(MCPError) as failed:
+                await search_resources(client, "travel", cursor=page.next_cursor)
+    assert failed.value.code == INTERNAL_ERROR
+    assert "'library'" in failed.value.message
+
+
+async def test_a_cursor_of_one_search_is_refused_by_another(searching: Any) -> None:
+    async with searching("auto", "resources", "prompts", handbook=HANDBOOK, notes=NOTES) as client:
+        with anyio.fail_after(60):
+            page = await search_resources(client, "returns", limit=1)
+            with pytest.raises(MCPError) as refused:
+                await search_prompts(client, "returns", cursor=page.next_cursor)
+    assert page.next_cursor is not None
+    assert refused.value.code == INVALID_PARAMS
+
+
+async def test_what_a_server_finds_without_listing_it_is_found_where_it_says_so(searching: Any, asked: Any) -> None:
+    settings = {"resources": {"unlisted": True}}
+    more = [*LIBRARY["found"]["resources/search"], {"uri": "https://example.com/unread", "name": "parcel"}]
+    found_there = {"resources/search": more}
+    spec = LIBRARY | {"settings": settings, "texts": {"book:made-up": "Once upon a time"}, "found": found_there}
+    async with searching("auto", "resources", handbook=HANDBOOK, library=spec) as client:
+        with anyio.fail_after(60):
+            advertised = primitives_settings(client)
+            found = (await search_resources(client, "parcel")).resources
+            by_uri = (await search_resources(client, "gateway://library/book:made-up", limit=1)).resources
+            by_name = (await search_resources(client, " parcel ", limit=1)).resources
+            read = await client.read_resource(by_uri[0].uri)
+    assert advertised is not None
+    assert advertised.resources is not None
+    assert advertised.resources.unlisted is True
+    assert "gateway://library/book:made-up" in {one.uri for one in found}
+    assert "https://example.com/unread" not in {one.uri for one in found}, "nobody could read it"
+    assert "book:made-up" in asked("library", "resources/search"), "which is how the server knows it"
+    assert by_uri[0].uri == by_name[0].uri == "gateway://library/book:made-up"
+    assert "Once upon a time" in str(read.contents)
+
+
+@EVERY_ERA
+@pytest.mark.parametrize("legacy", [True, False])
+async def test_a_change_of_a_list_is_found_once_the_server_announces_it(
+    searching: Any, archive: Any, mode: str, legacy: bool
+) -> None:
+    more = [*HANDBOOK["resources"], {"uri": "docs://new.md", "name": "new.md"}]
+    texts = {**HANDBOOK["texts"], "docs://new.md": "Zeppelins may land on the roof."}
+    spec = HANDBOOK | {"legacy": legacy}
+    async with searching(mode, "contents", handbook=spec) as client:
+        with anyio.fail_after(60):
+            assert not (await search_resources(client, "zeppelins")).resources
+            archive("handbook", spec | {"resources": more, "texts": texts})
+            await client.call_tool("handbook__announce", {})
+            while not (found := (await search_resources(client, "zeppelins")).resources):
+                pass
+    assert [one.uri for one in found] == ["gateway://handbook/docs://new.md"]
+
+
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+@EVERY_ERA
+async def test_the_option_of_the_command_serves_the_searches_over_both_transports(
+    connect: Any, archive: Any, configuration: Any, transport: str, mode: str
+) -> None:
+    file = configuration(handbook=archive("handbook", HANDBOOK), library=archive("library", LIBRARY))
+    arguments = ("--config", str(file), "--search", "contents,prompts")
+    with anyio.fail_after(60):
+        async with connect(transport, mode, *arguments) as client:
+            found = await search_resources(client, "vanished parcel", limit=1)
+            prompts = await search_prompts(client, "review a book", limit=1)
+            settings = primitives_settings(client)
+    assert found.resources[0].uri in ("gateway://handbook/docs://returns.md", "gateway://library/book:2")
+    assert prompts.prompts[0].name == "library__review"
+    assert settings is not None
+    assert settings.resources is not None
+    assert settings.resources.contents is True
+
+
+async def test_callers_find_what_they_are_listed_and_nothing_else_changes_their_answers(
+    servers: Any, archive: Any, configuration: Any
+) -> None:
+    tokens = {name: new_token() for name in ("everyone", "clerk")}
+    file = configuration(
+        handbook=archive("handbook", HANDBOOK), notes=archive("notes", NOTES), library=archive("library", LIBRARY)
+    )
+    document = json.loads(file.read_text())
+    document["toolsets"] = {"clerk": {"handbook": True, "notes": ["none"]}}
+    document["principals"] = {
+        "everyone": {"token": token_hash(tokens["everyone"])},
+        "clerk": {"token": token_hash(tokens["clerk"]), "toolset": "clerk"},
+    }
+    file.write_text(json.dumps(document))
+    url = await anyio.to_thread.run_sync(
+        lambda: servers.start_http("--config", str(file), "--search", "contents,prompts")
+    )
+
+    async def answers(name: str) -> tuple[list[Any], Any]:
+        headers = {"Authorization": f"Bearer {tokens[name]}"}
+        async with (
+            httpx2.AsyncClient(headers=headers) as http,
+            Client(streamable_http_client(url, http_client=http), extensions=[TOOLS_SEARCH]) as client,
+        ):
+            found = await search_resources(client, "returns terms book")
+            prompts = await search_prompts(client, "answer reviews")
+            return [*found.resources, *prompts.prompts], primitives_settings(client)
+
+    with anyio.fail_after(60):
+        seen, settings = await answers("clerk")
+        everything, _ = await answers("everyone")
+    file.write_text(json.dumps({"mcpServers": {"handbook": document["mcpServers"]["handbook"]}}))
+    program = gateway_program(file, Limits(), GatewayOptions(20, 20, searched=frozenset({"contents", "prompts"})))
+    with anyio.fail_after(60):
+        async with program.lifespan(), Client(program.server, extensions=[TOOLS_SEARCH]) as client:
+            own = [
+                *(await search_resources(client, "returns terms book")).resources,
+                *(await search_prompts(client, "answer reviews")).prompts,
+            ]
+            program.on_stop()
+    assert seen == own, "with the same scores"
+    assert len(everything) > len(seen) > 0
+    assert settings is not None
+    assert settings.resources is not None
+    assert settings.resources.topics == ["handbook"]

@@ -1,0 +1,123 @@
+"""An MCP server without an SDK that has resources and prompts, as a file says: `archive.py FILE.json`.
+
+The file is read again for each request. Its members, all optional:
+
+    legacy      whether it speaks the protocol of 2025
+    resources, resourceTemplates, prompts
+                what it lists
+    texts       what resources say, by URI; `null` reads as a blob
+    settings    what it advertises of its searches
+    found       the answers of its searches, by method: definitions in any order, whatever the query
+    faults      by method, or URI that is read: `endless`, `exit`, `mute`, the code of an error, or the answer itself
+
+The requests that it gets stand in `FILE.json.log`, a line for each. Standard library only.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+FILE = Path(sys.argv[1])
+EXTENSION = "io.github.tools-search/tools-search"
+MEMBERS = {
+    "tools/list": "tools",
+    "resources/list": "resources",
+    "resources/templates/list": "resourceTemplates",
+    "prompts/list": "prompts",
+    "resources/search": "resources",
+    "resources/templates/search": "resourceTemplates",
+    "prompts/search": "prompts",
+}
+PIECE = "all work and no play " * 5_000
+
+
+def send(**message: Any) -> None:
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+    sys.stdout.flush()
+
+
+def capabilities(spec: dict[str, Any]) -> dict[str, Any]:
+    offered: dict[str, Any] = {"tools": {}, "resources": {"listChanged": True}, "prompts": {"listChanged": True}}
+    if (settings := spec.get("settings")) is not None:
+        offered["extensions"] = {EXTENSION: settings}
+        offered["experimental"] = {EXTENSION: settings}
+    return offered
+
+
+def misbehave(fault: Any, request: Any) -> None:
+    match fault:
+        case int(code):
+            send(id=request, error={"code": code, "message": "no"})
+        case dict():
+            send(id=request, **fault)
+        case "exit":
+            sys.exit(3)
+        case "endless":
+            sys.stdout.write(f'{{"jsonrpc": "2.0", "id": {request}, "result": {{"contents": [{{"text": "')
+            while True:
+                sys.stdout.write(PIECE)
+        case _:
+            pass
+
+
+def answer(spec: dict[str, Any], method: str, params: dict[str, Any]) -> dict[str, Any]:
+    hints = {"ttlMs": 0, "cacheScope": "public"}
+    match method:
+        case "initialize":
+            info = {"name": "archive", "version": "0"}
+            version = params["protocolVersion"]
+            return {"protocolVersion": version, "capabilities": capabilities(spec), "serverInfo": info}
+        case "server/discover":
+            return {"supportedVersions": ["2026-07-28"], "capabilities": capabilities(spec), **hints}
+        case "resources/read":
+            text = spec.get("texts", {}).get(params["uri"], "")
+            content = {"uri": params["uri"], **({"blob": "AAAA"} if text is None else {"text": text})}
+            return {"contents": [content], **hints}
+        case _ if method in MEMBERS:
+            member = MEMBERS[method]
+            if method == "tools/list":
+                announce = {"name": "announce", "description": "Announces new lists", "inputSchema": {"type": "object"}}
+                return {member: [announce], **hints}
+            found = spec.get("found", {}).get(method, []) if method.endswith("/search") else spec.get(member, [])
+            return {member: found, **hints}
+        case _:
+            return {}
+
+
+def take(message: dict[str, Any]) -> None:
+    spec = json.loads(FILE.read_text())
+    method, params = message.get("method", ""), message.get("params", {})
+    with FILE.with_suffix(".json.log").open("a") as log:
+        log.write(f"{method} {params.get('uri') or params.get('query') or ''}\n".replace("notifications/", "! "))
+    if "id" not in message:
+        return
+    faults = spec.get("faults", {})
+    if method == ("server/discover" if spec.get("legacy") else "initialize"):
+        send(id=message["id"], error={"code": -32601, "message": "Method not found"})
+    elif method == "subscriptions/listen":
+        subscription = {"io.modelcontextprotocol/subscriptionId": message["id"]}
+        acknowledged = {"notifications": params["notifications"], "_meta": subscription}
+        send(method="notifications/subscriptions/acknowledged", params=acknowledged)
+        STREAMS[message["id"]] = params["notifications"]
+    elif (fault := faults.get(method, faults.get(params.get("uri")))) is not None:
+        misbehave(fault, message["id"])
+    elif method == "tools/call":
+        for stream in STREAMS:
+            meta = {"_meta": {"io.modelcontextprotocol/subscriptionId": stream}}
+            for kind in ("resources", "prompts"):
+                send(method=f"notifications/{kind}/list_changed", params=meta)
+        if spec.get("legacy"):
+            for kind in ("resources", "prompts"):
+                send(method=f"notifications/{kind}/list_changed")
+        send(id=message["id"], result={"resultType": "complete", "content": []})
+    else:
+        result = answer(spec, method, params)
+        send(id=message["id"], result=result if spec.get("legacy") else {"resultType": "complete", **result})
+
+
+STREAMS: dict[Any, dict[str, Any]] = {}
+for line in sys.stdin:
+    take(json.loads(line))

@@ -1,0 +1,171 @@
+"""Texts of resources are read within bounds, and what a hostile resource does costs no caller anything."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import pytest
+from mcp import Client
+from mcp_ext_search_primitives.client import search_resources
+from mcp_ext_tools_search.client import TOOLS_SEARCH
+from tools_search_server.base.limits import Limits
+from tools_search_server.gateway.gateway import GatewayOptions
+from tools_search_server.programs.gateway import gateway_program
+from tools_search_server.upstreams import resource_texts
+
+pytestmark = pytest.mark.anyio
+
+UPSTREAM = Path(__file__).parents[1] / "servers" / "archive.py"
+MAX_GROWTH = 128 * 1024
+"""Memory that hostile resources may cost at most, in kB."""
+
+FAULTS = {"bad:endless": "endless", "bad:exit": "exit", "bad:mute": "mute", "bad:refused": -32603}
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource_texts, "_READ_SECONDS", 1)
+
+
+def resource(uri: str, **members: Any) -> dict[str, Any]:
+    return {"uri": uri, "name": uri, **members}
+
+
+def entry(folder: Path, **spec: Any) -> dict[str, Any]:
+    (folder / "archive.json").write_text(json.dumps(spec))
+    return {"command": sys.executable, "args": [str(UPSTREAM), str(folder / "archive.json")]}
+
+
+def requests(folder: Path) -> list[str]:
+    return (folder / "archive.json.log").read_text().splitlines()
+
+
+@pytest.fixture
+def gateway_over(tmp_path: Path, configuration: Any) -> Callable[..., Any]:
+    """Connect to a gateway in this process over one server, whose texts it reads."""
+
+    @asynccontextmanager
+    async def connected(**spec: Any) -> AsyncGenerator[Client]:
+        options = GatewayOptions(20, 20, searched=frozenset({"contents"}))
+        program = gateway_program(configuration(archive=entry(tmp_path, **spec)), Limits(), options)
+        async with program.lifespan(), Client(program.server, extensions=[TOOLS_SEARCH]) as client:
+            yield client
+            program.on_stop()
+
+    return connected
+
+
+async def found(client: Client, query: str) -> list[str]:
+    return [one.uri.removeprefix("gateway://archive/") for one in (await search_resources(client, query)).resources]
+
+
+async def found_in_the_end(client: Client, query: str) -> list[str]:
+    while not (uris := await found(client, query)):
+        pass
+    return uris
+
+
+@pytest.mark.parametrize("legacy", [True, False])
+async def test_resources_that_end_the_connection_or_never_end_cost_neither_the_others_nor_any_call(
+    gateway_over: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture, legacy: bool
+) -> None:
+    uris = ["good:1", "bad:endless", "good:2", "bad:exit", "good:3", "bad:mute", "bad:refused", "good:4"]
+    texts = {"good:1": "alpha", "good:2": "bravo", "good:3": "charlie", "good:4": "delta"}
+    with anyio.fail_after(60):
+        async with gateway_over(
+            legacy=legacy, resources=list(map(resource, uris)), texts=texts, faults=FAULTS
+        ) as client:
+            assert await found_in_the_end(client, "delta") == ["good:4"]
+            assert await found(client, "alpha") == ["good:1"]
+            assert await found(client, "charlie") == ["good:3"]
+            called = await client.call_tool("archive__announce", {})
+    assert not called.is_error
+    assert "is down" not in caplog.text
+    assert "archive: 3 of its resources are found by their definitions alone" in caplog.text
+    reads = [line for line in requests(tmp_path) if line.startswith("resources/read bad:")]
+    assert len(reads) == len(set(reads)), "what cost a connection is not read again"
+
+
+async def test_a_hostile_resource_costs_little_memory_in_a_gateway_that_serves_on(
+    servers: Any, configuration: Any, tmp_path: Path
+) -> None:
+    uris = [*(f"bad:{number}" for number in range(8)), "good:1"]
+    faults = {uri: "endless" for uri in uris if uri.startswith("bad")}
+    file = configuration(archive=entry(tmp_path, resources=list(map(resource, uris)), faults=faults))
+    url = await anyio.to_thread.run_sync(lambda: servers.start_http("--config", str(file), "--search", "contents"))
+
+    def peak() -> int:
+        lines = Path(f"/proc/{servers.running[0].pid}/status").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
+
+    with anyio.fail_after(60):
+        async with Client(url, extensions=[TOOLS_SEARCH]) as client:
+            before = peak()
+            for _ in range(3):
+                assert "good:1" in await found(client, "good:1")
+            called = await client.call_tool("archive__announce", {})
+    assert not called.is_error
+    assert peak() - before < MAX_GROWTH
+
+
+async def test_only_what_can_have_text_and_is_small_is_read(gateway_over: Any, tmp_path: Path) -> None:
+    resources = [
+        resource("a:picture", mimeType="image/png"),
+        resource("a:large", size=2**31),
+        resource("a:blob"),
+        resource("a:text", mimeType="text/plain", size=10),
+    ]
+    with anyio.fail_after(60):
+        async with gateway_over(resources=resources, texts={"a:blob": None, "a:text": "zeppelins"}) as client:
+            assert await found_in_the_end(client, "zeppelins") == ["a:text"]
+    assert [line for line in requests(tmp_path) if line.startswith("resources/read")] == [
+        "resources/read a:blob",
+        "resources/read a:text",
+    ]
+
+
+async def test_of_many_resources_the_first_are_read_and_the_others_found_by_their_definitions(
+    gateway_over: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(resource_texts, "_MAX_RESOURCES", 5)
+    resources = [resource(f"many:{number}") for number in range(5_000)]
+    with anyio.fail_after(60):
+        async with gateway_over(resources=resources, texts={"many:4": "zeppelins", "many:5": "zeppelins"}) as client:
+            assert await found_in_the_end(client, "zeppelins") == ["many:4"]
+            assert (await found(client, "many:4999"))[0] == "many:4999"
+    assert sum(line.startswith("resources/read") for line in requests(tmp_path)) == 5
+    assert "archive: 4995 of its resources are found by their definitions alone" in caplog.text
+
+
+async def test_the_texts_of_a_server_are_bounded_together(
+    gateway_over: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resource_texts, "_MAX_CHARS", 100)
+    monkeypatch.setattr(resource_texts, "_MAX_ALL_CHARS", 250)
+    resources = [resource(f"long:{number}") for number in range(9)]
+    texts = {one["uri"]: f"start {'filler ' * 100} end" for one in resources}
+    with anyio.fail_after(60):
+        async with gateway_over(resources=resources, texts=texts) as client:
+            assert len(await found_in_the_end(client, "start")) == 3
+            assert not await found(client, "end")
+
+
+async def test_reading_is_given_up_after_its_time(
+    gateway_over: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(resource_texts, "_ALL_SECONDS", 2)
+    resources = [resource("good:1"), *(resource(f"bad:{number}") for number in range(4)), resource("good:2")]
+    faults = {f"bad:{number}": "mute" for number in range(4)}
+    texts = {"good:1": "zeppelins", "good:2": "zeppelins"}
+    with anyio.fail_after(60):
+        async with gateway_over(resources=resources, texts=texts, faults=faults) as client:
+            assert await found_in_the_end(client, "zeppelins") == ["good:1"]
+            while "that took more than 2 s" not in caplog.text:
+                await found(client, "zeppelins")

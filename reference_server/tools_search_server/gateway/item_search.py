@@ -1,0 +1,284 @@
+"""Search over the resources, resource templates and prompts of all upstreams, where the operator has switched it on.
+
+Everything that callers can list is ranked here, with the texts of resources if these are read. Upstreams that offer a
+search of their own for these items are asked as well, as they may know more than the definitions say; all answers are
+fused by rank. An upstream that does not answer in time is ranked here alone.
+
+Only what the gateway lists is found, as it lists it, but for resources of upstreams that say that they find others
+(draft: Resources That Are Not Listed).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final, cast
+
+import anyio
+import anyio.lowlevel
+import anyio.to_thread
+from mcp import MCPError
+from mcp.server.caching import CacheHint
+from mcp_ext_search_primitives import PrimitiveSettings, ResourcesSettings
+from mcp_ext_search_primitives.index import CONTENTS, PrimitiveIndex
+from mcp_ext_tools_search.ranking import Hit, Ranker
+from mcp_ext_tools_search.ranking.floor import trimmed
+from mcp_ext_tools_search.ranking.fusion import fuse_and_rerank
+from mcp_ext_tools_search.server import Answer
+from mcp_ext_tools_search.types import published_metadata
+from mcp_types import INTERNAL_ERROR
+from pydantic import BaseModel
+
+from tools_search_server.gateway.absent_servers import AbsentServers
+from tools_search_server.gateway.orientation import topics
+from tools_search_server.gateway.prompts_and_resources import entries_by_server, public_key, wire_entry
+from tools_search_server.gateway.public_names import split_uri
+from tools_search_server.gateway.views import Ctx, View, Views, VisibleServer
+from tools_search_server.upstreams.delegated_search import NoAnswerError, UpstreamSearch
+from tools_search_server.upstreams.listing import RESOURCES, Kind
+
+logger = logging.getLogger(__name__)
+
+_AT_ONCE: Final = 4
+_KEPT: Final = 8
+"""Lists of callers that are ready to be searched, by what they see and their protocol version."""
+
+_ENTRIES_AT_ONCE: Final = 100
+"""Definitions that are written before other tasks have their turn."""
+
+_NO_TEXTS: Final[Mapping[str, str]] = {}
+
+_MAX_MATCHED: Final = 10
+"""Members that an upstream may name of a hit."""
+
+
+@dataclass(frozen=True)
+class _OfServer:
+    """What one upstream lists, made of these entries and texts."""
+
+    entries: Mapping[str, BaseModel]
+    texts: Mapping[str, str]
+    wire: Mapping[str, dict[str, Any]]
+    """By public key, as a listing carries them."""
+    public_texts: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class _Catalog:
+    """What one caller lists."""
+
+    parts: Sequence[_OfServer]
+    owners: Mapping[str, str]
+    """The upstream of each item, by public key."""
+    wire: Mapping[str, dict[str, Any]]
+    index: PrimitiveIndex
+
+
+@dataclass
+class _Found:
+    """What an upstream has found itself, best first."""
+
+    members: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    """The members that match, by public key."""
+    unlisted: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
+    """The definitions of what is not listed."""
+
+
+class ItemSearch:
+    """One of the optional searches, for the items that each caller of a gateway can list.
+
+    Args:
+        views: What callers see.
+        kind: What is searched.
+        ranker: Ranks here.
+        caching: How long clients may keep an answer, and whether others may use it.
+    """
+
+    def __init__(self, views: Views, kind: Kind, ranker: Ranker, caching: CacheHint) -> None:
+        self._views = views
+        self._kind = kind
+        self._caching = caching
+        self._ranker = ranker
+        self._limiter = anyio.CapacityLimiter(_AT_ONCE)
+        self._making = anyio.Lock()
+        self._of_server: dict[tuple[str, str], _OfServer] = {}
+        self._catalogs: dict[tuple[str, ...], _Catalog] = {}
+
+    async def __call__(self, ctx: Ctx, query: str, note: str | None) -> Answer:
+        """Return what fits `query`; `note` names the upstreams that did not answer for the page before.
+
+        Raises:
+            MCPError: -32603, an upstream that is needed for this page did not answer.
+        """
+        view = self._views.current()
+        catalog = await self._catalog(view, ctx.protocol_version)
+        absent = AbsentServers(note or "")
+        asked = [
+            (seen, search)
+            for seen in view.upstreams
+            if seen.rule.shows_more
+            and (search := seen.upstream.searches.by_list.get(self._kind.method)) is not None
+            and seen.name not in absent
+        ]
+        found: dict[str, _Found] = {}
+
+        async def ask(seen: VisibleServer, search: UpstreamSearch) -> None:
+            try:
+                found[seen.name] = await self._found_by(seen, search, query, catalog, ctx.protocol_version)
+            except NoAnswerError as failure:
+                logger.warning("left out of a search: %s", failure, extra={"server": seen.name})
+
+        async with anyio.create_task_group() as tasks:
+            for seen, search in asked:
+                tasks.start_soon(ask, seen, search)
+        failed = [seen.name for seen, _ in asked if seen.name not in found]
+        if failed and note is not None:  # what it found was on earlier pages
+            text = f"The MCP server {failed[0]!r} did not answer its part of this search in time; ask again"
+            raise MCPError(INTERNAL_ERROR, text)
+        absent = absent.joined_by(failed)
+        unlisted = {key: item for one in found.values() for key, item in one.unlisted.items()}
+        items = {**catalog.wire, **unlisted} if unlisted else catalog.wire
+        hits = await anyio.to_thread.run_sync(_arranged, query, catalog, found, items, limiter=self._limiter)
+        ttl_ms = 0 if absent.note else self._caching.ttl_ms  # an incomplete answer must not be kept
+        return Answer(hits, items, ttl_ms, self._caching.scope, absent.note)
+
+    def settings(self) -> PrimitiveSettings:
+        """Return what is advertised to the current caller."""
+        seen = [one for one in self._views.current().upstreams if one.rule.shows_more]
+        own = self._kind.primitive.setting
+        offering = [one for one in seen if own in one.upstream.greeting.features]
+        facts: dict[str, Any] = {"topics": topics(offering)}
+        if self._kind is not RESOURCES:
+            return PrimitiveSettings(**facts)
+        if all(one.upstream.texts is not None for one in seen):
+            facts["contents"] = True
+        if any(one.upstream.searches.unlisted for one in seen):
+            facts["unlisted"] = True
+        return ResourcesSettings(**facts)
+
+    async def _catalog(self, view: View, version: str) -> _Catalog:
+        """Return what the caller with a view lists: the same object until that changes."""
+        parts: list[_OfServer] = []
+        names: list[str] = []
+        for seen, entries in await entries_by_server(view, self._kind):
+            parts.append(await self._part(seen, entries, version))
+            names.append(seen.name)
+        key = (version, *names)
+        async with self._making:  # searches that come while one is made wait for it
+            kept = self._catalogs.pop(key, None)
+            if kept is None or any(one is not other for one, other in zip(kept.parts, parts, strict=True)):
+                make = partial(self._made, names, parts)
+                kept = await anyio.to_thread.run_sync(make, limiter=self._limiter)
+            self._catalogs[key] = kept
+            while len(self._catalogs) > _KEPT:
+                del self._catalogs[next(iter(self._catalogs))]
+        return kept
+
+    def _made(self, names: Sequence[str], parts: Sequence[_OfServer]) -> _Catalog:
+        owners: dict[str, str] = {}
+        wire: dict[str, dict[str, Any]] = {}
+        texts: dict[str, str] = {}
+        for name, part in zip(names, parts, strict=True):
+            new = {public: item for public, item in part.wire.items() if public not in wire}  # one web address, once
+            wire |= new
+            owners |= dict.fromkeys(new, name)
+            texts |= {public: text for public, text in part.public_texts.items() if public in new}
+        return _Catalog(parts, owners, wire, PrimitiveIndex(self._kind.primitive, wire, self._ranker, texts))
+
+    async def _part(self, seen: VisibleServer, entries: Mapping[str, BaseModel], version: str) -> _OfServer:
+        texts = _NO_TEXTS
+        if self._kind is RESOURCES and (reading := seen.upstream.texts) is not None:
+            await reading.first_read()
+            texts = reading.texts
+        kept = self._of_server.get((seen.name, version))
+        if kept is not None and kept.entries is entries and kept.texts is texts:
+            return kept
+        wire: dict[str, dict[str, Any]] = {}
+        public_texts: dict[str, str] = {}
+        for number, (own, entry) in enumerate(entries.items(), 1):
+            if number % _ENTRIES_AT_ONCE == 0:
+                await anyio.lowlevel.checkpoint()
+            public = public_key(self._kind, seen.name, own)
+            item = wire_entry(self._kind, public, entry, version)
+            if item is not None:
+                wire[public] = item
+                if own in texts:
+                    public_texts[public] = texts[own]
+        made = self._of_server[seen.name, version] = _OfServer(entries, texts, wire, public_texts)
+        return made
+
+    async def _found_by(
+        self, seen: VisibleServer, search: UpstreamSearch, query: str, catalog: _Catalog, version: str
+    ) -> _Found:
+        found = _Found()
+        may_be_unlisted = self._kind is RESOURCES and seen.upstream.searches.unlisted
+        entries = [*await search.search(query)]
+        named = split_uri(trimmed(query), [seen.name])
+        if may_be_unlisted and named is not None and trimmed(query) not in catalog.wire:
+            # It does not know the public form of its URI.
+            entries = [
+                entry for entry in await search.search(named[1]) if self._kind.key_of(entry) == named[1]
+            ] + entries
+        for entry in entries:
+            public = public_key(self._kind, seen.name, self._kind.key_of(entry))
+            if public not in catalog.wire:
+                # A web address that nobody lists leads to no server, so that it could not be read.
+                can_be_read = may_be_unlisted and split_uri(public, [seen.name]) is not None
+                item = wire_entry(self._kind, public, entry, version) if can_be_read else None
+                if item is None:
+                    continue
+                found.unlisted[public] = item
+            stated = published_metadata(getattr(entry, "meta", None)).get("matched")
+            known = {*(catalog.wire.get(public) or found.unlisted[public]), CONTENTS}
+            members = cast("list[Any]", stated)[:_MAX_MATCHED] if isinstance(stated, list) else []
+            found.members[public] = tuple(
+                dict.fromkeys(one for one in members if isinstance(one, str) and one in known)
+            )
+        return found
+
+
+def _arranged(
+    query: str, catalog: _Catalog, found: Mapping[str, _Found], items: Mapping[str, dict[str, Any]]
+) -> Sequence[Hit]:
+    """Return everything that fits `query`, here or at an upstream, in one order."""
+    local = catalog.index.search(query)
+    if not any(one.members for one in found.values()):
+        return local
+    own = {hit.name: hit for hit in local}
+    order = {name: place for place, name in enumerate(own)}
+    owners = catalog.owners
+    # What an upstream has found comes first of what is its own, and what only this side has found behind it: the
+    # upstream does not know the public names, for which the floor holds as well.
+    rankings = [[name for name in own if owners[name] not in found]]
+    rankings += [
+        [*one.members, *(name for name in own if owners[name] == server and name not in one.members)]
+        for server, one in found.items()
+    ]
+
+    def rank(candidates: Sequence[str]) -> list[str]:
+        return sorted((name for name in candidates if name in order), key=order.__getitem__)
+
+    fused = fuse_and_rerank([ranking for ranking in rankings if ranking], rank)
+    matched = {name: members for one in found.values() for name, members in one.members.items()}
+    best = fused[0][1]
+    hits = {
+        name: Hit(name, weight / best, matched.get(name) or (own[name].matched if name in own else ()))
+        for name, weight in fused
+    }
+    identified = _identified(query, items, [*own, *(key for key in hits if key not in owners)])
+    if identified is not None:
+        first = (own.get(identified) or hits.get(identified) or Hit(identified, 1.0))._replace(score=1.0)
+        hits = {identified: first} | {name: hit for name, hit in hits.items() if name != identified}
+    return [*hits.values()]
+
+
+def _identified(query: str, items: Mapping[str, dict[str, Any]], keys: Iterable[str]) -> str | None:
+    """Return the key of the item that `query` identifies (draft: Exact Identifiers), if there is one.
+
+    Of several with a name, the first of `keys`.
+    """
+    spellings = (query, trimmed(query))
+    exact = [spelling for spelling in spellings if spelling in items]
+    return next(iter((*exact, *(key for key in keys if items[key].get("name") in spellings))), None)

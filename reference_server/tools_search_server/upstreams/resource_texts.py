@@ -1,0 +1,176 @@
+"""The text of the resources of one upstream, read in advance so that they can be found by what they say.
+
+It is read over a connection of its own, with a small limit on each message, and only while there is something to read.
+A resource of gigabytes, one that never ends, or one that brings its server down so costs that connection, and never the
+requests of callers. A resource that cost a connection is not read again.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, cast
+
+import anyio
+from mcp import Client, MCPError
+from mcp_ext_tools_search.client import raw_request
+from mcp_types import Resource
+from tools_search_hosts.endings import connection_ended, timed_out
+
+from tools_search_server.upstreams.connection import Connection, Use
+from tools_search_server.upstreams.listing import RESOURCES, Lists
+
+logger = logging.getLogger(__name__)
+
+MAX_READ_BYTES: Final = 2 * 1024 * 1024
+"""Size of a message of the reading connection: a larger one ends it."""
+
+_MAX_RESOURCES: Final = 10_000
+"""Resources of one server that are read; those behind them in its list are found by their definitions."""
+
+_MAX_CHARS: Final = 64 * 1024
+"""Characters of one resource that are kept."""
+
+_MAX_ALL_CHARS: Final = 16 * 1024 * 1024
+"""Characters of all resources of one server together."""
+
+_READ_SECONDS: Final = 5
+"""How long one resource may take."""
+
+_ALL_SECONDS: Final = 60
+"""How long all resources of one server may take each time."""
+
+_AGAIN_SECONDS: Final = 600
+"""When all of it is read again, in which something may have changed without notice."""
+
+_WAITED_SECONDS: Final = 3
+"""How long searches wait for the texts of a server, from when the reading of it has begun for the first time."""
+
+_FEW: Final = 100
+"""Texts that are put to use before all are read; from there on, whenever they have doubled."""
+
+_MAX_LOSSES: Final = 5
+"""Connections that reading may cost, each time."""
+
+_NO_TEXT: Final = ("image/", "audio/", "video/", "font/", "application/octet-stream", "application/zip")
+"""How the types of resources begin that have no text."""
+
+
+class ResourceTexts:
+    """The texts of one server.
+
+    Args:
+        server: Its name, for the log.
+        connection: Makes the reading connection, given what uses it.
+    """
+
+    def __init__(self, server: str, connection: Callable[[Use], Connection]) -> None:
+        self.texts: Mapping[str, str] = {}
+        """The texts by the server's own URIs: another object whenever they change."""
+        self._has_read = anyio.Event()
+        """Set once everything that is to be read was read for the first time, or given up."""
+        self._waited_for_until = -math.inf
+        self._server = server
+        self._connection = connection
+        self._changed = anyio.Event()
+        self._read_as: dict[str, Resource] = {}
+        """The resources that have been read, as they were listed then."""
+        self._reading: str | None = None
+        """The resource that is being read."""
+        self._is_late = False
+        """Whether the last reading that cost a connection took too long."""
+        self._harmful: set[str] = set()
+        """The resources whose reading has cost a connection."""
+
+    def note_change(self) -> None:
+        """Note that the list of resources may have changed."""
+        self._changed.set()
+
+    async def first_read(self) -> None:
+        """Wait until everything was read for the first time, but not for long after that has begun."""
+        with anyio.CancelScope(deadline=self._waited_for_until):
+            await self._has_read.wait()
+
+    async def keep_read(self, lists: Lists) -> None:
+        """Read what the server lists, and again what changes, until cancelled."""
+        if math.isinf(self._waited_for_until):
+            self._waited_for_until = anyio.current_time() + _WAITED_SECONDS
+        while True:
+            self._changed = anyio.Event()
+            await self._read_changed(cast("Mapping[str, Resource]", await lists.entries(RESOURCES)))
+            self._has_read.set()
+            with anyio.move_on_after(_AGAIN_SECONDS) as again:
+                await self._changed.wait()
+            if again.cancelled_caught:
+                self._read_as.clear()
+
+    async def _read_changed(self, listed: Mapping[str, Resource]) -> None:
+        self.texts = {uri: text for uri, text in self.texts.items() if uri in listed}
+        self._read_as = {uri: was for uri, was in self._read_as.items() if listed.get(uri) == was}
+        readable = [uri for uri, resource in listed.items() if _may_have_text(resource)]
+        first = readable[:_MAX_RESOURCES]
+        wanted = deque(uri for uri in first if uri not in self._read_as and uri not in self._harmful)
+        losses, reason = 0, ""
+        with anyio.move_on_after(_ALL_SECONDS) as scope:
+            while wanted and losses <= _MAX_LOSSES:
+                self._reading = None
+                ended = await self._connection(partial(self._read_all, wanted, listed)).run()
+                if self._reading is None:  # all is read, or it cannot be connected to once more
+                    reason = ended if wanted else reason
+                    break
+                self._harmful.add(self._reading)
+                reason = f"one took more than {_READ_SECONDS} s" if self._is_late else ended
+                losses, self._is_late = losses + 1, False
+        reason = f"that took more than {_ALL_SECONDS} s" if scope.cancelled_caught else reason
+        if unread := len(readable) - len(self._read_as):
+            text = "%s: %d of its resources are found by their definitions alone, since their text was not read: %s"
+            logger.warning(text, self._server, unread, reason or "it is too much", extra={"server": self._server})
+
+    async def _read_all(
+        self, wanted: deque[str], listed: Mapping[str, Resource], client: Client, is_usable: Callable[[], None]
+    ) -> None:
+        """Read the texts until one costs the connection."""
+        is_usable()
+        texts = dict(self.texts)
+        size = sum(map(len, texts.values()))
+        try:
+            while wanted and size < _MAX_ALL_CHARS:
+                uri = self._reading = wanted.popleft()
+                size -= len(texts.pop(uri, ""))
+                try:
+                    result = await raw_request(client, "resources/read", {"uri": uri}, seconds=_READ_SECONDS)
+                except MCPError as error:
+                    self._is_late = timed_out(error)
+                    if self._is_late or connection_ended(error):
+                        return
+                    result = {}
+                if text := _text_of(result):
+                    texts[uri] = text
+                    size += len(text)
+                self._reading, self._read_as[uri] = None, listed[uri]
+                if len(texts) >= 2 * max(len(self.texts), _FEW):  # each time all of it is indexed again
+                    self.texts = dict(texts)
+            if size >= _MAX_ALL_CHARS:
+                wanted.clear()
+        finally:
+            self.texts = texts
+
+
+def _may_have_text(resource: Resource) -> bool:
+    return not (resource.mime_type or "").lower().startswith(_NO_TEXT) and (resource.size or 0) < MAX_READ_BYTES
+
+
+def _text_of(result: Mapping[str, Any]) -> str:
+    """Return the text of what a resource holds, or as much of it as is kept; other content is passed over."""
+    contents: object = result.get("contents")
+    parts: list[str] = []
+    for content in cast("Sequence[Any]", contents) if isinstance(contents, list) else ():
+        match content:
+            case {"text": str(text)}:
+                parts.append(text[:_MAX_CHARS])
+            case _:
+                pass
+    return "\n".join(parts)[:_MAX_CHARS]
