@@ -146,6 +146,37 @@ def _engines(records: _Records) -> str:
     return f"nDCG@10, mean of five public sets: {found}. Two stages take {two_stages:.0f} ms at 100,000 tools."
 
 
+def _postgres(records: _Records) -> str:
+    figures = records["postgres"].figures
+    scales: list[Row] = figures["scales"]
+
+    def times(visible: float, callers: int, one: Row) -> Row:
+        return next(own for own in one["times"] if (own["visible"], own["callers"]) == (visible, callers))
+
+    def row(name: str, cell: Callable[[Row], str]) -> tuple[str, ...]:
+        return (name, *map(cell, scales))
+
+    rows = [
+        *(
+            row(
+                f"a search of one caller who sees {part:.0%}, processor ms, p50 / p95",
+                lambda one, part=part: (
+                    f"{times(part, 1, one)['processor_p50']:.0f} / {times(part, 1, one)['processor_p95']:.0f}"
+                ),
+            )
+            for part in (1.0, 0.1, 0.01)
+        ),
+        row(
+            "the same, all seen, as it was waited for, ms",
+            lambda one: f"{times(1.0, 1, one)['p50']:.0f} / {times(1.0, 1, one)['p95']:.0f}",
+        ),
+        row("on disk, MB", lambda one: f"{sum(one['bytes'].values()) / 1e6:,.0f}"),
+        row("import, s", lambda one: f"{one['build_seconds']:,.0f}"),
+        row("a change until it is found, ms", lambda one: f"{one['change_ms']:.0f}"),
+    ]
+    return table(("", *(f"{one['tools']:,} tools" for one in scales)), rows)
+
+
 def _speed(records: _Records, engine: str, tools: int) -> Row:
     return next(one for one in records["speed"].figures["speeds"] if (one["engine"], one["tools"]) == (engine, tools))
 
@@ -185,5 +216,6 @@ QUOTES: Final[Mapping[str, Callable[[_Records], str]]] = {
     "method": _method,
     "scale": _scale,
     "engines": _engines,
+    "postgres": _postgres,
 }
 """By the names that documents use."""

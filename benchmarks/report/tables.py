@@ -150,6 +150,53 @@ def speed_tables(figures: Row) -> str:
     return "\n\n".join(parts)
 
 
+def postgres_tables(figures: Row) -> str:
+    """Return how alike the answers of a database are, and for each size what it takes to build and to search."""
+    answers: Columns = {
+        "set": itemgetter("dataset"),
+        "tools": _figure("tools"),
+        "requests": _figure("requests"),
+        "the same first ten": lambda one: f"{one['same']:.1%}",
+        "nDCG@10 in the database": _figure("ndcg", ".3f"),
+        "in memory": _figure("ndcg_in_memory", ".3f"),
+    }
+    sizes: Columns = {
+        "tools": _figure("tools"),
+        "import, s": lambda one: "" if one["build_seconds"] is None else f"{one['build_seconds']:,.0f}",
+        "on disk, MB": lambda one: f"{sum(one['bytes'].values()) / 1e6:,.0f}",
+        "definitions / documents / terms / postings": lambda one: " / ".join(
+            f"{size / 1e6:,.0f}" for size in one["bytes"].values()
+        ),
+        "a change until it is found, ms": _figure("change_ms", ",.0f"),
+        "the same first ten as in memory": lambda one: (
+            "" if one["same"] is None else f"{one['same']:.1%} ({one['compared']:,} tools)"
+        ),
+    }
+    times: Columns = {
+        "tools": _figure("tools"),
+        "visible": lambda one: f"{one['visible']:.0%}",
+        "callers": _figure("callers"),
+        "p50, ms": _figure("p50", ",.0f"),
+        "p95, ms": _figure("p95", ",.0f"),
+        "searches a second": _figure("per_second", ",.1f"),
+        "processor ms, p50": _figure("processor_p50", ",.1f"),
+        "p95": _figure("processor_p95", ",.1f"),
+    }
+    parts = ["The same answers as of `fielded-never-silent`:", table_of(answers, figures["answers"])]
+    if scales := figures["scales"]:
+        rows = [{"tools": one["tools"], **own} for one in scales for own in one["times"]]
+        plan = "\n".join(scales[-1]["plan"])
+        parts += [
+            "Catalogs of synthetic tools, a thousand for each group of callers:",
+            table_of(sizes, scales),
+            "Searches of the first ten tools with their definitions:",
+            table_of(times, rows),
+            f"How the postings of the most frequent word are read, at {scales[-1]['tools']:,} tools:",
+            f"```\n{plan}\n```",
+        ]
+    return "\n\n".join(parts)
+
+
 def overhead_tables(figures: Row) -> str:
     """Return the ways of each row with their medians and ratios, and the memory of a gateway."""
     rows = [

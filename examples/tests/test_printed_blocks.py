@@ -34,6 +34,7 @@ PAGES: Final = (
         "reference_server/docs/hosts-without-search.md",
         "reference_server/docs/access.md",
         "reference_server/docs/replicas.md",
+        "reference_server/docs/databases.md",
     ),
     ("reference_client/README.md",),
 )
@@ -44,6 +45,9 @@ GIT: Final = {"command": "python", "args": ["-m", "mcp_server_git", "--repositor
 GIVEN: Final = {
     ("reference_server/README.md", "mcp.json"): {"mcpServers": {"billing": BILLING}},
     ("reference_server/README.md", "my-tools.json"): {"tools": [{"name": "a", "inputSchema": {"type": "object"}}]},
+    ("reference_server/docs/databases.md", "my-tools.json"): {
+        "tools": [{"name": "a", "inputSchema": {"type": "object"}}]
+    },
     ("reference_client/README.md", "mcp.json"): {"mcpServers": {"billing": BILLING, "git": GIT}},
 }
 """What a reader is said to have already."""

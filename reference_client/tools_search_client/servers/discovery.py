@@ -325,9 +325,6 @@ class Discovery:
         self._client = client
         self._options = options
         self._deadline = deadline
-        capabilities = client.server_capabilities
-        offered = {"resources": capabilities.resources, "prompts": capabilities.prompts}
-        self._has_any = not primitive.setting or offered[primitive.setting] is not None
         self._kept = _Kept()
         self._listing_turn = anyio.Lock()
 
@@ -453,7 +450,8 @@ class Discovery:
         primitive = self.primitive
         if primitive is TOOLS:
             return await list_everything(partial(list_page, self._client))
-        if not self._has_any:
+        capabilities = self._client.server_capabilities
+        if (capabilities.prompts if primitive is PROMPTS else capabilities.resources) is None:
             return Listing((), None, "public")
         try:
             fetch = partial(_list_items, self._client, primitive)

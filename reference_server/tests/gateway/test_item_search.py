@@ -268,7 +268,7 @@ async def test_a_cursor_of_one_search_is_refused_by_another(searching: Any) -> N
     assert refused.value.code == INVALID_PARAMS
 
 
-async def test_what_a_server_finds_without_listing_it_is_found_where_it_says_so(searching: Any) -> None:
+async def test_what_a_server_finds_without_listing_it_is_found_where_it_says_so(searching: Any, asked: Any) -> None:
     settings = {"resources": {"unlisted": True}}
     more = [*LIBRARY["found"]["resources/search"], {"uri": "https://example.com/unread", "name": "parcel"}]
     found_there = {"resources/search": more}
@@ -277,12 +277,16 @@ async def test_what_a_server_finds_without_listing_it_is_found_where_it_says_so(
         with anyio.fail_after(60):
             advertised = primitives_settings(client)
             found = (await search_resources(client, "parcel")).resources
-            read = await client.read_resource("gateway://library/book:made-up")
+            by_uri = (await search_resources(client, "gateway://library/book:made-up", limit=1)).resources
+            by_name = (await search_resources(client, " parcel ", limit=1)).resources
+            read = await client.read_resource(by_uri[0].uri)
     assert advertised is not None
     assert advertised.resources is not None
     assert advertised.resources.unlisted is True
     assert "gateway://library/book:made-up" in {one.uri for one in found}
     assert "https://example.com/unread" not in {one.uri for one in found}, "nobody could read it"
+    assert "book:made-up" in asked("library", "resources/search"), "which is how the server knows it"
+    assert by_uri[0].uri == by_name[0].uri == "gateway://library/book:made-up"
     assert "Once upon a time" in str(read.contents)
 
 

@@ -39,6 +39,12 @@ class Limits:
     searches_at_once: int = 64
     """How many searches are answered at the same time; one more is refused as one too many."""
 
+    index: str | None = None
+    """Address of the database with the index of a gateway's tools; `None` for an index of this process."""
+
+    index_name: str = "gateway"
+    """Name of the catalog in that database, the same for all replicas."""
+
 
 def read_cursor_key(file: Path | None) -> bytes | None:
     """Return the key from a file, else from the environment, else `None`.

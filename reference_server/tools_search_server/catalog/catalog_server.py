@@ -28,7 +28,7 @@ from tools_search_server.catalog.answers import canned_answer
 from tools_search_server.catalog.catalog_file import CatalogFile
 from tools_search_server.catalog.primitives import ListedCatalog
 
-_CallTool: TypeAlias = Callable[[Tool, Mapping[str, Any]], CallToolResult]
+CallTool: TypeAlias = Callable[[Tool, Mapping[str, Any]], CallToolResult]
 """Answers a call of a tool with some arguments."""
 
 _MAX_TOPICS: Final = 64
@@ -109,7 +109,7 @@ class Catalog:
         return None if tool is None else tool.input_schema
 
 
-def catalog_server(catalog: Catalog, answer: _CallTool = canned_answer) -> Server[Any]:
+def catalog_server(catalog: Catalog, answer: CallTool = canned_answer) -> Server[Any]:
     """Build a server that lists, searches and answers for `catalog`, in both protocol eras."""
 
     async def list_tools(ctx: ServerRequestContext[Any, Any], params: PaginatedRequestParams) -> dict[str, Any]:

@@ -11,7 +11,7 @@ Only what the gateway lists is found, as it lists it, but for resources of upstr
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, cast
@@ -214,7 +214,14 @@ class ItemSearch:
     ) -> _Found:
         found = _Found()
         may_be_unlisted = self._kind is RESOURCES and seen.upstream.searches.unlisted
-        for entry in await search.search(query):
+        entries = [*await search.search(query)]
+        named = split_uri(trimmed(query), [seen.name])
+        if may_be_unlisted and named is not None and trimmed(query) not in catalog.wire:
+            # It does not know the public form of its URI.
+            entries = [
+                entry for entry in await search.search(named[1]) if self._kind.key_of(entry) == named[1]
+            ] + entries
+        for entry in entries:
             public = public_key(self._kind, seen.name, self._kind.key_of(entry))
             if public not in catalog.wire:
                 # A web address that nobody lists leads to no server, so that it could not be read.
@@ -260,21 +267,18 @@ def _arranged(
         name: Hit(name, weight / best, matched.get(name) or (own[name].matched if name in own else ()))
         for name, weight in fused
     }
-    identified = _identified(query, items, local)
+    identified = _identified(query, items, [*own, *(key for key in hits if key not in owners)])
     if identified is not None:
         first = (own.get(identified) or hits.get(identified) or Hit(identified, 1.0))._replace(score=1.0)
         hits = {identified: first} | {name: hit for name, hit in hits.items() if name != identified}
     return [*hits.values()]
 
 
-def _identified(query: str, items: Mapping[str, dict[str, Any]], local: Sequence[Hit]) -> str | None:
+def _identified(query: str, items: Mapping[str, dict[str, Any]], keys: Iterable[str]) -> str | None:
     """Return the key of the item that `query` identifies (draft: Exact Identifiers), if there is one.
 
-    Of several with a name, the one that stands first of those that are listed.
+    Of several with a name, the first of `keys`.
     """
     spellings = (query, trimmed(query))
-    for spelling in spellings:
-        if spelling in items:
-            return spelling
-    is_named = bool(local) and items[local[0].name].get("name") in spellings
-    return local[0].name if is_named else None
+    exact = [spelling for spelling in spellings if spelling in items]
+    return next(iter((*exact, *(key for key in keys if items[key].get("name") in spellings))), None)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import anyio
 import anyio.to_thread
@@ -44,6 +44,9 @@ from tools_search_server.gateway.views import Ctx, View, Views, VisibleServer
 from tools_search_server.upstreams.delegated_search import DelegatedSearch, NoAnswerError, matched_members
 from tools_search_server.upstreams.listing import PROMPTS, RESOURCES, TEMPLATES
 from tools_search_server.upstreams.upstream import Upstream
+
+if TYPE_CHECKING:
+    from tools_search_server.gateway.shared_index import SharedIndex
 
 logger = logging.getLogger(__name__)
 
@@ -88,6 +91,8 @@ class GatewaySearch:
             resources=resources is not None and ResourcesSearch(search=resources, templates=templates),
             prompts=prompts is not None and PromptsSearch(search=prompts),
         )
+        self.shared = _shared_index(gateway, limits)
+        """The index in a database, if replicas share one."""
         self._indexes = IndexCache(ranker, max_concurrency=_LARGE_RANKED_AT_ONCE)
         self._ranker = FieldedRanker()
         self._limiter = anyio.CapacityLimiter(_FUSED_AT_ONCE)
@@ -119,7 +124,7 @@ class GatewaySearch:
         None where there are tools that only their server knows: what these mention cannot be said.
         """
         view = self.views.current()
-        if view.delegated:
+        if view.delegated or self.shared is not None:
             return ()
         tools = view.for_model.pages.wire(ctx.protocol_version)
         return await self._indexes.unknown_words(tools, query, catalog=self.views.catalog(ctx.protocol_version))
@@ -173,7 +178,10 @@ class GatewaySearch:
     async def _answer(self, ctx: Ctx, query: str, note: str | None) -> tuple[Answer, Mapping[str, ExposedTool]]:
         view = self.views.current()
         tools = view.pages.wire(ctx.protocol_version)
-        local = await self._indexes.rank(tools, query, catalog=self.views.catalog(ctx.protocol_version))
+        if self.shared is not None:
+            local = await self.shared.rank(view, query, ctx.protocol_version)
+        else:
+            local = await self._indexes.rank(tools, query, catalog=self.views.catalog(ctx.protocol_version))
         if not (delegated := view.delegated):
             return Answer(local, tools, self.caching.ttl_ms, self.caching.scope), {}
         absent = AbsentServers(note or "")
@@ -231,6 +239,15 @@ class GatewaySearch:
                 if wanted.keys() <= frozenset[str]().union(*tool_terms(exposed.tool).values()):
                     add(exposed, matched_members(tool))
         return found
+
+
+def _shared_index(gateway: Gateway, limits: Limits) -> SharedIndex | None:
+    if limits.index is None:
+        return None
+    # Imported here, since it needs an extra.
+    from tools_search_server.gateway.shared_index import SharedIndex
+
+    return SharedIndex(gateway, limits.index, limits.index_name)
 
 
 def fused(

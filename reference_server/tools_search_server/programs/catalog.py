@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import anyio
+import anyio.to_thread
+from mcp.server import Server
 from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
 from mcp.server.subscriptions import (
     InMemorySubscriptionBus,
@@ -35,6 +37,7 @@ from tools_search_server.catalog.answers import canned_answer, echo_answer
 from tools_search_server.catalog.catalog_file import bundled_catalog, read_catalog
 from tools_search_server.catalog.catalog_server import Catalog, catalog_server
 from tools_search_server.gateway.changes import LegacySessions
+from tools_search_server.programs.database import checked_catalog, import_file, is_database
 from tools_search_server.programs.serving import Program, changes_of
 
 logger = logging.getLogger(__name__)
@@ -43,38 +46,31 @@ CATALOG_VARIABLE: Final = "TOOLS_SEARCH_CATALOG"
 DELAY_VARIABLE: Final = "TOOLS_SEARCH_DELAY_MS"
 
 _POLL_SECONDS: Final = 0.2
+_OPTION: Final = "--catalog"
 
 _FIXTURE_PAGE_SIZE: Final = 100
 """Small enough that a conformance run sees several pages of `tools/list`."""
 
 
-def catalog_program(file: Path | None, limits: Limits) -> Program:
-    """Build the server of a catalog file, else of the one that the environment names, else of the bundled catalog.
+def catalog_program(source: str | None, limits: Limits, name: str) -> Program:
+    """Build the server of a catalog file or of a database, else of the file that the environment names.
+
+    Without any of them, it is that of the bundled catalog. `name` is that of the catalog in the database.
 
     Raises:
         ConfigurationError: The catalog or the delay cannot be used.
     """
+    if source is not None and is_database(source):
+        return _database_program(source, name, limits)
+    file = None if source is None else Path(source)
     is_fixture = file is None and bool(os.environ.get(CATALOG_VARIABLE))
     if is_fixture:
         file = Path(os.environ[CATALOG_VARIABLE])
         limits = replace(limits, page_size=min(limits.page_size, _FIXTURE_PAGE_SIZE))
     catalog = Catalog(bundled_catalog() if file is None else read_catalog(file), limits)
     server = catalog_server(catalog, echo_answer if is_fixture else canned_answer)
-    milliseconds = os.environ.get(DELAY_VARIABLE, "0")
-    if not milliseconds.isdecimal():
-        problem = f"is {milliseconds!r}. Give whole milliseconds."
-        raise ConfigurationError(f"environment variable {DELAY_VARIABLE}", [problem])
-    if int(milliseconds):
-        server.middleware.append(_delay(int(milliseconds) / 1000))
-    bus = InMemorySubscriptionBus()
-    listen = ListenHandler(bus)
-    sessions = LegacySessions()
-    sessions.install(server)
-    offered = {"resources": ResourcesListChanged(), "prompts": PromptsListChanged()}
-    offered = {name: event for name, event in offered.items() if server.get_request_handler(f"{name}/list")}
-    server.middleware.append(_promise_changes(offered))
-    changes: list[ServerEvent] = [ToolsListChanged(), *offered.values()]
-    server.add_request_handler("subscriptions/listen", SubscriptionsListenRequestParams, listen)
+    _delay_searches(server)
+    changes = _Changes(server)
 
     async def follow(file: Path) -> None:
         async for _ in changes_of(file, _POLL_SECONDS):
@@ -85,11 +81,76 @@ def catalog_program(file: Path | None, limits: Limits) -> Program:
                 logger.warning(text, file, " ".join(error.problems))
                 continue
             logger.info("%s changed: %d tools", file, len(catalog.contents.tools))
-            for event in changes:
-                await bus.publish(event)
-                await sessions.notify(event)
+            await changes.announce()
 
-    return Program(server, nullcontext, listen.close, background=() if file is None else (partial(follow, file),))
+    return Program(server, nullcontext, changes.close, background=() if file is None else (partial(follow, file),))
+
+
+def _database_program(source: str, name: str, limits: Limits) -> Program:
+    fixture = os.environ.get(CATALOG_VARIABLE)
+    if fixture:
+        name = f"{CATALOG_VARIABLE} {Path(fixture).resolve()}"
+        limits = replace(limits, page_size=min(limits.page_size, _FIXTURE_PAGE_SIZE))
+        address = import_file(_OPTION, source, name, Path(fixture))
+    else:
+        address = checked_catalog(_OPTION, source, name)
+    # Imported here, since it needs an extra.
+    from tools_search_server.catalog.database import DatabaseCatalog, database_server, with_schema_of_call
+
+    catalog = DatabaseCatalog(address, name, limits)
+    server = database_server(catalog, echo_answer if fixture else canned_answer)
+    _delay_searches(server)
+    changes = _Changes(server)
+
+    async def follow_fixture() -> None:
+        async for _ in changes_of(Path(fixture or ""), _POLL_SECONDS):
+            try:
+                await anyio.to_thread.run_sync(import_file, _OPTION, address, name, Path(fixture or ""))
+            except ConfigurationError as error:
+                logger.warning("%s cannot be used: %s", fixture, " ".join(error.problems))
+
+    return Program(
+        server,
+        catalog.running,
+        changes.close,
+        guard=lambda app, _: with_schema_of_call(catalog, app),
+        background=(partial(catalog.follow, changes.announce), *((follow_fixture,) if fixture else ())),
+    )
+
+
+class _Changes:
+    """Announces changes of what a server offers to its clients, in both eras."""
+
+    def __init__(self, server: Server[Any]) -> None:
+        offered = {"resources": ResourcesListChanged(), "prompts": PromptsListChanged()}
+        offered = {name: event for name, event in offered.items() if server.get_request_handler(f"{name}/list")}
+        server.middleware.append(_promise_changes(offered))
+        self._events: list[ServerEvent] = [ToolsListChanged(), *offered.values()]
+        self._bus = InMemorySubscriptionBus()
+        self._sessions = LegacySessions()
+        self._sessions.install(server)
+        listen = ListenHandler(self._bus)
+        server.add_request_handler("subscriptions/listen", SubscriptionsListenRequestParams, listen)
+        self.close = listen.close
+
+    async def announce(self) -> None:
+        for event in self._events:
+            await self._bus.publish(event)
+            await self._sessions.notify(event)
+
+
+def _delay_searches(server: Server[Any]) -> None:
+    """Delay them as the environment says.
+
+    Raises:
+        ConfigurationError: It says nothing that can be used.
+    """
+    milliseconds = os.environ.get(DELAY_VARIABLE, "0")
+    if not milliseconds.isdecimal():
+        problem = f"is {milliseconds!r}. Give whole milliseconds."
+        raise ConfigurationError(f"environment variable {DELAY_VARIABLE}", [problem])
+    if int(milliseconds):
+        server.middleware.append(_delay(int(milliseconds) / 1000))
 
 
 def _promise_changes(offered: Iterable[str]) -> ServerMiddleware[Any]:

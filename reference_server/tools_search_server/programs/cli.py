@@ -41,6 +41,7 @@ from tools_search_server.gateway.gateway import (
 )
 from tools_search_server.gateway.replicas import DEFAULT_CHANNEL, REDIS_VARIABLE, redis_address
 from tools_search_server.programs.catalog import CATALOG_VARIABLE, DELAY_VARIABLE, catalog_program
+from tools_search_server.programs.database import DEFAULT_NAME, checked_index, import_, is_database, reindex
 from tools_search_server.programs.gateway import MODES, configured_gateway, gateway_program
 from tools_search_server.programs.serving import Address, Program, serve
 from tools_search_server.programs.status import check, status
@@ -71,6 +72,8 @@ Examples:
   tools-search-server --config mcp.json --check      show what each server offers, or why it fails
   tools-search-server token alice                    make a bearer token for a principal
   tools-search-server status                         show the servers of a gateway on HTTP
+  tools-search-server import tools.json --to embedded:db   write tools into a database
+  tools-search-server --catalog embedded:db          serve them from there
 
 \b
 Environment:
@@ -149,7 +152,10 @@ class _InterruptedError(click.ClickException):
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.option("--config", type=_FILE, metavar="FILE", help="Serve all MCP servers of this mcp.json as one.")
-@click.option("--catalog", type=_FILE, metavar="FILE", help='Serve the tools in this file, {"tools": [...]}.')
+@click.option("--catalog", metavar="FILE|DATABASE",
+              help='Serve the tools in this file, {"tools": [...]}, or those imported into this database.')  # fmt: skip
+@click.option("--catalog-name", metavar="NAME", default=DEFAULT_NAME, show_default=True,
+              help="Name of the catalog, or of the index, in a database.")  # fmt: skip
 @click.option("--http", callback=_address, metavar="HOST:PORT",
               help="Serve Streamable HTTP here, not stdio. Port 0 picks a free one.")  # fmt: skip
 @click.option("--allow-remote", is_flag=True, help="Serve a catalog to other machines too, without authentication.")
@@ -178,6 +184,7 @@ class _InterruptedError(click.ClickException):
 @click.option("--multilingual", is_flag=True,
               help="Rank by meaning too, in sixteen languages; needs the extra [multilingual].")  # fmt: skip
 @click.option("--cursor-key-file", type=_FILE, metavar="FILE", help="File with the key of cursors; same on replicas.")
+@click.option("--index", metavar="DATABASE", help="Share the index of the tools with replicas in this database.")
 @click.option("--redis", metavar="URL", help="Exchange list changes with replicas through this Redis server.")
 @click.option("--redis-channel", metavar="NAME", default=DEFAULT_CHANNEL, show_default=True,
               help="Redis channel of this set of replicas.")  # fmt: skip
@@ -205,7 +212,8 @@ def command(
     ctx: click.Context,
     *,
     config: Path | None,
-    catalog: Path | None,
+    catalog: str | None,
+    catalog_name: str,
     http: Address | None,
     allow_remote: bool,
     toolset: str | None,
@@ -221,6 +229,7 @@ def command(
     semantic: bool,
     multilingual: bool,
     cursor_key_file: Path | None,
+    index: str | None,
     redis: str | None,
     redis_channel: str,
     stateless: bool,
@@ -252,6 +261,13 @@ def command(
         (modes and not config, "--compat requires --config."),
         (searched and not config, "--search requires --config: a catalog says itself what is searched."),
         (keep_queries and not config, "--keep-queries requires --config."),
+        (index and not config, "--index requires --config. A catalog in a database is served with --catalog."),
+        (
+            (index or (catalog and is_database(catalog)))
+            and (semantic or multilingual or least_confidence is not None),
+            "a database ranks by words alone and holds nothing back: leave --semantic, --multilingual and "
+            "--least-confidence away.",
+        ),
         (redis and not config, "--redis requires --config."),
         (as_json and not only_check, "--json requires --check."),
         (semantic and multilingual, "--semantic and --multilingual are two models. Give one of them."),
@@ -292,10 +308,12 @@ def command(
             searched=searched,
         )
         if config is None:
-            program = catalog_program(catalog, limits)
+            program = catalog_program(catalog, limits, catalog_name)
         elif only_check:
             sys.exit(0 if anyio.run(check, *configured_gateway(config, limits, options), as_json) else 1)
         else:
+            if index is not None:
+                limits = replace(limits, index=checked_index("--index", index), index_name=catalog_name)
             program = gateway_program(config, limits, options, compat, over_http=http is not None)
             if remote and program.guard is None:
                 raise click.UsageError(
@@ -326,6 +344,8 @@ def token(*, name: str, toolset: str | None) -> None:
 
 
 command.add_command(status)
+command.add_command(import_)
+command.add_command(reindex)
 
 
 def _ranker(*, semantic: bool, multilingual: bool, least_confidence: float | None) -> Ranker:
@@ -368,6 +388,8 @@ def log_to_stderr(form: LogFormat) -> None:
     # This program reports upstreams once and in one line; the SDK adds a traceback for each stray line.
     for name in ("client", "mcp.client"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
+    # What it says of lost connections is said in the words of this program.
+    logging.getLogger("psycopg").setLevel(logging.ERROR)
     # Before any authentication, anyone could fill the disk with its lines about malformed requests.
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -96,7 +97,7 @@ def gateway_program(
     has_principals = bool(gateway.access.principals)
     return Program(
         server,
-        gateway.running,
+        partial(_running, search),
         gateway.close_subscriptions,
         health=partial(health_for_principals if has_principals else gateway_health, gateway),
         guard=partial(Guard, access=gateway.access) if has_principals else None,
@@ -104,6 +105,15 @@ def gateway_program(
         loaded=loaded,
         background=(partial(_follow_principals, file, gateway.access),) if has_principals else (),
     )
+
+
+@asynccontextmanager
+async def _running(search: GatewaySearch) -> AsyncGenerator[None]:
+    async with AsyncExitStack() as running:
+        if search.shared is not None:
+            await running.enter_async_context(search.shared.running())
+        await running.enter_async_context(search.gateway.running())
+        yield
 
 
 async def _follow_principals(file: Path, access: Access) -> None:

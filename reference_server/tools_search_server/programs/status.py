@@ -21,6 +21,7 @@ from tools_search_server.base.redaction import printable
 from tools_search_server.compat.always_available import AlwaysAvailable
 from tools_search_server.gateway.gateway import Gateway
 from tools_search_server.gateway.views import Views
+from tools_search_server.programs.database import show_catalogs
 from tools_search_server.programs.health import HEALTH_PATH, gateway_health, lost_by_toolsets
 from tools_search_server.programs.serving import ignore_signals, stop_on_signal
 from tools_search_server.upstreams.listing import PROMPTS, RESOURCES, TEMPLATES
@@ -45,16 +46,19 @@ Examples:
   tools-search-server status --url http://127.0.0.1:9000/mcp --token-file token.txt --json"""
 
 
-@click.command(epilog=_EPILOG, short_help="Show the servers of a running gateway.")
+@click.command(epilog=_EPILOG, short_help="Show the servers of a running gateway, or the catalogs in a database.")
 @click.option("--url", default="http://127.0.0.1:8000/mcp", show_default=True, help="URL that the gateway printed.")
 @click.option("--token-file", type=click.Path(path_type=Path), metavar="FILE",
               help=f"File with a bearer token, if the gateway has principals; default: {TOKEN_VARIABLE}.")  # fmt: skip
+@click.option("--database", metavar="DATABASE", help="Show the catalogs in this database instead.")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole health document.")
-def status(*, url: str, token_file: Path | None, as_json: bool) -> None:
+def status(*, url: str, token_file: Path | None, database: str | None, as_json: bool) -> None:
     """Show the servers of a running gateway: their states, since when (UTC), and why.
 
     Exit codes: 0 every server is ready or idle; 1 one of them is not, or the gateway does not answer.
     """
+    if database is not None:
+        sys.exit(0 if show_catalogs(database, as_json=as_json) else 1)
     token = os.environ.get(TOKEN_VARIABLE) or None  # never on the command line, which others on the machine can read
     if token_file is not None:
         try:

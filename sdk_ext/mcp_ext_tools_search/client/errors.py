@@ -31,9 +31,8 @@ class ToolsSearchNotAdvertisedError(ToolsSearchError):
     """The server does not advertise the method; use the list."""
 
     def __init__(self, primitive: Primitive[Any] = TOOLS) -> None:
-        super().__init__(
-            f"the server does not advertise {primitive.method}: use {primitive.list_method} and rank locally"
-        )
+        there = f"use {primitive.list_method} and rank locally"
+        super().__init__(f"the server does not advertise {primitive.method}: {there}")
 
 
 class InvalidSearchRequestError(ToolsSearchError, ValueError):

@@ -43,7 +43,6 @@ MAX_LABELS: Final = 50  # aliases, and tags as many again
 
 # A full stop ends a sentence only before white space: `v1.2` and `example.com` go on.
 _SENTENCE_END: Final = re.compile(r"[.!?](?=\s)|[\u3002\uff01\uff1f]|\n")
-_SAYING: Final = ("description", "const")
 _SUBSCHEMAS: Final = ("items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames")
 _SUBSCHEMA_LISTS: Final = ("anyOf", "oneOf", "allOf", "prefixItems")
 _NAMED_SUBSCHEMAS: Final = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
@@ -98,7 +97,7 @@ def _schema_texts(schema: object) -> list[str]:
 
 def _read_schema(node: Mapping[str, Any], texts: list[str], below: list[object]) -> None:
     """Add the texts of one schema to `texts`, and the schemas right under it to `below` while there is room."""
-    texts += [text for keyword in _SAYING if isinstance(text := node.get(keyword), str) and text]
+    texts += [text for keyword in ("description", "const") if isinstance(text := node.get(keyword), str) and text]
     if "enum" in node:
         texts += _texts(node["enum"])
     if _NESTING.isdisjoint(node):

@@ -19,11 +19,7 @@ from typing import Any, Final
 _LEXICON: Final[Mapping[str, Any]] = json.loads(Path(__file__).with_name("lexicon.json").read_text("utf-8"))
 
 
-def _words(lines: Sequence[str]) -> list[str]:
-    return list(chain.from_iterable(line.split() for line in lines))
-
-
-STOP_WORDS: Final = frozenset(_words(_LEXICON["stopWords"]))
+STOP_WORDS: Final = frozenset(" ".join(_LEXICON["stopWords"]).split())
 """Words of grammar and of courtesy, folded, which neither index nor query counts while a query has any other."""
 
 VERB_GROUPS: Final[tuple[str, ...]] = tuple(_LEXICON["verbGroups"])
@@ -36,8 +32,8 @@ EVERYDAY: Final[Sequence[tuple[str, str]]] = [tuple(line.split(": ")) for line i
 
 ABBREVIATIONS: Final[Mapping[str, str]] = _LEXICON["abbreviations"]
 
-SIMPLIFIED: Final[Mapping[str, str]] = {pair[0]: pair[1] for pair in _words(_LEXICON["simplified"])}
-"""The simplified characters, by the commonest 700 traditional ones: nine tenths of the text that has two spellings."""
+SIMPLIFIED: Final = {ord(pair[0]): pair[1] for pair in " ".join(_LEXICON["simplified"]).split()}
+"""The simplified characters, by the commonest 700 traditional ones, for `str.translate`: nine tenths of such text."""
 
 MAX_WORD_LENGTH: Final = 64  # characters of a word that count: what is longer is a blob, not a word
 SAME_START: Final = 4  # letters with which two words begin that may be forms of one another: `visually` and `visual`
@@ -118,17 +114,12 @@ def is_character(word: str) -> bool:
     return len(word) == 1 and not word.isascii() and _CHARACTER.match(word) is not None
 
 
-def simplified(text: str) -> str:
-    """Return `text` with simplified characters for the common traditional ones."""
-    return text.translate(_SIMPLIFIED_BY_CODE)
-
-
 def without_fillers(text: str) -> str:
     """Return `text` in simplified characters, with a space for each filler: the stop words of texts without spaces.
 
     Since nothing marks where a word ends, a filler may be a part of one: words that touch it count less, not nothing.
     """
-    return _FILLER.sub(lambda found: found.group(1) or " ", simplified(text))
+    return _FILLER.sub(lambda found: found.group(1) or " ", text.translate(SIMPLIFIED))
 
 
 @lru_cache(_CACHED)
@@ -217,7 +208,7 @@ def _without_accent(character: str) -> str:
     combining = unicodedata.combining(character)
     if 10 <= combining <= 36 or combining >= 200:
         return ""
-    return _UNDECOMPOSED.get(character) or SIMPLIFIED.get(character, character)
+    return _UNDECOMPOSED.get(character) or SIMPLIFIED.get(ord(character), character)
 
 
 @lru_cache(16_384)
@@ -250,8 +241,7 @@ def _trigram_overlap(left: str, right: str) -> float:
 @lru_cache(1024)
 def _trigrams(word: str) -> frozenset[str]:
     """Return the runs of three characters of a word, its ends marked."""
-    marked = f"^{word}$"
-    return frozenset([marked[place : place + 3] for place in range(len(word))])
+    return frozenset(map("".join, zip(f"^{word}", word, f"{word[1:]}$", strict=False)))
 
 
 def _relatives() -> Mapping[str, Sequence[tuple[str, float]]]:
@@ -272,8 +262,7 @@ def _relatives() -> Mapping[str, Sequence[tuple[str, float]]]:
     return found
 
 
-_SIMPLIFIED_BY_CODE: Final = str.maketrans(dict(SIMPLIFIED))
 _FILLER: Final = re.compile(  # or a word that begins or ends with a filler and means something else
-    "({})|{}".format("|".join(_LEXICON["wordsWithFillers"].split()), "|".join(_words(_LEXICON["fillers"])))
+    "({})|{}".format("|".join(_LEXICON["wordsWithFillers"].split()), "|".join(" ".join(_LEXICON["fillers"]).split()))
 )
 _RELATIVES: Final = _relatives()

@@ -2,6 +2,6 @@
 
 from mcp_ext_tools_search.server.extension import ToolsSearch, install
 from mcp_ext_tools_search.server.listing import sieve_tools
-from mcp_ext_tools_search.server.search import Answer, Search
+from mcp_ext_tools_search.server.search import Answer, PageSearch, Search
 
-__all__ = ["Answer", "Search", "ToolsSearch", "install", "sieve_tools"]
+__all__ = ["Answer", "PageSearch", "Search", "ToolsSearch", "install", "sieve_tools"]

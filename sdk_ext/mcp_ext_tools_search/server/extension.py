@@ -18,7 +18,7 @@ from mcp_ext_tools_search.server import negotiation
 from mcp_ext_tools_search.server._sdk import complete_chain, lowlevel_server
 from mcp_ext_tools_search.server.errors import internal_faults_hidden, invalid_params, too_busy
 from mcp_ext_tools_search.server.listing import ListPage, list_page_of_search
-from mcp_ext_tools_search.server.search import ListingSearch, Search, SearchMethod, cut_page
+from mcp_ext_tools_search.server.search import ListingSearch, PageSearch, Search, SearchMethod, cut_page
 from mcp_ext_tools_search.types import EXTENSION_ID, METHOD, TOOLS, SearchToolsRequestParams, ServerSettings
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ class ToolsSearch(Extension):
             for servers that keep their listings ready, or that search other servers. By default each search lists as
             its caller does, through every middleware, and cannot find what the caller is not shown; a function passed
             here has to see to that itself.
+        page_search: The same for tools that are not held here: it is asked for one page at a time.
         resources: `True` serves `resources/search` and `resources/templates/search` too, in the same way over the
             caller's own lists; a `ResourcesSearch` says how (draft: Search of Resources and Prompts).
         prompts: The same for `prompts/search`.
@@ -75,6 +76,7 @@ class ToolsSearch(Extension):
         max_concurrency: int = 4,
         max_searches: int = 64,
         search: Search | None = None,
+        page_search: PageSearch | None = None,
         resources: bool | ResourcesSearch = False,
         prompts: bool | PromptsSearch = False,
     ) -> None:
@@ -104,6 +106,7 @@ class ToolsSearch(Extension):
         self.search_methods = {
             one.method: SearchMethod(one, own, CursorKey(cursor_key, one.method)) for one, own in searches.items()
         }
+        self._page_search = page_search
 
     def settings(self) -> dict[str, Any]:
         """Return the settings as they are advertised now."""
@@ -159,9 +162,13 @@ class ToolsSearch(Extension):
         with internal_faults_hidden(ctx.method):
             try:
                 continuation = None if params.cursor is None else method.cursors.read(params.cursor, params.query)
-                # What the page before has noted, so that the answer is put together again in the same way.
-                note = None if continuation is None else continuation.note
-                answer = await method.search(ctx, params.query, note)
+                if self._page_search is None or method.primitive is not TOOLS:
+                    # What the page before has noted, so that the answer is put together again in the same way.
+                    note = None if continuation is None else continuation.note
+                    answer = await method.search(ctx, params.query, note)
+                else:
+                    start = 0 if continuation is None else continuation.position
+                    answer = await self._page_search(ctx, params.query, range(start, start + size))
                 page = cut_page(method, params.query, answer, continuation, size)
             except InvalidCursorError as error:
                 raise invalid_params("cursor", str(error)) from None

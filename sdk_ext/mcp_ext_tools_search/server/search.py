@@ -57,6 +57,12 @@ first page. Equal arguments must give equal answers while nothing changes, or pa
 what the caller's own `tools/list` shows may be found (draft: Response)."""
 
 
+PageSearch: TypeAlias = Callable[[ServerRequestContext[Any, Any], str, range], Awaitable[Answer]]
+"""Finds tools that are too many to be held here. Its arguments are the request, the query, and the places of the page
+in the answer, from 0. `Answer.hits` has the length of the whole answer and the hits up to the end of the page, as a
+`LazyHits` may; `Answer.tools` needs the definitions of the page alone."""
+
+
 @dataclass(slots=True)
 class _KeptIndex:
     lock: anyio.Lock

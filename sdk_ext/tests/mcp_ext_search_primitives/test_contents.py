@@ -32,7 +32,7 @@ Connect = Callable[..., AbstractAsyncContextManager[Client]]
 
 TEXTS = {
     "docs://handbook/returns.md": "Who pays when a parcel is lost on its way? We do.",
-    "docs://handbook/shipping.md": "Parcels leave on Mondays, by getShippingLabel of München.",
+    "docs://handbook/week.md": "Parcels leave on Mondays, by getShippingLabel of München.",
 }
 
 
@@ -69,7 +69,7 @@ async def test_a_resource_is_found_by_what_it_says_at_the_first_search(connect: 
         assert "parcel" not in str({name: own for name, own in best.items() if name != "_meta"}).casefold()
 
 
-@pytest.mark.parametrize("query", ["getshippinglabel MONDAYS", "münchen", "shipping.md Mondays", "leave by of"])
+@pytest.mark.parametrize("query", ["getshippinglabel MONDAYS", "münchen", "week.md Mondays", "leave by of"])
 async def test_content_and_definition_together_have_every_term(connect: Connect, query: str) -> None:
     def silent(_tools: Any) -> Any:
         return _FindsNothing()
@@ -77,7 +77,7 @@ async def test_content_and_definition_together_have_every_term(connect: Connect,
     mcp = handbook()
     ToolsSearch(ranker=silent, resources=ResourcesSearch(contents=True)).install(mcp)
     async with connect(mcp) as client:
-        assert await found(client, query) == ["docs://handbook/shipping.md"]
+        assert await found(client, query) == ["docs://handbook/week.md"]
 
 
 class _FindsNothing:
@@ -119,7 +119,7 @@ async def test_content_of_what_a_caller_is_not_listed_has_no_influence(offering:
     alone = searching(offering(resources=resources[:1], page_size=5), read=read)
     async with connect(shared) as client, connect(alone) as other:
         for query in ("parcel", "Mondays", "lost parcel"):
-            assert "docs://handbook/shipping.md" in await found(client, "parcels leave on Mondays")  # sees everything
+            assert "docs://handbook/week.md" in await found(client, "parcels leave on Mondays")  # sees everything
             assert await search(client, query) == await search(other, query)  # sees a part
 
 

@@ -18,7 +18,7 @@ def test_the_public_names_are_these() -> None:
         "SearchToolsResult",
         "ServerSettings",
     ]
-    assert server.__all__ == ["Answer", "Search", "ToolsSearch", "install", "sieve_tools"]
+    assert server.__all__ == ["Answer", "PageSearch", "Search", "ToolsSearch", "install", "sieve_tools"]
     assert client.__all__ == [
         "MODERN_ONLY",
         "TOOLS_SEARCH",

@@ -1,0 +1,59 @@
+"""Does the database answer as the ranking in memory does, request by request?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from mcp_ext_tools_search.ranking import ToolIndex, first_names
+from tools_search_ranking import FieldedRanker
+from tools_search_ranking.postgres import PostgresIndex, ToolEntry, import_catalog
+from tools_search_ranking.postgres.schema import Connection
+
+from benchmarks.datasets import Dataset
+from benchmarks.retrieval.measure import DEPTH, quality
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Both rankings over one set."""
+
+    dataset: str
+    tools: int
+    requests: int
+    same: float
+    """Part of the requests of which the first ten are the same, in the same order."""
+
+    ndcg: float
+    """nDCG@10 of the database."""
+
+    ndcg_in_memory: float
+
+
+def compare(connection: Connection, dataset: Dataset) -> Answers:
+    """Put every request of a set to both; the set is imported first."""
+    wire = (tool.model_dump(by_alias=True, mode="json", exclude_none=True) for tool in dataset.tools)
+    import_catalog(connection, dataset.name, map(ToolEntry, wire))
+    ours, memory = PostgresIndex(connection, dataset.name), FieldedRanker()(dataset.tools)
+    rankings = [(first_ten(ours, one.query), first_ten(memory, one.query)) for one in dataset.queries]
+    judged = [
+        [quality([dataset.ids[name] for name in names], query.relevant).ndcg_at_10 for names in both]
+        for query, both in zip(dataset.queries, rankings, strict=True)
+        if query.relevant
+    ]
+    return Answers(
+        dataset=dataset.name,
+        tools=len(dataset.tools),
+        requests=len(rankings),
+        same=fmean(own == other for own, other in rankings),
+        ndcg=fmean(own for own, _ in judged),
+        ndcg_in_memory=fmean(other for _, other in judged),
+    )
+
+
+def first_ten(index: ToolIndex, query: str) -> Sequence[str]:
+    """Return the names of the ten best."""
+    if isinstance(index, PostgresIndex):
+        return [hit.name for hit in index.first(query, DEPTH).hits]
+    return first_names(index.search(query), DEPTH)

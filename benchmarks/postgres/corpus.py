@@ -1,0 +1,77 @@
+"""As many tools as are wanted, made of real ones, with word frequencies as larger catalogs have them.
+
+A tool is crossed from two real ones, which keeps the lengths of texts. Were that all, a million tools would have the
+words of five thousand, each in two hundred times as many tools. In real text new words never end: their number grows
+as a power of the length (Heaps), and how often words come is a power of their rank (Zipf). So each word that is rare in
+the real tools stands for a family of words, of which one is drawn whose rank follows such a law.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from mcp_types import Tool
+
+_RARE: Final = 3
+"""Tools up to which a word counts as rare."""
+
+_EXPONENT: Final = 1.25
+"""Of the law by which a word of a family is drawn: `random ** -EXPONENT`."""
+
+_MOST_IN_FAMILY: Final = 100_000
+_CONSONANTS: Final = "bdfgklmnprst"
+_VOWELS: Final = "aeiou"
+_WORD: Final = re.compile(r"[A-Za-z]{4,}")
+
+
+def synthetic(parents: Sequence[Tool], number: int, seed: int) -> Iterator[dict[str, Any]]:
+    """Yield so many definitions with unique names; equal arguments give equal tools."""
+    chance = random.Random(seed)  # noqa: S311 - the same catalog in every run
+    texts = [f"{tool.name.replace('_', ' ')} {tool.description or ''}".lower() for tool in parents]
+    having = Counter(word for text in texts for word in set(_WORD.findall(text)))
+    rare = frozenset(word for word, tools in having.items() if tools <= _RARE)
+
+    def varied(text: str) -> str:
+        return _WORD.sub(lambda found: _relative(found[0], rare, chance), text)
+
+    taken = Counter[str]()
+    for _ in range(number):
+        one, other = chance.choice(parents), chance.choice(parents)
+        words = _halves(re.findall(r"[A-Za-z0-9]+", one.name), re.findall(r"[A-Za-z0-9]+", other.name))
+        description = " ".join(_halves((one.description or "").split(" "), (other.description or "").split(" ")))
+        properties = dict(_halves(_properties(one), _properties(other)))
+        name = stem = varied("_".join(words))
+        while name in taken:
+            taken[stem] += 1
+            name = f"{stem}_{taken[stem]}"
+        taken[name] = 1
+        yield {
+            "name": name,
+            "description": varied(description),
+            "inputSchema": {"type": "object", "properties": properties},
+        }
+
+
+def _relative(word: str, rare: frozenset[str], chance: random.Random) -> str:
+    """Return a word of the family of `word`, if that is a rare one, most often itself."""
+    if word.lower() not in rare:
+        return word
+    rank = min(int((1 - chance.random()) ** -_EXPONENT), _MOST_IN_FAMILY) - 1
+    syllables = ""
+    while rank > 0:
+        rank, place = divmod(rank, len(_CONSONANTS) * len(_VOWELS))
+        syllables += _CONSONANTS[place // len(_VOWELS)] + _VOWELS[place % len(_VOWELS)]
+    return word + syllables
+
+
+def _halves(one: Sequence[Any], other: Sequence[Any]) -> list[Any]:
+    return [*one[: (len(one) + 1) // 2], *other[len(other) // 2 :]]
+
+
+def _properties(tool: Tool) -> list[tuple[str, Any]]:
+    properties: dict[str, Any] = tool.input_schema.get("properties") or {}
+    return list(properties.items())

@@ -1,0 +1,247 @@
+"""How long searches take in catalogs of any size, and what these take to build and to keep."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import cycle, islice
+from pathlib import Path
+from random import Random
+from statistics import fmean, quantiles
+from time import monotonic, perf_counter
+from typing import Any, Final
+
+import click
+import psycopg
+from mcp_ext_tools_search.types import valid_tools
+from mcp_types import Tool
+from tools_search_ranking import FieldedRanker
+from tools_search_ranking.postgres import PostgresIndex, ToolEntry, import_catalog, update_catalog
+from tools_search_ranking.postgres.schema import Connection
+
+from benchmarks.postgres.answers import first_ten
+from benchmarks.postgres.corpus import synthetic
+
+_GROUP_SIZE: Final = 1_000
+"""Tools that the same callers see, as those of one server."""
+
+_COMPARED: Final = 100_000
+"""Most tools that are indexed in memory too, to compare the answers."""
+
+_CATALOG: Final = "synthetic"
+_TABLES: Final = ("tool", "document", "term", "posting")
+_SEED: Final = 1
+
+
+@dataclass(frozen=True)
+class Times:
+    """Milliseconds of searches in turn."""
+
+    visible: float
+    """Part of the tools that the caller sees."""
+
+    callers: int
+    """How many search at the same time."""
+
+    p50: float
+    p95: float
+    per_second: float
+    processor_p50: float
+    """Milliseconds of processor time of the database: on a busy machine, the figure to compare. 0 for many callers."""
+
+    processor_p95: float
+
+
+@dataclass(frozen=True)
+class Scale:
+    """One size."""
+
+    tools: int
+    build_seconds: float | None
+    """`None` where the catalog was there already."""
+
+    bytes: dict[str, int]
+    """By table, indexes included."""
+
+    change_ms: float
+    """From a changed tool until a search finds it."""
+
+    times: Sequence[Times]
+    same: float | None
+    """Part of the requests of which the first ten are those in memory, over as many tools as are compared."""
+
+    compared: int
+    """Tools of that comparison."""
+
+    plan: Sequence[str] = field(default_factory=list[str])
+    """How the postings of the most frequent term are read."""
+
+
+def measure(
+    address: str, parents: Sequence[Tool], queries: Sequence[str], size: int, callers: Sequence[int], searches: int
+) -> Scale:
+    """Build a catalog of so many synthetic tools, unless it is there, and search it."""
+    name = f"{_CATALOG} {size}"
+    with psycopg.connect(address, autocommit=True) as connection:
+        build_seconds = _built(connection, name, parents, size)
+        groups = sorted({place // _GROUP_SIZE for place in range(size)})
+        chance = Random(_SEED)  # noqa: S311 - the same callers in every run
+        parts: dict[float, list[str] | None] = {1.0: None}
+        for part in (0.1, 0.01):
+            if (count := round(len(groups) * part)) > 0:
+                parts[part] = [f"g{group}" for group in chance.sample(groups, count)]
+        times = [
+            _times(address, name, queries, seen, part, at_once, searches)
+            for part, seen in parts.items()
+            for at_once in callers
+        ]
+        same, compared = _compared(connection, name, queries, parts, size)
+        return Scale(
+            tools=size,
+            build_seconds=build_seconds,
+            bytes=_bytes(connection, name),
+            change_ms=_change_ms(connection, name),
+            times=times,
+            same=same,
+            compared=compared,
+            plan=_plan(connection, name),
+        )
+
+
+def _built(connection: Connection, name: str, parents: Sequence[Tool], size: int) -> float | None:
+    facts = connection.execute(
+        "select facts from tools_search.catalog join tools_search.generation on generation.id = catalog.generation "
+        "where name = %s",
+        [name],
+    ).fetchone()
+    if facts is not None:
+        return facts[0].get("build_seconds")
+    began = monotonic()
+
+    def report(written: int) -> None:
+        click.echo(f"{written:,} tools after {monotonic() - began:,.0f} s", err=True)
+
+    definitions = enumerate(synthetic(parents, size, _SEED))
+    entries = (ToolEntry(definition, (f"g{place // _GROUP_SIZE}",)) for place, definition in definitions)
+    import_catalog(connection, name, entries, on_progress=report)
+    seconds = monotonic() - began
+    connection.execute(
+        "update tools_search.generation set facts = jsonb_build_object('build_seconds', %s::float8) "
+        "where id = (select generation from tools_search.catalog where name = %s)",
+        [seconds, name],
+    )
+    return seconds
+
+
+def _times(
+    address: str, name: str, queries: Sequence[str], seen: list[str] | None, part: float, callers: int, searches: int
+) -> Times:
+    """Search `searches` times, by as many callers at the same time; the first ten of each caller do not count."""
+    taken: list[float] = []
+    processor: list[float] = []
+    began: list[float] = []
+    ready = threading.Barrier(callers)
+
+    def search(own: Iterator[str], count: int) -> None:
+        with psycopg.connect(address, autocommit=True) as connection:
+            index = PostgresIndex(connection, name, groups=seen)
+            for query in islice(own, 10):
+                index.first(query, 10, definitions=range(10))
+            ready.wait()
+            began.append(perf_counter())
+            for query in islice(own, count):
+                before, used = perf_counter(), _processor_ms(connection)
+                index.first(query, 10, definitions=range(10))
+                taken.append((perf_counter() - before) * 1000)
+                processor.append(_processor_ms(connection) - used)
+
+    threads = [
+        threading.Thread(target=search, args=(cycle([*queries[place:], *queries[:place]]), searches // callers))
+        for place in range(callers)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    seconds = perf_counter() - min(began)
+    (p50, p95), (own50, own95) = (_percentiles(values) for values in (taken, processor))
+    return Times(part, callers, p50, p95, len(taken) / seconds, own50, own95)
+
+
+def _percentiles(values: Sequence[float]) -> tuple[float, float]:
+    cuts = quantiles(values, n=20)
+    return cuts[9], cuts[18]
+
+
+def _processor_ms(connection: Connection) -> float:
+    """Return the processor time that the process of a connection has used, if it is one of this machine."""
+    file = Path(f"/proc/{connection.info.backend_pid}/schedstat")
+    return int(file.read_text(encoding="ascii").split()[0]) / 1e6 if file.exists() else 0.0
+
+
+def _bytes(connection: Connection, name: str) -> dict[str, int]:
+    row = connection.execute("select generation from tools_search.catalog where name = %s", [name]).fetchone()
+    generation = row[0] if row else 0
+    sizes: dict[str, int] = {}
+    for table in _TABLES:
+        row = connection.execute(
+            "select pg_total_relation_size(%s::regclass)", [f"tools_search.{table}_{generation}"]
+        ).fetchone()
+        sizes[table] = row[0] if row else 0
+    return sizes
+
+
+def _change_ms(connection: Connection, name: str) -> float:
+    definition = {"name": "changed_tool", "description": "Whistles quietly.", "inputSchema": {"type": "object"}}
+    taken: list[float] = []
+    for number in range(5):
+        began = perf_counter()
+        changed = {**definition, "description": f"Whistles quietly, {number} times."}
+        update_catalog(connection, name, [], [ToolEntry(changed, ("g0",))])
+        found = PostgresIndex(connection, name).first("changed tool whistles", 1, definitions=range(1))
+        assert found.definitions["changed_tool"] == changed  # noqa: S101 - or the figure means nothing
+        taken.append((perf_counter() - began) * 1000)
+    update_catalog(connection, name, ["changed_tool"], [])
+    return fmean(sorted(taken)[1:4])
+
+
+def _compared(
+    connection: Connection, name: str, queries: Sequence[str], parts: dict[float, list[str] | None], size: int
+) -> tuple[float | None, int]:
+    """Compare the first ten with those of an index in memory, over the largest part that it holds."""
+    part = next((one for one in sorted(parts, reverse=True) if one * size <= _COMPARED), None)
+    if part is None:
+        return None, 0
+    rows = connection.execute(
+        "select definition::jsonb from tools_search.catalog "
+        "join tools_search.tool on tool.generation = catalog.generation "
+        "join tools_search.audience on audience.generation = tool.generation and audience.id = tool.audience "
+        "where catalog.name = %s and (%s::text[] is null or audience.groups && %s::text[])",
+        [name, parts[part], parts[part]],
+    ).fetchall()
+    tools = list(valid_tools(definition for (definition,) in rows))
+    memory, ours = FieldedRanker()(tools), PostgresIndex(connection, name, groups=parts[part])
+    return fmean(first_ten(ours, query) == first_ten(memory, query) for query in queries), len(tools)
+
+
+def _plan(connection: Connection, name: str) -> list[str]:
+    row = connection.execute("select generation from tools_search.catalog where name = %s", [name]).fetchone()
+    generation = row[0] if row else 0
+    term = connection.execute(
+        "select id from tools_search.term where generation = %s and key !~ '^[=~]' order by tools desc limit 1",
+        [generation],
+    ).fetchone()
+    lines = connection.execute(
+        "explain (analyze, buffers, timing off, costs off) select part.tool, part.impact from ("
+        "select tools, impacts, audiences from tools_search.posting where generation = %s and term = %s "
+        "order by level desc, block desc) by_level, "
+        "unnest(tools, impacts, audiences) part (tool, impact, audience) limit 2000",
+        [generation, term[0] if term else 0],
+    ).fetchall()
+    return [line for (line,) in lines]
+
+
+def as_figures(scale: Scale) -> dict[str, Any]:
+    """Return the figures as JSON has them."""
+    return asdict(scale)

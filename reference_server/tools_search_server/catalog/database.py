@@ -1,0 +1,299 @@
+"""The catalog server over a catalog in PostgreSQL: no definition is held in this process.
+
+Who sees a tool is a matter of groups there: a name for each pair of a protocol version, as its revision may not allow a
+definition, and of callers. A tool that everyone sees has none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
+from importlib.metadata import version
+from typing import Any, Final, Literal
+
+import anyio
+from mcp import MCPError
+from mcp.server import Server, ServerRequestContext
+from mcp.shared.inbound import decode_header_value
+from mcp_ext_tools_search.server import Answer, ToolsSearch
+from mcp_ext_tools_search.server.listing import wire_form
+from mcp_ext_tools_search.types import BusyData, ServerSettings
+from mcp_types import INTERNAL_ERROR, CallToolRequestParams, CallToolResult, PaginatedRequestParams, Tool
+from mcp_types.version import SUPPORTED_PROTOCOL_VERSIONS
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
+from tools_search_ranking.hits import LazyHits
+from tools_search_ranking.postgres import PostgresPool, ToolEntry, UnavailableError
+
+from tools_search_server.base.errors import hide_internal_errors, unknown_tool
+from tools_search_server.base.limits import Limits
+from tools_search_server.base.paging import CursorSigner, invalid_cursor, page_of, room_for
+from tools_search_server.catalog.answers import canned_answer
+from tools_search_server.catalog.catalog_file import CatalogFile
+from tools_search_server.catalog.catalog_server import CallTool, Catalog
+
+logger = logging.getLogger(__name__)
+
+Ctx = ServerRequestContext[Any, Any]
+
+_TTL_MS: Final = 60_000
+_POLL_SECONDS: Final = 1
+_RETRY_AFTER_MS: Final = 1_000
+_MOST_LISTED: Final = 2_000
+"""Definitions that are read for a page of a list, of which as many are shown as fit."""
+
+_COMPARED: Final = 20
+"""Tools whose names are compared with one that is unknown."""
+
+_LOCAL: Final = "local"
+_OTHERS: Final = "others"
+_LISTED = """
+    select catalog.generation, tool.id, tool.definition
+    from tools_search.catalog left join lateral (
+        select tool.id, tool.definition from tools_search.tool
+        join tools_search.audience on audience.generation = tool.generation and audience.id = tool.audience
+        where tool.generation = catalog.generation and tool.id > %(after)s
+            and (audience.groups = '{}' or audience.groups && %(groups)s::text[])
+        order by tool.id limit %(most)s
+    ) tool on true
+    where catalog.name = %(catalog)s
+"""
+_NAMED = """
+    select tool.definition, tool.answer from tools_search.catalog
+    join tools_search.tool on tool.generation = catalog.generation and tool.name = %(name)s
+    join tools_search.audience on audience.generation = tool.generation and audience.id = tool.audience
+    where catalog.name = %(catalog)s and (audience.groups = '{}' or audience.groups && %(groups)s::text[])
+"""
+_STATE = """
+    select catalog.revision, generation.facts,
+        (select sum(tools)::int from tools_search.audience where audience.generation = generation.id)
+    from tools_search.catalog join tools_search.generation on generation.id = catalog.generation
+    where catalog.name = %(catalog)s
+"""
+
+
+def catalog_entries(contents: CatalogFile) -> Iterator[ToolEntry]:
+    """Yield the tools of a catalog file as they are written into a database."""
+    callers = {_OTHERS: frozenset[str](), **{_label(token): frozenset(own) for token, own in contents.hidden.items()}}
+    for tool in contents.tools:
+        answer = contents.answers.get(tool.name)
+        yield ToolEntry(
+            tool.model_dump(by_alias=True, mode="json", exclude_none=True),
+            _groups(tool, [caller for caller, hidden in callers.items() if tool.name not in hidden], len(callers)),
+            None if answer is None else answer.model_dump_json(by_alias=True, exclude_none=True),
+        )
+
+
+def catalog_facts(contents: CatalogFile) -> dict[str, Any]:
+    """Return what a server of a catalog has to know of it beside its tools."""
+    return {
+        "topics": list(Catalog(contents).settings.topics or ()),
+        "callers": [_label(token) for token in contents.hidden],
+    }
+
+
+def _groups(tool: Tool, callers: list[str], all_callers: int) -> list[str]:
+    versions = [one for one in SUPPORTED_PROTOCOL_VERSIONS if wire_form(tool, one) is not None]
+    if len(versions) == len(SUPPORTED_PROTOCOL_VERSIONS) and len(callers) == all_callers:
+        return []
+    return [f"{one} {caller}" for one in versions for caller in (_LOCAL, *callers)]
+
+
+def _label(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()[:32]
+
+
+class DatabaseCatalog:
+    """A catalog in a database, as its callers see it.
+
+    Args:
+        address: Of the database.
+        name: Of the catalog.
+        limits: Those of lists and searches.
+    """
+
+    def __init__(self, address: str, name: str, limits: Limits) -> None:
+        self.name, self.limits = name, limits
+        self.pool = PostgresPool(address)
+        self.settings = ServerSettings()
+        self._callers = frozenset[str]()
+        self._signer = CursorSigner(limits.cursor_key)
+
+    @property
+    def cache_scope(self) -> Literal["public", "private"]:
+        """Whether a listing for one caller may be shown to another."""
+        return "private" if self._callers else "public"
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[None]:
+        """Keep connections to the database."""
+        async with self.pool:
+            yield
+
+    async def follow(self, changed: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Call `changed` after each change of the catalog; never returns."""
+        async for _ in self._revisions():
+            await changed()
+
+    async def _revisions(self) -> AsyncIterator[None]:
+        known: int | None = None
+        fails = False
+        while True:
+            try:
+                rows = await self.pool.rows(_STATE, {"catalog": self.name})
+            except Exception as error:  # whatever it is, it may pass
+                if not fails:
+                    logger.warning("the database is not available: %s", error)
+                fails = True
+            else:
+                if fails:
+                    logger.info("the database is available again")
+                fails = False
+                if rows:
+                    revision, facts, tools = rows[0]
+                    self._apply(facts, tools)
+                    if known is not None and revision != known:
+                        yield
+                    known = revision
+            await anyio.sleep(_POLL_SECONDS)
+
+    def _apply(self, facts: Mapping[str, Any], tools: int | None) -> None:
+        stated: dict[str, Any] = {"topics": facts["topics"]} if facts.get("topics") else {}
+        self._callers = frozenset(facts.get("callers", ()))
+        if not self._callers:  # draft, Visibility: no size where callers see different numbers of tools
+            stated["catalog_size"] = tools or 0
+        self.settings = ServerSettings(**stated)
+
+    def groups(self, ctx: Ctx) -> list[str]:
+        """Return the groups of the caller of `ctx`."""
+        if ctx.request is None:
+            return [f"{ctx.protocol_version} {_LOCAL}"]
+        scheme, _, token = ctx.request.headers.get("authorization", "").partition(" ")
+        label = _label(token.strip())
+        is_known = scheme.lower() == "bearer" and label in self._callers
+        return [f"{ctx.protocol_version} {label if is_known else _OTHERS}"]
+
+    async def page(self, ctx: Ctx, cursor: str | None) -> dict[str, Any]:
+        """Return the page of `tools/list` at `cursor`, or the first one.
+
+        Raises:
+            MCPError: -32602, the listing has no such cursor; -32603, the database is not available.
+        """
+        place = [None, 0] if cursor is None else self._signer.verify(cursor)
+        if place is None or [type(one) for one in place[-1:]] != [int] or len(place) != 2:
+            raise invalid_cursor()  # or it is one of another kind of server with the same key
+        size = min(self.limits.page_size, _MOST_LISTED)
+        values = {"catalog": self.name, "groups": self.groups(ctx), "after": place[1], "most": size + 1}
+        with told_to_caller():
+            rows = await self.pool.rows(_LISTED, values)
+        if not rows or (place[0] is not None and place[0] != rows[0][0]):
+            raise invalid_cursor()
+        found = [row for row in rows if row[1] is not None]
+        shown = found[: min(size, room_for([len(text) for _, _, text in found]))]
+        wire = [_wire(json.loads(text), ctx.protocol_version) for _, _, text in shown]
+        following = self._signer.sign([shown[-1][0], shown[-1][1]]) if len(shown) < len(found) else None
+        return page_of(wire, following) | {"ttlMs": _TTL_MS, "cacheScope": self.cache_scope}
+
+    async def search(self, ctx: Ctx, query: str, places: range) -> Answer:
+        """Return the answer to a search, known up to the end of `places` and with the definitions at these."""
+        with told_to_caller():
+            found = await self.pool.search(
+                self.name, query, groups=self.groups(ctx), count=places.stop, definitions=places
+            )
+        hits = LazyHits(
+            found.total,
+            lambda: [hit.name for hit in found.hits],
+            lambda wanted: [found.hits[place] for place in wanted],
+        )
+        tools = {name: _wire(tool, ctx.protocol_version) for name, tool in found.definitions.items()}
+        return Answer(hits, tools, _TTL_MS, self.cache_scope)
+
+    async def tool(self, name: str, groups: list[str]) -> tuple[Tool, CallToolResult | None] | None:
+        """Return a tool and its fixed answer, if callers with one of these groups see one of that name."""
+        values = {"catalog": self.name, "name": name.encode("utf-8", "surrogatepass"), "groups": groups}
+        with told_to_caller():
+            rows = await self.pool.rows(_NAMED, values)
+        if not rows:
+            return None
+        definition, answer = rows[0]
+        return Tool.model_validate_json(definition), answer and CallToolResult.model_validate_json(answer)
+
+    async def closest(self, name: str, ctx: Ctx) -> list[str]:
+        """Return the names of visible tools that may have been meant by an unknown one."""
+        with told_to_caller():
+            found = await self.pool.search(self.name, name, groups=self.groups(ctx), count=_COMPARED)
+        return [hit.name for hit in found.hits]
+
+
+def _wire(definition: dict[str, Any], protocol_version: str) -> dict[str, Any]:
+    return wire_form(Tool.model_validate(definition, by_name=False), protocol_version) or {}
+
+
+@contextmanager
+def told_to_caller() -> Generator[None]:
+    """Answer -32603 with when to ask again, where the database is not available."""
+    try:
+        yield
+    except UnavailableError as error:
+        logger.warning("a request failed: %s", error)
+        text = f"The tools cannot be read at the moment; ask again in {_RETRY_AFTER_MS} ms"
+        raise MCPError(INTERNAL_ERROR, text, data=BusyData(retry_after_ms=_RETRY_AFTER_MS).to_wire()) from None
+
+
+_called_schema: ContextVar[dict[str, Any] | None] = ContextVar("tools_search_called_schema", default=None)
+
+
+def database_server(catalog: DatabaseCatalog, answer: CallTool = canned_answer) -> Server[Any]:
+    """Build a server that lists, searches and answers for a catalog in a database, in both protocol eras."""
+
+    async def list_tools(ctx: Ctx, params: PaginatedRequestParams) -> dict[str, Any]:
+        return await catalog.page(ctx, params.cursor)
+
+    async def call_tool(ctx: Ctx, params: CallToolRequestParams) -> CallToolResult:
+        found = await catalog.tool(params.name, catalog.groups(ctx))
+        if found is None:
+            raise unknown_tool(params.name, await catalog.closest(params.name, ctx))
+        tool, fixed = found
+        return fixed or answer(tool, params.arguments or {})
+
+    server = Server[Any](
+        "tools-search-server",
+        version=version("mcp-ext-tools-search"),
+        on_call_tool=call_tool,
+        # Without it the SDK walks the whole listing before each call on modern Streamable HTTP.
+        get_tool_input_schema=lambda _: _called_schema.get(),
+    )
+    # Not as `on_list_tools`: its results are models, and the definitions are in wire form already.
+    server.add_request_handler("tools/list", PaginatedRequestParams, list_tools)
+    limits = catalog.limits
+    ToolsSearch(
+        page_search=catalog.search,
+        settings=lambda: catalog.settings,
+        default_limit=limits.default_limit,
+        max_limit=limits.max_limit,
+        max_searches=limits.searches_at_once,
+        cursor_key=limits.cursor_key,
+    ).install(server)
+    hide_internal_errors(server)
+    return server
+
+
+def with_schema_of_call(catalog: DatabaseCatalog, app: ASGIApp) -> ASGIApp:
+    """Return an application that reads the input schema of a called tool, for which the SDK asks and cannot wait."""
+
+    async def call(scope: Scope, receive: Receive, send: Send) -> None:
+        headers = Headers(scope=scope) if scope["type"] == "http" else Headers()
+        name = decode_header_value(headers.get("mcp-name")) if headers.get("mcp-method") == "tools/call" else None
+        if name is not None:
+            try:
+                found = await catalog.tool(name, [f"{headers.get('mcp-protocol-version')} {_LOCAL}"])
+            except MCPError:  # the call will fail with it
+                found = None
+            _called_schema.set(found[0].input_schema if found else None)
+        await app(scope, receive, send)
+
+    return call

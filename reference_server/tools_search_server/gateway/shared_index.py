@@ -1,0 +1,181 @@
+"""One index of a gateway's tools for all of its replicas, in a database.
+
+Each replica lists its servers itself, and writes what it finds new or changed. Which tools a search may find is that
+replica's own view: the parts of servers that it shows to the caller, each of which is a group in the database. Tools of
+a server that is down at one replica stay in the index, as it may be up at others, and that replica leaves them out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import anyio
+import anyio.to_thread
+import psycopg
+from mcp import MCPError
+from mcp_ext_tools_search.ranking import Hit, distinct_hits
+from mcp_ext_tools_search.server.listing import wire_form
+from mcp_ext_tools_search.types import BusyData
+from mcp_types import INTERNAL_ERROR
+from mcp_types.version import SUPPORTED_PROTOCOL_VERSIONS
+from tools_search_hosts.toolsets import Rule
+from tools_search_ranking.postgres import PostgresPool, ToolEntry, UnavailableError, import_catalog, update_catalog
+
+from tools_search_server.gateway.gateway import ExposedTool, Gateway
+from tools_search_server.gateway.views import View
+
+logger = logging.getLogger(__name__)
+
+_RETRY_AFTER_MS: Final = 1_000
+_MOST_HITS: Final = 10_000
+_BATCH: Final = 2_000
+"""Changed tools that are written in one transaction."""
+
+_CONNECT_SECONDS: Final = 3
+_MARK_CHARS: Final = 8
+_KEPT_VIEWS: Final = 16
+_KNOWN: Final = """
+    select tool.name, tool.digest, audience.groups
+    from tools_search.catalog join tools_search.tool on tool.generation = catalog.generation
+    join tools_search.audience on audience.generation = tool.generation and audience.id = tool.audience
+    where catalog.name = %s
+"""
+
+
+class SharedIndex:
+    """The tools of a gateway in a database, which its replicas share.
+
+    Args:
+        gateway: Its tools are those of the index.
+        address: Of the database, whose role owns the schema.
+        catalog: Name of the catalog, the same for all replicas.
+    """
+
+    def __init__(self, gateway: Gateway, address: str, catalog: str) -> None:
+        self._gateway, self._address, self._catalog = gateway, address, catalog
+        self._pool = PostgresPool(address)
+        self._lock = anyio.Lock()
+        self._parts: dict[int, tuple[View, Sequence[str]]] = {}
+        """By identity of the view, and holding it so that its identity stays its own."""
+        self._written: tuple[str, Mapping[str, ExposedTool]] | None = None
+        """The catalog and the tools of the gateway as they were when the index was last brought up to date."""
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[None]:
+        """Keep connections to the database."""
+        async with self._pool:
+            yield
+
+    async def rank(self, view: View, query: str, protocol_version: str) -> Sequence[Hit]:
+        """Return every tool of `view` that fits `query`, best first.
+
+        Raises:
+            MCPError: -32603, the database is not available.
+        """
+        visible = view.pages.wire(protocol_version)
+        try:
+            catalog = await self._up_to_date()
+            parts = self._parts_of(view)
+            groups = [*parts, *(f"{protocol_version} {part}" for part in parts)]
+            found = await self._pool.search(catalog, query, groups=groups, count=_MOST_HITS)
+        except (UnavailableError, psycopg.Error) as error:
+            reason = error if isinstance(error, UnavailableError) else type(error).__name__
+            logger.warning("a search failed: the database of --index: %s", reason)
+            text = f"The tools cannot be searched at the moment; search again in {_RETRY_AFTER_MS} ms"
+            raise MCPError(INTERNAL_ERROR, text, data=BusyData(retry_after_ms=_RETRY_AFTER_MS).to_wire()) from None
+        return distinct_hits(found.hits, visible.keys())
+
+    async def _up_to_date(self) -> str:
+        """Write what has changed since the last search; return the name of the catalog."""
+        catalog, tools = self._catalog_of_toolsets(), self._gateway.tools
+        async with self._lock:
+            if self._written is None or self._written[0] != catalog or self._written[1] is not tools:
+                settled = {upstream.name for upstream in self._gateway.upstreams if upstream.state.is_usable}
+                configured = {upstream.name for upstream in self._gateway.upstreams}
+                await anyio.to_thread.run_sync(self._write, catalog, tools, configured - settled)
+                self._written = catalog, tools
+        return catalog
+
+    def _catalog_of_toolsets(self) -> str:
+        """Return the name of the catalog: another one for each way in which toolsets cut servers into parts."""
+        cuts = sorted((name, server, rule.excludes, sorted(rule.names)) for name, server, rule in self._cuts())
+        mark = hashlib.sha256(json.dumps(cuts).encode()).hexdigest()[:_MARK_CHARS]
+        return f"{self._catalog} {mark}" if cuts else self._catalog
+
+    def _cuts(self) -> list[tuple[str, str, Rule]]:
+        """Return the rules that show a part of a server, each with the names of its toolset and of the server."""
+        return [
+            (toolset.name, upstream.name, rule)
+            for toolset in self._gateway.access.toolsets
+            for upstream in self._gateway.upstreams
+            if (rule := toolset.rule(upstream.name)) is not None and not rule.shows_all
+        ]
+
+    def _write(self, catalog: str, tools: Mapping[str, ExposedTool], down: set[str]) -> None:
+        """Write what has changed; tools of servers that are `down` here stay as they are."""
+        cuts = self._cuts_by_server()
+        entries = {name: _entry(exposed, _part(exposed, cuts)) for name, exposed in tools.items()}
+        with psycopg.connect(self._address, connect_timeout=_CONNECT_SECONDS) as connection:
+            # One replica after the other: the next one finds what this one has written.
+            connection.execute("insert into tools_search.catalog (name) values (%s) on conflict do nothing", [catalog])
+            row = connection.execute(
+                "select generation from tools_search.catalog where name = %s for update", [catalog]
+            ).fetchone()
+            if row is None or row[0] is None:
+                import_catalog(connection, catalog, entries.values())
+                return
+            known = {
+                bytes(name).decode("utf-8", "surrogatepass"): (bytes(digest), groups)
+                for name, digest, groups in connection.execute(_KNOWN, [catalog])
+            }
+            gone = [
+                name
+                for name, (_, groups) in known.items()
+                if name not in entries and not any(_server_of(group) in down for group in groups)
+            ]
+            new = [entry for name, entry in entries.items() if known.get(name) != (entry.digest, entry.groups)]
+            if not gone and not new:
+                return
+            for start in range(0, max(len(new), 1), _BATCH):
+                update_catalog(connection, catalog, gone if start == 0 else (), new[start : start + _BATCH])
+        logger.info("the index has %d tools, of which %d are new or changed", len(entries), len(new))
+
+    def _parts_of(self, view: View) -> Sequence[str]:
+        """Return the parts of servers that a view consists of."""
+        known, parts = self._parts.get(id(view), (None, ()))
+        if known is not view:
+            cuts = self._cuts_by_server()
+            parts = sorted({_part(exposed, cuts) for exposed in view.tools.values()})
+            kept = self._parts if len(self._parts) < _KEPT_VIEWS else {}
+            self._parts = {**kept, id(view): (view, parts)}
+        return parts
+
+    def _cuts_by_server(self) -> Mapping[str, Mapping[str, Rule]]:
+        cuts: dict[str, dict[str, Rule]] = {}
+        for toolset, server, rule in self._cuts():
+            cuts.setdefault(server, {})[toolset] = rule
+        return cuts
+
+
+def _part(exposed: ExposedTool, cuts: Mapping[str, Mapping[str, Rule]]) -> str:
+    """Return the part of its server that a tool belongs to: what the toolsets that cut the server cut alike."""
+    server = exposed.upstream.name
+    cut = cuts.get(server, {})
+    showing = sorted(toolset for toolset, rule in cut.items() if rule.shows(exposed.original_name))
+    return json.dumps([server, showing] if cut else [server])
+
+
+def _entry(exposed: ExposedTool, part: str) -> ToolEntry:
+    versions = [one for one in SUPPORTED_PROTOCOL_VERSIONS if wire_form(exposed.tool, one) is not None]
+    is_for_all = len(versions) == len(SUPPORTED_PROTOCOL_VERSIONS)
+    groups = [part] if is_for_all else sorted(f"{one} {part}" for one in versions)
+    return ToolEntry(exposed.tool.model_dump(by_alias=True, mode="json", exclude_none=True), groups)
+
+
+def _server_of(group: str) -> Any:
+    return json.loads(group[group.index("[") :])[0]

@@ -1,0 +1,266 @@
+"""Catalogs in a database, for operators: `import`, `reindex`, and what `status` shows of them.
+
+A database is an address, as `postgres://user@host/database`, or `embedded:FOLDER` for one that this program starts in a
+folder. A password belongs into libpq's PGPASSFILE or PGPASSWORD, not on a command line that others can read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import monotonic
+from typing import IO, TYPE_CHECKING, Final
+
+import click
+from tools_search_hosts import ConfigurationError
+from tools_search_ranking.extras import MissingExtraError, install_command
+
+from tools_search_server.catalog.catalog_file import CatalogFile, bundled_catalog, read_catalog
+
+if TYPE_CHECKING:
+    from tools_search_ranking.postgres import ToolEntry
+    from tools_search_ranking.postgres.schema import Connection
+
+DEFAULT_NAME: Final = "default"
+
+_EMBEDDED: Final = "embedded:"
+_SCHEMES: Final = ("postgres://", "postgresql://", _EMBEDDED)
+_LINES: Final = (".jsonl", ".ndjson")
+_REPORT_SECONDS: Final = 2
+_CONNECT_SECONDS: Final = 5
+
+
+def is_database(source: str) -> bool:
+    """Return whether an option names a database, and no file."""
+    return source.startswith(_SCHEMES)
+
+
+def checked_catalog(option: str, source: str, name: str) -> str:
+    """Return the address of a database that has a catalog of that name, ready to be served.
+
+    A folder in which nothing was imported yet gets the bundled catalog.
+
+    Raises:
+        ConfigurationError: The database cannot be reached, or has no such catalog.
+    """
+    with _connected(option, source) as (connection, address):
+        from tools_search_ranking.postgres.schema import READ_VERSION, require_version
+
+        if source.startswith(_EMBEDDED) and not _has(connection):
+            write_catalog(connection, name, bundled_catalog())
+        row = connection.execute(READ_VERSION).fetchone()
+        require_version(row[0] if row else 0)
+        if not _has(connection, name):
+            problem = f"has no catalog {name!r} that this role may search. Run `tools-search-server import` first."
+            raise ConfigurationError(option, [problem])
+    return address
+
+
+def checked_index(option: str, source: str) -> str:
+    """Return the address of a database for the index of a gateway; the schema is made, or brought up to date.
+
+    Raises:
+        ConfigurationError: The database cannot be used.
+    """
+    with _connected(option, source) as (connection, address):
+        from tools_search_ranking.postgres import migrate
+
+        migrate(connection)
+    return address
+
+
+@contextmanager
+def _connected(option: str, source: str) -> Generator[tuple[Connection, str]]:
+    """Connect to a database for as long as the context is open; yield the connection, and the address.
+
+    Raises:
+        ConfigurationError: It cannot be used; what else fails inside is said the same way.
+    """
+    if not is_database(source):
+        problem = f"{source!r} is no database. Write postgres://HOST/DATABASE, or embedded:FOLDER."
+        raise ConfigurationError(option, [problem])
+    try:
+        import psycopg
+        from tools_search_ranking.postgres import SchemaError
+        from tools_search_ranking.postgres.embedded import embedded_address
+    except ImportError:
+        raise ConfigurationError(option, [f"needs psycopg. {install_command('postgres')}"]) from None
+    try:
+        address = source
+        if source.startswith(_EMBEDDED):
+            address = embedded_address(Path(source.removeprefix(_EMBEDDED)))
+        with psycopg.connect(address, autocommit=True, connect_timeout=_CONNECT_SECONDS) as connection:
+            yield connection, address
+    except (MissingExtraError, SchemaError, OSError) as error:
+        raise ConfigurationError(option, [f"{error}"]) from None
+    except psycopg.Error as error:
+        reason = error.diag.message_primary or str(error).strip().splitlines()[0]
+        raise ConfigurationError(option, [f"the database says: {reason}"]) from None
+
+
+def _has(connection: Connection, name: str | None = None) -> bool:
+    """Return whether there is a catalog of this name, or any at all."""
+    found = connection.execute("select to_regclass('tools_search.catalog')").fetchone()
+    if found is None or found[0] is None:
+        return False
+    rows = connection.execute(
+        "select from tools_search.catalog where name = coalesce(%s, name) and generation is not null limit 1", [name]
+    ).fetchall()
+    return bool(rows)
+
+
+def import_file(option: str, source: str, name: str, file: Path) -> str:
+    """Write a catalog file into a database, and return the address of that.
+
+    Raises:
+        ConfigurationError: One of them cannot be used.
+    """
+    contents = read_catalog(file)
+    with _connected(option, source) as (connection, address):
+        write_catalog(connection, name, contents)
+    return address
+
+
+@click.command("import", short_help="Write the tools of a file into a database.")
+@click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
+@click.option("--to", "database", metavar="DATABASE", required=True, help="postgres://… or embedded:FOLDER.")
+@click.option("--name", metavar="NAME", default=DEFAULT_NAME, show_default=True, help="Name of the catalog.")
+@click.option("--reader", "readers", metavar="ROLE", multiple=True,
+              help="Allow this role to search the catalog, and nothing else.")  # fmt: skip
+def import_(*, file: Path, database: str, name: str, readers: tuple[str, ...]) -> None:
+    """Write the tools of FILE into a catalog in a database, in place of those that it has.
+
+    FILE is a catalog file, or has one definition on each line (`.jsonl`, or - for standard input). Searches find
+    the old tools until all are written, and then the new ones. The schema is made, or brought up to date, first.
+    """
+    with _refusals(), _connected("--to", database) as (connection, _):
+        if file.suffix in _LINES or str(file) == "-":
+            with click.open_file(str(file), encoding="utf-8") as lines:
+                written = _write_lines(connection, name, lines)
+        else:
+            written = write_catalog(connection, name, read_catalog(file))
+        for role in readers:
+            connection.execute("select tools_search.allow(%s::name, %s)", [role, name])
+        click.echo(f"{written:,} tools are in the catalog {name!r}")
+
+
+@click.command("reindex", short_help="Index a catalog in a database again.")
+@click.option("--database", metavar="DATABASE", required=True, help="postgres://… or embedded:FOLDER.")
+@click.option("--name", metavar="NAME", default=DEFAULT_NAME, show_default=True, help="Name of the catalog.")
+def reindex(*, database: str, name: str) -> None:
+    """Index the tools of a catalog again, as this version of the program does; searches go on meanwhile.
+
+    It takes as long as importing them, and as much room again until it is done.
+    """
+    with _refusals(), _connected("--database", database) as (connection, address):
+        import psycopg
+        from tools_search_ranking.postgres import migrate, reindex_catalog
+
+        migrate(connection)
+        with psycopg.connect(address, autocommit=True) as reading:
+            try:
+                written = reindex_catalog(connection, reading, name, on_progress=_reporter())
+            except LookupError:
+                raise ConfigurationError("--name", [f"there is no catalog {name!r} in this database"]) from None
+        click.echo(f"{written:,} tools of the catalog {name!r} are indexed again")
+
+
+def show_catalogs(database: str, *, as_json: bool) -> bool:
+    """Print the catalogs in a database; return whether all are as this version of the program makes them."""
+    with _refusals(), _connected("--database", database) as (connection, _):
+        from tools_search_ranking.postgres.analysis import ANALYSIS
+        from tools_search_ranking.postgres.schema import READ_VERSION, VERSION
+
+        row = connection.execute(READ_VERSION).fetchone()
+        version = row[0] if row else 0
+        rows = connection.execute(
+            "select name, revision, made, analysis, (select coalesce(sum(tools), 0)::int "
+            "from tools_search.audience where audience.generation = generation.id) "
+            "from tools_search.catalog join tools_search.generation on generation.id = catalog.generation order by name"
+        ).fetchall()
+        (size,) = connection.execute("select pg_database_size(current_database())").fetchone() or (0,)
+    catalogs = [
+        {"name": own, "tools": tools, "revision": revision, "made": made.isoformat(), "current": analysis == ANALYSIS}
+        for own, revision, made, analysis, tools in rows
+    ]
+    is_current = version == VERSION and all(one["current"] for one in catalogs)
+    if as_json:
+        document = {"ok": is_current, "schema": version, "bytes": size, "catalogs": catalogs}
+        click.echo(json.dumps(document, indent=2))
+        return is_current
+    click.echo(f"schema {version}{'' if version == VERSION else f' of {VERSION}: reindex'}, {size / 1e6:,.0f} MB")
+    for one in catalogs:
+        advice = "" if one["current"] else ", made by another version: reindex"
+        click.echo(f"{one['name']}: {one['tools']:,} tools since {one['made'][:19]}{advice}")
+    return is_current
+
+
+def write_catalog(connection: Connection, name: str, contents: CatalogFile) -> int:
+    """Write the contents of a catalog file into a catalog, with the schema; return how many tools it has."""
+    from tools_search_ranking.postgres import import_catalog, migrate
+
+    from tools_search_server.catalog.database import catalog_entries, catalog_facts
+
+    migrate(connection)
+    entries = catalog_entries(contents)
+    return import_catalog(connection, name, entries, facts=catalog_facts(contents), on_progress=_reporter())
+
+
+def _write_lines(connection: Connection, name: str, lines: IO[str]) -> int:
+    from tools_search_ranking.postgres import import_catalog, migrate
+
+    migrate(connection)
+    return import_catalog(connection, name, _entries_of(lines), on_progress=_reporter())
+
+
+def _entries_of(lines: IO[str]) -> Iterator[ToolEntry]:
+    """Yield the tools of lines of JSON.
+
+    Raises:
+        ConfigurationError: A line is no definition of a tool.
+    """
+    from mcp_types import Tool
+
+    from tools_search_server.catalog.database import catalog_entries
+
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            try:
+                tool = Tool.model_validate(json.loads(line), by_name=False)
+                contents = CatalogFile(tools=[tool])
+            except ValueError:
+                raise ConfigurationError("FILE", [f"line {number} is no definition of an MCP tool"]) from None
+            yield from catalog_entries(contents)
+
+
+def _reporter() -> Callable[[int], None]:
+    """Return a function that says every few seconds how many tools are written, on standard error."""
+    began = reported = monotonic()
+
+    def report(written: int) -> None:
+        nonlocal reported
+        now = monotonic()
+        if now - reported >= _REPORT_SECONDS:
+            reported = now
+            click.echo(f"{written:,} tools, {written / (now - began):,.0f} a second", err=True)
+
+    return report
+
+
+class _RefusedError(click.ClickException):
+    exit_code = 2
+
+
+@contextmanager
+def _refusals() -> Generator[None]:
+    """Turn what has to be corrected into a message and exit code 2."""
+    try:
+        yield
+    except ConfigurationError as error:
+        raise _RefusedError(str(error)) from None
+    except ValueError as error:  # tools that cannot be written
+        if type(error).__name__ != "ImportingError":
+            raise
+        raise _RefusedError(str(error)) from None

@@ -1,0 +1,261 @@
+"""The database goes away, comes back, is killed, read-only, full or of another version, with servers that are so."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import anyio
+import psycopg
+import pytest
+from mcp_types import Tool
+from psycopg import errors, sql
+from tools_search_ranking.postgres import (
+    PostgresIndex,
+    PostgresPool,
+    SchemaError,
+    ToolEntry,
+    UnavailableError,
+    import_catalog,
+    migrate,
+)
+
+from .clusters import Cluster
+from .conftest import entries
+
+_SECONDS = 60
+
+
+def _tools(count: int, word: str) -> list[Tool]:
+    return [
+        Tool(name=f"{word}_{number}", description=f"Does {word}.", input_schema={"type": "object"})
+        for number in range(count)
+    ]
+
+
+def _imported(address: str, tools: Sequence[Tool]) -> None:
+    with psycopg.connect(address, autocommit=True) as connection:
+        migrate(connection)
+        import_catalog(connection, "catalog", entries(tools))
+
+
+def _names(address: str, query: str) -> set[str]:
+    with psycopg.connect(address, autocommit=True) as connection:
+        return {hit.name for hit in PostgresIndex(connection, "catalog").search(query)}
+
+
+@pytest.fixture(scope="module")
+def shared(server: str) -> Generator[Cluster]:
+    made = Cluster.create()
+    try:
+        yield made
+    finally:
+        made.remove()
+
+
+@pytest.fixture
+def cluster(shared: Cluster) -> Cluster:
+    """A server that a test may end."""
+    if not shared.is_running():
+        _start_again(shared)
+    _imported(shared.address(), _tools(30, "old"))
+    return shared
+
+
+async def _count(pool: PostgresPool) -> int:
+    return (await pool.search("catalog", "old", groups=None, count=1)).total
+
+
+@pytest.mark.anyio
+async def test_a_search_fails_while_the_database_is_gone_and_succeeds_once_it_is_back(cluster: Cluster):
+    with anyio.fail_after(_SECONDS):
+        async with PostgresPool(cluster.address(), size=2) as pool:
+            assert await _count(pool) == 30
+            cluster.stop()
+            with pytest.raises(UnavailableError):
+                await _count(pool)
+            with anyio.fail_after(20), pytest.raises(UnavailableError):
+                await _count(pool)
+            cluster.start()
+            assert await _eventually(pool) == 30
+
+
+@pytest.mark.anyio
+async def test_a_restart_between_two_searches_is_not_noticed(cluster: Cluster):
+    with anyio.fail_after(_SECONDS):
+        async with PostgresPool(cluster.address(), size=1) as pool:
+            assert await _count(pool) == 30
+            cluster.restart()
+            assert await _count(pool) == 30
+
+
+@pytest.mark.anyio
+async def test_a_read_only_database_is_searched_and_refuses_an_import(cluster: Cluster):
+    address = cluster.address() + "&options=-c%20default_transaction_read_only%3Don"
+    with anyio.fail_after(_SECONDS):
+        async with PostgresPool(address) as pool:
+            assert await _count(pool) == 30
+    with pytest.raises(errors.ReadOnlySqlTransaction):
+        _imported(address, _tools(3, "new"))
+    assert len(_names(cluster.address(), "old")) == 30
+
+
+@pytest.mark.anyio
+async def test_searches_go_on_at_a_replica_when_the_primary_is_killed_and_imports_once_it_is_promoted(
+    cluster: Cluster,
+):
+    replica = cluster.replica()
+    try:
+        with anyio.fail_after(_SECONDS):
+            await _replayed(replica)
+            failed: list[Exception] = []
+            answered: list[int] = []
+            busy, killed = anyio.Event(), anyio.Event()
+
+            async def ask(pool: PostgresPool) -> None:
+                after = 0
+                while after < 20:
+                    try:
+                        answered.append(await _count(pool))
+                        if len(answered) == 20:
+                            busy.set()
+                        after += killed.is_set()
+                    except UnavailableError as error:
+                        failed.append(error)
+
+            async with PostgresPool(cluster.address(replica), size=4) as pool, anyio.create_task_group() as tasks:
+                for _ in range(4):
+                    tasks.start_soon(ask, pool)
+                await busy.wait()
+                cluster.kill()
+                killed.set()
+            assert set(answered) == {30}
+            replica.promote()
+            _imported(replica.address(), _tools(5, "new"))
+            assert len(_names(replica.address(), "new")) == 5
+    finally:
+        replica.remove()
+
+
+def test_an_import_whose_connection_is_cut_leaves_what_was_there(cluster: Cluster):
+    address = cluster.address()
+
+    def cut(_: int) -> None:
+        with psycopg.connect(address, autocommit=True) as other:
+            other.execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity "
+                "where pid <> pg_backend_pid() and backend_type = 'client backend'"
+            )
+
+    before = _relations(address)
+    with psycopg.connect(address, autocommit=True) as connection, pytest.raises(psycopg.OperationalError):
+        import_catalog(connection, "catalog", entries(_tools(9_000, "new")), on_progress=cut)
+    assert _relations(address) == before
+    assert (len(_names(address, "old")), _names(address, "new")) == (30, set())
+
+
+def test_a_server_that_is_killed_during_an_import_has_all_of_the_old_tools_when_it_is_started_again(
+    cluster: Cluster,
+):
+    with psycopg.connect(cluster.address(), autocommit=True) as connection, pytest.raises(psycopg.OperationalError):
+        import_catalog(connection, "catalog", entries(_tools(9_000, "new")), on_progress=lambda _: cluster.kill())
+    _start_again(cluster)
+    assert (len(_names(cluster.address(), "old")), _names(cluster.address(), "new")) == (30, set())
+
+
+def test_a_full_disk_fails_an_import_and_leaves_what_was_there(cluster: Cluster):
+    folder = Path(tempfile.mkdtemp(prefix="tools-search-full-"))
+    mounted = (
+        os.geteuid() == 0
+        and not subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=24m,mode=777", "tmpfs", str(folder)], capture_output=True, check=False
+        ).returncode
+    )
+    if not mounted:
+        folder.rmdir()
+        pytest.skip("a full disk takes a file system of its own, which only root can mount")
+    shutil.chown(folder, "pgserver", "pgserver")
+    try:
+        with psycopg.connect(cluster.address(), autocommit=True) as connection:
+            connection.execute(sql.SQL("create tablespace small location {}").format(str(folder)))
+            connection.execute("create database small tablespace small")
+        address = cluster.address().replace("/postgres?", "/small?")
+        _imported(address, _tools(20, "old"))
+
+        def endless() -> Iterator[ToolEntry]:
+            for number in range(1_000_000):
+                description = f"Does new things with {number} and more words so that it takes room."
+                yield ToolEntry(
+                    {"name": f"new_{number}", "description": description, "inputSchema": {"type": "object"}}
+                )
+
+        with psycopg.connect(address, autocommit=True) as connection, pytest.raises(errors.DiskFull):
+            import_catalog(connection, "catalog", endless())
+        assert (len(_names(address, "old")), _names(address, "new")) == (20, set())
+        with psycopg.connect(cluster.address(), autocommit=True) as connection:
+            connection.execute("drop database small")
+            connection.execute("drop tablespace small")
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+        folder.rmdir()
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ("insert into tools_search.migration values (99, 'of a later version')", "update the program"),
+        ("delete from tools_search.migration where number > 1", "run `reindex`"),
+        ("drop schema tools_search cascade", "run `import`"),
+    ],
+)
+@pytest.mark.anyio
+async def test_a_schema_of_another_version_is_said_with_what_to_do(address: str, change: Any, says: str):
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute("drop schema if exists tools_search cascade")
+        migrate(connection)
+        connection.execute(change)
+    with anyio.fail_after(_SECONDS):
+        async with PostgresPool(address) as pool:
+            with pytest.raises(SchemaError, match=says):
+                await _count(pool)
+
+
+async def _eventually(pool: PostgresPool) -> int:
+    while True:
+        try:
+            return await _count(pool)
+        except UnavailableError:
+            await anyio.sleep(0.1)
+
+
+async def _replayed(replica: Cluster) -> None:
+    while True:
+        try:
+            if len(_names(replica.address(), "old")) == 30:
+                return
+        except (psycopg.Error, SchemaError, LookupError, UnavailableError):
+            pass
+        await anyio.sleep(0.05)
+
+
+def _start_again(cluster: Cluster) -> None:
+    """Start a server that was killed, once its other processes have noticed and ended."""
+    deadline = time.monotonic() + _SECONDS
+    while time.monotonic() < deadline:
+        with suppress(AssertionError):
+            cluster.start()
+            return
+    raise TimeoutError
+
+
+def _relations(address: str) -> int:
+    with psycopg.connect(address, autocommit=True) as connection:
+        row = connection.execute("select count(*) from pg_class").fetchone()
+    return row[0] if row else 0

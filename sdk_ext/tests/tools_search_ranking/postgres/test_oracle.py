@@ -1,0 +1,129 @@
+"""The search in the database ranks as the readable ranker of the port does, over what the caller sees and nothing else.
+
+Words, fields and weights are the port's; that the sums, the statistics and the corrections of misspelled words in SQL
+are those in Python is what is tested.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mcp_ext_tools_search.ranking import Hit, SimpleRanker
+from mcp_ext_tools_search.ranking.floor import floored
+from mcp_ext_tools_search.types import EXTENSION_ID
+from mcp_types import Tool
+from tools_search_ranking.postgres import PostgresIndex, import_catalog, update_catalog
+
+from .conftest import entries
+
+_WORDS = """
+    get list delete remove removing file files filed user users weather wether forecast report reports log out logout
+    sending send mail e-mail getUserInfo sha256 v2 repo repository config pr pull request create new the of please
+    café cafe naïve погода рейс 天气预报 查询天气 查 请帮我查天气 发送訊息 로그 검색 データ हिन्दी x² visual visually
+    2024
+    """
+_WORD = st.sampled_from(_WORDS.split())
+_TEXT = st.lists(_WORD, max_size=10).map(" ".join)
+_NAME = st.lists(_WORD, min_size=1, max_size=3).map("_".join)
+_GROUPS = st.sets(st.sampled_from(["red", "green", "blue"]), max_size=2)
+_TOOL = st.fixed_dictionaries(
+    {
+        "title": st.none() | _TEXT,
+        "description": _TEXT,
+        "parameter": _WORD,
+        "group": st.none() | _WORD,
+        "groups": _GROUPS,
+    }
+)
+_CATALOG = st.dictionaries(_NAME, _TOOL, min_size=1, max_size=8)
+_QUERIES = st.lists(st.lists(_WORD, min_size=1, max_size=6).map(" ".join), min_size=3, max_size=3)
+_CALLERS: Sequence[Collection[str] | None] = (None, (), ("red",), ("green", "blue"))
+_SAME_SCORE = 1e-6
+
+
+def _tool(name: str, parts: Mapping[str, Any]) -> Tool:
+    return Tool(
+        name=name,
+        title=parts["title"],
+        description=parts["description"],
+        input_schema={"type": "object", "properties": {parts["parameter"]: {"description": parts["parameter"]}}},
+        _meta={EXTENSION_ID: {"group": parts["group"]}} if parts["group"] else None,
+    )
+
+
+def _assert_alike(own: Sequence[Hit], expected: Sequence[Hit]) -> None:
+    assert {hit.name: hit.score for hit in own} == pytest.approx(
+        {hit.name: hit.score for hit in expected}, abs=_SAME_SCORE
+    )
+    assert {hit.name: hit.matched for hit in own} == {hit.name: hit.matched for hit in expected}
+    scores = {hit.name: hit.score for hit in expected}
+    for before, after in pairwise(own):
+        assert scores[before.name] >= scores[after.name] - _SAME_SCORE
+
+
+def _assert_as_separate_catalogs(
+    connection: Any, catalog: Mapping[str, Mapping[str, Any]], queries: Sequence[str]
+) -> None:
+    for groups in _CALLERS:
+        seen = [
+            _tool(name, parts)
+            for name, parts in catalog.items()
+            if groups is None or not parts["groups"] or parts["groups"].intersection(groups)
+        ]
+        index = PostgresIndex(connection, "catalog", groups=groups)
+        separate = floored(SimpleRanker())(seen)
+        for query in (*queries, *list(catalog)[:1]):
+            _assert_alike(index.search(query), separate.search(query))
+
+
+def _entries(catalog: Mapping[str, Mapping[str, Any]]) -> list[Any]:
+    return entries(
+        [_tool(name, parts) for name, parts in catalog.items()], [[*parts["groups"]] for parts in catalog.values()]
+    )
+
+
+@settings(max_examples=15)
+@given(catalog=_CATALOG, queries=_QUERIES)
+def test_each_caller_is_answered_as_by_a_catalog_of_what_it_sees(
+    address: str, catalog: Mapping[str, Mapping[str, Any]], queries: Sequence[str]
+):
+    with _connected(address) as connection:
+        import_catalog(connection, "catalog", _entries(catalog))
+        _assert_as_separate_catalogs(connection, catalog, queries)
+
+
+@settings(max_examples=10)
+@given(catalog=_CATALOG, added=_CATALOG, queries=_QUERIES, data=st.data())
+def test_after_a_change_as_well(
+    address: str,
+    catalog: Mapping[str, Mapping[str, Any]],
+    added: Mapping[str, Mapping[str, Any]],
+    queries: Sequence[str],
+    data: st.DataObject,
+):
+    removed = data.draw(st.sets(st.sampled_from(sorted(catalog))))
+    left = {**{name: parts for name, parts in catalog.items() if name not in removed}, **added}
+    with _connected(address) as connection:
+        import_catalog(connection, "catalog", _entries(catalog))
+        update_catalog(connection, "catalog", removed, _entries(added))
+        _assert_as_separate_catalogs(connection, left, queries)
+
+
+def test_a_query_of_any_characters_finds_what_the_readable_ranker_finds(connection: Any):
+    names = ["a\x00b", "\ud800", "'; drop table tool; --", "{a,b}", "\\x61", " ", "\u3000名", "%s"]
+    tools = [Tool(name=name, description=f"does {name}", input_schema={"type": "object"}) for name in names]
+    import_catalog(connection, "catalog", entries(tools))
+    index, readable = PostgresIndex(connection, "catalog"), floored(SimpleRanker())(tools)
+    for query in (*names, "does a b drop", "\x00", "x" * 5_000, "word " * 2_000):
+        _assert_alike(index.search(query), readable.search(query))
+
+
+def _connected(address: str) -> Any:
+    import psycopg
+
+    return psycopg.connect(address, autocommit=True)

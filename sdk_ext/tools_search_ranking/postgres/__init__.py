@@ -1,0 +1,32 @@
+"""Catalogs in PostgreSQL, behind the ranking interface: for more tools than one process holds."""
+
+from tools_search_ranking.postgres.importing import (
+    ImportingError,
+    ToolEntry,
+    import_catalog,
+    reindex_catalog,
+    update_catalog,
+)
+from tools_search_ranking.postgres.index import (
+    Excerpt,
+    PostgresIndex,
+    PostgresPool,
+    UnavailableError,
+    UnknownCatalogError,
+)
+from tools_search_ranking.postgres.schema import SchemaError, migrate
+
+__all__ = [
+    "Excerpt",
+    "ImportingError",
+    "PostgresIndex",
+    "PostgresPool",
+    "SchemaError",
+    "ToolEntry",
+    "UnavailableError",
+    "UnknownCatalogError",
+    "import_catalog",
+    "migrate",
+    "reindex_catalog",
+    "update_catalog",
+]

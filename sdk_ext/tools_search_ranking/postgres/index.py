@@ -1,0 +1,220 @@
+"""Searching a catalog in the database, in one round trip: for programs that wait, and for event loops.
+
+Errors of the database become two: `UnavailableError`, where the same search may succeed a little later, and
+`SchemaError`, where somebody has to do something first.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, LiteralString, TypeAlias
+from weakref import WeakSet
+
+import psycopg
+from mcp_ext_tools_search.ranking.fields import MEMBERS
+from mcp_ext_tools_search.ranking.interface import Hit
+from psycopg import errors
+from psycopg_pool import AsyncConnectionPool
+
+from tools_search_ranking.postgres.request import SEARCH, parameters
+from tools_search_ranking.postgres.schema import READ_VERSION, Connection, SchemaError, require_version
+
+MOST_PLACES: Final = 20_000
+"""More than an answer has places."""
+
+_STATEMENT_SECONDS: Final = 5
+_WAITING_SECONDS: Final = 2
+"""How long a search waits for a connection, which there may be none of, or which others use."""
+
+_CONNECT_SECONDS: Final = 2
+_ATTEMPTS: Final = 2
+"""A connection that the database closed while nobody used it is found out by using it."""
+
+_Row: TypeAlias = tuple[Any, ...]
+
+
+class UnavailableError(Exception):
+    """The database does not answer at the moment, or only partly; the same search may succeed later."""
+
+
+class UnknownCatalogError(LookupError):
+    """The database has no catalog of that name that this role may search."""
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """The first places of an answer."""
+
+    hits: Sequence[Hit]
+    """Best first, from the first place to the last that was asked for."""
+
+    total: int
+    """Number of all matches."""
+
+    definitions: Mapping[str, dict[str, Any]]
+    """Those that were asked for, by name."""
+
+
+def _found(rows: Sequence[_Row]) -> Excerpt:
+    hits: list[Hit] = []
+    definitions: dict[str, dict[str, Any]] = {}
+    for _, name, score, members, definition, _, _ in rows:
+        own = bytes(name).decode("utf-8", "surrogatepass")
+        hits.append(Hit(own, score, members_of(members)))
+        if definition is not None:
+            definitions[own] = json.loads(definition)
+    return Excerpt(hits, rows[0][5] if rows else 0, definitions)
+
+
+def members_of(bits: int) -> tuple[str, ...]:
+    """Return the members of a definition that these bits stand for."""
+    return tuple(member for place, member in enumerate(MEMBERS) if bits >> place & 1)
+
+
+def search_values(
+    catalog: str, query: str, groups: Collection[str] | None, places: range, definitions: range
+) -> dict[str, Any]:
+    """Return the values of `SEARCH`; the definitions are those of the last places."""
+    window = {"first": definitions.start + 1 if definitions else places.stop + 1, "last": places.stop}
+    return parameters(query) | window | {"catalog": catalog, "groups": None if groups is None else list(groups)}
+
+
+@contextmanager
+def failures_named() -> Generator[None]:
+    """Raise what the database says in the words of this package; the text of a statement is never part of it."""
+    try:
+        yield
+    except (errors.UndefinedTable, errors.UndefinedFunction, errors.InvalidSchemaName, errors.InsufficientPrivilege):
+        raise SchemaError(
+            "this database has no schema tools_search of this version, or this role may not use it: "
+            "run `import` or `reindex` as its owner, and allow the role"
+        ) from None
+    except psycopg.Error as error:
+        if error.sqlstate == "TS404":
+            raise UnknownCatalogError("there is no catalog of this name that this role may search") from None
+        raise UnavailableError(_reason(error)) from None
+
+
+def _reason(error: psycopg.Error) -> str:
+    state = error.sqlstate
+    if state is None:
+        return "the database cannot be reached"
+    return {
+        "57014": "the database took too long",
+        "53100": "the disk of the database is full",
+        "25006": "the database is read-only",
+    }.get(state, f"the database refuses: SQLSTATE {state}")
+
+
+class PostgresIndex:
+    """A catalog in the database behind the ranking interface, for one thread at a time.
+
+    Args:
+        connection: In autocommit mode; its role may search the catalog.
+        catalog: Name of the catalog.
+        groups: The caller's groups; `None` sees every tool.
+    """
+
+    keeps_floor: Final = True
+
+    def __init__(self, connection: Connection, catalog: str, *, groups: Collection[str] | None = None) -> None:
+        self._connection, self._catalog, self._groups = connection, catalog, groups
+
+    def search(self, query: str, *, visible: Collection[str] | None = None) -> Sequence[Hit]:
+        """Return the tools that fit `query`, best first: the 200 best, and all that the matching floor demands.
+
+        Raises:
+            ValueError: `visible` is given: who sees which tools is a matter of groups here.
+            UnavailableError: The database does not answer.
+            SchemaError: It has not the schema of this version.
+            UnknownCatalogError: It has no such catalog.
+        """
+        if visible is not None:
+            raise ValueError("visible tools are chosen by groups: PostgresIndex(..., groups=...)")
+        return self.first(query, MOST_PLACES).hits
+
+    def first(self, query: str, count: int, *, definitions: range = range(0)) -> Excerpt:
+        """Return the first `count` places of the answer, with the definitions from some place to the last."""
+        values = search_values(self._catalog, query, self._groups, range(count), definitions)
+        with failures_named():
+            return _found(self._connection.execute(SEARCH, values).fetchall())
+
+
+class PostgresPool:
+    """Connections of one program to the database, for an event loop.
+
+    Args:
+        address: As `postgres://user@host:port/database`. With several hosts, the first that answers is used: a primary,
+            and replicas behind it.
+        size: How many searches run at the same time; others wait for their turn.
+    """
+
+    def __init__(self, address: str, *, size: int = 8) -> None:
+        self._pool = AsyncConnectionPool[psycopg.AsyncConnection[_Row]](
+            address,
+            min_size=1,
+            max_size=size,
+            open=False,
+            timeout=_WAITING_SECONDS,
+            kwargs=connection_options(),
+        )
+        self._checked = WeakSet[psycopg.AsyncConnection[_Row]]()
+        """Connections to a database with the schema of this version."""
+
+    async def __aenter__(self) -> PostgresPool:
+        await self._pool.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._pool.close()
+
+    async def rows(self, statement: LiteralString, values: Mapping[str, Any] | Sequence[Any] = ()) -> list[_Row]:
+        """Return the rows of a statement that only reads; it is asked again on another connection if one is gone.
+
+        Raises:
+            UnavailableError: The database does not answer.
+            SchemaError: It has not the schema of this version.
+            UnknownCatalogError: It has no such catalog.
+        """
+        for attempt in range(_ATTEMPTS):
+            with failures_named():
+                try:
+                    async with self._pool.connection() as connection:
+                        await self._require_version(connection)
+                        return await (await connection.execute(statement, values)).fetchall()
+                except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+                    is_gone = error.sqlstate is None or error.sqlstate.startswith(("57P", "08"))
+                    if not is_gone or attempt + 1 == _ATTEMPTS:
+                        raise
+                    await self._pool.check()
+        raise AssertionError
+
+    async def _require_version(self, connection: psycopg.AsyncConnection[_Row]) -> None:
+        if connection not in self._checked:
+            row = await (await connection.execute(READ_VERSION)).fetchone()
+            require_version(row[0] if row else 0)
+            self._checked.add(connection)
+
+    async def search(
+        self, catalog: str, query: str, *, groups: Collection[str] | None, count: int, definitions: range = range(0)
+    ) -> Excerpt:
+        """Return the first `count` places of an answer, with the definitions from some place to the last.
+
+        Raises what `rows` raises.
+        """
+        return _found(await self.rows(SEARCH, search_values(catalog, query, groups, range(count), definitions)))
+
+
+def connection_options() -> dict[str, Any]:
+    """Return what all connections have in common: nothing waits for a database that is gone."""
+    return {
+        "autocommit": True,
+        "connect_timeout": _CONNECT_SECONDS,
+        "tcp_user_timeout": _STATEMENT_SECONDS * 1000,
+        "options": f"-c statement_timeout={_STATEMENT_SECONDS}s -c default_transaction_read_only=on",
+        "application_name": "tools-search",
+        "prepare_threshold": 2,
+    }

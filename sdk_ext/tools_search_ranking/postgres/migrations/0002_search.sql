@@ -1,0 +1,325 @@
+-- One search in one snapshot: a STABLE function sees what its caller's statement sees.
+--
+--     score = (bm25 + 3 * share of the name that the query says) * (0.65 + 0.35 * share of the query that it covers)
+--
+-- as in the ranking in memory. Of each term the `most_postings` most telling tools are read, until `most_read` were
+-- expected in all, and of the tools found the `most_scored` most likely ones are scored exactly.
+
+create type hit as (
+    place int, -- 1 for the best
+    tool int,
+    name bytea,
+    score float8,
+    members int, -- bits
+    definition text, -- where it was asked for
+    total int, -- number of all matches
+    revision bigint -- of the catalog
+);
+
+create function trigrams(word text) returns text[] immutable parallel safe language sql as $$
+    select array_agg(distinct substr('^' || word || '$', place, 3)) from generate_series(1, length(word)) place
+$$;
+
+-- Whether one slip of a typist sets two words apart: a letter too many, too few or wrong, or two swapped.
+create function is_one_slip(one text, other text) returns boolean immutable parallel safe language plpgsql as $$
+declare
+    shorter text := case when length(one) <= length(other) then one else other end;
+    longer text := case when length(one) <= length(other) then other else one end;
+    same int := 0;
+begin
+    if one = other or length(longer) > length(shorter) + 1 then
+        return false;
+    end if;
+    while same < length(shorter) and substr(shorter, same + 1, 1) = substr(longer, same + 1, 1) loop
+        same := same + 1;
+    end loop;
+    if length(longer) > length(shorter) then
+        return substr(longer, same + 2) = substr(shorter, same + 1);
+    end if;
+    return substr(one, same + 2) = substr(other, same + 2)
+        or (substr(one, same + 3) = substr(other, same + 3)
+            and substr(one, same + 1, 2) = reverse(substr(other, same + 1, 2)));
+end
+$$;
+
+-- How many tools of the visible audiences have a term; `visible` is null where all are.
+create function tools_having(counted term, visible boolean[]) returns int stable parallel safe language sql as $$
+    select case when visible is null then counted.tools else (
+        select coalesce(sum(own.tools) filter (where visible[own.audience]), 0)::int
+        from unnest(counted.audiences, counted.counts) own (audience, tools)
+    ) end
+$$;
+
+-- The known stems that a word may be a slip or a form of, best first: two at most.
+create function nearest(of_generation int, word text, word_slips int[], visible boolean[])
+returns table (id int, tools int, likeness float8) stable language sql as $$
+    with begun as (
+        select one.id, one.key, has.tools
+        from term one, lateral (select tools_having(one, visible) as tools) has
+        where one.generation = of_generation and one.start = left(word, 4) and has.tools > 0
+        order by abs(length(one.key) - length(word)), one.key limit 40
+    ), slipped as (
+        select one.id, one.key, has.tools
+        from term one, lateral (select tools_having(one, visible) as tools) has
+        where one.generation = of_generation and one.slips && word_slips and has.tools > 0
+        order by abs(length(one.key) - length(word)), one.key limit 40
+    ), alike as (
+        select one.id, one.key, one.tools, case
+            when is_one_slip(word, one.key) then 1 - 1.0::float8 / greatest(length(word), length(one.key))
+            when left(word, 4) = left(one.key, 4) then (
+                select 2.0::float8 * count(*) from unnest(trigrams(word)) mine where mine = any (trigrams(one.key))
+            ) / (cardinality(trigrams(word)) + cardinality(trigrams(one.key)))
+        end as likeness
+        from (select * from begun union select * from slipped) one
+    )
+    select alike.id, alike.tools, alike.likeness from alike
+    where alike.likeness >= 0.55 or is_one_slip(word, alike.key)
+    order by alike.likeness desc, alike.key limit 2
+$$;
+
+-- The parameters from `keys` to `slips` are the terms of the query, in their order: see `request.py`.
+create function search(
+    of_catalog text,
+    seen_by text[], -- groups of the caller; null: every tool is seen
+    keys text[],
+    weights float8[],
+    covering boolean[], -- words of the query itself, which cover a part of it
+    naming float8[], -- the part that a term covers of a name
+    lacking boolean[], -- whether a word that no tool has counts as a part of the query that is not covered
+    standing text[], -- the word of the query that a relative stands for; it counts three times where no tool has that
+    slips int[], -- hashes of the words that may be corrected, one list after the other
+    slip_counts int[], -- how many of them each word has
+    joined_written text[], -- two neighbors of the query as one word, as it is written
+    joined_stem text[],
+    floor_keys text[], -- the terms of the query as the draft has them
+    exact_name bytea,
+    first_place int, -- definitions are returned from here
+    last_place int, -- to here, where the answer ends as well
+    most_postings int default 2000,
+    most_read int default 12000,
+    most_scored int default 250,
+    most_ranked int default 100,
+    most_floor int default 10000
+) returns setof hit stable language plpgsql
+security definer -- of the tables it reads, a reader may see none
+set search_path = tools_search, pg_temp
+set plan_cache_mode = force_generic_plan
+set synchronize_seqscans = off
+set jit = off
+as $$
+#variable_conflict use_column
+declare
+    g int;
+    of_revision bigint;
+    visible boolean[];
+    visible_blocks boolean[]; -- by number, from 0
+    all_tools float8;
+    average float8;
+    rarest float8;
+    asked int[];
+    asked_idf float8[];
+    asked_weight float8[];
+    asked_covers float8[];
+    asked_names float8[];
+    asked_tools int[];
+    total_idf float8;
+    is_cut boolean;
+    own_stems int[];
+    wanted int[];
+    candidates int[];
+    ranked hit[];
+    below hit[];
+    exact hit;
+begin
+    select catalog.generation, catalog.revision into g, of_revision from catalog
+    where catalog.name = of_catalog and may_read(catalog.id);
+    if g is null then
+        raise exception 'there is no catalog of this name that % may search', session_user using errcode = 'TS404';
+    end if;
+
+    -- What the caller sees, and statistics over that.
+    with one as (
+        select *, seen_by is null or groups = '{}' or groups && seen_by as is_seen from audience where generation = g
+    )
+    select array_agg(is_seen order by id),
+        coalesce(sum(tools) filter (where is_seen), 0), coalesce(sum(length) filter (where is_seen), 0)
+    into visible, all_tools, average
+    from one;
+    if all_tools = 0 then
+        return;
+    end if;
+    average := coalesce(nullif(average / all_tools, 0), 1);
+    if seen_by is null or not (false = any (visible)) then
+        visible := null;
+    else
+        with seen as (
+            select distinct unnest(blocks) as block from audience where generation = g and visible[id]
+        )
+        select array_agg(block in (select seen.block from seen) order by block) into visible_blocks
+        from generate_series(0, (select max(seen.block) from seen)) block;
+        visible_blocks := ('[0:' || cardinality(visible_blocks) - 1 || ']=' || visible_blocks::text)::boolean[];
+    end if;
+    rarest := ln(1 + (all_tools + 0.5) / 0.5);
+
+    -- The terms that visible tools have. Of unknown words, the nearest known ones.
+    with said as (
+        select row_number() over () as place, said.*, sum(said.slip_count) over (rows unbounded preceding) as slips_end
+        from unnest(keys, weights, covering, naming, lacking, standing, slip_counts)
+            said (key, weight, covers, names, lacks, stands_for, slip_count)
+    ), looked_up as (
+        select said.place, said.key, said.covers, said.names, said.lacks, said.slip_count, said.slips_end, one.id,
+            coalesce(tools_having(one, visible), 0) as tools,
+            said.weight * case when said.stands_for is null or tools_having(other, visible) > 0 then 1 else 3 end as weight
+        from said left join term one on one.generation = g and one.key = said.key
+            left join term other on other.generation = g and other.key = said.stands_for
+    ), corrected as (
+        select close.id, close.tools, 0.8 * close.likeness * word.weight as weight, 0.8 * close.likeness as covers,
+            0.8 * close.likeness as names
+        from (select * from looked_up where tools = 0 and slip_count > 0 order by place limit 12) word,
+            lateral nearest(g, word.key, slips[word.slips_end - word.slip_count + 1:word.slips_end], visible) close
+    ), known as (
+        select id, tools, weight, covers::int::float8 as covers, names from looked_up where tools > 0
+        union all
+        select id, tools, weight, covers, names from corrected
+    ), joined as (
+        select distinct one.id, tools_having(one, visible) as tools
+        from unnest(joined_written, joined_stem) pair (written, stem)
+            join term whole on whole.generation = g and whole.key = pair.written
+            join term one on one.generation = g and one.key = pair.stem
+        where tools_having(whole, visible) > 0 and tools_having(one, visible) > 0
+            and pair.stem <> all (keys) and one.id not in (select id from corrected)
+    ), united as (
+        select id, sum(weight) as weight, sum(covers) as covers, sum(names) as names,
+            ln(1 + (all_tools - max(tools) + 0.5) / (max(tools) + 0.5)) as idf, max(tools) as tools
+        from (select * from known union all select id, tools, 0.5, 0, 0 from joined) one
+        group by id
+    )
+    select array_agg(id order by weight * idf desc, id), array_agg(idf order by weight * idf desc, id),
+        array_agg(weight order by weight * idf desc, id), array_agg(covers order by weight * idf desc, id),
+        array_agg(names order by weight * idf desc, id),
+        array_agg(tools order by weight * idf desc, id),
+        coalesce(bool_or(tools > most_postings) or sum(tools) > most_read, false),
+        (select sum(case when tools = 0 then rarest else ln(1 + (all_tools - tools + 0.5) / (tools + 0.5)) end)
+            from looked_up where covers and (tools > 0 or lacks)),
+        array_agg(id) filter (where covers >= 1)
+    into asked, asked_idf, asked_weight, asked_covers, asked_names, asked_tools, is_cut, total_idf, own_stems
+    from united;
+    total_idf := coalesce(nullif(total_idf, 0), 1);
+
+    -- The tools that may be among the best, by what their postings say. The terms that can add most are read first, of
+    -- each of them the most telling postings, until there are enough.
+    with asked_term as (
+        select *, sum(least(tools, most_postings)) over (rows unbounded preceding) - least(tools, most_postings) as before
+        from unnest(asked, asked_idf, asked_weight, asked_covers, asked_names, asked_tools)
+            one (id, idf, weight, covers, names, tools)
+    ), found as (
+        select own.tool, sum(one.weight * one.idf * (own.impact >> 3)) * 2.5 / 1024 as bm25,
+            sum(one.names / nullif(own.impact & 7, 0)) as name_share,
+            sum(one.covers * one.idf) as covered
+        from asked_term one, lateral (
+            select part.tool, part.impact
+            from (
+                select tools, impacts, audiences from posting
+                where generation = g and term = one.id and (visible is null or visible_blocks[block])
+                order by level desc, block desc
+            ) by_level, unnest(tools, impacts, audiences) part (tool, impact, audience)
+            where visible is null or visible[part.audience]
+            limit most_postings
+        ) own
+        where one.before < most_read
+        group by own.tool
+    )
+    select array_agg(tool) into candidates from (
+        select tool from found
+        order by (bm25 + 3 * least(coalesce(name_share, 0), 1)) * (0.65 + 0.35 * least(covered / total_idf, 1)) desc, tool
+        limit most_scored
+    ) best;
+    if is_cut and own_stems is not null then
+        -- Where even telling postings are too many to read: tools that have all words of the query.
+        candidates := candidates || array(
+            select tool from document
+            where generation = g and floor @> own_stems and (visible is null or visible[audience])
+            limit most_scored
+        );
+    end if;
+
+    -- Their scores, and the best of them.
+    with scored as materialized (
+        select document.tool, document.name, document.named, own.*
+        from document, lateral (
+            select sum(one.weight * one.idf * 7 * steps[place]
+                    / (steps[place] + 6 * (0.3 + 0.7 * document.length / average))) / 2.8 as bm25,
+                coalesce(sum(one.names * one.idf) filter (where document.members[place] & 1 > 0), 0) as named_idf,
+                sum(one.covers * one.idf) as covered,
+                bit_or(document.members[place]) as members
+            from unnest(asked, asked_idf, asked_weight, asked_covers, asked_names) one (id, idf, weight, covers, names),
+                lateral (select width_bucket(one.id, terms) as place) of_tool -- finds it, if it is there
+            where terms[place] = one.id
+        ) own
+        where generation = g and document.tool = any (candidates)
+    ), name_stem as (
+        select tool, unnest(named) as id from scored where named_idf > 0
+    ), stem_idf as (
+        select stem.id, ln(1 + (all_tools - has.tools + 0.5) / (has.tools + 0.5)) as idf
+        from (select distinct id from name_stem) stem, lateral (
+            select tools_having(one, visible) as tools from term one
+            where one.generation = g and one.id = stem.id limit 1 -- by the index
+        ) has
+    ), name_idf as (
+        select tool, sum(idf) as idf from name_stem join stem_idf using (id) group by tool
+    ), total as (
+        select scored.tool, name, members, (bm25 + 3 * least(named_idf / coalesce(name_idf.idf, 1), 1))
+            * (0.65 + 0.35 * least(covered / total_idf, 1)) as score
+        from scored left join name_idf using (tool)
+    ), relative as (
+        select tool, name, members, round(score / max(score) over () * 1e9) / 1e9 as score
+        from total where score > 0
+    )
+    select array_agg(row(place, tool, name, score, members, null, 0, of_revision)::hit order by place) into ranked
+    from (
+        select row_number() over (order by score desc, name) as place, * from relative
+        order by score desc, name limit most_ranked
+    ) best;
+    ranked := coalesce(ranked, '{}');
+
+    -- The matching floor: tools that have all terms of the query, after those that are ranked and with the last score.
+    select array_agg(one.id) into wanted from term one where one.generation = g and one.key = any (floor_keys);
+    if cardinality(wanted) = cardinality(floor_keys) then
+        select array_agg(row(cardinality(ranked) + place, tool, name, last.score, members, null, 0, of_revision)::hit
+            order by place)
+        into below
+        from (select coalesce((ranked[cardinality(ranked)]).score, 1) as score) last, (
+            select row_number() over (order by name) as place, all_terms.*, (
+                select bit_or(own.members) from unnest(floor, floor_members) own (term, members)
+                where own.term = any (wanted)
+            ) as members
+            from (
+                select tool, name, floor, floor_members from document
+                where generation = g and floor @> wanted and (visible is null or visible[audience])
+                limit most_floor
+            ) all_terms
+            where tool not in (select one.tool from unnest(ranked) one)
+        ) one;
+        ranked := ranked || coalesce(below, '{}');
+    end if;
+
+    -- A tool of the very name that is asked for comes first.
+    select 1, tool.id, tool.name, 1, 1, null, 0, of_revision into exact from tool
+    where generation = g and tool.name = exact_name and (visible is null or visible[audience]);
+    if exact.tool is not null then
+        select exact.members | coalesce(bit_or(one.members), 0) into exact.members
+        from unnest(ranked) one where one.tool = exact.tool;
+        ranked := exact || array(select one from unnest(ranked) one where one.tool <> exact.tool order by one.place);
+    end if;
+
+    return query
+        select one.place::int, one.tool, one.name, one.score, one.members,
+            case when one.place between first_place and last_place then (
+                select tool.definition from tool where tool.generation = g and tool.id = one.tool
+            ) end,
+            cardinality(ranked), of_revision
+        from unnest(ranked) with ordinality one (was, tool, name, score, members, definition, total, revision, place)
+        where one.place <= last_place
+        order by one.place;
+end
+$$;

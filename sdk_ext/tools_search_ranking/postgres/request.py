@@ -1,0 +1,82 @@
+"""From the text of a query to the parameters of `tools_search.search`; no text of a query is part of a statement."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, LiteralString, NamedTuple
+
+from mcp_ext_tools_search.ranking.floor import terms, trimmed
+from mcp_ext_tools_search.ranking.language import (
+    is_character,
+    is_unspaced,
+    may_be_misspelled,
+    relatives,
+    stem,
+)
+from mcp_ext_tools_search.ranking.query import AS_WRITTEN, WRITTEN, read
+
+from tools_search_ranking.postgres.analysis import FLOOR, slips
+
+SEARCH: Final[LiteralString] = (
+    "select place, name, score, members, definition, total, revision from tools_search.search("
+    "%(catalog)s::text, %(groups)s::text[], %(keys)s::text[], %(weights)s::float8[], %(covering)s::boolean[], "
+    "%(naming)s::float8[], %(lacking)s::boolean[], %(standing)s::text[], %(slips)s::int[], %(slip_counts)s::int[], "
+    "%(joined_written)s::text[], %(joined_stem)s::text[], %(floor)s::text[], %(name)s::bytea, %(first)s::int, "
+    "%(last)s::int)"
+)
+
+_NO_SLIP: Final = slips(" ")[:1]
+"""Stands for a word that is too short, or a number: it counts among the unknown ones, and nothing is like it."""
+
+
+class _Row(NamedTuple):
+    """A term of a query, as `search` takes it."""
+
+    key: str
+    weight: float
+
+    covers: bool = False
+    """Whether it is a word of the query itself, and covers a part of it."""
+
+    names: float = 0.0
+    """The part that it covers of a name."""
+
+    lacks: bool = False
+    """Whether it counts as a part of the query that is not covered where no tool has it."""
+
+    slips: Sequence[int] = ()
+    """Finds the words that it may be a slip of; none for one that is not corrected."""
+
+    stands_for: str | None = None
+    """The word of the query that it is a relative of, and counts more for where no tool has that."""
+
+
+def parameters(query: str) -> dict[str, Any]:
+    """Return what `query` asks for, the same for any catalog and any caller."""
+    request = read(query)
+    rows: list[_Row] = []
+    if not request.stems:
+        rows += [_Row(WRITTEN + word, 1.0, covers=True, names=1.0) for word in request.written]
+    for word, weight in request.stems.items():
+        own = () if is_unspaced(word) else slips(word) if may_be_misspelled(word) else _NO_SLIP
+        rows.append(_Row(word, weight, covers=True, names=1.0, lacks=not is_character(word), slips=own))
+    if request.stems:
+        for word, weight in {**dict.fromkeys(request.pairs, 1.0), **request.stems}.items():
+            rows += [_Row(other, weight * part, names=1.0, stands_for=word) for other, part in relatives(word)]
+        rows += [_Row(WRITTEN + word, weight * AS_WRITTEN) for word, weight in request.written.items()]
+    columns = zip(*rows, strict=True) if rows else ((),) * len(_Row._fields)
+    keys, weights, covering, naming, lacking, own_slips, standing = map(list[Any], columns)
+    return {
+        "keys": keys,
+        "weights": weights,
+        "covering": covering,
+        "naming": naming,
+        "lacking": lacking,
+        "standing": standing,
+        "slips": [number for own in own_slips for number in own],
+        "slip_counts": list(map(len, own_slips)),
+        "joined_written": [WRITTEN + pair for pair in request.pairs],
+        "joined_stem": [stem(pair) for pair in request.pairs],
+        "floor": [FLOOR + term for term in dict.fromkeys(terms(query))],
+        "name": trimmed(query).encode("utf-8", "surrogatepass"),
+    }
