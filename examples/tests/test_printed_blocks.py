@@ -26,7 +26,7 @@ ROOT: Final = Path(__file__).parents[2]
 PAGES: Final = (
     ("README.md",),
     ("spec/README.md",),
-    ("sdk_ext/README.md", "sdk_ext/tools_search_ranking/README.md"),
+    ("sdk_ext/README.md", "sdk_ext/mcp_ext_search_primitives/README.md", "sdk_ext/tools_search_ranking/README.md"),
     ("conformance/README.md",),
     (
         "reference_server/README.md",

@@ -1,4 +1,4 @@
-"""Search cursors: self-contained, authenticated and bound to one query and one answer (draft: Pagination).
+"""Search cursors: self-contained, authenticated and bound to one method, query and answer (draft: Pagination).
 
 A cursor holds a position and a digest of the answer, never any state of the server, so that every replica with the
 same key continues a search that another one began. Its length does not depend on the query, and it holds no secret: a
@@ -27,8 +27,6 @@ _VERSION: Final = 1
 _DIGEST_BYTES: Final = 16
 _MAC_BYTES: Final = 20
 _BODY: Final = struct.Struct(f">BQ{_DIGEST_BYTES}s")
-_DOMAIN: Final = b"tools/search cursor\0"
-_NOTED_DOMAIN: Final = b"tools/search cursor with a note\0"
 # 45 bytes: a multiple of three, so that base64 needs no padding and has no unused bits that could be flipped unseen.
 _TOKEN_CHARS: Final = 4 * (_BODY.size + _MAC_BYTES) // 3
 _NOTE: Final = re.compile(r"[0-9A-Za-z_-]{1,1024}")
@@ -39,14 +37,10 @@ class InvalidCursorError(ValueError):
 
 
 def answer_digest(shown: Iterable[str], count: int) -> bytes:
-    """Return what an answer is known by at a position.
+    """Return what an answer of `count` matches is known by at the position behind those that were `shown`.
 
     The pages before and those that follow fit together as long as the same tools come first, and no match was added or
     lost. So the rest of the order, which takes much longer to know in a large catalog, is no part of it.
-
-    Args:
-        shown: Names of the tools before the position, in their order.
-        count: Number of all matches.
     """
     names = list(shown)
     # All lengths go first: without them ["ab", "c"] and ["a", "bc"] would be one answer.
@@ -58,21 +52,12 @@ def answer_digest(shown: Iterable[str], count: int) -> bytes:
 class Continuation(NamedTuple):
     """The content of a cursor."""
 
-    position: int
-    """Where the next page begins."""
-
-    answer: bytes
-    """The digest of the answer at that position."""
-
-    note: str
-    """What else the answer depends on; empty where nothing was noted."""
+    position: int  # where the next page begins
+    answer: bytes  # the digest of the answer there
+    note: str  # what else the answer depends on
 
     def require(self, answer: bytes) -> None:
-        """Check that the answer is what it was when the cursor was issued.
-
-        Raises:
-            InvalidCursorError: It has changed since.
-        """
+        """Raise an `InvalidCursorError` if the answer is not what it was when the cursor was issued."""
         if not hmac.compare_digest(self.answer, answer):
             raise InvalidCursorError("has expired because the catalog changed: search again without a cursor")
 
@@ -83,18 +68,20 @@ class CursorKey:
     Args:
         key: Secret shared by the replicas of one server, at least `MIN_KEY_BYTES` long. Without one a random key is
             made, and cursors are good for this process only.
+        method: The method that the cursors are of; no other accepts them.
 
     Raises:
         ValueError: `key` is too short.
     """
 
-    def __init__(self, key: bytes | None = None) -> None:
+    def __init__(self, key: bytes | None = None, method: str = "tools/search") -> None:
         if key is not None and len(key) < MIN_KEY_BYTES:
             raise ValueError(
                 f"a cursor key needs at least {MIN_KEY_BYTES} bytes, not {len(key)}: "
                 f"make one with secrets.token_bytes({MIN_KEY_BYTES}) and give it to every replica"
             )
         self._key = secrets.token_bytes(MIN_KEY_BYTES) if key is None else key
+        self._method = method
 
     def issue(self, query: str, position: int, answer: bytes, note: str = "") -> str:
         """Return the cursor that continues `query` at `position`, where its answer has the digest `answer`.
@@ -130,17 +117,15 @@ class CursorKey:
 
     def _mac(self, body: bytes, query: str, note: str) -> bytes:
         # A note ends where the query begins, for any query: it holds no NUL.
-        noted = _NOTED_DOMAIN + note.encode("ascii") + b"\0" if note else _DOMAIN
-        message = noted + body + query.encode("utf-8", "surrogatepass")
+        domain = f"{self._method} cursor with a note\0{note}\0" if note else f"{self._method} cursor\0"
+        message = domain.encode("ascii") + body + query.encode("utf-8", "surrogatepass")
         return hmac.digest(self._key, message, "sha256")[:_MAC_BYTES]
 
 
 async def follow_cursors(read_page: Callable[[str | None], Awaitable[str | None]], max_pages: float = math.inf) -> str:
     """Read the pages of a listing in order; return why its end is not believed in, or an empty text.
 
-    Args:
-        read_page: Reads the page at a cursor, or the first, and returns the next cursor, or `None` to end the loop.
-        max_pages: How many pages are read.
+    `read_page` reads the page at a cursor, or the first, and returns the next cursor, or `None` to end the loop.
     """
     cursor: str | None = None
     used: set[str] = set()

@@ -1,10 +1,8 @@
 """Message types of the `tools/search` extension.
 
-The shapes are those of `spec/tools_search_spec/schema.json`, which is their source: tests prove that the two agree in
-both directions. Wire names are camelCase by alias, Python names snake_case; unknown members are ignored on arrival.
-
-Requests are strict, because a server that reads `"3"` as a limit hides a client's mistake until another server refuses
-it. Section names in docstrings are those of the draft, `spec/draft/tools-search.md`.
+Their source is `spec/tools_search_spec/schema.json`: tests prove that the two agree in both directions. Wire names are
+camelCase by alias; unknown members are ignored on arrival. Requests are strict, as a server that reads `"3"` as a limit
+hides a client's mistake until another server refuses it. Sections are those of the draft, `spec/draft/tools-search.md`.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ from typing import Annotated, Any, Final, Generic, Literal, TypeVar, cast
 
 from mcp_types import CacheableResult, PaginatedRequestParams, PaginatedResult, Request, ResultType, Tool
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictStr, ValidationError
-from pydantic.alias_generators import to_camel
+from pydantic.alias_generators import to_camel, to_snake
 
 EXTENSION_ID: Final = "io.github.tools-search/tools-search"
 """The extension's identifier in capabilities and in `Tool._meta`. Provisional and unofficial."""
@@ -205,17 +203,16 @@ class Primitive(Generic[ResultT]):
 
     method: str
     list_method: str
-    member: str
-    """The member of results and lists that holds the items."""
-
-    key: str
-    """The member that distinguishes items."""
-
+    member: str  # of lists and results, with the items
+    key: str  # the member by which items differ
     item: type[BaseModel]
     request: type[Request[SearchToolsRequestParams, Any]]
     result: type[ResultT]
-    setting: str = ""
-    """The member of the settings that advertises the method; empty for tools, as the extension itself does."""
+    setting: str = ""  # what advertises the method; for tools it is the extension itself
+
+    def by_key(self, result: ResultT) -> dict[str, Any]:
+        """Return the items of a result by their keys."""
+        return {getattr(item, to_snake(self.key)): item for item in getattr(result, to_snake(self.member))}
 
 
 TOOLS: Final = Primitive(METHOD, "tools/list", "tools", "name", Tool, SearchToolsRequest, SearchToolsResult)

@@ -14,14 +14,13 @@ import numpy as np
 from mcp_ext_tools_search.ranking.fields import MEMBERS
 from mcp_ext_tools_search.ranking.floor import led_by, terms, trimmed
 from mcp_ext_tools_search.ranking.interface import Hit
-from mcp_ext_tools_search.ranking.language import wholes
 from mcp_ext_tools_search.ranking.query import index_terms
 from numpy.typing import NDArray
 
 from tools_search_ranking.index import Documents
 from tools_search_ranking.postings import members_in, slots_of
 from tools_search_ranking.score import Scores
-from tools_search_ranking.vocabulary import term_key
+from tools_search_ranking.vocabulary import term_key, wholes
 
 _MEMBERS: Final = sum(1 << MEMBERS.index(member) for member in ("name", "title", "description"))
 """The members that the floor looks at, as bits."""

@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from mcp_ext_tools_search.ranking.fields import KINDS, MAX_TEXT_LENGTH, MEMBERS, STEPS, fields
 from mcp_ext_tools_search.ranking.floor import terms
-from mcp_ext_tools_search.ranking.language import MAX_WORD_LENGTH, runs, wholes, words, words_of
+from mcp_ext_tools_search.ranking.language import MAX_WORD_LENGTH, runs, words, words_of
 from mcp_types import Tool
 from numpy.typing import NDArray
 
@@ -35,7 +35,7 @@ from tools_search_ranking.postings import (
     joined,
     ragged,
 )
-from tools_search_ranking.vocabulary import NO_STEM, Vocabulary, term_key
+from tools_search_ranking.vocabulary import NO_STEM, Vocabulary, term_key, wholes
 
 _NAME_BIT: Final = 1 << MEMBERS.index("name")
 

@@ -8,12 +8,19 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Sequence
 from heapq import nsmallest
-from itertools import compress
+from itertools import chain, compress
 from threading import Lock
 from typing import Final
 
 import numpy as np
-from mcp_ext_tools_search.ranking.language import SAME_START, may_be_misspelled, nearest
+from mcp_ext_tools_search.ranking.language import (
+    SAME_START,
+    STRETCH,
+    may_be_misspelled,
+    nearest,
+    pairs,
+    simplified,
+)
 from mcp_ext_tools_search.ranking.query import index_terms
 from numpy.typing import NDArray
 
@@ -148,3 +155,14 @@ def _shape(word: str) -> np.uint64:
     for letter in word:
         bits |= 1 << ord(letter) % _LETTERS
     return np.uint64(bits)
+
+
+def wholes(run: str) -> Iterable[str]:
+    """Return the words that a folded run of letters and digits has in common with itself written in any letter case.
+
+    These are its words without the parts that it is written in, and with those that are longer than `MAX_WORD_LENGTH`.
+    """
+    if run.isascii():
+        return (run,)
+    stretches = STRETCH.finditer(simplified(run))
+    return chain.from_iterable(pairs(found.group()) if found.group(1) else (found.group(),) for found in stretches)

@@ -1,22 +1,42 @@
 """Catalog files: `{"tools": [Tool, ...]}`, with the definitions exactly as `tools/list` returns them.
 
-Two more members are optional:
+More members are optional:
 
 * `{"answers": {"tool name": CallToolResult, ...}}`: fixed answers of tools.
-* `{"hidden": {"token": ["tool name", ...]}}`: tools that are hidden from HTTP callers with a bearer token. This is a
-  feature of the conformance fixture and no protection, since the tokens stand in the file.
+* `{"resources": [Resource, ...], "resourceTemplates": [ResourceTemplate, ...], "prompts": [Prompt, ...]}`: what is
+  offered and searched besides tools.
+* `{"contents": {"URI": "text", ...}}`: the content of resources, listed or not.
+* `{"hidden": {"token": ["name", ...]}}`: what is hidden from HTTP callers with a bearer token: tools and prompts by
+  name, resources by URI, templates by URI template. This is a feature of the conformance fixture and no protection,
+  since the tokens stand in the file.
 """
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from importlib import resources
 from pathlib import Path
+from typing import Annotated, TypeAlias
 
-from mcp_types import CallToolResult, Tool
-from pydantic import BaseModel, ValidationError, field_validator
+from mcp_types import CallToolResult, Prompt, Resource, ResourceTemplate, Tool
+from pydantic import BaseModel, Field, ValidationError, field_validator
 from tools_search_hosts import ConfigurationError
 from tools_search_hosts.validation import validation_problem
+
+Item: TypeAlias = Resource | ResourceTemplate | Prompt
+"""What a catalog may offer besides tools."""
+
+
+def key_of(item: Item) -> str:
+    """Return what distinguishes an item from others of its list."""
+    match item:
+        case Resource():
+            return item.uri
+        case ResourceTemplate():
+            return item.uri_template
+        case Prompt():
+            return item.name
 
 
 class CatalogFile(BaseModel):
@@ -27,8 +47,25 @@ class CatalogFile(BaseModel):
     answers: dict[str, CallToolResult] = {}
     """Fixed answers of some tools, by name."""
 
+    resources: list[Resource] = []
+
+    resource_templates: Annotated[list[ResourceTemplate], Field(alias="resourceTemplates")] = []
+
+    prompts: list[Prompt] = []
+
+    contents: dict[str, str] = {}
+    """The text of some resources, by URI."""
+
     hidden: dict[str, list[str]] = {}
-    """Names of the tools that are hidden from some callers, by bearer token."""
+    """What is hidden from some callers, by bearer token: the names or URIs of tools and others."""
+
+    @field_validator("resources", "resource_templates", "prompts")
+    @classmethod
+    def _are_distinct(cls, items: list[Item]) -> list[Item]:
+        repeated = [key for key, count in Counter(map(key_of, items)).items() if count > 1]
+        if repeated:
+            raise ValueError(f"{repeated[0]!r} is there more than once")
+        return items
 
     @field_validator("tools")
     @classmethod

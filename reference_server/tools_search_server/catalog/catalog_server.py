@@ -1,7 +1,8 @@
 """A server with a searchable catalog of tools: the extension on the SDK's low-level `Server`.
 
 This is the module to copy. Everything that `tools/search` needs is in `catalog_server`: one `ToolsSearch`, installed on
-a server that lists its tools in pages. The rest is an ordinary MCP server.
+a server that lists its tools in pages. The rest is an ordinary MCP server. A catalog may hold resources, templates and
+prompts too (`primitives.py`), which the same `ToolsSearch` makes searchable.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from importlib.metadata import version
 from typing import Any, Final, Literal, TypeAlias
 
 from mcp.server import Server, ServerRequestContext
+from mcp_ext_search_primitives import PrimitivesServerSettings
+from mcp_ext_search_primitives.server import Contents, ResourcesSearch
 from mcp_ext_tools_search.server import Answer, ToolsSearch
-from mcp_ext_tools_search.types import ServerSettings, published_metadata
+from mcp_ext_tools_search.types import published_metadata
 from mcp_types import CallToolRequestParams, CallToolResult, PaginatedRequestParams, Tool
 from tools_search_ranking import default_ranker
 from tools_search_ranking.cache import CatalogSnapshot, IndexCache
@@ -23,6 +26,7 @@ from tools_search_server.base.limits import Limits
 from tools_search_server.base.paging import ToolPages
 from tools_search_server.catalog.answers import canned_answer
 from tools_search_server.catalog.catalog_file import CatalogFile
+from tools_search_server.catalog.primitives import ListedCatalog
 
 _CallTool: TypeAlias = Callable[[Tool, Mapping[str, Any]], CallToolResult]
 """Answers a call of a tool with some arguments."""
@@ -31,6 +35,9 @@ _MAX_TOPICS: Final = 64
 
 _LARGE_RANKED_AT_ONCE: Final = 4
 """Searches of large catalogs that are ranked at the same time."""
+
+_REREAD_SECONDS: Final = 1.0
+"""How old the content of a resource may be that is searched: the file may have changed."""
 
 _TTL_MS: Final = 60_000
 """How long clients may keep a listing; subscribers are notified of changes."""
@@ -61,7 +68,15 @@ class Catalog:
         facts: dict[str, Any] = {"topics": list(groups)[:_MAX_TOPICS]} if groups else {}
         if not contents.hidden:  # Draft, Visibility: no size where callers see different numbers of tools
             facts["catalog_size"] = len(tools)
-        self.settings = ServerSettings(**facts)
+        self.settings = PrimitivesServerSettings(**facts, **self._other_facts())
+
+    def _other_facts(self) -> dict[str, Any]:
+        """Return what is said of the search of resources and prompts, where the catalog has any."""
+        own = self.contents
+        if own.hidden:
+            return {}
+        sizes = {"resources": len(own.resources), "prompts": len(own.prompts)}
+        return {name: {"catalog_size": size} for name, size in sizes.items() if size}
 
     @property
     def cache_scope(self) -> Literal["public", "private"]:
@@ -70,10 +85,17 @@ class Catalog:
 
     def seen_by(self, ctx: ServerRequestContext[Any, Any]) -> ToolPages:
         """Return the tools that the caller of `ctx` can list, find and call."""
+        return self._of_callers.get(self._token(ctx), self._all)
+
+    def hidden_from(self, ctx: ServerRequestContext[Any, Any]) -> frozenset[str]:
+        """Return the names and URIs of what the caller of `ctx` cannot see."""
+        return frozenset(self.contents.hidden.get(self._token(ctx), ()))
+
+    def _token(self, ctx: ServerRequestContext[Any, Any]) -> str:
         if not self._of_callers or ctx.request is None:
-            return self._all
+            return ""
         scheme, _, token = ctx.request.headers.get("authorization", "").partition(" ")
-        return self._of_callers.get(token.strip(), self._all) if scheme.lower() == "bearer" else self._all
+        return token.strip() if scheme.lower() == "bearer" else ""
 
     def catalog(self, protocol_version: str) -> CatalogSnapshot:
         """Return all tools as a listing in that version carries them: the same object until they change."""
@@ -116,9 +138,26 @@ def catalog_server(catalog: Catalog, answer: _CallTool = canned_answer) -> Serve
     # Not as `on_list_tools`: its results are models, and the definitions are in wire form already.
     server.add_request_handler("tools/list", PaginatedRequestParams, list_tools)
     limits = catalog.limits
-    indexes = IndexCache(limits.ranker or default_ranker(), max_concurrency=_LARGE_RANKED_AT_ONCE)
+    ranker = limits.ranker or default_ranker()
+    indexes = IndexCache(ranker, max_concurrency=_LARGE_RANKED_AT_ONCE)
+    own = catalog.contents
+    ListedCatalog(
+        contents=lambda: catalog.contents,
+        hidden_from=catalog.hidden_from,
+        page_size=limits.page_size,
+        caching=lambda: {"ttlMs": _TTL_MS, "cacheScope": catalog.cache_scope},
+    ).install(server)
+
+    async def read_text(uri: str) -> str | None:
+        return catalog.contents.contents.get(uri)
+
+    contents = Contents(read=read_text, max_age=_REREAD_SECONDS)
+    resources = ResourcesSearch(contents=contents if own.contents else False)
     ToolsSearch(
-        # Only for speed in large catalogs: without it, each search lists as its caller does.
+        ranker=ranker,
+        resources=resources if own.resources or own.resource_templates else False,
+        prompts=bool(own.prompts),
+        # Only for speed in large catalogs of tools: without it, each search lists as its caller does.
         search=search,
         settings=lambda: catalog.settings,
         default_limit=limits.default_limit,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Iterable
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -16,7 +17,15 @@ from typing import Any, Final
 
 import anyio
 from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
-from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
+from mcp.server.subscriptions import (
+    InMemorySubscriptionBus,
+    ListenHandler,
+    PromptsListChanged,
+    ResourcesListChanged,
+    ServerEvent,
+    ToolsListChanged,
+)
+from mcp_ext_search_primitives import PROMPTS, RESOURCE_TEMPLATES, RESOURCES
 from mcp_ext_tools_search.types import METHOD
 from mcp_types import SubscriptionsListenRequestParams
 from tools_search_hosts import ConfigurationError
@@ -61,6 +70,10 @@ def catalog_program(file: Path | None, limits: Limits) -> Program:
     listen = ListenHandler(bus)
     sessions = LegacySessions()
     sessions.install(server)
+    offered = {"resources": ResourcesListChanged(), "prompts": PromptsListChanged()}
+    offered = {name: event for name, event in offered.items() if server.get_request_handler(f"{name}/list")}
+    server.middleware.append(_promise_changes(offered))
+    changes: list[ServerEvent] = [ToolsListChanged(), *offered.values()]
     server.add_request_handler("subscriptions/listen", SubscriptionsListenRequestParams, listen)
 
     async def follow(file: Path) -> None:
@@ -72,15 +85,29 @@ def catalog_program(file: Path | None, limits: Limits) -> Program:
                 logger.warning(text, file, " ".join(error.problems))
                 continue
             logger.info("%s changed: %d tools", file, len(catalog.contents.tools))
-            await bus.publish(ToolsListChanged())
-            await sessions.notify(ToolsListChanged())
+            for event in changes:
+                await bus.publish(event)
+                await sessions.notify(event)
 
     return Program(server, nullcontext, listen.close, background=() if file is None else (partial(follow, file),))
 
 
+def _promise_changes(offered: Iterable[str]) -> ServerMiddleware[Any]:
+    """Declare `listChanged` in `initialize` for what is offered besides tools: the SDK's HTTP entry has no option."""
+
+    async def declare(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        result = await call_next(ctx)
+        if ctx.method == "initialize" and isinstance(result, dict):
+            for name in offered:
+                result.setdefault("capabilities", {}).setdefault(name, {})["listChanged"] = True
+        return result
+
+    return declare
+
+
 def _delay(seconds: float) -> ServerMiddleware[Any]:
     async def delay(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-        if ctx.method == METHOD:
+        if ctx.method in (METHOD, RESOURCES.method, RESOURCE_TEMPLATES.method, PROMPTS.method):
             await anyio.sleep(seconds)
         return await call_next(ctx)
 

@@ -13,10 +13,12 @@ A host falls back to `tools/list` after `ToolsSearchNotAdvertisedError`, `Invali
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from mcp import MCPError
 from mcp_types import INTERNAL_ERROR
+
+from mcp_ext_tools_search.types import TOOLS, Primitive
 
 _DAY_MS: Final = 86_400_000
 
@@ -26,10 +28,12 @@ class ToolsSearchError(Exception):
 
 
 class ToolsSearchNotAdvertisedError(ToolsSearchError):
-    """The server does not advertise the extension; use `tools/list`."""
+    """The server does not advertise the method; use the list."""
 
-    def __init__(self) -> None:
-        super().__init__("the server does not advertise tools/search: use tools/list and rank locally")
+    def __init__(self, primitive: Primitive[Any] = TOOLS) -> None:
+        super().__init__(
+            f"the server does not advertise {primitive.method}: use {primitive.list_method} and rank locally"
+        )
 
 
 class InvalidSearchRequestError(ToolsSearchError, ValueError):
@@ -44,7 +48,7 @@ class InvalidSearchResultError(ToolsSearchError, ValueError):
     """A result that cannot be used; `reason` says what is wrong about it."""
 
     def __init__(self, reason: str) -> None:
-        super().__init__(f"the server answered tools/search with an unusable result: {reason}")
+        super().__init__(f"the server answered a search with an unusable result: {reason}")
         self.reason = reason
 
 

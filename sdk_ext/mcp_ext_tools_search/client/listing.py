@@ -26,11 +26,8 @@ _METHOD: Final = "tools/list"
 class ListedPage:
     """The usable part of one page."""
 
-    result: ListToolsResult
-    """With the tools that may be called."""
-
-    left_out: int = 0
-    """How many definitions of the page are not in it, because the protocol revision of the connection forbids them."""
+    result: ListToolsResult  # with the tools that may be called
+    left_out: int = 0  # definitions that are not in it, as the protocol revision of the connection forbids them
 
 
 async def list_page(client: Client, cursor: str | None) -> ListedPage:

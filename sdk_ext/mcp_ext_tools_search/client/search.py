@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 import anyio
 from mcp import Client, ClientSession, MCPError
@@ -15,6 +15,7 @@ from mcp_types import INVALID_PARAMS, Tool
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from mcp_ext_tools_search import types
 from mcp_ext_tools_search.client._sdk import MODERN_ONLY, absorb
 from mcp_ext_tools_search.client.errors import (
     InvalidSearchRequestError,
@@ -22,28 +23,21 @@ from mcp_ext_tools_search.client.errors import (
     ToolsSearchNotAdvertisedError,
     retry_after,
 )
-from mcp_ext_tools_search.types import (
-    EXTENSION_ID,
-    ClientSettings,
-    HitMetadata,
-    SearchToolsRequest,
-    SearchToolsRequestParams,
-    SearchToolsResult,
-    ServerSettings,
-    first_problem,
-)
+from mcp_ext_tools_search.types import EXTENSION_ID, TOOLS, HitMetadata, Primitive, ResultT, SearchToolsResult
 
 logger = logging.getLogger(__name__)
 
-TOOLS_SEARCH: Final = advertise(EXTENSION_ID, ClientSettings().to_wire())
+TOOLS_SEARCH: Final = advertise(EXTENSION_ID, types.ClientSettings().to_wire())
 """Declares that the client uses the extension: `Client(target, extensions=[TOOLS_SEARCH])`."""
+
+ModelT = TypeVar("ModelT", bound=BaseModel)
 
 Target: TypeAlias = Client | ClientSession
 """What can be searched: a connected client, or the session of one."""
 
-# Members without which, or with a wrong type of which, a page cannot be used; any other that is wrong is left out.
-_NEEDED: Final = frozenset({"tools", "nextCursor", "resultType"})
-_MAX_BARREN_PAGES: Final = 50  # pages in a row without a new tool after which a search is given up
+# Members with a wrong type of which a page cannot be used; any other that is wrong is left out.
+_NEEDED: Final = frozenset({"nextCursor", "resultType"})
+_MAX_BARREN_PAGES: Final = 50  # pages in a row without a new item after which a search is given up
 _MAX_BUSY_ANSWERS: Final = 4  # answers that the server is too busy after which a page is given up
 
 
@@ -53,22 +47,19 @@ class _AnyResult(BaseModel):
     model_config = ConfigDict(extra="allow")
 
 
-def server_settings(target: Target) -> ServerSettings | None:
+def server_settings(target: Target) -> types.ServerSettings | None:
     """Return the settings that the server advertises, or `None` if it offers no search.
 
     A legacy server may advertise at either of two places. Invalid members are left out, since a bad hint is no reason
     not to search.
     """
-    stated = _advertised(target.session if isinstance(target, Client) else target)
-    if stated is None:
-        return None
-    try:
-        return ServerSettings.model_validate(stated, by_name=False)
-    except ValidationError as error:
-        return ServerSettings.model_validate(_without(_wrong_members(error), stated), by_name=False)
+    stated = advertised(target)
+    return None if stated is None else without_wrong_members(types.ServerSettings, stated)
 
 
-def _advertised(session: ClientSession) -> dict[str, Any] | None:
+def advertised(target: Target) -> dict[str, Any] | None:
+    """Return the settings as the server advertises them, or `None` if it offers no search."""
+    session = target.session if isinstance(target, Client) else target
     capabilities = session.server_capabilities
     if capabilities is None:
         return None
@@ -86,7 +77,8 @@ async def search_tools(
     cursor: str | None = None,
     timeout: float | None = None,  # noqa: ASYNC109 - the SDK's own timeout, which also cancels the request at the server
     progress: ProgressFnT | None = None,
-) -> SearchToolsResult:
+    primitive: Primitive[ResultT] = TOOLS,  # pyright: ignore[reportArgumentType] - which is the type without it
+) -> ResultT:
     """Ask a server for the tools that fit `query`, best first.
 
     The tools can be called at once, by name, without being listed.
@@ -98,6 +90,7 @@ async def search_tools(
         cursor: `next_cursor` of the page before.
         timeout: Seconds to wait for the answer; the session's own where there is none.
         progress: Called with progress notifications.
+        primitive: What is asked for instead of tools.
 
     Raises:
         ToolsSearchNotAdvertisedError: Nothing was sent, the server does not offer the extension.
@@ -108,20 +101,21 @@ async def search_tools(
             to search again if the server is too busy.
     """
     session = target.session if isinstance(target, Client) else target
-    if _advertised(session) is None:
-        raise ToolsSearchNotAdvertisedError
+    stated = advertised(session)
+    if stated is None or (primitive.setting and not isinstance(stated.get(primitive.setting), dict)):
+        raise ToolsSearchNotAdvertisedError(primitive)
     optional = {name: value for name, value in (("limit", limit), ("cursor", cursor)) if value is not None}
     try:
-        params = SearchToolsRequestParams.model_validate({"query": query, **optional})
+        params = types.SearchToolsRequestParams.model_validate({"query": query, **optional})
     except ValidationError as error:
-        raise InvalidSearchRequestError(": ".join(first_problem(error))) from error
+        raise InvalidSearchRequestError(": ".join(types.first_problem(error))) from error
+    request = primitive.request(method=primitive.method, params=params)
     answer = await session.send_request(
-        SearchToolsRequest(params=params), _AnyResult, request_read_timeout_seconds=timeout, progress_callback=progress
+        request, _AnyResult, request_read_timeout_seconds=timeout, progress_callback=progress
     )
-    result = _read(answer.model_extra or {}, is_modern=session.protocol_version in MODERN_PROTOCOL_VERSIONS)
-    once = {tool.name: tool for tool in reversed(result.tools)}  # the first of a name counts
-    # A caller that asks for three tools may have room for three.
-    result.tools = absorb(session, list(reversed(once.values()))[:limit])
+    result = _read(primitive, answer.model_extra or {}, session.protocol_version or "", limit)
+    if isinstance(result, SearchToolsResult):
+        result.tools = absorb(session, result.tools)
     return result
 
 
@@ -136,9 +130,8 @@ def hit_metadata(tool: Tool) -> HitMetadata | None:
 def is_for_model(tool: Tool) -> bool:
     """Whether a tool may be offered to a model, or called for one.
 
-    MCP Apps (`io.modelcontextprotocol/ui`): a host must leave a tool out of the list of its model where
-    `_meta.ui.visibility` does not include `"model"`; where it is omitted, a tool is for both. An empty array includes
-    nothing. What is no array, or stands in a `ui` that is no object, is no visibility and hides nothing.
+    MCP Apps (`io.modelcontextprotocol/ui`): it may not where `_meta.ui.visibility` is an array without `"model"`. What
+    is no array, or stands in a `ui` that is no object, is no visibility and hides nothing.
     """
     ui = (tool.meta or {}).get("ui")
     visibility = cast("dict[str, Any]", ui).get("visibility") if isinstance(ui, dict) else None
@@ -150,23 +143,25 @@ async def read_pages(
     query: str,
     *,
     limit: int | None = None,
-    enough: Callable[[Sequence[SearchToolsResult]], bool] = lambda _: False,
+    enough: Callable[[Sequence[ResultT]], bool] = lambda _: False,
     timeout: float | None = None,  # noqa: ASYNC109 - per page, and the SDK's own
     patience: float = 5.0,
-) -> list[SearchToolsResult]:
+    primitive: Primitive[ResultT] = TOOLS,  # pyright: ignore[reportArgumentType] - as above
+) -> list[ResultT]:
     """Return the pages of a search, in order, until there are `enough` or no more.
 
     When a cursor is refused, the pages are discarded and the search starts over, once (draft: Pagination). When a later
-    page fails otherwise, or its cursor is refused again, the pages before it are returned if they hold any tool. The
+    page fails otherwise, or its cursor is refused again, the pages before it are returned if they hold anything. The
     search is then incomplete: the last page has a `next_cursor`. The other arguments are those of `iter_pages`.
 
-    Raises what `iter_pages` raises, as long as no tool was found; -32602 means that the query is refused.
+    Raises what `iter_pages` raises, as long as nothing was found; -32602 means that the query is refused.
     """
     starts_over = False
     while True:
-        pages: list[SearchToolsResult] = []
+        pages: list[ResultT] = []
+        options: dict[str, Any] = {"limit": limit, "timeout": timeout, "patience": patience, "primitive": primitive}
         try:
-            async for page in iter_pages(target, query, limit=limit, timeout=timeout, patience=patience):
+            async for page in iter_pages(target, query, **options):
                 pages.append(page)
                 if enough(pages):
                     break
@@ -175,7 +170,7 @@ async def read_pages(
             if is_refused and pages and not starts_over:
                 starts_over = True
                 continue
-            if not any(page.tools for page in pages):
+            if not any(map(primitive.by_key, pages)):
                 raise
             logger.warning("a search is incomplete: page %d failed: %s", len(pages) + 1, error)
         return pages
@@ -188,33 +183,34 @@ async def iter_pages(
     limit: int | None = None,
     timeout: float | None = None,  # noqa: ASYNC109 - per page, and the SDK's own
     patience: float = 5.0,
-) -> AsyncIterator[SearchToolsResult]:
+    primitive: Primitive[ResultT] = TOOLS,  # pyright: ignore[reportArgumentType] - as above
+) -> AsyncIterator[ResultT]:
     """Yield the pages of a search in order, asking for each when it is wanted; `limit` bounds each.
 
     An empty page is not the end (draft: Pagination). A server that is too busy is asked for the same page again when it
     says, up to three times, within `patience` seconds for each page and within the deadline of the caller.
 
     Raises:
-        InvalidSearchResultError: The server keeps on sending pages without a new tool.
+        InvalidSearchResultError: The server keeps on sending pages without a new item.
         ToolsSearchError: As `search_tools`.
         MCPError: As `search_tools`. A cursor is refused with -32602, for example when the catalog has changed:
             `read_pages` starts over.
     """
-    names: set[str] = set()
+    keys: set[str] = set()
     cursor: str | None = None
     barren = 0
     while True:
-        ask = partial(search_tools, target, query, limit=limit, cursor=cursor, timeout=timeout)
+        ask = partial(search_tools, target, query, limit=limit, cursor=cursor, timeout=timeout, primitive=primitive)
         page = await _patiently(ask, patience)
         yield page
-        found = {tool.name for tool in page.tools} - names
-        names |= found
+        found = primitive.by_key(page).keys() - keys
+        keys |= found
         barren = 0 if found else barren + 1
         cursor = page.next_cursor
         if cursor is None:
             return
         if barren >= _MAX_BARREN_PAGES:
-            raise InvalidSearchResultError(f"{barren} pages in a row without a new tool")
+            raise InvalidSearchResultError(f"{barren} pages in a row without anything new")
 
 
 async def iter_tools(
@@ -236,7 +232,7 @@ async def iter_tools(
                 yield tool
 
 
-async def _patiently(ask: Callable[[], Awaitable[SearchToolsResult]], patience: float) -> SearchToolsResult:
+async def _patiently(ask: Callable[[], Awaitable[ResultT]], patience: float) -> ResultT:
     latest = min(anyio.current_time() + patience, anyio.current_effective_deadline())
     busy = 0
     while True:
@@ -249,29 +245,34 @@ async def _patiently(ask: Callable[[], Awaitable[SearchToolsResult]], patience: 
         await anyio.sleep(wait)
 
 
-def _read(raw: dict[str, Any], *, is_modern: bool) -> SearchToolsResult:
-    """Return what can be used of a result; members of the modern protocol count for nothing on a legacy connection."""
-    if raw.get("nextCursor") is None:
-        raw = _without({"nextCursor"}, raw)  # null is no cursor (draft: Falling Back to Listing)
-    raw = raw if is_modern else _without(MODERN_ONLY, raw)
-    try:
-        return SearchToolsResult.model_validate(raw, by_name=False)
-    except ValidationError as error:
-        wrong, listed = _wrong_members(error), raw.get("tools")
-        if not isinstance(listed, list) or wrong & _NEEDED - {"tools"}:
-            raise InvalidSearchResultError(": ".join(first_problem(error))) from error
-    result = SearchToolsResult.model_validate({**_without(wrong, raw), "tools": []}, by_name=False)
-    for entry in cast("list[Any]", listed):
+def _read(primitive: Primitive[ResultT], raw: dict[str, Any], version: str, limit: int | None) -> ResultT:
+    """Return what can be used of a result: `limit` items at most, as a caller may have room for no more."""
+    unread = () if version in MODERN_PROTOCOL_VERSIONS else MODERN_ONLY
+    # A cursor that is null is none (draft: Falling Back to Listing).
+    raw = {name: own for name, own in raw.items() if name not in unread and (own is not None or name != "nextCursor")}
+    items: dict[object, BaseModel] = {}
+    listed = raw.get(primitive.member)
+    for entry in cast("list[Any]", listed) if isinstance(listed, list) else []:
         try:
-            result.tools.append(Tool.model_validate(entry, by_name=False))
+            item = primitive.item.model_validate(entry, by_name=False)
+            items.setdefault(entry[primitive.key], item)  # the first of a key counts
         except ValidationError as error:
-            logger.info("a tool is left out: its definition is invalid: %s", ": ".join(first_problem(error)))
-    return result
+            logger.info("%s: one item is left out, as it is invalid: %s", primitive.method, types.first_problem(error))
+    usable = raw | ({primitive.member: [*items.values()][:limit]} if isinstance(listed, list) else {})
+    try:
+        return without_wrong_members(primitive.result, usable, needed=_NEEDED)
+    except ValidationError as error:
+        raise InvalidSearchResultError(": ".join(types.first_problem(error))) from error
 
 
-def _wrong_members(error: ValidationError) -> set[int | str]:
-    return {detail["loc"][0] for detail in error.errors(include_input=False, include_url=False)}
-
-
-def _without(members: Collection[int | str], of: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in of.items() if name not in members}
+def without_wrong_members(
+    model: type[ModelT], value: Mapping[str, Any], needed: Collection[str] = frozenset()
+) -> ModelT:
+    """Return `value` as a `model` without what is wrong in it; a `ValidationError` if it is `needed`, or missing."""
+    try:
+        return model.model_validate(value, by_name=False)
+    except ValidationError as error:
+        wrong = {detail["loc"][0] for detail in error.errors(include_input=False, include_url=False)}
+        if not wrong.isdisjoint(needed):
+            raise
+    return model.model_validate({name: own for name, own in value.items() if name not in wrong}, by_name=False)

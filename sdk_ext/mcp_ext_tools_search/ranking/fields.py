@@ -55,10 +55,7 @@ class Field(NamedTuple):
     """The texts of one kind in a definition."""
 
     texts: Sequence[str]
-
-    kind: int
-    """Place in `KINDS`, which has the next two."""
-
+    kind: int  # place in `KINDS`, which has the next two
     member: str
     weight: float
 

@@ -43,14 +43,10 @@ class ToolIndex(Protocol):
     """Tools made ready to be searched."""
 
     def search(self, query: str, *, visible: Collection[str] | None = None) -> Sequence[Hit]:
-        """Return every tool that fits `query`, best first, without a limit; nothing where no tool fits.
+        """Return every tool that fits `query`, any text, best first, without a limit; nothing where no tool fits.
 
-        The answer depends on the query and on the visible tools alone: a tool that is not visible changes no hit, no
-        score and no order. Equal input gives equal output, so ties are broken by name.
-
-        Args:
-            query: Any text that is not blank.
-            visible: Names of the tools that may be found; `None` stands for all.
+        The answer depends on the query and on the tools whose names are `visible` alone (`None` stands for all): a tool
+        that is not visible changes no hit, no score and no order. Equal input gives equal output: ties break by name.
         """
         ...
 

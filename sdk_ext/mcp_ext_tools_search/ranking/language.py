@@ -63,7 +63,7 @@ _UNSPACED: Final = (
     "\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff"  # Kana
     f"{_CHARACTERS}"
 )
-_STRETCH: Final = re.compile(f"([{_UNSPACED}]+)|[^{_UNSPACED}]+")
+STRETCH: Final = re.compile(f"([{_UNSPACED}]+)|[^{_UNSPACED}]+")
 _CHARACTER: Final = re.compile(f"[{_CHARACTERS}]")
 
 # Latin letters that Unicode does not decompose into a base and an accent.
@@ -98,29 +98,18 @@ def words_of(run: str) -> tuple[str, ...]:
     if run.isascii():
         return _spaced(run[:MAX_WORD_LENGTH])
     found: list[str] = []
-    for stretch in _STRETCH.finditer(run):
+    for stretch in STRETCH.finditer(run):
         text = stretch.group()
         if stretch.group(1) is None:
             found += _spaced(text[:MAX_WORD_LENGTH])
         else:
-            found += chain(_pairs(text), _CHARACTER.findall(text) if len(text) > 1 else ())
+            found += chain(pairs(text), _CHARACTER.findall(text) if len(text) > 1 else ())
     return tuple(found)
-
-
-def wholes(run: str) -> Iterable[str]:
-    """Return the words that a folded run of letters and digits has in common with itself written in any letter case.
-
-    These are its words without the parts that it is written in, and with those that are longer than `MAX_WORD_LENGTH`.
-    """
-    if run.isascii():
-        return (run,)
-    stretches = _STRETCH.finditer(simplified(run))
-    return chain.from_iterable(_pairs(found.group()) if found.group(1) else (found.group(),) for found in stretches)
 
 
 def is_unspaced(word: str) -> bool:
     """Whether `word` belongs to a script without spaces, where it may be parts of two words."""
-    match = None if word.isascii() else _STRETCH.match(word)
+    match = None if word.isascii() else STRETCH.match(word)
     return match is not None and match.group(1) is not None
 
 
@@ -214,7 +203,8 @@ def _spaced(run: str) -> tuple[str, ...]:
     return (whole, *parts) if len(parts) > 1 else (whole,)
 
 
-def _pairs(stretch: str) -> Iterable[str]:
+def pairs(stretch: str) -> Iterable[str]:
+    """Return the pairs of neighboring characters of a stretch, or the stretch where it is one character."""
     return map("".join, pairwise(stretch)) if len(stretch) > 1 else (stretch,)
 
 

@@ -13,17 +13,8 @@ from itertools import islice
 from operator import add
 from typing import Final, NamedTuple, TypeAlias
 
-from mcp_ext_tools_search.ranking.language import (
-    STOP_WORDS,
-    is_character,
-    is_unspaced,
-    relatives,
-    runs,
-    stem,
-    without_fillers,
-    words,
-    words_of,
-)
+from mcp_ext_tools_search.ranking import language
+from mcp_ext_tools_search.ranking.language import STOP_WORDS, is_character, is_unspaced, relatives, runs, stem
 
 MAX_QUERY_LENGTH: Final = 8_192  # characters of a query that are read
 MAX_CORRECTED: Final = 12  # unknown words of a query for which similar ones are looked up
@@ -44,17 +35,11 @@ AskedTerm: TypeAlias = tuple[str, float, float]
 class Request(NamedTuple):
     """What a query says, apart from any index."""
 
+    # Its runs of letters and digits, case folded, each with its words that are no stop words and their stems.
     runs: Sequence[tuple[str, Sequence[tuple[str, str]]]]
-    """Its runs of letters and digits, case folded, each with its words that are no stop words and their stems."""
-
-    stems: Mapping[str, float]
-    """The weights of the stems."""
-
-    written: Mapping[str, float]
-    """The weights of the words; stop words where there are no others."""
-
-    pairs: Sequence[str]
-    """Neighbors written as one word: a request with `log out` may mean a tool with `logout`."""
+    stems: Mapping[str, float]  # with their weights
+    written: Mapping[str, float]  # words with their weights; stop words where there are no others
+    pairs: Sequence[str]  # neighbors written as one word: `log out` may mean a tool with `logout`
 
 
 def index_terms(word: str) -> tuple[str, ...]:
@@ -105,7 +90,7 @@ def read(query: str) -> Request:
     if len(said) > _MAX_WORDS:
         kept = frozenset(islice(dict.fromkeys(said), _MAX_WORDS))
         said = [word for word in said if word in kept]
-    written = [word for word, _ in said] or list(islice(dict.fromkeys(words(query)), _MAX_WORDS))
+    written = [word for word, _ in said] or list(islice(dict.fromkeys(language.words(query)), _MAX_WORDS))
     folded = [run for run, _ in found[:_MAX_WORDS]]
     return Request(
         runs=found,
@@ -116,7 +101,7 @@ def read(query: str) -> Request:
 
 
 def _run(run: str) -> tuple[str, Sequence[tuple[str, str]]]:
-    return run.casefold(), [(word, stem(word)) for word in words_of(run) if word not in STOP_WORDS]
+    return run.casefold(), [(word, stem(word)) for word in language.words_of(run) if word not in STOP_WORDS]
 
 
 _plain_run: Final = lru_cache(4_096)(_run)  # runs of plain text are short enough to be remembered
@@ -130,6 +115,6 @@ def _weights(said: Sequence[str], query: str) -> dict[str, float]:
     weights = dict.fromkeys(said, 1.0)
     if len(weights) < len(said):
         weights = {word: 2 * count / (count + 1) for word, count in Counter(said).items()}
-    if not query.isascii() and (own := frozenset(words(without_fillers(query)))):
+    if not query.isascii() and (own := frozenset(language.words(language.without_fillers(query)))):
         weights |= {word: weights[word] * _BESIDE_FILLER for word in weights if is_unspaced(word) and word not in own}
     return weights

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from mcp.server import MCPServer, Server
 from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
@@ -14,20 +14,15 @@ from mcp_types.methods import SPEC_CLIENT_METHODS
 
 from mcp_ext_tools_search.cursor import CursorKey, InvalidCursorError
 from mcp_ext_tools_search.ranking import Ranker, SimpleRanker
+from mcp_ext_tools_search.server import negotiation
 from mcp_ext_tools_search.server._sdk import complete_chain, lowlevel_server
 from mcp_ext_tools_search.server.errors import internal_faults_hidden, invalid_params, too_busy
 from mcp_ext_tools_search.server.listing import ListPage, list_page_of_search
-from mcp_ext_tools_search.server.negotiation import (
-    PLACES,
-    AnyParams,
-    advertise_in,
-    as_object,
-    is_modern,
-    read_params,
-    require_declared,
-)
-from mcp_ext_tools_search.server.search import ListingSearch, Search, cut_page
-from mcp_ext_tools_search.types import EXTENSION_ID, METHOD, SearchToolsRequestParams, ServerSettings
+from mcp_ext_tools_search.server.search import ListingSearch, Search, SearchMethod, cut_page
+from mcp_ext_tools_search.types import EXTENSION_ID, METHOD, TOOLS, SearchToolsRequestParams, ServerSettings
+
+if TYPE_CHECKING:
+    from mcp_ext_search_primitives.server import PromptsSearch, ResourcesSearch
 
 logger = logging.getLogger(__name__)
 
@@ -58,6 +53,9 @@ class ToolsSearch(Extension):
             for servers that keep their listings ready, or that search other servers. By default each search lists as
             its caller does, through every middleware, and cannot find what the caller is not shown; a function passed
             here has to see to that itself.
+        resources: `True` serves `resources/search` and `resources/templates/search` too, in the same way over the
+            caller's own lists; a `ResourcesSearch` says how (draft: Search of Resources and Prompts).
+        prompts: The same for `prompts/search`.
 
     Raises:
         ValueError: An argument is out of its bounds.
@@ -77,6 +75,8 @@ class ToolsSearch(Extension):
         max_concurrency: int = 4,
         max_searches: int = 64,
         search: Search | None = None,
+        resources: bool | ResourcesSearch = False,
+        prompts: bool | PromptsSearch = False,
     ) -> None:
         if not 1 <= default_limit <= _MAX_BY_DEFAULT:
             raise ValueError(f"default_limit must be from 1 to {_MAX_BY_DEFAULT}, not {default_limit}")
@@ -87,25 +87,39 @@ class ToolsSearch(Extension):
         if max_searches < 1:
             raise ValueError(f"max_searches must be at least 1, not {max_searches}")
         self._settings = settings
-        self._cursors = CursorKey(cursor_key)
         self._default_limit = default_limit
         stated = settings.max_limit if isinstance(settings, ServerSettings) else None
         self._max_limit = max_limit if stated is None else min(max_limit, stated)
         self._max_query_chars = max_query_chars
         self.max_searches = max_searches
-        self._search = search or ListingSearch(ranker or SimpleRanker(), max_concurrency=max_concurrency)
+        ranker = ranker or SimpleRanker()
+        searches = {TOOLS: search or ListingSearch(ranker, max_concurrency=max_concurrency)}
+        self._optional: dict[str, dict[str, Any]] = {}
+        self._attach: Callable[[MCPServer[Any] | Server[Any], Server[Any]], None] = lambda _, __: None
+        if resources or prompts:
+            from mcp_ext_search_primitives.server import optional_searches
+
+            more, self._optional, self._attach = optional_searches(resources, prompts, ranker, max_concurrency)
+            searches |= more
+        self.search_methods = {
+            one.method: SearchMethod(one, own, CursorKey(cursor_key, one.method)) for one, own in searches.items()
+        }
 
     def settings(self) -> dict[str, Any]:
         """Return the settings as they are advertised now."""
-        settings = self._settings() if callable(self._settings) else self._settings or ServerSettings()
-        return settings.model_copy(update={"max_limit": self._max_limit}).to_wire()
+        stated = self._settings() if callable(self._settings) else self._settings or ServerSettings()
+        said = stated.model_copy(update={"max_limit": self._max_limit}).to_wire()
+        for name in ("resources", "prompts"):  # what is not searched is not advertised
+            own = said.pop(name, {}) | {"maxLimit": self._max_limit}
+            said |= {name: self._optional[name] | own} if name in self._optional else {}
+        return said
 
     def methods(self) -> Sequence[MethodBinding]:
-        """Return the binding of `tools/search`, or nothing where the SDK has made it a method of its own."""
+        """Return the bindings, or nothing where the SDK has made `tools/search` a method of its own."""
         if METHOD in SPEC_CLIENT_METHODS:
             logger.warning("this SDK defines %s itself: the extension stands aside", METHOD)
             return ()
-        return (MethodBinding(METHOD, AnyParams, self._serve),)
+        return [MethodBinding(method, negotiation.AnyParams, self._serve) for method in self.search_methods]
 
     def install(self, server: MCPServer[Any] | Server[Any]) -> None:
         """Make `server` searchable: bind the method, advertise it, see each caller's listing.
@@ -115,58 +129,55 @@ class ToolsSearch(Extension):
 
         Raises:
             TypeError: `server` is neither an `MCPServer` nor a low-level `Server`.
-            ValueError: It lists no tools, or is searchable already.
+            ValueError: It does not list what is to be searched, or is searchable already.
         """
         lowlevel = lowlevel_server(server)
         bindings = self.methods()
         if not bindings:
             lowlevel.extensions.pop(EXTENSION_ID, None)
             return
-        if lowlevel.get_request_handler("tools/list") is None:
-            raise ValueError(f"{lowlevel.name!r} has no tools/list handler: pass on_list_tools to Server() first")
+        for listed in ("tools", *self._optional):
+            if lowlevel.get_request_handler(f"{listed}/list") is None:
+                raise ValueError(f"{lowlevel.name!r} has no {listed}/list: pass on_list_{listed} to Server() first")
         if any(isinstance(middleware, _SearchMiddleware) for middleware in lowlevel.middleware):
             raise ValueError(f"{lowlevel.name!r} is searchable already: install one ToolsSearch, once")
-        bound = lowlevel.get_request_handler(METHOD)
-        if bound is not None and bound.handler != self._serve:
-            raise ValueError(f"{lowlevel.name!r} has another {METHOD} handler: remove it, or do not install this one")
+        for method in self.search_methods:
+            bound = lowlevel.get_request_handler(method)
+            if bound is not None and bound.handler != self._serve:
+                raise ValueError(f"{lowlevel.name!r} has another {method} handler: remove it, or do without this one")
+        self._attach(server, lowlevel)
         lowlevel.extensions[EXTENSION_ID] = self.settings()
         for binding in bindings:
             lowlevel.add_request_handler(binding.method, binding.params_type, binding.handler)
         lowlevel.middleware.insert(0, _SearchMiddleware(self, lowlevel))
 
-    async def _serve(self, ctx: ServerRequestContext[Any, Any], _params: AnyParams) -> HandlerResult:
+    async def _serve(self, ctx: ServerRequestContext[Any, Any], _params: negotiation.AnyParams) -> HandlerResult:
         """Answer one search. What the middleware has read is read again: one behind it may have changed it."""
         params = self.read(ctx)
         size = min(self._default_limit if params.limit is None else params.limit, self._max_limit)
-        with internal_faults_hidden(METHOD):
+        method = self.search_methods[ctx.method]
+        with internal_faults_hidden(ctx.method):
             try:
-                continuation = None if params.cursor is None else self._cursors.read(params.cursor, params.query)
+                continuation = None if params.cursor is None else method.cursors.read(params.cursor, params.query)
                 # What the page before has noted, so that the answer is put together again in the same way.
                 note = None if continuation is None else continuation.note
-                answer = await self._search(ctx, params.query, note)
-                page = cut_page(params.query, answer, continuation, size=size, cursors=self._cursors)
+                answer = await method.search(ctx, params.query, note)
+                page = cut_page(method, params.query, answer, continuation, size)
             except InvalidCursorError as error:
                 raise invalid_params("cursor", str(error)) from None
-            if not is_modern(ctx):
+            if not negotiation.is_modern(ctx):
                 return page
             # For caching; equal on every page, as it comes from the whole answer.
             return page | {"resultType": "complete", "ttlMs": answer.ttl_ms, "cacheScope": answer.cache_scope}
 
     def read(self, ctx: ServerRequestContext[Any, Any]) -> SearchToolsRequestParams:
-        """Return the parameters of a search, the declaration of its client first (draft: Client Declaration).
-
-        Raises:
-            MCPError: The client did not declare the extension, or a parameter is wrong.
-        """
-        require_declared(ctx)
-        return read_params(ctx.params, protocol_version=ctx.protocol_version, max_query_chars=self._max_query_chars)
+        """Return the parameters of a search; an `MCPError` for a client without a declaration, or a wrong parameter."""
+        negotiation.require_declared(ctx)
+        return negotiation.read_params(ctx, self._max_query_chars)
 
 
 def install(server: MCPServer[Any] | Server[Any], search: ToolsSearch | None = None) -> ToolsSearch:
-    """Make `server` searchable and return what serves it: `search`, or a `ToolsSearch()` with every default.
-
-    Raises what `ToolsSearch.install` raises.
-    """
+    """Make `server` searchable by `search`, or a `ToolsSearch()` with every default, and return that."""
     search = search or ToolsSearch()
     search.install(server)
     return search
@@ -181,31 +192,32 @@ class _SearchMiddleware:
 
     async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         """Answer one message, as the SDK's `ServerMiddleware` asks for."""
-        if ctx.request_id is None or ctx.method not in (METHOD, *PLACES):
-            return await call_next(ctx)
-        if ctx.method in PLACES:
+        method = self._search.search_methods.get(ctx.method)
+        if ctx.request_id is not None and ctx.method in negotiation.PLACES:
             answer = await call_next(ctx)
             with internal_faults_hidden(f"advertising {METHOD}"):
-                return advertise_in(ctx.method, answer, self._search.settings())
+                return negotiation.advertise_in(ctx.method, answer, self._search.settings())
+        if ctx.request_id is None or method is None:
+            return await call_next(ctx)
         self._search.read(ctx)  # what is refused takes no other search's place
         if self._under_way >= self._search.max_searches:
             raise too_busy()
         self._under_way += 1
-        token = list_page_of_search.set((ctx.session, self._lister(ctx, call_next)))
+        token = list_page_of_search.set((ctx.session, self._lister(ctx, call_next, method.primitive.list_method)))
         try:
             return await call_next(ctx)
         finally:
             list_page_of_search.reset(token)
             self._under_way -= 1
 
-    def _lister(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> ListPage:
-        """Return what lists tools for the caller of `ctx`, through every middleware but this one."""
+    def _lister(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext, list_method: str) -> ListPage:
+        """Return what lists for the caller of `ctx`, through every middleware but this one."""
         own: ServerMiddleware[Any] = self
         meta = (ctx.params or {}).get("_meta")  # on modern connections it carries who is asking
 
         async def list_page(cursor: str | None) -> dict[str, Any]:
             call = complete_chain(self._server, own, call_next)
             params = {name: value for name, value in (("_meta", meta), ("cursor", cursor)) if value is not None}
-            return as_object(await call(replace(ctx, method="tools/list", params=params)))
+            return negotiation.as_object(await call(replace(ctx, method=list_method, params=params)))
 
         return list_page

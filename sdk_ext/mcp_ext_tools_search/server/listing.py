@@ -1,4 +1,4 @@
-"""The caller's own `tools/list`: the set that a search may return (draft: Response).
+"""The caller's own `tools/list`, or list of other items: the set that a search may return (draft: Response).
 
 Everything a search returns comes from here, so that it is a subset of the caller's list and equal to it member by
 member, with everything that filters, authorizes or rewrites listings on this server.
@@ -18,38 +18,38 @@ from pydantic import ValidationError
 
 from mcp_ext_tools_search.cursor import follow_cursors
 from mcp_ext_tools_search.server.errors import ServerSetupError
+from mcp_ext_tools_search.types import TOOLS, Primitive
 
 MAX_PAGES: Final = 10_000
 """Pages of one listing after which its end is no longer believed in."""
 
 ListPage: TypeAlias = Callable[[str | None], Awaitable[dict[str, Any]]]
-"""Asks `tools/list` for the page at a cursor, or for the first one, on behalf of the caller."""
+"""Asks the list for the page at a cursor, or for the first one, on behalf of the caller."""
 
 list_page_of_search: ContextVar[tuple[ServerSession, ListPage] | None] = ContextVar(
     "tools_search_list_page", default=None
 )
-"""Lists tools for the search under way. The session says whose search: contexts are copied into tasks of others."""
+"""Lists for the search under way. The session says whose search: contexts are copied into tasks of others."""
 
 
 @dataclass(slots=True)
 class Listing:
-    """All tools that one caller sees, as they go over the wire to that caller."""
+    """All tools, or other items, that one caller sees, as they go over the wire to that caller.
 
-    tools: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
-    """Definitions by name, in the order of the list; of two tools with one name the first counts."""
+    They stand under their keys, in the order of the list; of two with one key the first counts.
+    """
 
-    ttl_ms: int | None = None
-    """The shortest time for which a page of the list may be cached; `None` before the first page."""
-
-    cache_scope: Literal["public", "private"] = "public"
-    """`private` where any page is."""
+    primitive: Primitive[Any] = TOOLS
+    items: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
+    ttl_ms: int | None = None  # the shortest time for which a page may be cached; `None` before the first page
+    cache_scope: Literal["public", "private"] = "public"  # `private` where any page is
 
     def add(self, page: dict[str, Any]) -> None:
-        """Take in one page; entries that are no tool are passed over."""
-        for entry in cast("list[Any]", page.get("tools") or []):
-            tool = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
-            if isinstance(name := tool.get("name"), str):
-                self.tools.setdefault(name, tool)
+        """Take in one page; entries without a key are passed over."""
+        for entry in cast("list[Any]", page.get(self.primitive.member) or []):
+            item = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
+            if isinstance(key := item.get(self.primitive.key), str):
+                self.items.setdefault(key, item)
         stated = page.get("ttlMs")
         # A page that says nothing usable may not be cached.
         ttl_ms = stated if isinstance(stated, int) and not isinstance(stated, bool) and stated >= 0 else 0
@@ -58,13 +58,13 @@ class Listing:
             self.cache_scope = "private"
 
 
-async def read_listing(list_page: ListPage) -> Listing:
+async def read_listing(list_page: ListPage, primitive: Primitive[Any] = TOOLS) -> Listing:
     """Read every page.
 
     Raises:
         ServerSetupError: The listing repeats a cursor or does not end within `MAX_PAGES`.
     """
-    listing = Listing()
+    listing = Listing(primitive)
 
     async def read_page(cursor: str | None) -> str | None:
         page = await list_page(cursor)
@@ -72,16 +72,12 @@ async def read_listing(list_page: ListPage) -> Listing:
         return page.get("nextCursor")
 
     if problem := await follow_cursors(read_page, MAX_PAGES):
-        raise ServerSetupError(f"the tools/list handler {problem}")
+        raise ServerSetupError(f"the {primitive.list_method} handler {problem}")
     return listing
 
 
 def caller_listing(ctx: ServerRequestContext[Any, Any]) -> ListPage:
-    """Return the function that lists tools for the caller of `ctx`, left by the middleware for this very request.
-
-    Raises:
-        ServerSetupError: The middleware is not installed on this server.
-    """
+    """Return what lists for the caller of `ctx`: the middleware has left it, or there is a `ServerSetupError`."""
     current = list_page_of_search.get()
     if current is None or current[0] is not ctx.session:
         raise ServerSetupError("the method is bound but not installed: call ToolsSearch.install(server)")

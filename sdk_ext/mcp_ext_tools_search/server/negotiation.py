@@ -7,7 +7,6 @@ bound to a model that accepts anything, and `read_params` decides.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final, cast
 
 import mcp_types
@@ -19,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from mcp_ext_tools_search import types
 from mcp_ext_tools_search.server.errors import invalid_params
-from mcp_ext_tools_search.types import EXTENSION_ID, METHOD, SearchToolsRequestParams, first_problem
+from mcp_ext_tools_search.types import EXTENSION_ID, SearchToolsRequestParams, first_problem
 
 PLACES: Final = {
     "server/discover": ("extensions",),
@@ -84,26 +83,25 @@ def require_declared(ctx: ServerRequestContext[Any, Any]) -> None:
         case _:
             raise MCPError(
                 mcp_types.MISSING_REQUIRED_CLIENT_CAPABILITY,
-                f"Declare {EXTENSION_ID} in clientCapabilities.extensions to use {METHOD}",
+                f"Declare {EXTENSION_ID} in clientCapabilities.extensions to use {ctx.method}",
                 data={"requiredCapabilities": {"extensions": {EXTENSION_ID: {}}}},
             )
 
 
-def read_params(
-    params: Mapping[str, Any] | None, *, protocol_version: str, max_query_chars: int
-) -> SearchToolsRequestParams:
+def read_params(ctx: ServerRequestContext[Any, Any], max_query_chars: int) -> SearchToolsRequestParams:
     """Return the parameters of a search; members that the draft does not define are ignored.
 
     Raises:
         MCPError: -32602 with the member and the reason.
     """
-    envelope = {name: value for name, value in (params or {}).items() if name == "_meta"}
+    params = ctx.params or {}
+    envelope = {name: value for name, value in params.items() if name == "_meta"}
     try:
         # With another `_meta` this caller could not list tools either: here that still counts as its own mistake.
-        methods.validate_client_request("tools/list", protocol_version, envelope)
+        methods.validate_client_request("tools/list", ctx.protocol_version, envelope)
     except ValidationError:
         raise invalid_params("_meta", "is not what this protocol version defines") from None
-    own = {name: value for name, value in (params or {}).items() if name != "_meta"}
+    own = {name: value for name, value in params.items() if name != "_meta"}
     query = own.get("query")
     if isinstance(query, str) and len(query) > max_query_chars:
         raise invalid_params("query", f"must not be longer than {max_query_chars} characters")

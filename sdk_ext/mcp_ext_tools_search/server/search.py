@@ -22,11 +22,10 @@ from pydantic_core import to_json
 from mcp_ext_tools_search.cursor import Continuation, CursorKey, answer_digest
 from mcp_ext_tools_search.ranking import Hit, Ranker, ToolIndex, distinct_hits, first_names, floored
 from mcp_ext_tools_search.server.listing import caller_listing, read_listing
-from mcp_ext_tools_search.types import EXTENSION_ID, published_metadata, valid_tools
+from mcp_ext_tools_search.types import EXTENSION_ID, Primitive, published_metadata, valid_tools
 
 Result = TypeVar("Result")
 
-_KEPT_INDEXES: Final = 8  # listings whose index is kept: callers that see different tools have different listings
 _SCORE_STEPS: Final = 10_000  # scores from 0 to 1 with enough digits to differ: four are plenty to compare
 _THREAD_FROM_TOOLS: Final = 200  # from this many tools on, ranking leaves the event loop for a thread
 
@@ -36,10 +35,10 @@ class Answer:
     """All matches of one search, for one caller."""
 
     hits: Sequence[Hit]
-    """The matches, best first, no tool twice."""
+    """The matches, best first, none twice."""
 
     tools: Mapping[str, dict[str, Any]]
-    """The definition of each hit by name, exactly as this caller's `tools/list` carries it; it may hold others."""
+    """The definition of each hit by its key, exactly as this caller's list carries it; it may hold others."""
 
     ttl_ms: int = 0
     """For how many milliseconds the answer may be cached."""
@@ -53,7 +52,7 @@ class Answer:
 
 
 Search: TypeAlias = Callable[[ServerRequestContext[Any, Any], str, str | None], Awaitable[Answer]]
-"""Finds the tools that fit a query. Its arguments are the request, the query, and the note of the cursor: `None` on the
+"""Finds what fits a query. Its arguments are the request, the query, and the note of the cursor: `None` on the
 first page. Equal arguments must give equal answers while nothing changes, or paging stops with an expired cursor. Only
 what the caller's own `tools/list` shows may be found (draft: Response)."""
 
@@ -65,7 +64,7 @@ class _KeptIndex:
 
 
 class ListingSearch:
-    """Searches the caller's own `tools/list`, read again for each search through every middleware of the server.
+    """Searches the caller's own list, read again for each search through every middleware of the server.
 
     Indexes are kept by the content of the listing, so none is ever stale.
 
@@ -76,43 +75,55 @@ class ListingSearch:
 
     def __init__(self, ranker: Ranker, *, max_concurrency: int) -> None:
         self._ranker = floored(ranker)
+        self.kept_indexes = 8  # callers that see different tools have different listings
         self._thread_from = 0 if getattr(ranker, "is_slow", False) else _THREAD_FROM_TOOLS
         self._limiter = anyio.CapacityLimiter(max_concurrency)
         self._indexes: OrderedDict[bytes, _KeptIndex] = OrderedDict()
 
     async def __call__(self, ctx: ServerRequestContext[Any, Any], query: str, note: str | None) -> Answer:
-        """Return the tools of the caller's listing that fit `query`."""
+        """Return what fits `query` of the caller's listing."""
         listing = await read_listing(caller_listing(ctx))
-        hits = await self.rank(listing.tools, query)
-        return Answer(hits, listing.tools, listing.ttl_ms or 0, listing.cache_scope)
+        hits = await self.rank(listing.items, query)
+        return Answer(hits, listing.items, listing.ttl_ms or 0, listing.cache_scope)
 
-    async def rank(self, tools: Mapping[str, dict[str, Any]], query: str) -> Sequence[Hit]:
-        """Return every one of `tools`, wire definitions by name, that fits `query`, best first, none twice."""
-        size = len(tools)
-        key = await self._run(size, lambda: hashlib.sha256(to_json(list(tools.values()))).digest())
+    async def rank(self, items: Mapping[str, dict[str, Any]], query: str) -> Sequence[Hit]:
+        """Return every one of `items`, wire definitions by key, that fits `query`, best first, none twice."""
+        size = len(items)
+        key = await self._run(size, lambda: hashlib.sha256(to_json(list(items.values()))).digest())
         kept = self._indexes.setdefault(key, _KeptIndex(anyio.Lock()))
         self._indexes.move_to_end(key)
-        if len(self._indexes) > _KEPT_INDEXES:
+        if len(self._indexes) > self.kept_indexes:
             self._indexes.popitem(last=False)
         async with kept.lock:  # searches that come while it is being made wait for it
             if kept.index is None:
-                kept.index = await self._run(size, lambda: self._ranker(valid_tools(tools.values())))
-        return distinct_hits(await self._run(size, partial(kept.index.search, query)), tools)
+                kept.index = await self._run(size, lambda: self.index(items))
+        return distinct_hits(await self._run(size, partial(kept.index.search, query)), items)
+
+    def index(self, items: Mapping[str, dict[str, Any]]) -> ToolIndex:
+        """Return an index of `items`, which are tools."""
+        return self._ranker(valid_tools(items.values()))
 
     async def _run(self, size: int, work: Callable[[], Result]) -> Result:
-        """Return the result of `work`, from a thread where `size` tools take long enough to hold up the event loop."""
+        """Return the result of `work`, from a thread where `size` items take long enough to hold up the event loop."""
         return work() if size < self._thread_from else await anyio.to_thread.run_sync(work, limiter=self._limiter)
 
 
+@dataclass(frozen=True, slots=True)
+class SearchMethod:
+    """A method that searches, and how it is answered."""
+
+    primitive: Primitive[Any]
+    search: Search
+    cursors: CursorKey
+
+
 def cut_page(
-    query: str, answer: Answer, continuation: Continuation | None, *, size: int, cursors: CursorKey
+    method: SearchMethod, query: str, answer: Answer, continuation: Continuation | None, size: int
 ) -> dict[str, Any]:
-    """Return `tools`, `size` of them at most, and unless they are the last, `nextCursor`.
+    """Return what was found, `size` items at most, and unless they are the last, `nextCursor`.
 
-    The page is the first, or begins where the `continuation` of a cursor says.
-
-    Raises:
-        InvalidCursorError: The answer has changed since the cursor was issued.
+    The page is the first, or begins where the `continuation` of a cursor says: an `InvalidCursorError`, where the
+    answer has changed since.
     """
     hits, start = answer.hits, 0
     if continuation is not None:
@@ -120,16 +131,16 @@ def cut_page(
         continuation.require(answer_digest(first_names(hits, start), len(hits)))
     end = start + size
     found = hits[start:end]
-    page: dict[str, Any] = {"tools": [_explained(answer.tools[hit.name], hit) for hit in found]}
+    page: dict[str, Any] = {method.primitive.member: [_explained(answer.tools[hit.name], hit) for hit in found]}
     if end < len(hits):
         shown = first_names(hits, end) if start else [hit.name for hit in found]
-        page["nextCursor"] = cursors.issue(query, end, answer_digest(shown, len(hits)), answer.note)
+        page["nextCursor"] = method.cursors.issue(query, end, answer_digest(shown, len(hits)), answer.note)
     return page
 
 
-def _explained(tool: dict[str, Any], hit: Hit) -> dict[str, Any]:
+def _explained(item: dict[str, Any], hit: Hit) -> dict[str, Any]:
     """Return the definition with the hit's metadata merged into what the server publishes there."""
-    published = tool.get("_meta")
+    published = item.get("_meta")
     meta = cast("dict[str, Any]", published) if isinstance(published, dict) else {}
     # A ranker may be anyone's: what it says may be no number.
     score = round(min(max(hit.score, 0.0), 1.0) * _SCORE_STEPS) / _SCORE_STEPS if math.isfinite(hit.score) else None
@@ -138,4 +149,4 @@ def _explained(tool: dict[str, Any], hit: Hit) -> dict[str, Any]:
     if not isinstance(metadata.get("group", ""), str):
         del metadata["group"]
     metadata = {name: value for name, value in metadata.items() if value is not None}
-    return {**tool, "_meta": {**meta, EXTENSION_ID: metadata}}
+    return {**item, "_meta": {**meta, EXTENSION_ID: metadata}}

@@ -9,7 +9,16 @@ from pathlib import Path
 
 SDK_EXT = Path(__file__).parents[2]
 PACKAGE = SDK_EXT / "mcp_ext_tools_search"
-ALLOWED = {"mcp", "mcp_types", "pydantic", "pydantic_core", "anyio", "rank_bm25", "mcp_ext_tools_search"}
+ALLOWED = {
+    "mcp",
+    "mcp_types",
+    "pydantic",
+    "pydantic_core",
+    "anyio",
+    "rank_bm25",
+    "mcp_ext_tools_search",
+    "mcp_ext_search_primitives",
+}
 
 
 def _imported(file: Path) -> set[str]:

@@ -34,4 +34,4 @@ def test_a_page_that_gives_no_usable_time_may_not_be_cached(unusable: dict[str, 
 def test_what_is_no_tool_is_passed_over(page: dict[str, Any]) -> None:
     listing = Listing()
     listing.add(page)
-    assert listing.tools == {}
+    assert listing.items == {}

@@ -1,0 +1,213 @@
+"""The client side: search resources, resource templates and prompts, or list and rank them on this side.
+
+Errors are those of `mcp_ext_tools_search.client`; its `read_pages(..., primitive=RESOURCES)` reads several pages.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from mcp import Client, MCPError
+from mcp_ext_tools_search.client import (
+    InvalidSearchResultError,
+    Target,
+    ToolsSearchNotAdvertisedError,
+    raw_request,
+    read_pages,
+    search_tools,
+)
+from mcp_ext_tools_search.client.search import advertised, without_wrong_members
+from mcp_ext_tools_search.cursor import follow_cursors
+from mcp_ext_tools_search.ranking import Ranker, SimpleRanker
+from mcp_ext_tools_search.types import Primitive, ResultT, first_problem
+from mcp_types import METHOD_NOT_FOUND, MISSING_REQUIRED_CLIENT_CAPABILITY
+from pydantic import ValidationError
+
+from mcp_ext_search_primitives.index import Definition, PrimitiveIndex
+from mcp_ext_search_primitives.types import (
+    PROMPTS,
+    RESOURCE_TEMPLATES,
+    RESOURCES,
+    PrimitiveSettings,
+    PrimitivesServerSettings,
+    ResourcesSettings,
+    SearchPromptsResult,
+    SearchResourcesResult,
+    SearchResourceTemplatesResult,
+)
+
+logger = logging.getLogger(__name__)
+
+MAX_ITEMS: Final = 200_000
+"""Definitions of one list that are read."""
+
+_MAX_PAGES: Final = 10_000
+_NO_SEARCH: Final = (METHOD_NOT_FOUND, MISSING_REQUIRED_CLIENT_CAPABILITY)
+
+
+def primitives_settings(target: Target) -> PrimitivesServerSettings | None:
+    """Return the settings that the server advertises, or `None` if it offers no search; invalid members are left out.
+
+    `resources` and `prompts` are there where the server can be searched for these.
+    """
+    stated = advertised(target)
+    if stated is None:
+        return None
+    usable = dict(stated)
+    for name, model in (("resources", ResourcesSettings), ("prompts", PrimitiveSettings)):
+        own = stated.get(name)
+        if isinstance(own, dict):
+            usable[name] = without_wrong_members(model, cast("dict[str, Any]", own)).to_wire()
+    return without_wrong_members(PrimitivesServerSettings, usable)
+
+
+async def search_resources(
+    target: Target,
+    query: str,
+    *,
+    limit: int | None = None,
+    cursor: str | None = None,
+    timeout: float | None = None,  # noqa: ASYNC109 - the SDK's own timeout, which also cancels the request at the server
+) -> SearchResourcesResult:
+    """Ask a server for one page of the resources that fit `query`; arguments and errors are those of `search_tools`."""
+    return await search_tools(target, query, limit=limit, cursor=cursor, timeout=timeout, primitive=RESOURCES)
+
+
+async def search_resource_templates(
+    target: Target,
+    query: str,
+    *,
+    limit: int | None = None,
+    cursor: str | None = None,
+    timeout: float | None = None,  # noqa: ASYNC109 - as above
+) -> SearchResourceTemplatesResult:
+    """The same for resource templates."""
+    return await search_tools(target, query, limit=limit, cursor=cursor, timeout=timeout, primitive=RESOURCE_TEMPLATES)
+
+
+async def search_prompts(
+    target: Target,
+    query: str,
+    *,
+    limit: int | None = None,
+    cursor: str | None = None,
+    timeout: float | None = None,  # noqa: ASYNC109 - as above
+) -> SearchPromptsResult:
+    """The same for prompts."""
+    return await search_tools(target, query, limit=limit, cursor=cursor, timeout=timeout, primitive=PROMPTS)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundItems:
+    """What `find` found."""
+
+    items: list[Any]
+    """`Resource`, `ResourceTemplate` or `Prompt`, best first, none twice."""
+
+    is_listed: bool
+    """Whether the list was ranked on this side, because the server could not search."""
+
+    is_incomplete: bool = False
+    """Whether there may be more that could not be had: a list that does not hold everything, or whose end failed."""
+
+
+async def find(
+    primitive: Primitive[ResultT],
+    client: Client,
+    query: str,
+    *,
+    limit: int = 10,
+    ranker: Ranker | None = None,
+    timeout: float | None = None,  # noqa: ASYNC109 - of each request
+) -> FoundItems:
+    """Return the `limit` best items for `query`: by searching, or where the server cannot search, by its list.
+
+    Args:
+        primitive: What is wanted: `RESOURCES`, `RESOURCE_TEMPLATES` or `PROMPTS`.
+        client: A connected client that declares `TOOLS_SEARCH`.
+        query: A short description of what is needed.
+        limit: Largest number of items.
+        ranker: Ranks a list; a `SimpleRanker` by default.
+        timeout: Seconds to wait for each answer.
+
+    Raises:
+        InvalidSearchRequestError: Nothing was sent, a parameter is wrong.
+        MCPError: The server could search, and failed or was too busy; or its list failed (draft: Falling Back to
+            Listing).
+    """
+    try:
+        pages = await read_pages(
+            client,
+            query,
+            limit=limit,
+            enough=lambda read: sum(len(primitive.by_key(page)) for page in read) >= limit,
+            timeout=timeout,
+            primitive=primitive,
+        )
+    except (ToolsSearchNotAdvertisedError, InvalidSearchResultError):
+        pass
+    except MCPError as error:
+        if error.code not in _NO_SEARCH:
+            raise
+    else:
+        found: dict[str, Any] = {}
+        for key, item in (entry for page in pages for entry in primitive.by_key(page).items()):
+            found.setdefault(key, item)
+        is_cut = len(found) < limit and pages[-1].next_cursor is not None
+        return FoundItems([*found.values()][:limit], is_listed=False, is_incomplete=is_cut)
+    definitions, is_whole = await list_definitions(primitive, client, timeout=timeout)
+    hits = PrimitiveIndex(primitive, definitions, ranker or SimpleRanker()).search(query)[:limit]
+    items = [primitive.item.model_validate(definitions[hit.name], by_name=False) for hit in hits]
+    settings = primitives_settings(client)
+    is_unlisted = primitive is RESOURCES and bool(settings and settings.resources and settings.resources.unlisted)
+    return FoundItems(items, is_listed=True, is_incomplete=is_unlisted or not is_whole)
+
+
+async def list_definitions(
+    primitive: Primitive[Any],
+    client: Client,
+    *,
+    timeout: float | None = None,  # noqa: ASYNC109 - of each page
+) -> tuple[dict[str, Definition], bool]:
+    """Return the valid definitions of a list by key, in its order, and whether the list was read to its end.
+
+    A server without this list has an empty one.
+
+    Raises:
+        MCPError: The first page failed.
+    """
+    definitions: dict[str, Definition] = {}
+    count = 0
+
+    async def read_page(cursor: str | None) -> str | None:
+        nonlocal count
+        params = {} if cursor is None else {"cursor": cursor}
+        page = await raw_request(client, primitive.list_method, params, seconds=timeout)
+        listed = page.get(primitive.member)
+        for entry in cast("list[Any]", listed) if isinstance(listed, list) else []:
+            count += 1
+            if _is_valid(primitive, entry):
+                definitions.setdefault(entry[primitive.key], entry)
+        following = page.get("nextCursor")
+        return following if isinstance(following, str) and count < MAX_ITEMS else None
+
+    try:
+        problem = await follow_cursors(read_page, _MAX_PAGES)
+    except MCPError as error:
+        if not count and error.code != METHOD_NOT_FOUND:
+            raise
+        problem = "" if error.code == METHOD_NOT_FOUND else str(error)
+    if problem:
+        logger.warning("%s is incomplete: %s", primitive.list_method, problem)
+    return definitions, not problem and count < MAX_ITEMS
+
+
+def _is_valid(primitive: Primitive[Any], entry: object) -> bool:
+    try:
+        primitive.item.model_validate(entry, by_name=False)
+    except ValidationError as error:
+        logger.info("%s: one item is left out, as it is invalid: %s", primitive.list_method, first_problem(error))
+        return False
+    return True

@@ -1,0 +1,268 @@
+"""The content of resources, read in the background and kept within bounds (draft: Content of Resources).
+
+A search says which resources its caller sees. Those that are not read yet are put in a queue, which the server works
+through for as long as it runs. No search waits for all of it: what is not read yet is found by its definition.
+
+Resources come from anywhere, so nothing here depends on their good will. What a read returns is cut, what takes too
+long is given up, and what is known to be large is not read at all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import math
+import stat
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from time import monotonic
+from typing import Any, Final, TypeAlias
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+import anyio
+import anyio.to_thread
+from anyio.abc import TaskStatus
+from mcp.server import MCPServer, Server
+from mcp_types import InputRequiredResult
+
+from mcp_ext_search_primitives._sdk import file_of
+from mcp_ext_search_primitives.index import Definition
+
+logger = logging.getLogger(__name__)
+
+ReadText: TypeAlias = Callable[[str], Awaitable[str | None]]
+"""Returns the text of the resource with a URI, or `None` where it has none."""
+
+_READS_AT_ONCE: Final = 8
+_TEXTUAL: Final = ("json", "xml", "yaml", "javascript", "toml", "sql", "csv", "markdown")  # besides text/*
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contents:
+    """How the content of resources is searched, and how much of it.
+
+    It is read once for all callers: whoever is listed a resource is taken to be allowed to read it. Do not use it for a
+    server where that does not hold (draft: Content of Resources).
+
+    Raises:
+        ValueError: A bound is not positive.
+    """
+
+    read: ReadText | None = None
+    """Reads a resource. An `MCPServer` reads its own by default; a low-level `Server` needs a function."""
+
+    max_resources: int = 5_000
+    """How many resources are read: the first of each caller's list."""
+
+    max_size: int = 4 * 1024 * 1024
+    """Bytes of a resource beyond which it is not read, by the `size` of its definition or of its file."""
+
+    max_chars: int = 64 * 1024
+    """Characters of a resource that are searched; what follows them is not."""
+
+    max_total_chars: int = 16 * 1024 * 1024
+    """Characters of all resources together."""
+
+    seconds: float = 5.0
+    """How long one read may take."""
+
+    wait: float = 1.0
+    """How many seconds after it was asked for a search waits for content, before it does without."""
+
+    max_age: float = 300.0
+    """Seconds after which a resource is read again; a changed definition has it read at once."""
+
+    def __post_init__(self) -> None:
+        for bound in ("max_resources", "max_size", "max_chars", "max_total_chars", "seconds", "max_age"):
+            if not getattr(self, bound) > 0:
+                raise ValueError(f"{bound} must be positive, not {getattr(self, bound)}")
+
+
+@dataclass(slots=True)
+class _Kept:
+    definition: Definition
+    text: str = ""
+    digest: str = ""
+    read_at: float = -math.inf
+    wanted_at: float = 0.0
+
+
+class ContentStore:
+    """The texts that have been read, for any number of searches."""
+
+    def __init__(self, contents: Contents) -> None:
+        self._contents = contents
+        self._read = contents.read
+        self._server: MCPServer[Any] | None = None
+        self._kept: OrderedDict[str, _Kept] = OrderedDict()  # the least recently wanted first
+        self._chars = 0
+        self._queue: OrderedDict[str, Definition] = OrderedDict()
+        self._under_way: dict[str, float] = {}  # with the time when each read began
+        self._wakes: set[anyio.Event] = set()  # of each run of the server
+        self._settled: anyio.Event | None = None
+        self._asked_at = 0.0
+        self._shown: dict[str, tuple[str, str]] = {}
+
+    def attach(self, server: MCPServer[Any] | Server[Any], lowlevel: Server[Any]) -> None:
+        """Have `server` read for as long as it runs.
+
+        Raises:
+            ValueError: It is a low-level `Server` and there is no function to read with.
+        """
+        if self._read is None:
+            if not isinstance(server, MCPServer):
+                raise ValueError(f"{lowlevel.name!r} is a low-level Server: say how to read, with Contents(read=...)")
+            self._server, self._read = server, partial(_own_text, server)
+        lowlevel.lifespan = self._reading_during(lowlevel.lifespan)
+
+    def _reading_during(
+        self, lifespan: Callable[[Server[Any]], AbstractAsyncContextManager[Any]]
+    ) -> Callable[[Server[Any]], AbstractAsyncContextManager[Any]]:
+        @asynccontextmanager
+        async def reading(server: Server[Any]) -> AsyncGenerator[Any]:
+            async with lifespan(server) as state, anyio.create_task_group() as tasks:
+                await tasks.start(self._run)
+                yield state
+                tasks.cancel_scope.cancel()
+
+        return reading
+
+    def text(self, uri: str) -> str:
+        """Return the text of a resource, or an empty one."""
+        return self._shown.get(uri, ("", ""))[1]
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing is left to be read of what was asked for, apart from what takes too long."""
+        latest = monotonic() - self._contents.seconds
+        if any(began > latest for began in self._under_way.values()):
+            return False
+        return not self._queue or len(self._under_way) >= _READS_AT_ONCE
+
+    async def digests(self, items: Mapping[str, Definition]) -> Mapping[str, str]:
+        """Return the digest of each text that has been read of `items`, by URI, after a short wait for the rest.
+
+        While much is still to be read, the answer changes only when twice as much is there: every change costs an
+        index.
+        """
+        self._want(items)
+        if self._wakes and not self.is_settled:
+            for wake in self._wakes:
+                wake.set()
+            with anyio.move_on_after(self._asked_at + self._contents.wait - monotonic()):
+                while not self.is_settled:
+                    self._settled = self._settled or anyio.Event()
+                    await self._settled.wait()
+        there = sum(1 for kept in self._kept.values() if kept.text)
+        if self.is_settled or there >= 2 * len(self._shown):
+            self._shown = {uri: (kept.digest, kept.text) for uri, kept in self._kept.items() if kept.text}
+        return {uri: self._shown[uri][0] for uri in items if uri in self._shown}
+
+    def _want(self, items: Mapping[str, Definition]) -> None:
+        now, was_settled = monotonic(), self.is_settled
+        for uri, item in islice(items.items(), self._contents.max_resources):
+            if uri in self._queue or uri in self._under_way or not _is_textual(item):
+                continue
+            kept = self._kept.setdefault(uri, _Kept(item))
+            kept.wanted_at = now
+            self._kept.move_to_end(uri)
+            if kept.definition != item or now - kept.read_at > self._contents.max_age:
+                # Searches wait for what is new, and once for what is read again.
+                if was_settled or kept.read_at == -math.inf:
+                    self._asked_at = now
+                kept.definition = item
+                self._queue[uri] = item
+        # Callers see different resources; what none of them has asked for in a while makes room for others.
+        while self._kept and (
+            len(self._kept) > 2 * self._contents.max_resources
+            or now - next(iter(self._kept.values())).wanted_at > self._contents.max_age
+        ):
+            self._chars -= len(self._kept.popitem(last=False)[1].text)
+
+    async def _run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Work through the queue whenever a search has put something there."""
+        limiter, is_started = anyio.Semaphore(_READS_AT_ONCE), False
+        async with anyio.create_task_group() as tasks:
+            while True:
+                wake = anyio.Event()
+                self._wakes.add(wake)
+                if not is_started:
+                    task_status.started()
+                    is_started = True
+                try:
+                    while self._queue:
+                        # A read that cannot be cancelled keeps its place: the worst resources stop the reading of
+                        # others, and never a search.
+                        await limiter.acquire()
+                        if not self._queue:  # another run of the server has taken the last
+                            limiter.release()
+                            break
+                        uri, item = self._queue.popitem(last=False)
+                        self._under_way[uri] = monotonic()
+                        tasks.start_soon(self._read_one, uri, item, limiter)
+                    await wake.wait()
+                finally:
+                    self._wakes.discard(wake)
+
+    async def _read_one(self, uri: str, item: Definition, limiter: anyio.Semaphore) -> None:
+        text = ""
+        try:
+            try:
+                with anyio.move_on_after(self._contents.seconds):
+                    text = (await self._text(uri, item))[: self._contents.max_chars]
+            except Exception as error:
+                # The content is searched no more than one that is empty; the others are still to be read.
+                logger.info("a resource is searched by its definition alone: %s", type(error).__name__)
+            self._keep(uri, text)
+        finally:
+            limiter.release()
+            self._under_way.pop(uri, None)
+            if self._settled is not None:
+                self._settled.set()
+                self._settled = None
+
+    async def _text(self, uri: str, item: Definition) -> str:
+        size = item.get("size")
+        if isinstance(size, int) and size > self._contents.max_size:
+            return ""
+        file = _local_file(uri) or (self._server and file_of(self._server, uri))
+        if file is not None and not await anyio.to_thread.run_sync(self._is_readable, file):
+            return ""
+        return (await self._read(uri) if self._read else None) or ""
+
+    def _is_readable(self, file: Path) -> bool:
+        """Whether a file is an ordinary one of moderate size; a device or a pipe may never end."""
+        found = file.stat()
+        return stat.S_ISREG(found.st_mode) and found.st_size <= self._contents.max_size
+
+    def _keep(self, uri: str, text: str) -> None:
+        kept = self._kept.get(uri)
+        if kept is None:
+            return
+        text = text if self._chars - len(kept.text) + len(text) <= self._contents.max_total_chars else ""
+        self._chars += len(text) - len(kept.text)
+        kept.text, kept.read_at = text, monotonic()
+        kept.digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+async def _own_text(server: MCPServer[Any], uri: str) -> str | None:
+    read = await server.read_resource(uri)
+    if isinstance(read, InputRequiredResult):
+        return None
+    return "\n".join(part.content for part in read if isinstance(part.content, str)) or None
+
+
+def _is_textual(item: Definition) -> bool:
+    kind = item.get("mimeType")
+    return not isinstance(kind, str) or kind.startswith("text/") or any(name in kind for name in _TEXTUAL)
+
+
+def _local_file(uri: str) -> Path | None:
+    parts = urlsplit(uri)
+    return Path(url2pathname(parts.path)) if parts.scheme == "file" and parts.netloc in ("", "localhost") else None

@@ -1,0 +1,147 @@
+"""The server side: what `ToolsSearch(resources=..., prompts=...)` adds to a server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from mcp import MCPError
+from mcp.server import MCPServer, Server
+from mcp.server.context import ServerRequestContext
+from mcp_ext_tools_search.ranking import Ranker, ToolIndex
+from mcp_ext_tools_search.server.errors import ServerSetupError
+from mcp_ext_tools_search.server.listing import ListPage, caller_listing, read_listing
+from mcp_ext_tools_search.server.search import Answer, ListingSearch, Search
+from mcp_ext_tools_search.types import Primitive
+from mcp_types import METHOD_NOT_FOUND, Tool
+
+from mcp_ext_search_primitives.contents import Contents, ContentStore
+from mcp_ext_search_primitives.index import CONTENTS, Definition, PrimitiveIndex
+from mcp_ext_search_primitives.types import PROMPTS, RESOURCE_TEMPLATES, RESOURCES
+
+__all__ = ["MAX_ITEMS", "Contents", "PromptsSearch", "ResourcesSearch", "optional_searches"]
+
+_KEPT_WITH_CONTENTS: Final = 2  # indexes, as each takes many times the memory of the texts
+
+MAX_ITEMS: Final = 200_000
+"""Definitions of one listing that a search reads; a server with more needs a search of its own."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResourcesSearch:
+    """How resources and resource templates are searched; by default as `ToolsSearch` searches tools."""
+
+    contents: Contents | bool = False
+    """Whether their content is searched too: with the bounds of a `Contents`, or `True` for the usual ones."""
+
+    search: Search | None = None
+    """Finds resources in place of listing and ranking; `contents` then only says that it searches contents."""
+
+    templates: Search | None = None
+    """The same for resource templates."""
+
+    unlisted: bool = False
+    """Whether `search` may find what `resources/list` omits (draft: Resources That Are Not Listed)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PromptsSearch:
+    """How prompts are searched."""
+
+    search: Search | None = None
+    """Finds prompts in place of listing and ranking."""
+
+
+def optional_searches(
+    resources: bool | ResourcesSearch, prompts: bool | PromptsSearch, ranker: Ranker, max_concurrency: int
+) -> tuple[
+    Mapping[Primitive[Any], Search],
+    dict[str, dict[str, Any]],
+    Callable[[MCPServer[Any] | Server[Any], Server[Any]], None],
+]:
+    """Return what is searched besides tools, the settings that advertise it, and what to do with a server for it."""
+    searches: dict[Primitive[Any], Search] = {}
+    settings: dict[str, dict[str, Any]] = {}
+    attach: Callable[[MCPServer[Any] | Server[Any], Server[Any]], None] = lambda _, __: None  # noqa: E731
+    if resources:
+        how = resources if isinstance(resources, ResourcesSearch) else ResourcesSearch()
+        stated = {"contents": bool(how.contents), "unlisted": how.unlisted}
+        settings["resources"] = {name: True for name, is_so in stated.items() if is_so}
+        store = None
+        if how.contents and how.search is None:
+            store = ContentStore(how.contents if isinstance(how.contents, Contents) else Contents())
+            attach = store.attach
+        searches[RESOURCES] = how.search or _ListedSearch(RESOURCES, ranker, max_concurrency, store)
+        searches[RESOURCE_TEMPLATES] = how.templates or _ListedSearch(RESOURCE_TEMPLATES, ranker, max_concurrency)
+    if prompts:
+        own = prompts.search if isinstance(prompts, PromptsSearch) else None
+        settings["prompts"] = {}
+        searches[PROMPTS] = own or _ListedSearch(PROMPTS, ranker, max_concurrency)
+    return searches, settings, attach
+
+
+class _ListedSearch(ListingSearch):
+    """Searches the caller's own list, and the content of what it lists (`Search`)."""
+
+    def __init__(
+        self, primitive: Primitive[Any], ranker: Ranker, max_concurrency: int, store: ContentStore | None = None
+    ) -> None:
+        super().__init__(_Slow(ranker) if store else ranker, max_concurrency=max_concurrency)
+        if store:
+            self.kept_indexes = _KEPT_WITH_CONTENTS
+        self._primitive, self._own_ranker, self._store = primitive, ranker, store
+
+    async def __call__(self, ctx: ServerRequestContext[Any, Any], query: str, note: str | None) -> Answer:
+        """Return what fits `query` of the caller's listing."""
+        listing = await read_listing(_bounded(caller_listing(ctx), self._primitive), self._primitive)
+        items, ttl_ms = listing.items, listing.ttl_ms or 0
+        if self._store is not None:
+            digests = await self._store.digests(items)
+            # Other contents make another index.
+            items = {uri: {**item, CONTENTS: digests.get(uri, "")} for uri, item in items.items()}
+            ttl_ms = ttl_ms if self._store.is_settled else 0
+        hits = await self.rank(items, query)
+        return Answer(hits, listing.items, ttl_ms, listing.cache_scope)
+
+    def index(self, items: Mapping[str, Definition]) -> PrimitiveIndex:
+        """Return an index of `items`."""
+        texts = {uri: self._store.text(uri) for uri in items} if self._store else {}
+        texts = {uri: text for uri, text in texts.items() if text}
+        return PrimitiveIndex(self._primitive, items, self._own_ranker, texts)
+
+
+class _Slow:
+    """A ranker whose searches never run on the event loop, as contents are long."""
+
+    is_slow: Final = True
+
+    def __init__(self, ranker: Ranker) -> None:
+        self._ranker = ranker
+
+    def __call__(self, tools: Sequence[Tool], /) -> ToolIndex:
+        return self._ranker(tools)
+
+
+def _bounded(list_page: ListPage, primitive: Primitive[Any]) -> ListPage:
+    """Return `list_page` so that a listing of it ends: at a missing list, or with an error at one that is too long."""
+    count = 0
+
+    async def page(cursor: str | None) -> dict[str, Any]:
+        nonlocal count
+        try:
+            listed = await list_page(cursor)
+        except MCPError as error:
+            if error.code == METHOD_NOT_FOUND and primitive is RESOURCE_TEMPLATES:
+                return {"cacheScope": "public"}  # a server of resources need not have templates
+            raise
+        entries = listed.get(primitive.member)
+        count += len(cast("list[Any]", entries)) if isinstance(entries, list) else 0
+        if count > MAX_ITEMS:
+            raise ServerSetupError(
+                f"{primitive.list_method} has more than {MAX_ITEMS:,} definitions, too many to read for each search: "
+                "give ToolsSearch a search of your own for them"
+            )
+        return listed
+
+    return page

@@ -1,0 +1,337 @@
+"""Resources are found by what they say, and the worst of them cost no search its answer."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import anyio
+import pytest
+from mcp import Client
+from mcp.server import MCPServer, Server
+from mcp.server.mcpserver.resources import FileResource, FunctionResource, TextResource
+from mcp_ext_search_primitives import RESOURCES
+from mcp_ext_search_primitives.client import primitives_settings
+from mcp_ext_search_primitives.contents import Contents, ContentStore
+from mcp_ext_search_primitives.server import ResourcesSearch
+from mcp_ext_tools_search.client import raw_request
+from mcp_ext_tools_search.server import ToolsSearch
+from mcp_ext_tools_search.types import EXTENSION_ID
+
+pytestmark = pytest.mark.anyio
+
+Offering = Callable[..., Server[Any]]
+Connect = Callable[..., AbstractAsyncContextManager[Client]]
+
+TEXTS = {
+    "docs://handbook/returns.md": "Who pays when a parcel is lost on its way? We do.",
+    "docs://handbook/shipping.md": "Parcels leave on Mondays, by getShippingLabel of München.",
+}
+
+
+def searching(server: Any, **bounds: Any) -> Any:
+    contents = Contents(**bounds) if bounds else True
+    ToolsSearch(resources=ResourcesSearch(contents=contents)).install(server)
+    return server
+
+
+def handbook(texts: Mapping[str, str] = TEXTS) -> MCPServer[Any]:
+    mcp = MCPServer[Any]("handbook")
+    for uri, text in texts.items():
+        mcp.add_resource(TextResource(uri=uri, name=uri.rpartition("/")[2], text=text, mime_type="text/markdown"))
+    return mcp
+
+
+async def search(client: Client, query: str) -> list[dict[str, Any]]:
+    return (await raw_request(client, RESOURCES.method, {"query": query, "limit": 50}, seconds=20))["resources"]
+
+
+async def found(client: Client, query: str) -> list[str]:
+    return [item["uri"] for item in await search(client, query)]
+
+
+async def test_a_resource_is_found_by_what_it_says_at_the_first_search(connect: Connect) -> None:
+    async with connect(searching(handbook())) as client:
+        settings = primitives_settings(client)
+        assert settings is not None
+        assert settings.resources is not None
+        assert settings.resources.contents
+        best = (await search(client, "who pays for a lost parcel"))[0]
+        assert best["uri"] == "docs://handbook/returns.md"
+        assert best["_meta"][EXTENSION_ID]["matched"] == ["contents"]
+        assert "parcel" not in str({name: own for name, own in best.items() if name != "_meta"}).casefold()
+
+
+@pytest.mark.parametrize("query", ["getshippinglabel MONDAYS", "münchen", "shipping.md Mondays", "leave by of"])
+async def test_content_and_definition_together_have_every_term(connect: Connect, query: str) -> None:
+    def silent(_tools: Any) -> Any:
+        return _FindsNothing()
+
+    mcp = handbook()
+    ToolsSearch(ranker=silent, resources=ResourcesSearch(contents=True)).install(mcp)
+    async with connect(mcp) as client:
+        assert await found(client, query) == ["docs://handbook/shipping.md"]
+
+
+class _FindsNothing:
+    def search(self, query: str, *, visible: Any = None) -> list[Any]:
+        return []
+
+
+async def test_no_content_is_searched_unless_asked_for(connect: Connect) -> None:
+    mcp = handbook()
+    ToolsSearch(resources=True).install(mcp)
+    async with connect(mcp) as client:
+        assert await found(client, "Mondays") == []
+
+
+async def test_a_low_level_server_says_how_it_reads(offering: Offering, connect: Connect) -> None:
+    async def read(uri: str) -> str | None:
+        return TEXTS.get(uri)
+
+    with pytest.raises(ValueError, match=r"say how to read, with Contents\(read=\.\.\.\)"):
+        searching(offering())
+    async with connect(searching(offering(), read=read)) as client:
+        assert (await found(client, "lost on its way"))[0] == "docs://handbook/returns.md"
+
+
+async def test_content_of_what_a_caller_is_not_listed_has_no_influence(offering: Offering, connect: Connect) -> None:
+    resources = [{"uri": uri, "name": uri} for uri in TEXTS]
+
+    async def read(uri: str) -> str | None:
+        return TEXTS.get(uri)
+
+    async def hide(ctx: Any, call_next: Any) -> Any:
+        result = await call_next(ctx)
+        hidden = ctx.method == "resources/list" and next(turns)
+        return result | {"resources": result["resources"][:1]} if hidden else result
+
+    turns = itertools.cycle([False, True])
+    shared = searching(offering(resources=resources, page_size=5), read=read)
+    shared.middleware.append(hide)
+    alone = searching(offering(resources=resources[:1], page_size=5), read=read)
+    async with connect(shared) as client, connect(alone) as other:
+        for query in ("parcel", "Mondays", "lost parcel"):
+            assert "docs://handbook/shipping.md" in await found(client, "parcels leave on Mondays")  # sees everything
+            assert await search(client, query) == await search(other, query)  # sees a part
+
+
+async def test_content_that_changes_is_read_again_once_it_is_old_or_its_definition_changes(connect: Connect) -> None:
+    texts, described = ["first edition"], ["one"]
+    mcp = MCPServer[Any]("notes")
+    resource = FunctionResource(uri="notes://today", name="today", description="one", fn=lambda: texts[0])
+    mcp.add_resource(resource)
+    async with connect(searching(mcp, max_age=1000)) as client:
+        assert await found(client, "edition") == ["notes://today"]
+        texts[0] = "second copy"
+        assert await found(client, "copy") == []
+        described[0] = resource.description = "two"
+        assert await found(client, "copy") == ["notes://today"]
+        assert await found(client, "edition") == []
+
+
+async def test_a_search_does_not_wait_for_resources_that_never_end(connect: Connect) -> None:
+    async def never() -> str:
+        await anyio.sleep_forever()
+        return ""
+
+    mcp = handbook()
+    for number in range(20):
+        mcp.add_resource(FunctionResource(uri=f"docs://endless/{number}", name=f"endless {number}", fn=never))
+    async with connect(searching(mcp, wait=0.2, seconds=0.2)) as client:
+        with anyio.fail_after(10):
+            assert (await found(client, "endless 7"))[0] == "docs://endless/7"
+            while "docs://handbook/returns.md" not in await found(client, "lost parcel"):
+                pass
+
+
+@pytest.fixture
+def later(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Puts the clock of the contents forward by so many seconds."""
+    ahead = [0.0]
+    monkeypatch.setattr("mcp_ext_search_primitives.contents.monotonic", lambda: monotonic() + ahead[0])
+
+    def forward(seconds: float) -> None:
+        ahead[0] += seconds
+
+    return forward
+
+
+async def test_threads_that_never_end_cost_no_search_its_wait_once_their_time_is_over(
+    connect: Connect, later: Callable[[float], None]
+) -> None:
+    over = threading.Event()
+
+    def block() -> str:
+        over.wait(60)
+        return ""
+
+    mcp = handbook()
+    for number in range(10):  # more than are read at once
+        mcp.add_resource(FunctionResource(uri=f"docs://stuck/{number}", name=f"stuck {number}", fn=block))
+    async with connect(searching(mcp, wait=1.0, seconds=5.0)) as client:
+        await found(client, "stuck")
+        later(6)
+        with anyio.fail_after(10):
+            for _ in range(20):  # of which each would wait a second
+                assert "docs://stuck/7" in await found(client, "stuck")
+        over.set()
+
+
+async def test_searches_wait_once_for_what_takes_long_to_read(connect: Connect, later: Callable[[float], None]) -> None:
+    async def slow() -> str:
+        await anyio.sleep_forever()
+        return ""
+
+    mcp = handbook()
+    for number in range(200):
+        mcp.add_resource(FunctionResource(uri=f"docs://slow/{number}", name=f"slow {number}", fn=slow))
+    async with connect(searching(mcp, wait=3.0, seconds=600)) as client:
+        with anyio.move_on_after(0.1):
+            await found(client, "slow")
+        later(3)
+        with anyio.fail_after(10):
+            for _ in range(20):  # of which each would wait for three seconds
+                assert "docs://slow/7" in await found(client, "slow 7")
+
+
+async def test_what_was_wanted_long_ago_makes_room(later: Callable[[float], None]) -> None:
+    async def read(uri: str) -> str | None:
+        return uri * 10
+
+    store = ContentStore(Contents(read=read, max_total_chars=60))
+    server = Server[Any]("changing")
+    store.attach(server, server)
+    async with server.lifespan(server):
+        assert await store.digests({"a:old": {"uri": "a:old", "name": "x"}})
+        wanted = {"a:new": {"uri": "a:new", "name": "x"}}
+        assert await store.digests(wanted) == {}
+        later(301)
+        assert {*(await store.digests(wanted))} == {*wanted}
+
+
+@pytest.mark.parametrize("failing", [ValueError("secret"), RuntimeError("secret")])
+async def test_a_resource_that_fails_is_found_by_its_definition(
+    connect: Connect, failing: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail() -> str:
+        raise failing
+
+    mcp = handbook()
+    mcp.add_resource(FunctionResource(uri="docs://broken", name="broken", fn=fail))
+    caplog.set_level("INFO", "mcp_ext_search_primitives")
+    async with connect(searching(mcp)) as client:
+        assert await found(client, "broken") == ["docs://broken"]
+        assert (await found(client, "lost parcel"))[0] == "docs://handbook/returns.md"
+    own = [record.getMessage() for record in caplog.records if record.name.startswith("mcp_ext_search_primitives")]
+    assert own
+    assert "secret" not in str(own)
+
+
+async def test_a_file_of_two_gigabytes_is_not_read(connect: Connect, tmp_path: Path) -> None:
+    large = tmp_path / "large.txt"
+    with large.open("wb") as file:
+        file.truncate(2 * 1024**3)  # takes no room on the disk, and 2 GB where it is read
+    mcp = handbook()
+    for uri in ("docs://large", large.as_uri()):
+        mcp.add_resource(FileResource(uri=uri, name="large", path=large, mime_type="text/plain"))
+    async with connect(searching(mcp)) as client:
+        with anyio.fail_after(5):
+            assert len(await found(client, "large")) == 2
+            assert (await found(client, "lost parcel"))[0] == "docs://handbook/returns.md"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+async def test_a_pipe_that_nobody_writes_to_is_not_read(connect: Connect, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    mcp = handbook()
+    mcp.add_resource(FileResource(uri="docs://pipe", name="pipe", path=pipe, mime_type="text/plain"))
+    async with connect(searching(mcp)) as client:
+        assert await found(client, "pipe") == ["docs://pipe"]
+        assert (await found(client, "lost parcel"))[0] == "docs://handbook/returns.md"
+
+
+@pytest.mark.parametrize(
+    ("item", "reads"),
+    [
+        ({}, True),
+        ({"mimeType": "text/html"}, True),
+        ({"mimeType": "application/vnd.api+json"}, True),
+        ({"size": 100}, True),
+        ({"size": 101}, False),
+        ({"mimeType": "image/png"}, False),
+        ({"mimeType": "application/octet-stream"}, False),
+    ],
+)
+async def test_what_is_no_text_or_is_said_to_be_large_is_not_read(
+    offering: Offering, connect: Connect, item: dict[str, Any], reads: bool
+) -> None:
+    read_uris: list[str] = []
+
+    async def read(uri: str) -> str | None:
+        read_uris.append(uri)
+        return "ledger"
+
+    server = searching(offering(resources=[{"uri": "a:b", "name": "c"} | item]), read=read, max_size=100)
+    async with connect(server) as client:
+        assert await found(client, "ledger") == (["a:b"] if reads else [])
+    assert read_uris == (["a:b"] if reads else [])
+
+
+async def test_only_the_first_characters_of_so_many_resources_are_kept() -> None:
+    async def read(uri: str) -> str | None:
+        return f"{uri} " + "x" * 1_000_000
+
+    bounds = Contents(read=read, max_resources=50, max_chars=100, max_total_chars=2_000)
+    store = ContentStore(bounds)
+    server = Server[Any]("many")
+    store.attach(server, server)
+    items = {f"a:{number}": {"uri": f"a:{number}", "name": "same"} for number in range(1_000)}
+    async with server.lifespan(server):
+        with anyio.fail_after(10):
+            digests = await store.digests(items)
+    kept = [store.text(uri) for uri in items if uri in digests]
+    assert {*map(len, kept)} == {100}
+    assert sum(map(len, kept)) == 2_000
+    assert {*digests} <= {f"a:{number}" for number in range(50)}
+
+
+async def test_what_nobody_asks_for_any_more_makes_room() -> None:
+    async def read(uri: str) -> str | None:
+        return uri
+
+    store = ContentStore(Contents(read=read, max_resources=10))
+    server = Server[Any]("changing")
+    store.attach(server, server)
+    async with server.lifespan(server):
+        for turn in range(20):
+            items = {f"a:{turn}.{number}": {"uri": f"a:{turn}.{number}", "name": "x"} for number in range(10)}
+            assert {*(await store.digests(items))} == {*items}
+    assert sum(bool(store.text(f"a:{turn}.{number}")) for turn in range(20) for number in range(10)) <= 30
+
+
+async def test_a_server_that_starts_again_reads_again() -> None:
+    async def read(uri: str) -> str | None:
+        return uri
+
+    store = ContentStore(Contents(read=read))
+    server = Server[Any]("restarted")
+    store.attach(server, server)
+    for name in ("one", "two"):
+        async with server.lifespan(server):
+            assert {*(await store.digests({name: {"uri": name, "name": name}}))} == {name}
+    assert await store.digests({"three": {"uri": "three", "name": "three"}}) == {}  # not running: no wait, and no text
+
+
+@pytest.mark.parametrize("bound", ["max_resources", "max_size", "max_chars", "max_total_chars", "seconds", "max_age"])
+def test_a_bound_is_positive(bound: str) -> None:
+    with pytest.raises(ValueError, match=f"{bound} must be positive"):
+        replace(Contents(), **{bound: 0})

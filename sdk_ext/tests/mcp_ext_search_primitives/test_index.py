@@ -1,0 +1,118 @@
+"""How items are ranked: by which of their members, and by what they say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from mcp_ext_search_primitives import PROMPTS, RESOURCE_TEMPLATES, RESOURCES
+from mcp_ext_search_primitives.index import PrimitiveIndex
+from mcp_ext_tools_search.ranking import Hit, Ranker, SimpleRanker
+from mcp_ext_tools_search.types import EXTENSION_ID, Primitive
+from tools_search_ranking import default_ranker
+
+every_ranker = pytest.mark.parametrize("ranker", [SimpleRanker(), default_ranker()], ids=["readable", "engine"])
+
+
+def index(
+    primitive: Primitive[Any], items: list[dict[str, Any]], ranker: Ranker, texts: Mapping[str, str] | None = None
+) -> PrimitiveIndex:
+    return PrimitiveIndex(primitive, {item[primitive.key]: item for item in items}, ranker, texts)
+
+
+GUIDES: list[dict[str, Any]] = [
+    {"uri": "file:///guides/M%C3%BCnchen%20plan.md", "name": "plan"},
+    {"uri": "file:///guides/kitchen.md", "name": "kitchen.md", "title": "Cooking", "description": "How to boil eggs."},
+    {
+        "uri": "file:///guides/garden.md",
+        "name": "garden.md",
+        "_meta": {EXTENSION_ID: {"group": "outdoors", "aliases": ["yard"]}},
+    },
+]
+
+
+@every_ranker
+@pytest.mark.parametrize(
+    ("query", "uri", "matched"),
+    [
+        ("München", "file:///guides/M%C3%BCnchen%20plan.md", "name"),
+        ("cooking", "file:///guides/kitchen.md", "title"),
+        ("boil eggs", "file:///guides/kitchen.md", "description"),
+        ("kitchen", "file:///guides/kitchen.md", "uri"),
+        ("outdoors", "file:///guides/garden.md", "_meta"),
+        ("yard", "file:///guides/garden.md", "_meta"),
+        ("garden", "file:///guides/garden.md", "name"),
+        ("tomatoes", "file:///guides/garden.md", "contents"),
+    ],
+)
+def test_every_member_of_a_resource_is_searched(ranker: Ranker, query: str, uri: str, matched: str) -> None:
+    texts = {"file:///guides/garden.md": "Tomatoes need sun. " * 2_000}
+    best = index(RESOURCES, GUIDES, ranker, texts).search(query)[0]
+    assert best.name == uri
+    assert matched in best.matched
+
+
+@every_ranker
+def test_text_far_into_a_content_is_searched(ranker: Ranker) -> None:
+    texts = {"file:///guides/kitchen.md": "word " * 12_000 + "saffron"}
+    assert index(RESOURCES, GUIDES, ranker, texts).search("saffron")[0].name == "file:///guides/kitchen.md"
+
+
+@every_ranker
+def test_a_long_content_does_not_push_a_name_down(ranker: Ranker) -> None:
+    texts = {
+        "file:///guides/garden.md": "garden " + "soil and water and sun " * 3_000,
+        "file:///guides/kitchen.md": "From garden to plate.",
+    }
+    assert index(RESOURCES, GUIDES, ranker, texts).search("garden")[0].name == "file:///guides/garden.md"
+
+
+@every_ranker
+def test_a_template_is_found_by_its_variables(ranker: Ranker) -> None:
+    templates = [
+        {"uriTemplate": "repo://{owner}/{repository}/contents{/path*}", "name": "file"},
+        {"uriTemplate": "weather://{city}/{+date}", "name": "forecast"},
+    ]
+    found = index(RESOURCE_TEMPLATES, templates, ranker)
+    assert found.search("weather of a city")[0] == found.search("weather://{city}/{+date}")[0]._replace(
+        matched=found.search("weather of a city")[0].matched
+    )
+    assert found.search("repository owner")[0].name.startswith("repo://")
+
+
+@every_ranker
+def test_a_prompt_is_found_by_its_arguments(ranker: Ranker) -> None:
+    prompts = [
+        {"name": "write", "arguments": [{"name": "recipient", "description": "Who gets the postcard"}]},
+        {"name": "read", "arguments": None},
+        {"name": "odd", "arguments": "not a list"},
+    ]
+    found = index(PROMPTS, prompts, ranker)
+    assert [hit.name for hit in found.search("postcard")] == ["write"]
+    assert found.search("postcard")[0].matched == ("arguments",)
+    assert [hit.name for hit in found.search("odd")] == []  # no valid prompt
+
+
+@every_ranker
+def test_what_cannot_be_seen_changes_nothing(ranker: Ranker) -> None:
+    texts = {item["uri"]: "sun and rain" for item in GUIDES}
+    visible = {GUIDES[0]["uri"], GUIDES[1]["uri"]}
+    part = index(RESOURCES, GUIDES[:2], ranker, {uri: texts[uri] for uri in visible})
+    for query in ("sun", "guides", "file:///guides/garden.md", "garden.md", "plan"):
+        assert index(RESOURCES, GUIDES, ranker, texts).search(query, visible=visible) == part.search(query)
+
+
+def test_hits_of_a_ranker_that_is_anyones_are_kept_to_the_items() -> None:
+    class Odd:
+        def search(self, query: str, *, visible: Any = None) -> list[Hit]:
+            return [Hit(GUIDES[0]["uri"], 0.5, ("name", "inputSchema"))]
+
+    found = index(RESOURCES, GUIDES, lambda _: Odd()).search("eggs boil")
+    assert [hit.name for hit in found] == [GUIDES[0]["uri"], "file:///guides/kitchen.md"]
+    assert found[0].matched == ("uri", "contents")
+
+
+@pytest.mark.parametrize("query", ["", " ", "\u200b", "x" * 100_000, "\ud800", "🦙", "{", "(((", "[a-z]+"])
+def test_no_query_is_too_odd(query: str) -> None:
+    index(RESOURCES, GUIDES, SimpleRanker(), {GUIDES[0]["uri"]: "text \ud800 [a-z]+"}).search(query)
