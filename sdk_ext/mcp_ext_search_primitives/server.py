@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from mcp import MCPError
 from mcp.server import MCPServer, Server
@@ -53,17 +53,27 @@ class PromptsSearch:
     """Finds prompts in place of listing and ranking."""
 
 
+Attach: TypeAlias = Callable[[MCPServer[Any] | Server[Any], Server[Any]], None]
+"""Prepares a server, and the low-level one behind it, for its searches."""
+
+
+class OptionalSearches(NamedTuple):
+    """What `ToolsSearch` does besides searching tools."""
+
+    searches: Mapping[Primitive[Any], Search]
+    settings: dict[str, dict[str, Any]]
+    """What advertises them."""
+
+    attach: Attach
+
+
 def optional_searches(
     resources: bool | ResourcesSearch, prompts: bool | PromptsSearch, ranker: Ranker, max_concurrency: int
-) -> tuple[
-    Mapping[Primitive[Any], Search],
-    dict[str, dict[str, Any]],
-    Callable[[MCPServer[Any] | Server[Any], Server[Any]], None],
-]:
-    """Return what is searched besides tools, the settings that advertise it, and what to do with a server for it."""
+) -> OptionalSearches:
+    """Return what the arguments of `ToolsSearch` of these names ask for."""
     searches: dict[Primitive[Any], Search] = {}
     settings: dict[str, dict[str, Any]] = {}
-    attach: Callable[[MCPServer[Any] | Server[Any], Server[Any]], None] = lambda _, __: None  # noqa: E731
+    attach: Attach = _attach_nothing
     if resources:
         how = resources if isinstance(resources, ResourcesSearch) else ResourcesSearch()
         stated = {"contents": bool(how.contents), "unlisted": how.unlisted}
@@ -78,7 +88,11 @@ def optional_searches(
         own = prompts.search if isinstance(prompts, PromptsSearch) else None
         settings["prompts"] = {}
         searches[PROMPTS] = own or _ListedSearch(PROMPTS, ranker, max_concurrency)
-    return searches, settings, attach
+    return OptionalSearches(searches, settings, attach)
+
+
+def _attach_nothing(_server: MCPServer[Any] | Server[Any], _lowlevel: Server[Any], /) -> None:
+    pass
 
 
 class _ListedSearch(ListingSearch):

@@ -91,7 +91,8 @@ def busy_is_broken() -> None:
 
 def _reading_on(until: Callable[[SearchToolsResult], bool]) -> None:
     async def broken(*args: Any, **options: Any) -> Pages:
-        async for page in iter_pages(*args, **options):
+        pages: Pages = iter_pages(*args, **options)
+        async for page in pages:
             yield page
             if until(page):
                 return
@@ -110,15 +111,17 @@ def empty_cursor_ends() -> None:
 def refused_cursor_combines() -> None:
     async def broken(*args: Any, **options: Any) -> Pages:
         read = 0
+        pages: Pages = iter_pages(*args, **options)
         try:
-            async for page in iter_pages(*args, **options):
+            async for page in pages:
                 read += 1
                 yield page
         except MCPError as error:
             if not read or error.code != INVALID_PARAMS:
                 raise
+            pages = iter_pages(*args, **options)
             with suppress(MCPError):
-                async for page in iter_pages(*args, **options):
+                async for page in pages:
                     yield page
 
     replace(search, "iter_pages", broken)
