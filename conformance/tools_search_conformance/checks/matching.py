@@ -25,7 +25,7 @@ from tools_search_conformance.target.primitives import (
 from tools_search_conformance.target.properties import explore
 from tools_search_conformance.target.vocabulary import NONSENSE, WHITE_SPACE, Vocabulary, is_query, text_of
 from tools_search_conformance.target.vocabulary import terms as terms_of
-from tools_search_conformance.wire.codec import JsonObject, as_array, as_object
+from tools_search_conformance.wire.codec import JsonObject, as_array, as_object, integer
 
 _LIVE_TOOLS: Final = 25
 _LONGEST: Final = 1024
@@ -40,6 +40,8 @@ _BROAD_PAGES: Final = 20
 _LEAST_SHARED: Final = 3
 _READ: Final = 12
 """How many resources are read."""
+_SMALL: Final = 20_000
+"""How many bytes they have at most."""
 _WRITTEN: Final = (
     '"{0}"', "{0} {0}", "-{0}", "{1}_{0}", "{0}*", "({0}", "{1}-{0}", "{0}:{1}", "'{0}", "{1}.{0}", "+{0} +{1}",
     "{0}\n{1}", "{0}?", "@{0}",
@@ -216,7 +218,10 @@ def _queries(words: Vocabulary, tool: JsonObject, number: int) -> list[str]:
 async def contents_match(bench: Bench) -> None:
     promised = (await bench.server.settings()).get("contents") is True
     bench.applies(promised, "the settings do not promise that contents are searched")
-    listed = {item["uri"]: item for item in chosen(bench, (await bench.nonempty_listing()).items)}
+    items = (await bench.nonempty_listing()).items
+    # What a server reads is up to it, and large resources hardly are.
+    small = [item for item in items if (integer(item.get("size")) or 0) <= _SMALL]
+    listed = {item["uri"]: item for item in chosen(bench, small)}
     texts = {uri: text for uri in [*listed][:_READ] if (text := await _text_of(bench, uri)).strip()}
     told = [
         {**listed[uri], "description": f"{listed[uri].get('description', '')}\n{text}"} for uri, text in texts.items()

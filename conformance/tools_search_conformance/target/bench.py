@@ -52,7 +52,7 @@ INVALID_PARAMS: Final = -32602
 MISSING_CAPABILITY: Final = -32021
 _INVALID: Final = (INVALID_PARAMS,)
 
-_SHARE_OF_EXAMPLES: Final = 1 / 3
+_SHARE_OF_EXAMPLES: Final = 1 / 5
 """How many of the generated cases another method than `tools/search` gets."""
 _CASES: Final = 24
 _MORE_CASES: Final = 3
@@ -213,8 +213,11 @@ class Bench(Workbench):
 
     async def benches_for(self, check: Check) -> Sequence[Workbench]:
         """Return the benches for the methods that a check is for and the server offers, in the turn of this cell."""
+        own: list[Workbench] = [self] if self.method in check.methods else []
         others = [bench for bench in self.offered if bench._is_to_judge(check)]
-        return [*([self] if self.method in check.methods else []), *others]
+        if not own and not others and any(b.has_served and b.method in check.methods for b in self.offered):
+            raise LeftOutError("this is judged in another cell; --effort deep judges it in each")
+        return [*own, *others]
 
     def counts_unverified(self, verdict: UnverifiableError) -> bool:
         """Return whether a rule that could not be exercised is left open: a list of a server's own may be too short."""
@@ -228,7 +231,7 @@ class Bench(Workbench):
         """Return whether it is the turn of this cell to run a check for this method, and be brief where it has been.
 
         A rule is seldom broken for one method over one transport only. So where there are two, each check is run over
-        one of them, in the first era that is spoken there; and briefly in the other.
+        one of them, in the first era that is spoken there; and every second one briefly in the other era.
         """
         options: Options = self._of_tools.options
         self.options: Options = options
@@ -241,7 +244,7 @@ class Bench(Workbench):
             return False
         if not self._first_of_target and len(check.eras) > 1 and options.effort != "deep":
             self.options = replace(options, effort="quick", brief=True)
-            return not options.effective_brief
+            return not options.effective_brief and number // 2 % 2 == 0
         return True
 
     async def _perform(self, body: Callable[[], Awaitable[None]]) -> None:
