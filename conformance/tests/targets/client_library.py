@@ -86,7 +86,7 @@ class Client:
             other.path, other.key_member = LISTS[member]
             other.member, other.found, other.kept = member, {}, {}
             held: Any = (self.settings or {}).get(other.path.partition("/")[0])
-            other.settings = held if self.counts(held) else None
+            other.settings = held if other.counts(held) else None
         return self.others[member]
 
     @property

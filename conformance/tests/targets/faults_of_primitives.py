@@ -155,6 +155,8 @@ exact_template_second = _wrong_result("resources/templates/search")(
     _moved_back("resourceTemplates", lambda item: item["uriTemplate"])
 )
 
+exact_prompt_second = _wrong_result("prompts/search")(_moved_back("prompts", lambda item: item["name"]))
+
 
 def _unnamed(name: str) -> Callable[[Json, Json], Json]:
     """Return a change that puts last what was sought by its name."""

@@ -283,9 +283,9 @@ def _binding(run: Run) -> JsonObject:
     counts, why = Counter[str](), Counter[str]()
     for results in by_check.values():
         statuses = {result.status for result in results if result.expected is None}
-        reasons = [_UNREACHED[result.skip] for result in results if result.skip in _UNREACHED]
-        if any(result.skip == "not-offered" for result in results):
-            reasons = []  # it was looked for where it was the turn of a cell
+        # What was looked for in the turn of a cell, and is not offered there, binds nowhere.
+        offered = all(result.skip != "not-offered" for result in results)
+        reasons = [_UNREACHED[result.skip] for result in results if offered and result.skip in _UNREACHED]
         if "error" in statuses:
             why["hit a fault of the suite"] += 1
         elif "fail" in statuses:
