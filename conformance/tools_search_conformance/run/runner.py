@@ -86,7 +86,7 @@ async def conduct(options: Options, judge: Callable[[TaskGroup, Findings], Await
         # An era that is refused is left out of a verdict on the others, and where there are none it is missing.
         unavailable=tuple(replace(entry, expected=entry.expected or not found.cells) for entry in found.unavailable),
         results=with_causes(found.results),
-        methods=tuple(primitive.method for primitive in PRIMITIVES if primitive.method in found.methods),
+        methods=_judged(found, options),
         asked=tuple(cell for cell in CELLS if cell.era in options.eras and options.selection.wanted(cell)),
         partial=options.selection.partial,
         strict=options.strict,
@@ -97,6 +97,12 @@ async def conduct(options: Options, judge: Callable[[TaskGroup, Findings], Await
     if failure is not None:
         raise failure  # and the reports of an earlier run are not taken for those of this one
     return run
+
+
+def _judged(found: Findings, options: Options) -> tuple[str, ...]:
+    """Return the methods of the target that the chosen checks are for, that for tools among them in any case."""
+    chosen = {METHOD, *(method for check in options.selection.checks for method in check.methods)}
+    return tuple(p.method for p in PRIMITIVES if p.method in found.methods & chosen)
 
 
 def write_reports(run: Run, out: Path, *, sep: int | None = None) -> None:
