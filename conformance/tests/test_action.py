@@ -68,7 +68,7 @@ def test_the_verdict_becomes_the_status_the_summary_and_the_outputs(
     told = outputs(installed)
     assert told.keys() == ACTION["outputs"].keys()
     assert told["word"] == verdict
-    assert told["verdict"].startswith(f"{verdict} (fixture profile; stdio; 2026-07-28 and 2025-11-25): ")
+    assert told["verdict"].startswith(f"{verdict} (fixture profile; stdio; 2026-07-28 and 2025-11-25; tools/search, ")
     assert (int(told["must-failed"]), told["exit-status"]) == (status, str(status))
     assert told["report"].startswith(out.partition("\n")[0])
     assert json.loads((installed / out / "report.json").read_text())["verdict"]["sentence"] == told["verdict"]

@@ -21,6 +21,8 @@ from tools_search_conformance.wire.process import TargetProcess
 
 Command = Callable[..., tuple[str, ...]]
 COMMAND = [sys.executable, "-m", "tools_search_conformance"]
+METHODS = "tools/search, resources/search, resources/templates/search, prompts/search"
+COVERED = f"(fixture profile; stdio; 2026-07-28 and 2025-11-25; {METHODS})"
 
 
 @pytest.fixture
@@ -44,7 +46,7 @@ def test_a_conformant_server_ends_in_0(run: Run, target: Command, tmp_path: Path
 
 def test_chosen_checks_that_pass_are_no_verdict_on_the_whole(run: Run, target: Command, tmp_path: Path):
     result = run("server", "--only", "limit-invalid", "--only", "limit-honored", "--", *target("miniature"))
-    assert "PASSED, BUT NOT EVERY CHECK WAS CHOSEN (fixture profile; stdio; 2026-07-28 and 2025-11-25)" in result.output
+    assert f"PASSED, BUT NOT EVERY CHECK WAS CHOSEN {COVERED}" in result.output
     assert "2 MUST checks shown, 0 not shown" in result.output
     assert json.loads((tmp_path / "report" / "report.json").read_text())["verdict"]["partial"] is True
 
@@ -58,7 +60,7 @@ def test_a_broken_rule_ends_in_1_with_its_sentence_and_exchange(run: Run, target
         "limit 0",
         '"limit": 0',
         "wire log",
-        "NOT CONFORMANT (fixture profile; stdio; 2026-07-28 and 2025-11-25): 1 MUST check failed",
+        f"NOT CONFORMANT {COVERED}: 1 MUST check failed",
     ):
         assert told in result.output.replace("R-REF-", "R-LIM-")
 

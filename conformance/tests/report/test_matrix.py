@@ -32,7 +32,8 @@ def test_each_implementation_has_its_column(reports: dict[str, Path], tmp_path: 
     assert table[0] == "| Check | sound | theirs |"
     assert "| tools-search-server-limit-invalid | ✓ | ✗ |" in table
     assert "| tools-search-server-advertised | ✓ | ✓ |" in table
-    covered = r"(fixture profile; stdio; 2026-07-28 and 2025-11-25)"
+    methods = "tools/search, resources/search, resources/templates/search, prompts/search"
+    covered = f"(fixture profile; stdio; 2026-07-28 and 2025-11-25; {methods})"
     words = ("PASSED, BUT NOT EVERY CHECK WAS CHOSEN", "NOT CONFORMANT")
     assert table[-1] == f"| **Verdict** | {' | '.join(f'{word} {covered}' for word in words)} |"
     page = (tmp_path / "matrix.html").read_text(encoding="utf-8")

@@ -63,7 +63,7 @@ def test_the_demo_shows_every_link_over_published_servers(run: Run, monkeypatch:
     assert steps["compare"]["listing"]["tools"] == 60
     assert steps["compare"]["savedPercent"]["tokens"] > 80
     assert steps["compare"]["listing"]["messages"] >= 2
-    assert "(fixture profile; stdio; 2026-07-28 and 2025-11-25)" in steps["judge"]["verdict"]
+    assert "(fixture profile; stdio; 2026-07-28 and 2025-11-25; " in steps["judge"]["verdict"]
     counted = re.findall(r"judging: (\d+)/(\d+) checks", done.errors)
     assert counted
     assert all(int(done) <= int(total) for done, total in counted)
