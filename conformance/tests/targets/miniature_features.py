@@ -15,7 +15,7 @@ from .miniature_lists import others_of
 
 
 def without_size(settings: Json) -> Json:
-    """Return settings that do not tell how many items there are, of any list."""
+    """Return settings that do not state how many items there are, of any list."""
     return {
         name: without_size(value) if isinstance(value, dict) else value  # pyright: ignore[reportUnknownArgumentType] - JSON
         for name, value in settings.items()

@@ -24,7 +24,7 @@ class Other(Miniature):
         raise NotImplementedError
 
     def found(self, key: Any) -> Json:
-        """Return an item by what tells it apart, or refuse."""
+        """Return an item by its key, or refuse."""
         for item in self.tools:
             if item[self.key] == key:
                 return item

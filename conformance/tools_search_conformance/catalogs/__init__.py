@@ -73,7 +73,7 @@ def name_of(word: str) -> str:
 
 
 def key_of(primitive: Primitive, word: str) -> str:
-    """Return what tells the item of `word` apart from others on its list."""
+    """Return the key of the item of `word` on its list."""
     return {
         "uri": f"made://{COMMON}/{word}",
         "uriTemplate": f"made://{COMMON}/{word}/{{page}}",

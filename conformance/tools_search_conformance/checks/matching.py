@@ -58,7 +58,7 @@ def chosen(bench: Bench, tools: Sequence[JsonObject]) -> list[JsonObject]:
 
 
 _NAMED_ALONE: Final = (TOOLS.method, PROMPTS.method)
-"""The methods whose items are told apart by their names."""
+"""The methods whose items are identified by their names."""
 
 
 @server_check(

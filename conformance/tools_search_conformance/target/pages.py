@@ -34,7 +34,7 @@ class Page:
 
     @property
     def keys(self) -> list[str]:
-        """What tells the items apart, in their order: the names of tools."""
+        """The keys of the items, in their order: the names of tools."""
         return _keys(self.items, self.exchange)
 
 
@@ -76,7 +76,7 @@ class Listing:
 
     @cached_property
     def by_key(self) -> dict[str, JsonObject]:
-        """Definitions by what tells them apart; of two with one key the first."""
+        """Definitions by key; of two with one key the first."""
         found: dict[str, JsonObject] = {}
         for key, item in zip(_keys(self.items, self.exchange), self.items, strict=True):
             found.setdefault(key, item)
@@ -84,7 +84,7 @@ class Listing:
 
     @property
     def key(self) -> str:
-        """The member that tells the items apart."""
+        """The member that identifies an item."""
         return primitive_of(self.exchange.method).key
 
     def same_as(self, other: Listing) -> bool:

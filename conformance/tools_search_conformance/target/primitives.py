@@ -1,4 +1,4 @@
-"""The lists that can be searched, as checks use them: what an answer brought, what tells items apart, what is offered.
+"""The lists that can be searched, as checks use them: what an answer brought, what identifies items, what is offered.
 
 What checks say of items goes by the method that was sent, so that a check which is written for tools judges every other
 method as well.
@@ -49,7 +49,7 @@ def items_in(exchange: Exchange) -> list[Any]:
 
 
 def key_in(item: Any, method: str) -> Any:
-    """Return what tells an item of this method's answers apart, of whatever type; `None` where there is nothing."""
+    """Return what identifies an item of this method's answers, of any type; `None` where there is nothing."""
     return (as_object(item) or {}).get(primitive_of(method).key)
 
 

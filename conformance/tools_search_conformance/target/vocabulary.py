@@ -88,7 +88,7 @@ class Vocabulary:
 
     items: tuple[JsonObject, ...]
     key: str = "name"
-    """The member that tells them apart."""
+    """The member that identifies them."""
 
     @cached_property
     def keys(self) -> list[str]:

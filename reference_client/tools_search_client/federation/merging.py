@@ -106,12 +106,12 @@ def named_first(query: str, found: Iterable[Candidate]) -> list[Candidate]:
 
 
 def _among(found: FoundTool | FoundItem[Any]) -> str:
-    """Return what tells a candidate apart among servers, in words that its server and key have."""
+    """Return what identifies a candidate among servers, in words that its server and key have."""
     return found.name if isinstance(found, FoundTool) else item_name(found.server, found.item)
 
 
 def item_name(server: str, item: Any) -> str:
-    """Return what tells a resource, a template or a prompt apart among servers, in words that server and key have."""
+    """Return what identifies a resource, a template or a prompt among servers, in words that server and key have."""
     return f"{server}\n{key_of(item)}" if server else key_of(item)
 
 

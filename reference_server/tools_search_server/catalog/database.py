@@ -89,7 +89,7 @@ def catalog_entries(contents: CatalogFile) -> Iterator[ToolEntry]:
 
 
 def catalog_facts(contents: CatalogFile) -> dict[str, Any]:
-    """Return what a server of a catalog has to know of it beside its tools."""
+    """Return what a server of a catalog has to know of it besides its tools."""
     return {
         "topics": list(Catalog(contents).settings.topics or ()),
         "callers": [_label(token) for token in contents.hidden],
