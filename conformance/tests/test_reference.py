@@ -22,6 +22,9 @@ NOT_JUDGED = {"era", "transport", "profile", "effort"}
 EVERYTHING = frozenset(FIXTURE_FEATURES)
 # No query matches more tools than `maxLimit` but in the large catalog, which the other two cells have.
 FEW_MATCHES = {("max-limit-honored", "http-2026-07-28"), ("max-limit-honored", "stdio-2025-11-25")}
+# The server finds listed resources alone, and its callers read all that they see; others are judged in other cells.
+LISTED_ALONE = {("unlisted-readable", "http-2026-07-28"), ("unlisted-readable", "http-2025-11-25")}
+READ_BY_ALL = {("unreadable-content-inert", "http-2026-07-28")}
 PAGED = (sys.executable, "-m", "tools_search_server", "--page-size", "20")
 
 
@@ -47,7 +50,8 @@ async def test_the_reference_server_serving_the_fixture_is_green(options: Callab
         chosen = options(**both, fixture_features=EVERYTHING, timeout=20, start_timeout=60)
         run = await judge_server(chosen)
     assert_green(run)
-    assert not_offered(run) == {("cancelled-not-answered", "http-2026-07-28"), *FEW_MATCHES}
+    uncancelled = ("cancelled-not-answered", "http-2026-07-28")
+    assert not_offered(run) == {uncancelled, *FEW_MATCHES, *LISTED_ALONE, *READ_BY_ALL}
 
 
 async def test_the_reference_server_serving_tools_of_its_own_is_green(options: Callable[..., Options], tmp_path: Path):
@@ -82,7 +86,8 @@ async def test_the_miniature_is_green(target: Command, options: Callable[..., Op
         run = await judge_server(chosen)
     assert_green(run)
     outlived = {("cursor-expired", cell) for cell in CELLS}
-    assert not_offered(run) == {("cancelled-not-answered", "http-2026-07-28"), *outlived, *FEW_MATCHES}
+    few_tools = ("max-limit-honored", "http-2026-07-28")  # in the other cells it has more resources than their maximum
+    assert not_offered(run) == {("cancelled-not-answered", "http-2026-07-28"), few_tools, *outlived, *LISTED_ALONE}
 
 
 async def test_a_server_of_one_tool_is_not_found_wanting(

@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, get_args
 
+from tools_search_spec import METHOD
+
 from tools_search_conformance.wire.codec import JsonObject
 from tools_search_conformance.wire.eras import ERAS, Era, TransportName
 from tools_search_conformance.wire.record import Exchange
@@ -43,7 +45,7 @@ judges, to a fixture without the feature that it needs, or to a client whose dri
 Profile = Literal["fixture", "live"]
 """Whether the target serves a catalog of the suite, or its own."""
 
-DriverFeature = Literal["authorization", "federation", "concurrent", "cancel"]
+DriverFeature = Literal["authorization", "federation", "concurrent", "cancel", "primitives"]
 """What a driver may be able to do beyond speaking over a transport."""
 
 FixtureFeature = Literal["reload", "delay", "callers", "replicas"]
@@ -72,6 +74,8 @@ class Check:
     transports: tuple[TransportName, ...] = ("stdio", "http")
     profiles: tuple[Profile, ...] = ("fixture", "live")
     efforts: tuple[Effort, ...] = ("quick", "default", "deep")
+    methods: tuple[str, ...] = (METHOD,)
+    """The methods that it judges: of servers those that they advertise, of clients those that they can be asked for."""
     driver_feature: DriverFeature | None = None
     fixture_feature: FixtureFeature | None = None
 
@@ -173,6 +177,8 @@ class Run:
     cells: tuple[Cell, ...]
     unavailable: tuple[UnavailableCell, ...]
     results: tuple[Result, ...]
+    methods: tuple[str, ...] = (METHOD,)
+    """The methods that were judged: of a server, those that it advertises and serves in some cell."""
     asked: tuple[Cell, ...] = CELLS
     """The cells that the run was to consist of, as far as the target has their transports."""
     partial: bool = False

@@ -10,6 +10,7 @@ from tools_search_conformance.checks.sequences import any_sequence
 from tools_search_conformance.model import Cell, ViolationError
 from tools_search_conformance.run.judging import Workbench
 from tools_search_conformance.run.options import Options
+from tools_search_conformance.target.primitives import TOOLS
 from tools_search_conformance.target.vocabulary import Vocabulary
 from tools_search_conformance.wire.eras import MODERN
 from tools_search_conformance.wire.record import Answer, Exchange, Recorder
@@ -21,6 +22,9 @@ REFUSED: dict[str, Any] = {"error": {"code": -32602, "message": "no such cursor"
 
 class ForgetfulBench(Workbench):
     """The bench of a server that refuses its last page, an empty one, once another search has come in between."""
+
+    primitive = TOOLS
+    others_served = ()
 
     def __init__(self, options: Options) -> None:
         super().__init__(options, Cell(transport="stdio", era=MODERN), Recorder("cell"))

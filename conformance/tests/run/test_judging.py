@@ -91,7 +91,7 @@ async def test_what_a_rate_limit_takes_is_no_part_of_the_time_of_a_check(judge: 
 
 async def test_a_check_that_tests_nothing_leaves_its_rule_unverified(judge: Judge):
     async def body(bench: Bench) -> None:
-        for tool in (await bench.server.page("no such word whatever")).tools:
+        for tool in (await bench.server.page("no such word whatever")).items:
             raise AssertionError(tool)
 
     result = await judge(body)
@@ -232,7 +232,7 @@ async def test_a_target_that_ends_by_itself_breaks_the_rule_whatever_it_is_about
 async def test_a_listing_that_never_rests_is_unverified(target: Command, tmp_path: Path):
     async with bench_of(target("miniature"), tmp_path) as bench:
         full, lacking = await bench.server.listing(), await bench.server.listing()
-        lacking = type(full)(full.tools[1:], full.exchange)
+        lacking = type(full)(full.items[1:], full.exchange)
         listings = iter([lacking, full, lacking])
 
         async def changing() -> Any:

@@ -77,7 +77,7 @@ async def test_what_one_target_of_a_run_is_given_to_serve_is_not_changed_for_the
             for each in both:
                 cell = Cell(transport=each.transport, era=MODERN)
                 bench = Bench(chosen, cell, each, Recorder(cell.name), Opening(catalog="changing"))
-                listed.append((each.transport, [*(await bench.server.listing()).by_name]))
+                listed.append((each.transport, [*(await bench.server.listing()).by_key]))
                 await bench.aclose()
                 await each.aclose()
             tasks.cancel_scope.cancel()

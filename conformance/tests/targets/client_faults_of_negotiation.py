@@ -106,6 +106,13 @@ class AdvertisedAsTrue(Client):
         return held is True or super().counts(held)
 
 
+class SearchedUnasked(Client):
+    """Searches every server that advertises the extension."""
+
+    def searches(self) -> bool:
+        return True
+
+
 class AdvertisedAsArray(Client):
     """An empty array counts as an empty object, as it does in some languages."""
 

@@ -12,7 +12,8 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, Final, cast
+from copy import copy
+from typing import Any, ClassVar, Final, cast
 
 from .miniature_transports import HttpTransport, Json, StdioTransport, TransportError
 
@@ -20,6 +21,11 @@ EXTENSION_ID: Final = "io.github.tools-search/tools-search"
 MODERN: Final = "2026-07-28"
 LEGACY: Final = "2025-11-25"
 META: Final = "io.modelcontextprotocol/"
+LISTS: Final = {
+    "resources": ("resources", "uri"),
+    "resourceTemplates": ("resources/templates", "uriTemplate"),
+    "prompts": ("prompts", "name"),
+}
 SETTINGS: Final = {"catalogSize", "topics", "maxLimit"}
 PAGE: Final = {"tools", "nextCursor", "resultType", "ttlMs", "cacheScope", "_meta"}
 TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -43,6 +49,8 @@ def extensions_in(capabilities: Json, place: str = "extensions") -> Json:
 
 
 class Client:
+    others_types: ClassVar[dict[str, type[Client]]] = {}
+    """Which client another list is searched by, where it is one with a fault."""
     http_transport = HttpTransport
     stdio_transport = StdioTransport
 
@@ -52,7 +60,10 @@ class Client:
         self.settings: Json | None = None
         self.found: dict[str, Json] = {}
         self.kept: dict[str, tuple[float, Json]] = {}
-        self.ids = 0
+        self.others: dict[str, Client] = {}
+        """This client as it searches other lists, by the member of their results."""
+        self.path, self.member, self.key_member = "tools", "tools", "name"
+        self.numbers = [0]
         self.asked: dict[int, Any] = {}
         """The id of the last request of each thread."""
         if target["transport"] == "http":
@@ -62,6 +73,27 @@ class Client:
         else:
             argv = [target["command"], *target["args"]]
             self.transport = self.stdio_transport(argv, target["env"], self.notified, self.is_answer)
+
+    @property
+    def ids(self) -> int:
+        """The id of the last request, of whichever list."""
+        return self.numbers[0]
+
+    @ids.setter
+    def ids(self, number: int) -> None:
+        self.numbers[0] = number
+
+    def of(self, member: str) -> Client:
+        """Return the client that finds items of another list over the same transport."""
+        if member not in self.others:
+            other = self.others[member] = copy(self)
+            # Faults of tools are of tools alone.
+            object.__setattr__(other, "__class__", self.others_types.get(member, Client))
+            other.path, other.key_member = LISTS[member]
+            other.member, other.found, other.kept = member, {}, {}
+            held: Any = (self.settings or {}).get(other.path.partition("/")[0])
+            other.settings = held if other.counts(held) else None
+        return self.others[member]
 
     @property
     def over_http(self) -> bool:
@@ -105,8 +137,9 @@ class Client:
         self.transport.listen(message, self.headers("subscriptions/listen", params))
 
     def notified(self, notification: Json) -> None:
-        if notification["method"] == "notifications/tools/list_changed":
-            self.kept.clear()
+        for each in (self, *self.others.values()):
+            if notification["method"] == f"notifications/{each.path.partition('/')[0]}/list_changed":
+                each.kept.clear()
 
     # Finding tools
 
@@ -181,10 +214,11 @@ class Client:
             kept = kept or self.kept.get(f"{user!r} {key}")
         if kept is not None and kept[0] > time.monotonic():
             return kept[1]
-        page = self.checked(self.patiently("tools/search", params))
+        page = self.checked(self.patiently(f"{self.path}/search", params))
         self.keep(key, page)
-        page["tools"] = [tool for tool in page["tools"] if not self.over_http or self.fit(tool)]
-        self.found |= {tool["name"]: tool for tool in page["tools"]}
+        if self.member == "tools":
+            page["tools"] = [tool for tool in page["tools"] if not self.over_http or self.fit(tool)]
+            self.found |= {tool["name"]: tool for tool in page["tools"]}
         return page
 
     def patiently(self, method: str, params: Json) -> Json:
@@ -218,7 +252,7 @@ class Client:
     def checked(self, result: Json) -> Json:
         if result.get("nextCursor", "") is None:
             result = {name: value for name, value in result.items() if name != "nextCursor"}
-        tools, cursor = result.get("tools"), result.get("nextCursor", "")
+        tools, cursor = result.get(self.member), result.get("nextCursor", "")
         usable = self.era == LEGACY or self.kind(result) == "complete"
         if not isinstance(tools, list) or not isinstance(cursor, str) or not usable:
             raise InvalidError("no page of tools")
@@ -229,7 +263,8 @@ class Client:
 
     def is_tool(self, entry: Any) -> bool:
         held = cast("Json", entry) if isinstance(entry, dict) else Json()
-        return isinstance(held.get("name"), str) and isinstance(held.get("inputSchema"), dict)
+        called = self.member != "tools" or isinstance(held.get("inputSchema"), dict)
+        return isinstance(held.get(self.key_member), str) and called
 
     def fit(self, tool: Json) -> bool:
         names: list[Any] = []
@@ -262,8 +297,8 @@ class Client:
         tools: list[Json] = []
         cursor: Json = {}
         while True:
-            page = self.request("tools/list", cursor)
-            tools += page["tools"]
+            page = self.request(f"{self.path}/list", cursor)
+            tools += page[self.member]
             if "nextCursor" not in page:
                 return tools
             cursor = {"cursor": page["nextCursor"]}
@@ -273,9 +308,10 @@ class Client:
 
     def ranked(self, query: str, tools: list[Json]) -> list[Json]:
         wanted = set(re.findall(r"\w+", query.lower()))
-        words = {tool["name"]: set(re.findall(r"[^\W_]+", str(tool).lower())) for tool in tools}
-        fit = [tool for tool in tools if wanted & words[tool["name"]]]
-        return sorted(fit, key=lambda tool: -len(wanted & words[tool["name"]]))
+        key = self.key_member
+        words = {tool[key]: set(re.findall(r"[^\W_]+", str(tool).lower())) for tool in tools}
+        fit = [tool for tool in tools if wanted & words[tool[key]]]
+        return sorted(fit, key=lambda tool: -len(wanted & words[tool[key]]))
 
     def call(self, name: str, arguments: Json) -> Json:
         result = self.request("tools/call", {"name": name, "arguments": arguments})

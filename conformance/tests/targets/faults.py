@@ -36,6 +36,9 @@ class RefusalError(Exception):
 class Fault:
     """Breaks nothing; subclasses override one place."""
 
+    searches_unreadable = False
+    """Whether the content is searched that a caller cannot read."""
+
     def request(self, method: str, params: Json, era: str) -> Json:
         """Return the params that the server gets to see, or refuse."""
         return params
@@ -43,6 +46,10 @@ class Fault:
     def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
         """Return the `{"result": …}` or `{"error": …}` that the client gets to see; `params` are the client's own."""
         return outcome
+
+    def declaration_to(self, method: str, declared: Any) -> Any:
+        """Return what the gate of a method takes for the client's declaration: faults are of tools."""
+        return self.declaration(declared) if method == SEARCH else declared
 
     def declaration(self, declared: Any) -> Any:
         """Return what the gate takes for the client's declaration."""
@@ -128,13 +135,71 @@ def without(value: Json, *names: str) -> Json:
     return {name: held for name, held in value.items() if name not in names}
 
 
-_MODULES: Final = ("answers", "catalogs", "features", "messages", "negotiation", "pages", "parameters")
+_MODULES: Final = ("answers", "catalogs", "features", "messages", "negotiation", "pages", "parameters", "primitives")
+
+
+class Elsewhere(Fault):
+    """A fault of tools that breaks the search of another list, which it sees as if that had tools, and leaves tools."""
+
+    def __init__(self, fault: Fault, member: str) -> None:
+        path, self._key = _OTHERS[member]
+        self._fault, self._member = fault, member
+        self._methods = {f"{path}/search": SEARCH, f"{path}/list": "tools/list"}
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        return self._fault.request(self._methods[method], params, era) if method in self._methods else params
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if method not in self._methods:
+            return outcome
+        changed = self._fault.response(self._methods[method], params, era, self._as_tools(outcome))
+        return self._as_they_are(changed)
+
+    def declaration_to(self, method: str, declared: Any) -> Any:
+        return self._fault.declaration(declared) if method in self._methods else declared
+
+    def _as_tools(self, outcome: Json) -> Json:
+        names = {self._key: "name", "name": "own name"} if self._key != "name" else {}
+        return _renamed(outcome, {self._member: "tools"}, names)
+
+    def _as_they_are(self, outcome: Json) -> Json:
+        names = {"name": self._key, "own name": "name"} if self._key != "name" else {}
+        return _renamed(outcome, {"tools": self._member}, names)
+
+
+_OTHERS: Final = {
+    "resources": ("resources", "uri"),
+    "resourceTemplates": ("resources/templates", "uriTemplate"),
+    "prompts": ("prompts", "name"),
+}
+
+
+def _renamed(outcome: Json, members: dict[str, str], names: dict[str, str]) -> Json:
+    """Return an outcome with other names of the result's members, and of those of each definition in it."""
+
+    def definition(item: Any) -> Any:
+        return {names.get(name, name): value for name, value in item.items()} if isinstance(item, dict) else item  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType, reportUnknownArgumentType] - JSON
+
+    if not isinstance(outcome.get("result"), dict):
+        return outcome
+    before: Json = outcome["result"]
+    result: Json = {members.get(name, name): value for name, value in before.items()}
+    for name in members.values():
+        if isinstance(result.get(name), list):
+            result[name] = [definition(item) for item in result[name]]
+    return {**outcome, "result": result}
 
 
 def find_fault(name: str) -> Fault:
-    """Return a fault in its first state: `cursor-empty` is the class `CursorEmpty`, or the function `cursor_empty`."""
+    """Return a fault in its first state: `cursor-empty` is the class `CursorEmpty`, or the function `cursor_empty`.
+
+    After an `@` comes the member of results whose search it breaks in place of that for tools, such as `prompts`.
+    """
     if name == "none":
         return Fault()
+    name, _, of = name.partition("@")
+    if of:
+        return Elsewhere(find_fault(name), of)
     names = ("".join(part.capitalize() for part in name.split("-")), name.replace("-", "_"))
     for kind in _MODULES:
         module = vars(importlib.import_module(f".faults_of_{kind}", __package__))

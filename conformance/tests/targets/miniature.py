@@ -19,10 +19,14 @@ import secrets
 import sys
 import threading
 import unicodedata
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from .faults import Fault, RefusalError, find_fault, member
+
+if TYPE_CHECKING:
+    from .miniature_lists import Other
 
 EXTENSION_ID: Final = "io.github.tools-search/tools-search"
 MODERN: Final = "2026-07-28"
@@ -56,11 +60,18 @@ def legacy(tool: Json) -> Json:
 
 
 class Miniature:
-    """The rules, without any transport."""
+    """The rules, without any transport: of tools, and where there are other lists of those as well."""
 
-    def __init__(self, tools: list[Json], fault: Fault) -> None:
+    method = "tools/search"
+    list_method = "tools/list"
+    member = "tools"
+    key = "name"
+    max_limit = MAX_LIMIT
+
+    def __init__(self, tools: list[Json], fault: Fault, others: Sequence[Other] = ()) -> None:
         self.tools = tools
         self.fault = fault
+        self._others = {method: other for other in others for method in (other.method, other.list_method)}
         self._key = os.environ.get("TOOLS_SEARCH_CURSOR_KEY", "").encode() or secrets.token_bytes(32)
         self._words = [
             set(terms(" ".join(str(tool.get(m, "")) for m in ("name", "title", "description")))) for tool in tools
@@ -68,7 +79,15 @@ class Miniature:
 
     @property
     def settings(self) -> Json:
-        return {"catalogSize": len(self.tools), "maxLimit": MAX_LIMIT, "topics": ["fixtures"]}
+        own: Json = {"catalogSize": len(self.tools), "maxLimit": self.max_limit, "topics": ["fixtures"]}
+        for other in self._others.values():
+            own.setdefault(other.setting, other.settings)
+        return own
+
+    @property
+    def capabilities(self) -> Json:
+        """What is declared besides the extension."""
+        return {"tools": {}, **{other.setting: {} for other in self._others.values()}}
 
     def respond(self, message: Json, session: Json) -> Json | None:
         """Answer one message; `session` holds what a legacy client declared."""
@@ -110,27 +129,30 @@ class Miniature:
         if method == "initialize":
             session["capabilities"] = member(params, "capabilities")
             held = {EXTENSION_ID: self.settings}
-            capabilities = {"tools": {}, "extensions": held, "experimental": held}
+            capabilities = {**self.capabilities, "extensions": held, "experimental": held}
             return {
                 "protocolVersion": LEGACY,
                 "capabilities": capabilities,
                 "serverInfo": {"name": "mini", "version": "1"},
             }
         served = {"tools/list": self.listed, "tools/call": self.called, "tools/search": self.searched}
+        for other in self._others.values():
+            served |= {other.method: other.searched, other.list_method: other.listed, other.use_method: other.used}
         if method not in served:
             raise RefusalError(-32601, "Method not found", method)
-        if method == "tools/search" and era == MODERN:
-            self.gate(capabilities)
+        searches = method.endswith("/search")
+        if searches and era == MODERN:
+            self.gate(method, capabilities)
         result = served[method](params)
         if era == LEGACY and "tools" in result:
             result["tools"] = [legacy(tool) for tool in result["tools"]]
         if era == MODERN:
-            caching = {} if method == "tools/call" else {"ttlMs": 1000, "cacheScope": "public"}
-            result = {**result, "resultType": "complete", **caching}
+            cached = searches or method.endswith(("/list", "/read"))
+            result = {**result, "resultType": "complete", **({"ttlMs": 1000, "cacheScope": "public"} if cached else {})}
         return result
 
     def discovered(self, era: str) -> Json:
-        capabilities = {"tools": {}, "extensions": {EXTENSION_ID: self.settings}}
+        capabilities = {**self.capabilities, "extensions": {EXTENSION_ID: self.settings}}
         caching = {"resultType": "complete", "ttlMs": 1000, "cacheScope": "public"}
         return {"supportedVersions": [MODERN, LEGACY], "capabilities": capabilities, **caching}
 
@@ -142,19 +164,19 @@ class Miniature:
         """Return whether answers over HTTP are event streams in this era."""
         return era == LEGACY
 
-    def gate(self, capabilities: Json) -> None:
+    def gate(self, method: str, capabilities: Json) -> None:
         extensions: Any = capabilities.get("extensions")
         declared = extensions.get(EXTENSION_ID) if isinstance(extensions, dict) else None  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType] - JSON
-        if not isinstance(self.fault.declaration(declared), dict):
+        if not isinstance(self.fault.declaration_to(method, declared), dict):
             raise RefusalError(-32021, "declare it", {"requiredCapabilities": {"extensions": {EXTENSION_ID: {}}}})
 
     def listed(self, params: Json) -> Json:
         start = 0
         if (cursor := params.get("cursor")) is not None:
-            start = int(self.opened(cursor, "tools/list"))
-        page: Json = {"tools": self.tools[start : start + LIST_PAGE]}
+            start = int(self.opened(cursor, self.list_method))
+        page: Json = {self.member: self.tools[start : start + LIST_PAGE]}
         if start + LIST_PAGE < len(self.tools):
-            page["nextCursor"] = self.sealed(start + LIST_PAGE, "tools/list")
+            page["nextCursor"] = self.sealed(start + LIST_PAGE, self.list_method)
         return page
 
     def called(self, params: Json) -> Json:
@@ -173,7 +195,7 @@ class Miniature:
             if not isinstance(params["cursor"], str):
                 raise invalid("cursor", "no string")
             start = int(self.opened(params["cursor"], query))
-        page: Json = {"tools": [self.hit(number, score) for score, number in ranked[start : start + limit]]}
+        page: Json = {self.member: [self.hit(number, score) for score, number in ranked[start : start + limit]]}
         if start + limit < len(ranked):
             page["nextCursor"] = self.sealed(start + limit, query)
         return page
@@ -198,13 +220,13 @@ class Miniature:
             raise invalid("limit", "an integer is needed")
         if limit < 1:
             raise invalid("limit", "at least 1 is needed")
-        return min(int(limit), MAX_LIMIT)
+        return min(int(limit), self.max_limit)
 
     def ranked(self, query: str) -> list[tuple[float, int]]:
         wanted = set(terms(query))
         name = query.strip(WHITE_SPACE)
         scores = [
-            2.0 if tool["name"] == name else len(wanted & words) / (len(wanted) or 1)
+            2.0 if tool[self.key] == name else len(wanted & words) / (len(wanted) or 1)
             for tool, words in zip(self.tools, self._words, strict=True)
         ]
         return sorted(((score, n) for n, score in enumerate(scores) if score > 0), key=lambda hit: (-hit[0], hit[1]))
@@ -228,7 +250,7 @@ class Miniature:
         return offset
 
     def _mark(self, offset: str, purpose: str) -> str:
-        return hmac.new(self._key, json.dumps([offset, purpose]).encode(), hashlib.sha256).hexdigest()
+        return hmac.new(self._key, json.dumps([offset, self.method, purpose]).encode(), hashlib.sha256).hexdigest()
 
 
 def serve_stdio(server: Miniature) -> None:

@@ -18,7 +18,7 @@ from .client_faults import find_client_fault
 from .client_library import Client, Federation, InvalidError, RefusedError
 from .miniature_transports import Json, TransportError
 
-FEATURES: Final = ("stdio", "http", "authorization", "federation", "concurrent", "cancel")
+FEATURES: Final = ("stdio", "http", "authorization", "federation", "concurrent", "cancel", "primitives")
 
 
 class Begun:
@@ -77,10 +77,17 @@ class Driver:
     def do_search(self, request: Json) -> Json:
         if isinstance(self.on, Federation):
             return self.on.search(request["query"], request.get("limit", 10))
-        return {"tools": self.client.search(request["query"], request.get("limit"))}
+        member, client = self.list_of(request)
+        return {member: client.search(request["query"], request.get("limit"))}
 
     def do_search_all(self, request: Json) -> Json:
-        return {"tools": self.client.search_all(request["query"])}
+        member, client = self.list_of(request)
+        return {member: client.search_all(request["query"])}
+
+    def list_of(self, request: Json) -> tuple[str, Client]:
+        """Return the member of the answer, and the client that finds what stands there."""
+        member: str = request.get("of", "tools")
+        return member, self.client if member == "tools" else self.client.of(member)
 
     def do_list_tools(self, request: Json) -> Json:
         return {"tools": self.client.list_tools()}
@@ -90,7 +97,8 @@ class Driver:
         return {"result": on.call(request["name"], request["arguments"])}
 
     def do_authorize(self, request: Json) -> Json:
-        self.client.user = request["as"]
+        for client in (self.client, *self.client.others.values()):
+            client.user = request["as"]
         return {}
 
     def do_begin(self, request: Json) -> Json:

@@ -9,8 +9,18 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from .faults import SEARCH, Fault, Json, member
+from .faults import Fault, Json, member
 from .miniature import Miniature
+from .miniature_lists import others_of
+
+
+def without_size(settings: Json) -> Json:
+    """Return settings that do not tell how many items there are, of any list."""
+    return {
+        name: without_size(value) if isinstance(value, dict) else value  # pyright: ignore[reportUnknownArgumentType] - JSON
+        for name, value in settings.items()
+        if name != "catalogSize"
+    }
 
 
 class Varying(Miniature):
@@ -18,7 +28,7 @@ class Varying(Miniature):
 
     @property
     def settings(self) -> Json:
-        return {name: value for name, value in super().settings.items() if name != "catalogSize"}
+        return without_size(super().settings)
 
     def serve(self, method: str, params: Json, era: str, capabilities: Json, session: Json) -> Json:
         result = super().serve(method, params, era, capabilities, session)
@@ -44,7 +54,7 @@ class Fixture(Miniature):
         """Answer one message, unless it is a search that was cancelled before its delay was over."""
         if message.get("method") == "notifications/cancelled":
             self._cancel(member(message, "params").get("requestId"), session)
-        if self._delay and message.get("method") == SEARCH:
+        if self._delay and str(message.get("method")).endswith("/search"):
             in_flight: dict[Any, threading.Event] = session.setdefault("in flight", {})
             cancelled = in_flight[message.get("id")] = threading.Event()
             if cancelled.wait(self._delay):
@@ -68,9 +78,13 @@ class Fixture(Miniature):
 
     def _read(self) -> None:
         catalog = json.loads(self._file.read_text(encoding="utf-8"))
-        tools, hidden = catalog["tools"], catalog.get("hidden", {})
-        self._everyone = (Varying if hidden else Miniature)(tools, self.fault)
-        self._restricted = {
-            token: Varying([tool for tool in tools if tool["name"] not in names], self.fault)
-            for token, names in hidden.items()
-        }
+        tools: list[Json] = catalog["tools"]
+        hidden, unreadable = member(catalog, "hidden"), member(catalog, "unreadable")
+        varying = bool(hidden or unreadable)
+        self._everyone = (Varying if varying else Miniature)(tools, self.fault, others_of(catalog))
+        self._restricted = {}
+        for token in {**hidden, **unreadable}:
+            unseen: list[str] = hidden.get(token, [])
+            sealed: list[str] = unreadable.get(token, [])
+            others = others_of(catalog, unseen, sealed, searched=self.fault.searches_unreadable)
+            self._restricted[token] = Varying([t for t in tools if t["name"] not in unseen], self.fault, others)

@@ -176,11 +176,11 @@ class Strict(Miniature):
             return None
         return super().respond(message, session)
 
-    def gate(self, capabilities: Json) -> None:
+    def gate(self, method: str, capabilities: Json) -> None:
         extensions: Any = capabilities.get("extensions")
         if isinstance(extensions, dict) and not isinstance(extensions.get(EXTENSION_ID, {}), dict):  # pyright: ignore[reportUnknownMemberType] - JSON
             raise invalid("_meta", "a declaration is an object")
-        super().gate(capabilities)
+        super().gate(method, capabilities)
 
     def serve(self, method: str, params: Json, era: str, capabilities: Json, session: Json) -> Json:
         extensions: Any = params.get("capabilities", {}).get("extensions", {})

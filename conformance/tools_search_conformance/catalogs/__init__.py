@@ -5,24 +5,27 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
+from tools_search_spec import PRIMITIVES, Primitive
+
 from tools_search_conformance.wire.codec import JsonObject
 
 NAMES: Final = ("core", "empty", "large", "single")
-"""`core`: 48 tools with distinctive words, nested schemas and several scripts. `empty`: none. `large`: 120 that have a
-word in common. `single`: one of the first."""
+"""`core`: 48 tools with distinctive words, nested schemas and several scripts, and 24 resources with their contents,
+22 templates and 22 prompts. `empty`: none. `large`: 120 tools that share a word. `single`: one of the first."""
 
 COMMON: Final = "meadow"
-"""A word of every tool of `made_tool`."""
+"""A word of every item of `made_item`."""
 
 WORDS: Final = (
     "anvil", "beacon", "chisel", "dynamo", "easel", "furnace", "gimbal", "hacksaw", "inkwell", "javelin",
 )  # fmt: skip
-"""Words, each of which may belong to one such tool."""
+"""Words, each of which may belong to one such item."""
 
 
 def write(name: str, folder: Path) -> Path:
@@ -33,9 +36,19 @@ def write(name: str, folder: Path) -> Path:
     return path
 
 
+def items(name: str, member: str) -> list[JsonObject]:
+    """Return the tools of the catalog `name`, or what it has under another member."""
+    return _read(name).get(member, [])
+
+
 def tools(name: str) -> list[JsonObject]:
     """Return the tools of the catalog `name`."""
-    return json.loads((files(__name__) / f"{name}.json").read_bytes())["tools"]
+    return items(name, "tools")
+
+
+@cache
+def _read(name: str) -> Mapping[str, Any]:
+    return json.loads((files(__name__) / f"{name}.json").read_bytes())
 
 
 def place(name: str, document: Mapping[str, Any], folder: Path) -> None:
@@ -59,12 +72,31 @@ def name_of(word: str) -> str:
     return f"{COMMON}_{word}"
 
 
+def key_of(primitive: Primitive, word: str) -> str:
+    """Return what tells the item of `word` apart from others on its list."""
+    return {
+        "uri": f"made://{COMMON}/{word}",
+        "uriTemplate": f"made://{COMMON}/{word}/{{page}}",
+    }.get(primitive.key, name_of(word))
+
+
+def made_item(primitive: Primitive, word: str, **more: Any) -> JsonObject:
+    """Return the item of `word`, with other members where `more` gives some."""
+    own = {"name": name_of(word), "description": f"Looks after the {word} of the {COMMON}."}
+    schema = {"inputSchema": {"type": "object"}} if primitive is PRIMITIVES[0] else {}
+    return {primitive.key: key_of(primitive, word), **own, **schema, **more}
+
+
 def made_tool(word: str, **more: Any) -> JsonObject:
-    """Return the tool of `word`, with other members where `more` gives some."""
-    description = f"Looks after the {word} of the {COMMON}."
-    return {"name": name_of(word), "description": description, "inputSchema": {"type": "object"}, **more}
+    """Return the tool of `word`."""
+    return made_item(PRIMITIVES[0], word, **more)
 
 
 def document(tools: Sequence[JsonObject], **more: Any) -> JsonObject:
     """Return the content of a catalog file."""
     return {"tools": list(tools), **more}
+
+
+def document_of(make: Callable[[Primitive], Sequence[JsonObject]], **more: Any) -> JsonObject:
+    """Return the content of a catalog file that has, in every list, what `make` returns for it."""
+    return {**{primitive.member: list(make(primitive)) for primitive in PRIMITIVES}, **more}

@@ -10,14 +10,16 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from tools_search_spec import EXTENSION_ID
+from tools_search_spec import EXTENSION_ID, PRIMITIVES, Primitive
 
-from tools_search_conformance.catalogs import COMMON, WORDS, document, made_tool, name_of
+from tools_search_conformance.catalogs import COMMON, WORDS, document_of, key_of, made_item
+from tools_search_conformance.checks.consistency import params_of_use
 from tools_search_conformance.target.bench import Bench, server_check
 from tools_search_conformance.target.pages import advertised_settings
+from tools_search_conformance.target.primitives import EVERY_METHOD, PROMPTS, RESOURCES, TOOLS, primitive_of
 from tools_search_conformance.target.server import Opening
 from tools_search_conformance.target.vocabulary import NONSENSE
-from tools_search_conformance.wire.codec import JsonObject, json_text, same
+from tools_search_conformance.wire.codec import JsonObject, as_object, json_text, same
 from tools_search_conformance.wire.eras import MODERN
 from tools_search_conformance.wire.record import Exchange
 
@@ -25,71 +27,92 @@ _TOKEN: Final = "restricted"  # noqa: S105 - it opens nothing
 _AUTHORIZED: Final = {"Authorization": f"Bearer {_TOKEN}"}
 _CATALOG: Final = "callers"
 _CACHE_HINTS: Final = frozenset({"ttlMs", "cacheScope"})
-_MAIN: Final = frozenset({"tools", "nextCursor", "error"})
+_MAIN: Final = frozenset({*(primitive.member for primitive in PRIMITIVES), "nextCursor", "error"})
 
 _SHARED_WORD: Final = WORDS[0]
 """The word of one visible tool that nearly every hidden one has too, so that its weight would reveal them."""
 
 # A server may take its topics from the groups.
-_VISIBLE_TOOLS: Final = [made_tool(word, _meta={EXTENSION_ID: {"group": "tools of the meadow"}}) for word in WORDS]
-_HIDDEN_TOOLS: Final = [
-    made_tool(
-        f"{_SHARED_WORD}_{number}",
-        description=f"Hides {number} {_SHARED_WORD} behind another {_SHARED_WORD}, far from any {COMMON}"
-        " and out of sight.",
-        _meta={EXTENSION_ID: {"group": "what is hidden"}},
+_NUMBERS: Final = range(20)
+_SEALED: Final = "testament"
+"""A word of contents alone."""
+
+
+def _visible(primitive: Primitive) -> list[JsonObject]:
+    meta = {EXTENSION_ID: {"group": "tools of the meadow"}}
+    return [made_item(primitive, word, _meta=meta) for word in WORDS]
+
+
+def _hidden(primitive: Primitive) -> list[JsonObject]:
+    return [
+        made_item(
+            primitive,
+            f"{_SHARED_WORD}_{number}",
+            description=f"Hides {number} {_SHARED_WORD} behind another {_SHARED_WORD}, far from any {COMMON}"
+            " and out of sight.",
+            _meta={EXTENSION_ID: {"group": "what is hidden"}},
+        )
+        for number in _NUMBERS
+    ]
+
+
+def _hidden_keys(primitive: Primitive) -> list[str]:
+    return [key_of(primitive, f"{_SHARED_WORD}_{number}") for number in _NUMBERS]
+
+
+def _searches(primitive: Primitive) -> tuple[JsonObject, ...]:
+    secret, *_, last = _hidden_keys(primitive)
+    return (
+        {"query": COMMON},
+        {"query": COMMON, "limit": 3},
+        {"query": COMMON, "limit": len(WORDS)},
+        *({"query": f"{_SHARED_WORD} {word}"} for word in WORDS[1:4]),
+        {"query": f"{COMMON} {WORDS[1]}"},
+        {"query": _SHARED_WORD, "limit": 1},
+        {"query": "anvli"},  # a server that corrects spelling may correct it to a word of its tools
+        {"query": secret},
+        {"query": last},
+        {"query": "hides behind sight"},  # words of hidden tools alone
+        {"query": NONSENSE},
+        # These are refused.
+        {"query": ""},
+        {"query": secret, "limit": 0},
+        {"query": secret, "cursor": "no such cursor"},
     )
-    for number in range(20)
-]
-_HIDDEN: Final = [tool["name"] for tool in _HIDDEN_TOOLS]
-_SECRET: Final = _HIDDEN[0]
-
-_SEARCHES: Final[tuple[JsonObject, ...]] = (
-    {"query": COMMON},
-    {"query": COMMON, "limit": 3},
-    {"query": COMMON, "limit": len(_VISIBLE_TOOLS)},
-    *({"query": f"{_SHARED_WORD} {word}"} for word in WORDS[1:4]),
-    {"query": f"{COMMON} {WORDS[1]}"},
-    {"query": _SHARED_WORD, "limit": 1},
-    {"query": "anvli"},  # a server that corrects spelling may correct it to a word of its tools
-    {"query": _SECRET},
-    {"query": _HIDDEN[-1]},
-    {"query": "hides behind sight"},  # words of hidden tools alone
-    {"query": NONSENSE},
-    # These are refused.
-    {"query": ""},
-    {"query": _SECRET, "limit": 0},
-    {"query": _SECRET, "cursor": "no such cursor"},
-)
 
 
-async def _fixture(bench: Bench, name: str, opening: Opening, tools: Sequence[JsonObject], whose: str) -> Bench:
-    """Return the bench of a fixture whose listing shows a caller these tools."""
+async def _fixture(bench: Bench, name: str, opening: Opening, items: Sequence[JsonObject], whose: str) -> Bench:
+    """Return the bench of a fixture whose listing shows a caller these items."""
+    bench.applies(bench.serves_catalog, f"{bench.list_method} does not show the {bench.noun}s of the catalog file")
     other = await bench.fixture(name, opening)
     # Each fixture that is compared has been listed, so that none is ahead of another.
-    wanted = {tool["name"] for tool in tools}
+    wanted = {item[bench.primitive.key] for item in items}
     listing = await other.server.listing()
-    if set(listing.by_name) != wanted:  # one that takes a caller for the one before shows that in searches, too
+    if set(listing.by_key) != wanted:  # one that takes a caller for the one before shows that in searches, too
         listing = await other.server.listing()
-    wrong = f"tools/list does not show {whose} what the catalog file says; see the feature `callers`"
-    other.require(set(listing.by_name) == wanted, wrong, listing.exchange)
+    wrong = f"{bench.list_method} does not show {whose} what the catalog file says; see the feature `callers`"
+    other.require(set(listing.by_key) == wanted, wrong, listing.exchange)
     return other
 
 
 async def _callers(bench: Bench) -> tuple[Bench, Bench]:
-    """Return a bench that sees every tool, and one of a caller from whom some are hidden."""
-    every = [*_HIDDEN_TOOLS, *_VISIBLE_TOOLS]
-    bench.place(_CATALOG, document(every, hidden={_TOKEN: _HIDDEN}))
+    """Return a bench that sees every item, and one of a caller from whom some are hidden."""
+
+    def every(primitive: Primitive) -> list[JsonObject]:
+        return [*_hidden(primitive), *_visible(primitive)]
+
+    keys = [key for primitive in PRIMITIVES for key in _hidden_keys(primitive)]
+    bench.place(_CATALOG, document_of(every, hidden={_TOKEN: keys}))
     anyone = Opening(catalog=_CATALOG)
-    everyone = await _fixture(bench, "any caller", anyone, every, "a caller without a token")
-    opening = replace(anyone, headers=_AUTHORIZED)
-    return everyone, await _fixture(bench, "restricted caller", opening, _VISIBLE_TOOLS, "the restricted caller")
+    everyone = await _fixture(bench, "any caller", anyone, every(bench.primitive), "a caller without a token")
+    opening, visible = replace(anyone, headers=_AUTHORIZED), _visible(bench.primitive)
+    return everyone, await _fixture(bench, "restricted caller", opening, visible, "the restricted caller")
 
 
 async def _reference(bench: Bench, name: str) -> Bench:
-    """Return a bench whose fixture never had the hidden tools."""
-    bench.place(name, document(_VISIBLE_TOOLS))
-    return await _fixture(bench, name, Opening(catalog=name), _VISIBLE_TOOLS, "a caller without a token")
+    """Return a bench whose fixture never had the hidden items."""
+    bench.place(name, document_of(_visible))
+    return await _fixture(bench, name, Opening(catalog=name), _visible(bench.primitive), "a caller without a token")
 
 
 @server_check(
@@ -100,16 +123,20 @@ async def _reference(bench: Bench, name: str) -> Bench:
     eras=(MODERN,),
     transports=("http",),
     fixture_feature="callers",
+    methods=EVERY_METHOD,
 )
 async def cache_scope_varying(bench: Bench) -> None:
     for other in await _callers(bench):
         first = await other.server.page(COMMON, limit=1)
-        pages = [first, *[await other.server.page(query) for query in (COMMON, NONSENSE, name_of(_SHARED_WORD))]]
+        pages = [
+            first,
+            *[await other.server.page(query) for query in (COMMON, NONSENSE, key_of(bench.primitive, _SHARED_WORD))],
+        ]
         if first.next_cursor:
             pages.append(await other.server.page(COMMON, limit=1, cursor=first.next_cursor))
         for page in pages:
             scope = (page.exchange.result or {}).get("cacheScope")
-            wrong = f"cacheScope is {scope!r}, but callers see different tools"
+            wrong = f"cacheScope is {scope!r}, but callers see different {bench.noun}s"
             other.expect(scope == "private", page.exchange, wrong, case=f"params {json_text(page.exchange.params)}")
 
 
@@ -122,12 +149,13 @@ async def cache_scope_varying(bench: Bench) -> None:
     " callers on one connection what it gets on its own.",
     transports=("http",),
     fixture_feature="callers",
+    methods=EVERY_METHOD,
 )
 async def hidden_tools_inert(bench: Bench) -> None:
     everyone, restricted = await _callers(bench)
     reference = await _reference(bench, "callers-visible")
-    compared = await _compare_settings(bench, restricted, reference)
-    for params in _SEARCHES:
+    compared = await _compare_settings(bench, restricted, reference) if bench.primitive is TOOLS else 0
+    for params in _searches(bench.primitive):
         await everyone.server.search(params)  # whose answer may be kept
         exchange, expected = await restricted.server.search(params), await reference.server.search(params)
         difference = _difference(exchange, expected)
@@ -141,17 +169,17 @@ async def hidden_tools_inert(bench: Bench) -> None:
             varying |= _differing(await restricted.server.search(params), exchange) - _MAIN  # such as a time
             difference = _difference(exchange, expected, varying)
         compared += 1
-        case = f"{json_text(params)}, by a caller from whom {len(_HIDDEN)} tools are hidden"
-        message = f"without the hidden tools the answer {difference}"
+        case = f"{json_text(params)}, by a caller from whom {len(_NUMBERS)} {bench.noun}s are hidden"
+        message = f"without the hidden {bench.noun}s the answer {difference}"
         restricted.expect(difference is None, exchange, message, case=case)
-    restricted.require(compared > 0, "two fixtures of one catalog give different answers without any hidden tool")
+    restricted.require(compared > 0, "two fixtures of one catalog give different answers without anything hidden")
     if bench.cell.era == MODERN:  # a legacy session may be that of one caller
         await _expect_callers_told_apart(everyone, restricted)
 
 
 async def _expect_callers_told_apart(everyone: Bench, restricted: Bench) -> None:
     """Expect two callers whose requests come by one connection, in turns, to be answered as each is on its own."""
-    for params in _SEARCHES[:3]:
+    for params in _searches(everyone.primitive)[:3]:
         for other, headers in ((everyone, _AUTHORIZED), (restricted, {"Authorization": None})) * 2:
             own = await (restricted if other is everyone else everyone).server.search(params)
             exchanges = list[Exchange]()
@@ -172,22 +200,29 @@ async def _compare_settings(bench: Bench, restricted: Bench, reference: Bench) -
     expected = advertised_settings(await reference.server.connection())
     comparable = expected
     if expected and "catalogSize" not in (shown or {}):
-        comparable = {name: value for name, value in expected.items() if name != "catalogSize"}
+        comparable = _without_sizes(expected)
     if not same(shown, comparable):
         again = await _reference(bench, "callers-visible-again")
         if not same(advertised_settings(await again.server.connection()), expected):
             return 0
     expected = comparable
     message = f"without the hidden tools the settings are {expected!r:.300} instead of {shown!r:.300}"
-    restricted.expect(same(shown, expected), opening, message, case=f"a caller from whom {len(_HIDDEN)} are hidden")
+    restricted.expect(same(shown, expected), opening, message, case=f"a caller from whom {len(_NUMBERS)} are hidden")
     return 1
+
+
+def _without_sizes(settings: JsonObject) -> JsonObject:
+    """Return settings without `catalogSize`, of any method."""
+    kept = {name: value for name, value in settings.items() if name != "catalogSize"}
+    return {name: _without_sizes(own) if (own := as_object(value)) else value for name, value in kept.items()}
 
 
 def _revealed(exchange: Exchange) -> JsonObject:
     result, error = exchange.result or {}, exchange.error
     refusal = None if error is None else [error.code, error.message, error.data]
     more = {name: value for name, value in result.items() if name not in _CACHE_HINTS}  # callers may differ in these
-    return {**more, "tools": result.get("tools"), "nextCursor": "nextCursor" in result, "error": refusal}
+    member = primitive_of(exchange.method).member
+    return {**more, member: result.get(member), "nextCursor": "nextCursor" in result, "error": refusal}
 
 
 def _differing(exchange: Exchange, expected: Exchange) -> set[str]:
@@ -212,26 +247,30 @@ def _difference(exchange: Exchange, expected: Exchange, ignored: Collection[str]
     passes="An error, or a result with `isError`.",
     transports=("http",),
     fixture_feature="callers",
+    methods=(TOOLS.method, RESOURCES.method, PROMPTS.method),
 )
 async def call_authorized(bench: Bench) -> None:
-    async def call(other: Bench, name: str, **overrides: Any) -> tuple[Exchange, bool]:
-        exchange = await other.server.ask("tools/call", {"name": name, "arguments": {}}, **overrides)
+    use, (secret, *_, last) = bench.primitive.use_method, _hidden_keys(bench.primitive)
+
+    async def call(other: Bench, key: str, **overrides: Any) -> tuple[Exchange, bool]:
+        exchange = await other.server.ask(use, params_of_use({bench.primitive.key: key}, bench.primitive), **overrides)
         return exchange, exchange.result is not None and exchange.result.get("isError") is not True
 
     everyone, restricted = await _callers(bench)
-    found = await everyone.server.first(_SECRET)
-    everyone.require(_SECRET in found.names, f"{_SECRET!r} is not found; see exact-name-first", found.exchange)
-    for other, name in ((everyone, _SECRET), (everyone, _HIDDEN[-1]), (restricted, name_of(_SHARED_WORD))):
-        exchange, served = await call(other, name)
+    found = await everyone.server.first(secret)
+    everyone.require(secret in found.keys, f"{secret!r} is not found; see {bench.exact_check}", found.exchange)
+    for other, key in ((everyone, secret), (everyone, last), (restricted, key_of(bench.primitive, _SHARED_WORD))):
+        exchange, served = await call(other, key)
         answer = exchange.describe()
-        other.require(served, f"{name!r} is not hidden, but its call got {answer}; see callable", exchange)
-    for name in (_SECRET, _SECRET, _HIDDEN[-1]):
-        exchange, served = await call(restricted, name)
-        restricted.expect(not served, exchange, f"{name!r} was called by a caller from whom it is hidden", case=name)
+        other.require(served, f"{key!r} is not hidden, but {use} got {answer}; see callable", exchange)
+    for key in (secret, secret, last):
+        exchange, served = await call(restricted, key)
+        message = f"{use} of {key!r} was served to a caller from whom it is hidden"
+        restricted.expect(not served, exchange, message, case=key)
     if bench.cell.era == MODERN:  # a legacy session may be that of one caller
-        exchange, served = await call(everyone, _SECRET, headers=_AUTHORIZED)
-        message = f"{_SECRET!r} was called by a caller from whom it is hidden, on the connection of another one"
-        everyone.expect(not served, exchange, message, case=_SECRET)
+        exchange, served = await call(everyone, secret, headers=_AUTHORIZED)
+        message = f"{use} of {secret!r} was served to a caller from whom it is hidden, on the connection of another one"
+        everyone.expect(not served, exchange, message, case=secret)
 
 
 @server_check(
@@ -241,13 +280,51 @@ async def call_authorized(bench: Bench) -> None:
     passes="Tools that this caller may see, or a refusal.",
     transports=("http",),
     fixture_feature="callers",
+    methods=EVERY_METHOD,
 )
 async def cursor_other_caller(bench: Bench) -> None:
     everyone, restricted = await _callers(bench)
-    for query in (_SECRET, COMMON):
+    keys = _hidden_keys(bench.primitive)
+    for query in (keys[0], COMMON):
         _, cursor = await everyone.page_with_cursor(query)
         case = f"a cursor of another caller, for {query!r}"
-        async for page in restricted.pages_from(query, cursor, case, most=len(_HIDDEN_TOOLS)):
-            shown = [name for name in page.names if name in _HIDDEN]
+        async for page in restricted.pages_from(query, cursor, case, most=len(keys)):
+            shown = [key for key in page.keys if key in keys]
             restricted.expect(not shown, page.exchange, f"{shown} are hidden from this caller", case=case)
         await restricted.served({"query": query}, "a search after one with the cursor of another caller")
+
+
+@server_check(
+    title="Content that the caller cannot read does not influence a search",
+    sends="Where the settings have `contents`, searches for words of content by a caller who may not read it, and to a"
+    " fixture whose resources have no such content.",
+    passes="The same answers, to a caller to whom `resources/read` refuses the content.",
+    transports=("http",),
+    fixture_feature="callers",
+    methods=(RESOURCES.method,),
+)
+async def unreadable_content_inert(bench: Bench) -> None:
+    promised = (await bench.server.settings()).get("contents") is True
+    bench.applies(promised, "the settings do not promise that contents are searched")
+    sealed = [key_of(RESOURCES, word) for word in WORDS[::2]]
+    contents = {key_of(RESOURCES, word): f"{_SEALED} about {word}, {word} and {COMMON}" for word in WORDS}
+    opened = {uri: text for uri, text in contents.items() if uri not in sealed}
+    visible = _visible(RESOURCES)
+    bench.place("contents", document_of(_visible, contents=contents, unreadable={_TOKEN: sealed}))
+    anyone = Opening(catalog="contents")
+    everyone = await _fixture(bench, "any reader", anyone, visible, "a caller without a token")
+    reader = replace(anyone, headers=_AUTHORIZED)
+    restricted = await _fixture(bench, "restricted reader", reader, visible, "the restricted caller")
+    read = await restricted.server.ask("resources/read", {"uri": sealed[0]})
+    restricted.applies(read.error is not None, "the fixture lets every caller read what is listed")
+    found = await everyone.server.first(_SEALED)
+    everyone.applies(sealed[0] in found.keys, "the content of the fixture is not found")
+    bench.place("contents-opened", document_of(_visible, contents=opened))
+    reference = await _fixture(bench, "opened", Opening(catalog="contents-opened"), visible, "a caller without a token")
+    for query in (_SEALED, f"{_SEALED} {WORDS[0]}", WORDS[0], COMMON):
+        params = {"query": query}
+        await everyone.server.search(params)  # whose answer may be kept
+        exchange, expected = await restricted.server.search(params), await reference.server.search(params)
+        difference = _difference(exchange, expected)
+        message = f"without the content that this caller cannot read the answer {difference}"
+        restricted.expect(difference is None, exchange, message, case=f"query {query!r}")

@@ -5,68 +5,87 @@ The fixture's file is replaced, and the listing asked until it shows that. From 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import anyio
+from tools_search_spec import Primitive
 
-from tools_search_conformance.catalogs import COMMON, WORDS, document, made_tool, name_of
+from tools_search_conformance.catalogs import COMMON, WORDS, document_of, key_of, made_item
 from tools_search_conformance.model import UnverifiableError
 from tools_search_conformance.target.bench import INVALID_PARAMS, Bench, server_check
 from tools_search_conformance.target.pages import Listing, Page, bare
+from tools_search_conformance.target.primitives import EVERY_METHOD
 from tools_search_conformance.target.server import Opening
 from tools_search_conformance.wire.codec import JsonObject, same
 
 _CATALOG: Final = "changing"
 _LOOK_SECONDS: Final = 0.05
-_BEFORE: Final = [made_tool(word) for word in WORDS]
 _GONE, _ALTERED, _RESHAPED, _ADDED = WORDS[-1], WORDS[-2], WORDS[-3], "kiln"
-_AFTER: Final = [
-    *(made_tool(word) for word in WORDS if word not in {_GONE, _ALTERED, _RESHAPED}),
-    made_tool(_RESHAPED, inputSchema={"type": "object", "required": ["hour"]}),
-    made_tool(_ALTERED, description=f"Fills the {_ALTERED} of the {COMMON} with sepia.", title="Refill"),
-    made_tool(_ADDED),
-]
+_RESHAPES: Final[dict[str, JsonObject]] = {
+    "Tool": {"inputSchema": {"type": "object", "required": ["hour"]}},
+    "Resource": {"mimeType": "text/x-hour"},
+    "ResourceTemplate": {"mimeType": "text/x-hour"},
+    "Prompt": {"arguments": [{"name": "hour", "required": True}]},
+}
+"""Members in which no text is altered, by the type of the items."""
+
+Items = Callable[[Primitive], Sequence[JsonObject]]
+"""Returns what stands in a list."""
+
+
+def _before(primitive: Primitive) -> list[JsonObject]:
+    return [made_item(primitive, word) for word in WORDS]
+
+
+def _after(primitive: Primitive) -> list[JsonObject]:
+    return [
+        *(made_item(primitive, word) for word in WORDS if word not in {_GONE, _ALTERED, _RESHAPED}),
+        made_item(primitive, _RESHAPED, **_RESHAPES[primitive.items]),
+        made_item(primitive, _ALTERED, description=f"Fills the {_ALTERED} of the {COMMON} with sepia.", title="Refill"),
+        made_item(primitive, _ADDED),
+    ]
 
 
 async def changing(bench: Bench) -> Bench:
     """Return a bench whose fixture serves a catalog that `other_catalog` changes."""
-    bench.place(_CATALOG, document(_BEFORE))
+    bench.applies(bench.serves_catalog, f"{bench.list_method} does not show the {bench.noun}s of the catalog file")
+    bench.place(_CATALOG, document_of(_before))
     other = await bench.fixture("reload", Opening(catalog=_CATALOG))
-    await _replace(other, _BEFORE)
+    await _replace(other, _before)
     return other
 
 
 async def other_catalog(bench: Bench, listing: Listing) -> Listing:
     """Replace the catalog by the one of the two that `listing` does not show, and return the listing that shows it."""
-    return await _replace(bench, _BEFORE if name_of(_ADDED) in listing.by_name else _AFTER)
+    return await _replace(bench, _before if key_of(bench.primitive, _ADDED) in listing.by_key else _after)
 
 
-async def _replace(bench: Bench, tools: Sequence[JsonObject]) -> Listing:
+async def _replace(bench: Bench, items: Items) -> Listing:
     """Replace the catalog file, and return the listing that shows it, in time."""
-    bench.place(_CATALOG, document(tools))
-    wanted = {tool["name"]: tool["description"] for tool in tools}
+    bench.place(_CATALOG, document_of(items))
+    wanted = {item[bench.primitive.key]: item["description"] for item in items(bench.primitive)}
     with anyio.move_on_after(bench.options.timeout):
         while True:
             try:
                 listing = await bench.server.listing()
-                if {name: tool.get("description") for name, tool in listing.by_name.items()} == wanted:
+                if {key: item.get("description") for key, item in listing.by_key.items()} == wanted:
                     return listing
             except UnverifiableError:
                 bench.require(not bench.recorder.deaths, "the target ended when its catalog file was replaced")
             await anyio.sleep(_LOOK_SECONDS)
     raise UnverifiableError(
-        f"{bench.options.timeout:g} s after its catalog file was replaced, tools/list did not show it;"
+        f"{bench.options.timeout:g} s after its catalog file was replaced, {bench.list_method} did not show it;"
         " the fixture is said to have the feature `reload`"
     )
 
 
 def _expect_as_listed(bench: Bench, page: Page, listing: Listing, case: str) -> None:
-    for tool in page.tools:
-        name, listed = tool["name"], listing.by_name.get(tool["name"])
-        bench.expect(listed is not None, page.exchange, f"{name!r} was found although it is gone", case=case)
-        as_listed = listed is not None and same(bare(tool), bare(listed))
-        bench.expect(as_listed, page.exchange, f"{name!r} was found as it was before the change", case=case)
+    for key, item in zip(page.keys, page.items, strict=True):
+        listed = listing.by_key.get(key)
+        bench.expect(listed is not None, page.exchange, f"{key!r} was found although it is gone", case=case)
+        as_listed = listed is not None and same(bare(item), bare(listed))
+        bench.expect(as_listed, page.exchange, f"{key!r} was found as it was before the change", case=case)
 
 
 @server_check(
@@ -75,20 +94,21 @@ def _expect_as_listed(bench: Bench, page: Page, listing: Listing, case: str) -> 
     " of them in its `inputSchema` only, and once `tools/list` shows it, each is searched for again.",
     passes="The tool that went is not found, the one that came is the first match, the altered ones are as listed.",
     fixture_feature="reload",
+    methods=EVERY_METHOD,
 )
 async def change_seen(bench: Bench) -> None:
     other, words = await changing(bench), (_GONE, _ALTERED, _RESHAPED, _ADDED)
-    names = [*map(name_of, words), COMMON]
-    for name in names:
-        await other.server.page(name)
-    listing = await _replace(other, _AFTER)
-    for name in names:
-        case = f"query {name!r} after the change"
-        _expect_as_listed(other, await other.served({"query": name}, case), listing, case)
-        if name in listing.by_name:
-            first = await other.server.first(name)
-            message = f"{name!r} is listed, but not the first match"
-            other.expect(first.names[:1] == [name], first.exchange, message, case=case)
+    keys = [*(key_of(bench.primitive, word) for word in words), COMMON]
+    for key in keys:
+        await other.server.page(key)
+    listing = await _replace(other, _after)
+    for key in keys:
+        case = f"query {key!r} after the change"
+        _expect_as_listed(other, await other.served({"query": key}, case), listing, case)
+        if key in listing.by_key:
+            first = await other.server.first(key)
+            message = f"{key!r} is listed, but not the first match"
+            other.expect(first.keys[:1] == [key], first.exchange, message, case=case)
 
 
 @server_check(
@@ -97,13 +117,14 @@ async def change_seen(bench: Bench) -> None:
     " search goes on with its cursor.",
     passes="Listed tools as they are listed, or a refusal; the next search is served in any case.",
     fixture_feature="reload",
+    methods=EVERY_METHOD,
 )
 async def cursor_after_change(bench: Bench) -> None:
     other = await changing(bench)
     _, cursor = await other.page_with_cursor(COMMON, limit=2)
-    listing = await _replace(other, _AFTER)
+    listing = await _replace(other, _after)
     case = "a cursor from before a change of the catalog"
-    async for page in other.pages_from(COMMON, cursor, case, most=len(_AFTER) + 1):
+    async for page in other.pages_from(COMMON, cursor, case, most=len(_after(bench.primitive)) + 1):
         _expect_as_listed(other, page, listing, case)
     await other.served({"query": COMMON}, "a search after a change between two pages")
 
@@ -114,12 +135,13 @@ async def cursor_after_change(bench: Bench) -> None:
     " on with its cursor.",
     passes=f"Error {INVALID_PARAMS}. Not applicable where cursors outlive such a change.",
     fixture_feature="reload",
+    methods=EVERY_METHOD,
 )
 async def cursor_expired(bench: Bench) -> None:
     other = await changing(bench)
     first, cursor = await other.page_with_cursor(COMMON, limit=2)
-    gone = next(iter(first.names), _BEFORE[0]["name"])  # a first page may be empty
-    await _replace(other, [tool for tool in _BEFORE if tool["name"] != gone])
+    gone = next(iter(first.keys), key_of(bench.primitive, WORDS[0]))  # a first page may be empty
+    await _replace(other, lambda primitive: [item for item in _before(primitive) if item[primitive.key] != gone])
     bad = {"query": COMMON, "cursor": cursor}
     exchange = await other.server.search(bad)
     other.applies(exchange.result is None, "the server honors cursors from before a change")

@@ -19,6 +19,7 @@ from tools_search_spec import METHOD
 from tools_search_conformance.model import UnverifiableError
 from tools_search_conformance.target.bench import Bench, server_check
 from tools_search_conformance.target.pages import Page, read_page
+from tools_search_conformance.target.primitives import EVERY_METHOD, TOOLS
 from tools_search_conformance.target.server import Opening, busy_seconds
 from tools_search_conformance.target.vocabulary import Vocabulary
 from tools_search_conformance.wire.codec import JsonObject, json_text
@@ -27,6 +28,7 @@ from tools_search_conformance.wire.eras import MODERN
 from tools_search_conformance.wire.record import RATE_LIMITED, Exchange
 
 _IN_FLIGHT: Final = 32
+_FEW_IN_FLIGHT: Final = 14
 _FEWER: Final = (_IN_FLIGHT, 8, 2)
 """How many are sent at once, where more are refused: whether and how a server bounds its searches is up to it."""
 _BURST: Final = 64
@@ -53,7 +55,7 @@ _TRIES: Final = 4
 
 def _searches(words: Vocabulary) -> list[JsonObject]:
     """Return searches for different words under different limits, and invalid ones among them."""
-    queries = [*words.sample(_WORDS), *filter(str.strip, words.names), words.name_query]
+    queries = [*words.sample(_WORDS), *filter(str.strip, words.keys), words.key_query]
     good: list[JsonObject] = [
         {"query": query} if limit is None else {"query": query, "limit": limit}
         for place, query in enumerate(queries)
@@ -62,7 +64,7 @@ def _searches(words: Vocabulary) -> list[JsonObject]:
     searches = good[: _IN_FLIGHT - len(_BAD)]
     for place, wrong in enumerate(_BAD):
         # Next to a good one also where only two are sent at once.
-        searches.insert(6 * place + 1, {"query": words.name_query, **wrong})
+        searches.insert(6 * place + 1, {"query": words.key_query, **wrong})
     return searches
 
 
@@ -72,16 +74,20 @@ def _searches(words: Vocabulary) -> list[JsonObject]:
     f" {_FEWER[1]} or {_FEWER[2]} at a time where more are refused as too many.",
     passes="To each the answer that it got alone, with its own id, unless the server was too busy; where answers vary"
     " without other searches, listed tools only and no more than `limit`.",
+    methods=EVERY_METHOD,
 )
 async def concurrent_searches(bench: Bench) -> None:
     listing = await bench.nonempty_listing()
-    searches = bench.some(_searches(Vocabulary(listing.tools)), 12)
+    searches = _searches(Vocabulary(listing.items, bench.primitive.key))
+    searches = bench.some(searches, 12) if bench.primitive is TOOLS else searches[:_FEW_IN_FLIGHT]
     first = await bench.server.search(searches[0])
     bench.require_result(first, "a search")
     answers = [first, *[await bench.server.search(params) for params in searches[1:]]]
     # An answer without an id is lost among others; that it has none is for id-echoed to find.
     alone = [each for each in answers if each.answer.message is None or each.answer.message.get("id") is not None]
-    bench.applies(any(map(_names, alone)), "no first page of a search holds a tool, so that there is nothing to mix up")
+    bench.applies(
+        any(map(_names, alone)), "no first page of a search holds anything, so that there is nothing to mix up"
+    )
     together = await _send_together(bench, alone)
     taken = [pair for pair in zip(alone, together, strict=True) if not _too_many(*pair)]
     refused = "of searches at once, each is refused as one too many; see busy-refusal"
@@ -99,7 +105,7 @@ async def concurrent_searches(bench: Bench) -> None:
         varies = varies or not all(_agree(before, other) for other in again)
     for before, exchange in differing:
         different = f"alone it was answered by {_described(before)}, among others by {_described(exchange)}"
-        known = {*_names(exchange)} <= {*listing.by_name, *_names(before)}
+        known = {*_names(exchange)} <= {*listing.by_key, *_names(before)}
         kept = varies and exchange.result is not None and known
         bench.expect(kept, exchange, different, case=f"params {json_text(exchange.params)}")
 
@@ -131,11 +137,11 @@ def _page(exchange: Exchange) -> Page | None:
 
 def _names(exchange: Exchange) -> list[str]:
     page = _page(exchange)
-    return page.names if page else []
+    return page.keys if page else []
 
 
 def _described(exchange: Exchange) -> str:
-    return exchange.describe() if exchange.result is None else f"the tools {_names(exchange)}"
+    return exchange.describe() if exchange.result is None else f"the page {_names(exchange)}"
 
 
 def _agree(one: Exchange, other: Exchange) -> bool:
@@ -143,9 +149,9 @@ def _agree(one: Exchange, other: Exchange) -> bool:
     pages = [page for page in (_page(one), _page(other)) if page is not None]
     if len(pages) < 2:
         return one.describe() == other.describe()
-    shorter, longer = sorted(pages, key=lambda page: len(page.names))
-    as_long = len(shorter.names) == len(longer.names)
-    return longer.names[: len(shorter.names)] == shorter.names and (as_long or shorter.next_cursor is not None)
+    shorter, longer = sorted(pages, key=lambda page: len(page.keys))
+    as_long = len(shorter.keys) == len(longer.keys)
+    return longer.keys[: len(shorter.keys)] == shorter.keys and (as_long or shorter.next_cursor is not None)
 
 
 def _within_limit(exchange: Exchange) -> bool:
@@ -160,10 +166,10 @@ def _within_limit(exchange: Exchange) -> bool:
 )
 async def busy_refusal(bench: Bench) -> None:
     words = await bench.vocabulary()
-    queries = dict.fromkeys([words.name_query, *bench.some(words.broad())])
+    queries = dict.fromkeys([words.key_query, *bench.some(words.broad())])
     alone = {query: await bench.server.search({"query": query}) for query in queries}
     served = [query for query, exchange in alone.items() if exchange.result is not None]
-    name = words.name_query
+    name = words.key_query
     bench.require(bool(served), f"a search for {name!r} got {alone[name].describe()}", alone[name])
     burst: list[JsonObject] = [{"query": served[number % len(served)]} for number in range(_BURST)]
     seconds = bench.options.timeout + _BURST * max(alone[query].milliseconds for query in served) / 1000
@@ -194,7 +200,7 @@ async def busy_refusal(bench: Bench) -> None:
 async def _delayed(bench: Bench) -> tuple[Bench, str, str]:
     """Return a bench whose fixture takes its time, and the names of two of its tools."""
     other = await bench.fixture("delay", Opening(env={DELAY_VARIABLE: str(_DELAY_MS)}))
-    one, another = Vocabulary((await other.nonempty_listing()).tools).names[:2]
+    one, another = Vocabulary((await other.nonempty_listing()).items).keys[:2]
     return other, one, another
 
 
@@ -308,5 +314,5 @@ async def cancelled_leaves_others(bench: Bench) -> None:
     _, (neighbor,) = await _cancel(other, one, meanwhile=(another,))
     case, answer = f"query {another!r}, while another search was cancelled", neighbor.describe()
     other.expect(neighbor.result is not None, neighbor, f"a search got {answer} while another was cancelled")
-    names = read_page(neighbor, case).names
+    names = read_page(neighbor, case).keys
     other.expect(names[:1] == [another], neighbor, f"{another!r} is not the first match", case=case)

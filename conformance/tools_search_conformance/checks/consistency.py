@@ -8,30 +8,32 @@ from contextlib import nullcontext
 from functools import partial
 from typing import Any, Final
 
-from tools_search_spec import METHOD
+from tools_search_spec import Primitive
 
 from tools_search_conformance.catalogs import tools
 from tools_search_conformance.checks.matching import chosen
 from tools_search_conformance.target.bench import Bench, server_check
 from tools_search_conformance.target.generated import judge_pages, judge_surveys, require_faithful
 from tools_search_conformance.target.pages import Listing, Page, Survey, bare
+from tools_search_conformance.target.primitives import EVERY_METHOD, PROMPTS, RESOURCES, TEMPLATES, TOOLS
 from tools_search_conformance.target.vocabulary import is_query
 from tools_search_conformance.wire.codec import JsonObject, as_array, as_object, same
 from tools_search_conformance.wire.eras import MODERN, UNDECLARED
 
 _SAMPLE: Final = 10
-_CALLED: Final = 6
+_USED: Final = 6
 _ENOUGH_PAGES: Final = 5
 """How many pages of a search for a name are read, of which the first ones may be empty."""
 _REFUSALS: Final = 24
 """How many searches are refused, each in one way: a server may put up with a few."""
+_FEWER_REFUSALS: Final = 8
 
 
 async def _judge_every_page(bench: Bench, judge: Callable[[Page, Listing], None], *, names: Sequence[str] = ()) -> None:
     """Judge the pages of searches of every kind, of searches for each of `names`, and of generated ones."""
     await bench.nonempty_listing()
     words = await bench.vocabulary()
-    queries = bench.some([*words.sample(_SAMPLE), f"  {words.name_query}\n", *words.pairs(1)])
+    queries = bench.some([*words.sample(_SAMPLE), f"  {words.key_query}\n", *words.pairs(1)])
     queries = [*queries, f"{queries[0]} {queries[0]}"[:1024], "search tools"]
 
     async def search(_: Listing) -> list[Page]:
@@ -43,7 +45,7 @@ async def _judge_every_page(bench: Bench, judge: Callable[[Page, Listing], None]
     first = partial(bench.server.first, limit=1)
     found = [await bench.once("pages", lambda: bench.with_stable_listing(search))]
     found += [await bench.with_stable_listing(lambda _: bench.each(names, first))] if names else []
-    some = any(page.tools for _, pages in found for page in pages)
+    some = any(page.items for _, pages in found for page in pages)
     bench.require(some, f"no search found anything; tried {queries}")
     for listing, pages in found:
         for page in pages:
@@ -56,33 +58,75 @@ async def _judge_every_page(bench: Bench, judge: Callable[[Page, Listing], None]
     sends="`tools/list`, searches of every kind and generated ones, for names that a fixture leaves out in this era,"
     " `tools/list`.",
     passes="Every tool found is on the list.",
+    methods=(TOOLS.method, TEMPLATES.method, PROMPTS.method),
 )
 async def subset_of_list(bench: Bench) -> None:
+    listed = (await bench.nonempty_listing()).by_key
+    known = [tool["name"] for tool in tools("core")] if bench.profile == "fixture" and bench.primitive is TOOLS else []
+    await _expect_listed(bench, [name for name in known if name not in listed])
+
+
+@server_check(
+    title="Resources that are not listed are found only where the settings say so",
+    sends="`resources/list`, searches of every kind and generated ones, `resources/list`.",
+    passes="Every resource found is on the list, unless `unlisted` is `true`.",
+    methods=(RESOURCES.method,),
+)
+async def unlisted_stated(bench: Bench) -> None:
+    stated = (await bench.server.settings()).get("unlisted") is True
+    bench.applies(not stated, "the settings say that resources are found that are not listed")
+    await _expect_listed(bench, [])
+
+
+@server_check(
+    title="A resource that is found without being listed can be read",
+    sends="Where the settings have `unlisted`, searches of every kind and generated ones, and `resources/read` of what"
+    " they find that is not on the list.",
+    passes="A result for each.",
+    methods=(RESOURCES.method,),
+)
+async def unlisted_readable(bench: Bench) -> None:
+    found: dict[str, None] = {}
+
+    def collect(page: Page, listing: Listing) -> None:
+        found.update(dict.fromkeys(key for key in page.keys if key not in listing.by_key))
+
+    stated = (await bench.server.settings()).get("unlisted") is True
+    bench.applies(stated, "the settings do not say that resources are found that are not listed")
+    await _judge_every_page(bench, collect)
+    for uri in [*found][:_USED]:
+        read = await bench.server.ask("resources/read", {"uri": uri})
+        message = f"{uri!r} was found without being listed, but resources/read was answered by {read.describe()}"
+        bench.expect(read.result is not None, read, message, case=uri)
+    bench.applies(bool(found), "no resource was found that is not listed")
+
+
+async def _expect_listed(bench: Bench, names: Sequence[str]) -> None:
     def judge(page: Page, listing: Listing) -> None:
         case = f"query {page.exchange.sent['params']['query']!r}"
-        for name in page.names:
+        for name in page.keys:
             unlisted = f"{name!r} was found but is not on the list"
-            bench.expect(name in listing.by_name, page.exchange, unlisted, case=case)
+            bench.expect(name in listing.by_key, page.exchange, unlisted, case=case)
 
-    listed = (await bench.nonempty_listing()).by_name
-    known = [tool["name"] for tool in tools("core")] if bench.profile == "fixture" else []
-    await _judge_every_page(bench, judge, names=[name for name in known if name not in listed])
+    await _judge_every_page(bench, judge, names=names)
 
 
 @server_check(
     title="A tool is found as it is listed",
     sends="`tools/list`, searches of every kind, generated ones and for each tool by its name, `tools/list`.",
     passes="Definitions equal as JSON values, apart from `_meta` at the extension's key.",
+    methods=EVERY_METHOD,
 )
 async def definition_identity(bench: Bench) -> None:
     def judge(page: Page, listing: Listing) -> None:
-        for tool in page.tools:
-            if (listed := listing.by_name.get(tool["name"])) is not None:
-                where = _difference(bare(listed), bare(tool))
-                bench.expect(where is None, page.exchange, f"{tool['name']!r} differs from its listing: {where}")
+        for key, item in zip(page.keys, page.items, strict=True):
+            if (listed := listing.by_key.get(key)) is not None:
+                where = _difference(bare(listed), bare(item))
+                bench.expect(where is None, page.exchange, f"{key!r} differs from its listing: {where}")
 
-    some = chosen(bench, (await bench.nonempty_listing()).tools)
-    await _judge_every_page(bench, judge, names=[name for tool in some if is_query(name := tool["name"])])
+    some = chosen(bench, (await bench.nonempty_listing()).items)
+    keys = [item[bench.primitive.key] for item in some]
+    await _judge_every_page(bench, judge, names=[key for key in keys if is_query(key)])
     await require_faithful(bench)
 
 
@@ -113,10 +157,11 @@ def _shown(value: Any) -> str:
     title="A page holds each tool once",
     sends="Searches of every kind, and generated ones.",
     passes="The names on each page are distinct.",
+    methods=EVERY_METHOD,
 )
 async def no_duplicates(bench: Bench) -> None:
     def judge(page: Page, _: Listing) -> None:
-        twice = sorted({name for name in page.names if page.names.count(name) > 1})
+        twice = sorted({name for name in page.keys if page.keys.count(name) > 1})
         bench.expect(not twice, page.exchange, f"{twice} more than once on a page")
 
     await _judge_every_page(bench, judge)
@@ -127,18 +172,20 @@ async def no_duplicates(bench: Bench) -> None:
     sends="`tools/list` twice, a search for a tool by its name, and `tools/list` again: first of all, then once more;"
     " on generated catalogs after many searches.",
     passes="The same definitions in the same order each time.",
+    methods=EVERY_METHOD,
 )
 async def list_unchanged(bench: Bench) -> None:
     if bench.first_search is not None:
         difference, exchange = bench.first_search
         await _require_steady(bench, difference is None)
-        message = f"after the first search of all, tools/list returned something else: it {difference}"
+        message = f"after the first search of all, {bench.list_method} returned something else: it {difference}"
         bench.expect(difference is None, exchange, message)
     await bench.nonempty_listing()
     before, again = await bench.server.listing(), await bench.server.listing()
-    bench.require(again.same_as(before), "tools/list changes without any search", again.exchange)
+    steadily = again.same_as(before)
+    bench.require(steadily, f"{bench.list_method} changes without any search", again.exchange)
     same_listing = again.compared_to(before)
-    names = [name for name in before.by_name if name.strip()]
+    names = [name for name in before.by_key if is_query(name)]
     bench.require(bool(names), "the list is empty")
     allowed = 0 if bench.profile == "fixture" else 1  # on a live server one change may be a coincidence
     for name in names[:: max(1, len(names) // 3)][:3]:
@@ -146,7 +193,7 @@ async def list_unchanged(bench: Bench) -> None:
         after = await bench.server.listing()
         kept = same_listing(before, after)
         allowed -= not kept
-        message = f"after a search for {name!r}, tools/list returned something else"
+        message = f"after a search for {name!r}, {bench.list_method} returned something else"
         message += "" if kept else f": it {after.difference_from(before)}"
         bench.expect(allowed >= 0, after.exchange, message, case=f"query {name!r}")
         before = after
@@ -166,7 +213,7 @@ async def _require_steady(bench: Bench, kept: bool) -> None:
     if not kept and bench.profile == "live":
         bench.server.steady = False
         steady = await bench.lists_steadily(await bench.server.listing())
-        bench.require(steady, "tools/list changes without any search")
+        bench.require(steady, f"{bench.list_method} changes without any search")
 
 
 @server_check(
@@ -174,6 +221,7 @@ async def _require_steady(bench: Bench, kept: bool) -> None:
     sends="On a new connection, `tools/list` and a first page; many invalid searches; `tools/list`, that page, its"
     " second one and one without a limit.",
     passes="The same listing and page, and the first page's cursor still holds.",
+    methods=EVERY_METHOD,
 )
 async def refusal_changes_nothing(bench: Bench) -> None:
     query = await bench.query_with_matches()
@@ -188,18 +236,18 @@ async def refusal_changes_nothing(bench: Bench) -> None:
 
         listing, first = await other.server.listing(), await other.server.page(query, limit=1)
         plain = [await other.server.page(query) for _ in range(2)]
-        await other.each(range(_REFUSALS), refuse)
+        await other.each(range(_REFUSALS if bench.primitive is TOOLS else _FEWER_REFUSALS), refuse)
         after = await other.server.listing()
         kept = after.same_as(listing)
         await _require_steady(other, kept)
-        other.expect(kept, after.exchange, "tools/list returned something else after refused searches")
+        other.expect(kept, after.exchange, f"{bench.list_method} returned something else after refused searches")
         if first.next_cursor:
             await other.served({**good, "cursor": first.next_cursor}, "a cursor from before refused searches")
         repeated = await other.served(good, "a search after refused ones")
-        kept = bool(repeated.tools) == bool(first.tools)
+        kept = bool(repeated.items) == bool(first.items)
         other.expect(kept, repeated.exchange, "a search found something else after refused ones")
         later = await other.served({"query": query}, "a search without a limit after refused ones")
-        kept = later.names == plain[0].names or plain[0].names != plain[1].names
+        kept = later.keys == plain[0].keys or plain[0].keys != plain[1].keys
         other.expect(kept, later.exchange, "a search without a limit found something else after refused ones")
 
 
@@ -207,37 +255,51 @@ async def refusal_changes_nothing(bench: Bench) -> None:
     title="A search needs no listing before it",
     sends="`tools/search` for a tool by its name, as the first request of a fresh connection.",
     passes="A result that begins with that tool.",
+    methods=EVERY_METHOD,
 )
 async def search_unlisted(bench: Bench) -> None:
     await bench.nonempty_listing()
-    name = (await bench.vocabulary()).name_query
-    async with bench.another(unasked={"tools/list", METHOD}) as other:
+    name = (await bench.vocabulary()).key_query
+    async with bench.another(unasked={bench.list_method, bench.method}) as other:
         first = await other.served({"query": name}, "a search as the first request of a connection")
         walk = await other.server.walk(name, first=first, most=_ENOUGH_PAGES)
         message = f"{name!r} is not found by the first search, before tools are listed"
-        other.expect(name in walk.names, first.exchange, message, case=f"query {name!r}")
+        other.expect(name in walk.keys, first.exchange, message, case=f"query {name!r}")
 
 
 @server_check(
     title="A found tool can be called at once",
-    sends="On another connection a search, and `tools/call` of the tools found, without any `tools/list`.",
-    passes="A result that is no error for each call.",
+    sends="On another connection a search, and `tools/call` of the tools found, without any `tools/list`; in the same"
+    " way `resources/read` and `prompts/get`, where resources and prompts can be searched.",
+    passes="A result that is no error for each.",
     profiles=("fixture",),
+    methods=(TOOLS.method, RESOURCES.method, PROMPTS.method),
 )
 async def callable_(bench: Bench) -> None:
-    query, last = await bench.query_with_matches(), (await bench.vocabulary()).names[-1]
+    query, last = await bench.query_with_matches(), (await bench.vocabulary()).keys[-1]
     pages = [await bench.server.first(last if is_query(last) else query, limit=1), await bench.server.first(query)]
-    async with bench.another(unasked={"tools/list"}) as other:
+    use = bench.primitive.use_method
+    async with bench.another(unasked={bench.list_method}) as other:
 
-        async def call_one(tool: JsonObject) -> None:
-            name, schema = tool["name"], as_object(tool.get("inputSchema")) or {}
-            arguments = (as_array(schema.get("examples")) or [{}])[0]
-            call = await other.server.ask("tools/call", {"name": name, "arguments": arguments})
-            fine = call.result is not None and call.result.get("isError") is not True
-            answer = call.describe() if call.result is None else json.dumps(call.result.get("content"))[:200]
-            other.expect(fine, call, f"{name!r} was found, but its call was answered by {answer}", case=name)
+        async def use_one(item: JsonObject) -> None:
+            key = item[bench.primitive.key]
+            used = await other.server.ask(use, params_of_use(item, bench.primitive))
+            fine = used.result is not None and used.result.get("isError") is not True
+            answer = used.describe() if used.result is None else json.dumps(used.result.get("content"))[:200]
+            other.expect(fine, used, f"{key!r} was found, but {use} of it was answered by {answer}", case=key)
 
         for page in pages:
             await other.server.search(page.exchange.params)
-            found = [tool for tool in page.tools if "x-mcp-header" not in json.dumps(tool)]
-            await other.each(found[:_CALLED], call_one)
+            found = [item for item in page.items if "x-mcp-header" not in json.dumps(item)]
+            await other.each(found[:_USED], use_one)
+
+
+def params_of_use(item: JsonObject, primitive: Primitive) -> JsonObject:
+    """Return the params that use an item: that call a tool, get a prompt or read a resource."""
+    if primitive is RESOURCES:
+        return {"uri": item["uri"]}
+    if primitive is PROMPTS:
+        named = [as_object(argument) or {} for argument in as_array(item.get("arguments")) or []]
+        return {"name": item["name"], "arguments": {each["name"]: "anything" for each in named if each.get("required")}}
+    schema = as_object(item.get("inputSchema")) or {}
+    return {"name": item["name"], "arguments": (as_array(schema.get("examples")) or [{}])[0]}

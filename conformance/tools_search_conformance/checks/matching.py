@@ -13,10 +13,19 @@ from tools_search_conformance.model import UnverifiableError
 from tools_search_conformance.target.bench import Bench, server_check
 from tools_search_conformance.target.generated import judge_surveys
 from tools_search_conformance.target.pages import Survey
+from tools_search_conformance.target.primitives import (
+    EVERY_METHOD,
+    METHODS_OF_RESOURCES,
+    PROMPTS,
+    RESOURCES,
+    TOOLS,
+    items_in,
+    key_in,
+)
 from tools_search_conformance.target.properties import explore
 from tools_search_conformance.target.vocabulary import NONSENSE, WHITE_SPACE, Vocabulary, is_query, text_of
 from tools_search_conformance.target.vocabulary import terms as terms_of
-from tools_search_conformance.wire.codec import JsonObject, as_array, as_object
+from tools_search_conformance.wire.codec import JsonObject, as_array, as_object, integer
 
 _LIVE_TOOLS: Final = 25
 _LONGEST: Final = 1024
@@ -29,6 +38,10 @@ _LARGE: Final = 1000
 _LIMITS: Final = (None, 1, _LARGE, 2, 20)
 _BROAD_PAGES: Final = 20
 _LEAST_SHARED: Final = 3
+_READ: Final = 12
+"""How many resources are read."""
+_SMALL: Final = 20_000
+"""How many bytes they have at most."""
 _WRITTEN: Final = (
     '"{0}"', "{0} {0}", "-{0}", "{1}_{0}", "{0}*", "({0}", "{1}-{0}", "{0}:{1}", "'{0}", "{1}.{0}", "+{0} +{1}",
     "{0}\n{1}", "{0}?", "@{0}",
@@ -44,48 +57,84 @@ def chosen(bench: Bench, tools: Sequence[JsonObject]) -> list[JsonObject]:
     return random.Random(bench.options.seed).sample(list(tools), _LIVE_TOOLS)  # noqa: S311 - a choice that can be repeated
 
 
+_NAMED_ALONE: Final = (TOOLS.method, PROMPTS.method)
+"""The methods whose items are told apart by their names."""
+
+
 @server_check(
     title="A tool whose name is the query is the first one of the first page",
     sends="The names of listed tools as queries, under several limits, with all kinds of white space around them.",
     passes="Each first page begins with that tool.",
+    methods=_NAMED_ALONE,
 )
 async def exact_name_first(bench: Bench) -> None:
+    await _expect_first(bench, "name")
+
+
+@server_check(
+    title="A resource whose `uri`, or a template whose `uriTemplate`, is the query is the first of the first page",
+    sends="The URIs of listed resources, and the URI templates of listed templates, as queries, under several limits,"
+    " with all kinds of white space around them.",
+    passes="Each first page begins with that resource, or template.",
+    methods=METHODS_OF_RESOURCES,
+)
+async def exact_uri_first(bench: Bench) -> None:
+    await _expect_first(bench, bench.primitive.key)
+
+
+@server_check(
+    title="Where no `uri` is the query, a resource whose name it is comes first",
+    sends="The names of listed resources and templates, some of which share one, as queries, under several limits, with"
+    " all kinds of white space around them.",
+    passes="Each first page begins with one that has the name.",
+    methods=METHODS_OF_RESOURCES,
+)
+async def exact_shared_name_first(bench: Bench) -> None:
+    await _expect_first(bench, "name")
+
+
+async def _expect_first(bench: Bench, member: str) -> None:
+    """Expect searches for the texts that items have in a member to begin with an item that has the text there."""
+
     async def judge(case: tuple[str, str, str, int | None]) -> None:
-        before, name, after, limit = case
-        query = f"{before}{name}{after}"
+        before, text, after, limit = case
+        query = f"{before}{text}{after}"
         try:
-            page = await bench.server.page(query if len(query) <= _LONGEST else name, limit=limit)
+            page = await bench.server.page(query if len(query) <= _LONGEST else text, limit=limit)
         except UnverifiableError:
             if limit != _LARGE:  # that a large limit is no error is for limit-clamped to judge
                 raise
             return
-        message = f"the query {query!r} brought {page.names[:3]} instead of {name!r} first"
-        bench.expect(page.names[:1] == [name], page.exchange, message, case=f"query {query!r}, limit {limit}")
+        found = [item.get(member) for item in page.items[:3]]
+        message = f"the query {query!r} brought {found} instead of {text!r} first"
+        bench.expect(found[:1] == [text], page.exchange, message, case=f"query {query!r}, limit {limit}")
 
     def judge_named(survey: Survey) -> None:
         for name, exchange in survey.named:
-            found = as_array((exchange.result or {}).get("tools")) or []
-            first = (as_object(found[0]) or {}).get("name") if found else exchange.describe()
+            found = items_in(exchange)
+            first = key_in(found[0], bench.method) if found else exchange.describe()
             query = exchange.params["query"]
             message = f"the query {query!r} brought {first!r} instead of {name!r} first"
             bench.expect(first == name, exchange, message, case=f"query {query!r}")
 
-    tools = [tool for tool in (await bench.nonempty_listing()).tools if is_query(tool["name"])]
-    bench.applies(bool(tools), "no tool has a name that can be a query")
-    names = [tool["name"] for tool in chosen(bench, tools)]
+    listing = await bench.nonempty_listing()
+    keys = {*listing.by_key} if member != bench.primitive.key else set[str]()
+    items = [item for item in listing.items if is_query(str(item.get(member, ""))) and item[member] not in keys]
+    bench.applies(bool(items), f"no {bench.noun} has a {member} that can be a query")
+    texts = list(dict.fromkeys(item[member] for item in chosen(bench, items)))
     cases = [
         (
             around := _WHITE_SPACES[number % len(_WHITE_SPACES)],
-            names[number % len(names)],
+            texts[number % len(texts)],
             around[::-1],
             _LIMITS[number % len(_LIMITS)],
         )
-        for number in range(max(len(names), len(_WHITE_SPACES)))
+        for number in range(max(len(texts), len(_WHITE_SPACES)))
     ]
     await bench.each(bench.share(cases), judge)
     around = st.text(st.sampled_from(WHITE_SPACE), max_size=5)
     limit = st.none() | st.integers(min_value=1, max_value=5)
-    await explore(bench, st.tuples(around, st.sampled_from(names), around, limit), judge)
+    await explore(bench, st.tuples(around, st.sampled_from(texts), around, limit), judge)
     await judge_surveys(bench, judge_named)
 
 
@@ -94,49 +143,50 @@ async def exact_name_first(bench: Bench) -> None:
     sends="For each tool, one to three distinctive terms of its name, title and description, however they are written,"
     " and its whole text; words, and pairs of words, that several tools share.",
     passes="That tool is on one of the pages, and so is each of those that share the words.",
+    methods=EVERY_METHOD,
 )
 async def all_terms_match(bench: Bench) -> None:
     async def judge(case: tuple[str, str]) -> None:
         name, query = case
         walk = await bench.server.walk(query, await bench.server.large_limit(), most=20)
-        bench.require(walk.ended or name in walk.names, "a search does not end; see pages-end", walk.last)
-        message = f"{name!r} has every term of {query!r}, but is not among {walk.names[:5]}"
-        bench.expect(name in walk.names, walk.last, message, case=f"query {query!r}")
+        bench.require(walk.ended or name in walk.keys, "a search does not end; see pages-end", walk.last)
+        message = f"{name!r} has every term of {query!r}, but is not among {walk.keys[:5]}"
+        bench.expect(name in walk.keys, walk.last, message, case=f"query {query!r}")
 
     async def judge_shared(query: str) -> None:
-        wanted = {tool["name"] for tool in words.tools if {*terms_of(query)} <= words.terms_of(tool)}
+        wanted = {item[words.key] for item in words.items if {*terms_of(query)} <= words.terms_of(item)}
         walk = await bench.server.walk(query, await bench.server.large_limit(), most=_BROAD_PAGES)
-        lost = sorted(wanted.difference(walk.names)) if walk.ended else []
-        message = f"{lost[:5]} have every term of {query!r}, but are not among the {len(walk.names)} matches"
+        lost = sorted(wanted.difference(walk.keys)) if walk.ended else []
+        message = f"{lost[:5]} have every term of {query!r}, but are not among the {len(walk.keys)} matches"
         bench.expect(not lost, walk.last, message, case=f"query {query!r}")
 
     def judge_many(survey: Survey) -> None:
         for walk in (walk for walk in survey.shared if walk.ended):
-            wanted = {tool["name"] for tool in survey.listing.tools if walk.query in terms_of("\n".join(text_of(tool)))}
-            lost = wanted.difference(walk.names)
+            wanted = {tool["name"] for tool in survey.listing.items if walk.query in terms_of("\n".join(text_of(tool)))}
+            lost = wanted.difference(walk.keys)
             message = f"{walk.query!r} is a term of {len(wanted)} tools, of which {len(lost)} do not match it"
             bench.expect(not lost, walk.last, message, case=walk.case)
 
     await bench.nonempty_listing()
     words = await bench.vocabulary()
     cases = [
-        (tool["name"], query)
-        for number, tool in enumerate(chosen(bench, words.tools))
+        (tool[words.key], query)
+        for number, tool in enumerate(chosen(bench, words.items))
         for query in bench.some([*dict.fromkeys(_queries(words, tool, number))], 2)
     ]
     await bench.each(bench.share(cases), judge)
     await bench.each(bench.some([*words.shared(_LEAST_SHARED), *words.pairs(3)], 2), judge_shared)
-    bench.require(bool(bench.recorder.judged), "no tool has a distinctive term in its name, title or description")
-    terms_by_name = {tool["name"]: terms for tool in words.tools if (terms := words.distinctive(tool))}
+    bench.require(bool(bench.recorder.judged), f"no {bench.noun} has a distinctive term in its texts")
+    terms_by_key = {item[words.key]: terms for item in words.items if (terms := words.distinctive(item))}
 
-    def written(name: str) -> st.SearchStrategy[tuple[str, str]]:
-        terms = terms_by_name[name]
+    def written(key: str) -> st.SearchStrategy[tuple[str, str]]:
+        terms = terms_by_key[key]
         spelled = st.sampled_from([*terms, *(t.upper() for t in terms if terms_of(t.upper()) == (t,))])
         several, between = st.lists(spelled, min_size=1, max_size=4), st.sampled_from(_SEPARATORS)
-        return st.tuples(several, between).map(lambda drawn: (name, drawn[1].join(drawn[0])))
+        return st.tuples(several, between).map(lambda drawn: (key, drawn[1].join(drawn[0])))
 
-    if terms_by_name:  # no tool has a term of its own where each of their terms is in several
-        await explore(bench, st.sampled_from(sorted(terms_by_name)).flatmap(written), judge)
+    if terms_by_key:  # no tool has a term of its own where each of their terms is in several
+        await explore(bench, st.sampled_from(sorted(terms_by_key)).flatmap(written), judge)
     await judge_surveys(bench, judge_many)
 
 
@@ -159,9 +209,54 @@ def _queries(words: Vocabulary, tool: JsonObject, number: int) -> list[str]:
 
 
 @server_check(
+    title="A resource is found by what its content says, where the settings promise that",
+    sends="Where the settings have `contents`, `resources/read` of listed resources, and searches for distinctive terms"
+    " of their text, alone and together with terms of their definitions.",
+    passes="That resource is on one of the pages.",
+    methods=(RESOURCES.method,),
+)
+async def contents_match(bench: Bench) -> None:
+    promised = (await bench.server.settings()).get("contents") is True
+    bench.applies(promised, "the settings do not promise that contents are searched")
+    items = (await bench.nonempty_listing()).items
+    # What a server reads is up to it, and large resources hardly are.
+    small = [item for item in items if (integer(item.get("size")) or 0) <= _SMALL]
+    listed = {item["uri"]: item for item in chosen(bench, small)}
+    texts = {uri: text for uri in [*listed][:_READ] if (text := await _text_of(bench, uri)).strip()}
+    told = [
+        {**listed[uri], "description": f"{listed[uri].get('description', '')}\n{text}"} for uri, text in texts.items()
+    ]
+    words = Vocabulary((*told, *(item for uri, item in listed.items() if uri not in texts)), "uri")
+    cases = list[tuple[str, str]]()
+    for item in told:
+        own = {term for text in text_of(listed[item["uri"]]) for term in terms_of(text)}
+        terms = words.distinctive(item)
+        inside = [term for term in terms if term not in own]
+        outside = [term for term in terms if term in own][:1]
+        cases += [(item["uri"], " ".join(each)) for each in (inside[:1], inside[-3:], outside + inside[:1]) if each]
+    bench.applies(bool(cases), "no resource that was read has a text with a distinctive term")
+
+    async def judge(case: tuple[str, str]) -> None:
+        uri, query = case
+        walk = await bench.server.walk(query, await bench.server.large_limit(), most=20)
+        message = f"{uri!r} has every term of {query!r}, some of them in its content, but is not found"
+        bench.expect(uri in walk.keys, walk.last, message, case=f"query {query!r}")
+
+    await bench.each(bench.share(cases), judge)
+
+
+async def _text_of(bench: Bench, uri: str) -> str:
+    """Return the text content of a resource, an empty one where it cannot be read."""
+    read = await bench.server.ask("resources/read", {"uri": uri})
+    parts = filter(None, map(as_object, as_array((read.result or {}).get("contents")) or []))
+    return "\n".join(text for part in parts if isinstance(text := part.get("text"), str))
+
+
+@server_check(
     title="No match is an empty array, not an error",
     sends="Words of no language; on a fixture that serves no tool at all, any words.",
     passes="A result whose `tools` is an array, and with nothing to find an empty one.",
+    methods=EVERY_METHOD,
 )
 async def no_match_empty(bench: Bench) -> None:
     def judge(survey: Survey) -> None:
@@ -178,5 +273,5 @@ async def no_match_empty(bench: Bench) -> None:
         async with bench.serving("empty") as other:
             for query in ("anything", NONSENSE):
                 page = await other.served({"query": query}, "a search of an empty catalog")
-                other.expect(page.tools == [], page.exchange, f"an empty catalog brought {page.names}")
+                other.expect(page.items == [], page.exchange, f"an empty catalog brought {page.keys}")
     await judge_surveys(bench, judge)

@@ -10,13 +10,16 @@ from tools_search_spec import EXTENSION_ID
 
 from tools_search_conformance.model import UnverifiableError
 from tools_search_conformance.target.bench import INVALID_PARAMS, MISSING_CAPABILITY, Bench, server_check
-from tools_search_conformance.target.pages import Page, complaint, settings_in, settings_of
+from tools_search_conformance.target.pages import Page, advertised_settings, complaint, settings_in, settings_of
+from tools_search_conformance.target.primitives import EVERY_METHOD, OTHERS, TOOLS
 from tools_search_conformance.target.vocabulary import NONSENSE
 from tools_search_conformance.wire.codec import JsonObject, as_object, json_text, same
 from tools_search_conformance.wire.eras import DECLARED, LEGACY, MODERN, OLDER, UNDECLARED
 from tools_search_conformance.wire.record import Exchange
 
 _METHOD_NOT_FOUND: Final = -32601
+_SETTINGS: Final = {primitive.setting for primitive in OTHERS}
+_NO_OTHERS: Final = "the settings name no search but that for tools"
 _NON_OBJECTS: Final[tuple[Any, ...]] = (True, None, "yes", [], [{}], 1, 0, False, "", "{}", 0.5)
 _UNDECLARED: Final[tuple[tuple[JsonObject, str], ...]] = (
     ({}, "no capability"),
@@ -56,6 +59,60 @@ async def advertised(bench: Bench) -> None:
         tools = as_object((as_object(capabilities) or {}).get("tools"))
         bench.expect(tools is not None, exchange, f"the extension is advertised without the tools capability{whom}")
     bench.applies(bool(bench.recorder.judged), "nothing is advertised; see advertised-legacy-both")
+
+
+@server_check(
+    title="Other searches are advertised with the base protocol's capability for their list",
+    sends="`server/discover` or `initialize`, as for the advertisement.",
+    passes="Where the settings have `resources` or `prompts`, `capabilities` declares the member of that name too.",
+)
+async def primitives_advertised(bench: Bench) -> None:
+    async for capabilities, settings, exchange, whom in _openings_with_others(bench):
+        for name in (name for name in _SETTINGS if as_object(settings.get(name)) is not None):
+            declared = as_object((as_object(capabilities) or {}).get(name)) is not None
+            message = f"the settings have {name}, but the capability {name} is not declared{whom}"
+            bench.expect(declared, exchange, message)
+    bench.applies(bool(bench.recorder.judged), _NO_OTHERS)
+
+
+@server_check(
+    title="The settings of other searches have the shape of the draft",
+    sends="`server/discover` or `initialize`, as for the advertisement.",
+    passes="`resources` and `prompts` conform to `PrimitivesServerSettings` where present; unknown members are free.",
+)
+async def primitives_settings_shape(bench: Bench) -> None:
+    async for _, settings, exchange, whom in _openings_with_others(bench):
+        own = {name: settings[name] for name in _SETTINGS if name in settings}
+        wrong = complaint(own, "PrimitivesServerSettings")
+        bench.expect(wrong is None, exchange, f"the settings are malformed at {wrong}{whom}")
+
+
+async def _openings_with_others(bench: Bench) -> AsyncGenerator[tuple[Any, JsonObject, Exchange, str]]:
+    """Yield the openings, with the settings, of a server whose settings name another search at the first one."""
+    connection, _ = await bench.server.opening()
+    named = _SETTINGS & (advertised_settings(connection) or {}).keys()
+    bench.applies(bool(named), _NO_OTHERS)
+    async for capabilities, exchange, whom in _openings(bench):
+        yield capabilities, settings_of(capabilities, bench.cell.era) or {}, exchange, whom
+
+
+@server_check(
+    title="Each other search that is advertised is served",
+    sends="First of all, the list of resources, of templates and of prompts, where their search is advertised, and"
+    " searches for one by its key, for a word that they have and for nothing that there is.",
+    passes="A result for one of the searches at least: with `resources` of both resources and templates.",
+)
+async def primitives_served(bench: Bench) -> None:
+    bench.applies(bool(bench.offered), _NO_OTHERS)
+    for other in bench.offered:
+        exchange = other.first_answer
+        if exchange is None:
+            raise UnverifiableError(f"{other.method}: {other.unread}")
+        bench.require(exchange.replied, f"{other.method}: a search got {exchange.describe()}", exchange)
+        unknown = exchange.error is not None and exchange.error.code == _METHOD_NOT_FOUND
+        hint = ": is the method registered?" if unknown else ""
+        message = f"it is advertised, but each plain search was answered by {exchange.describe()}{hint}"
+        bench.expect(other.has_served, exchange, f"{other.method}: {message}")
 
 
 async def _openings(bench: Bench) -> AsyncGenerator[tuple[Any, Exchange, str]]:
@@ -106,11 +163,11 @@ async def advertised_legacy_both(bench: Bench) -> None:
 )
 async def served_where_advertised(bench: Bench) -> None:
     words = await bench.vocabulary()
-    exchange = await bench.server.search({"query": words.name_query})
+    exchange = await bench.server.search({"query": words.key_query})
     if exchange.result is None and bench.cell.transport == "http":
-        with_name = await bench.server.search({"query": words.name_query}, headers={"Mcp-Name": words.name_query})
+        with_name = await bench.server.search({"query": words.key_query}, headers={"Mcp-Name": words.key_query})
         if with_name.result is not None:
-            exchange = await bench.server.search({"query": words.name_query})  # it may have been the first alone
+            exchange = await bench.server.search({"query": words.key_query})  # it may have been the first alone
         message = "a search is only served with an Mcp-Name header"
         only = with_name.result is not None and exchange.result is None
         bench.require(not only, message, exchange, consequence_of="http-name-not-required")
@@ -162,9 +219,10 @@ async def _require_undeclared_refused(bench: Bench) -> None:
     " nearly its identifier; as the first search of a connection and, with a cursor, after one that declares it.",
     passes=f"Error {MISSING_CAPABILITY} with `data.requiredCapabilities.extensions` naming the extension.",
     eras=(MODERN,),
+    methods=EVERY_METHOD,
 )
 async def undeclared_client_refused(bench: Bench) -> None:
-    name = (await bench.vocabulary()).name_query
+    name = (await bench.vocabulary()).key_query
     async with bench.undeclaring() if bench.can_start("core") else nullcontext(bench) as other:
 
         async def expect_missing(undeclared: tuple[int, tuple[JsonObject, str]]) -> None:
@@ -181,7 +239,7 @@ async def undeclared_client_refused(bench: Bench) -> None:
 
         await other.each(enumerate(bench.some(_UNDECLARED, 4)), expect_missing)
         await other.each(_MALFORMED, expect_error)
-        await _require_declared_served(bench, await bench.name_query())  # `other` has to be unknown to the server
+        await _require_declared_served(bench, await bench.key_query())  # `other` has to be unknown to the server
     await _refuse_undeclared_pages(bench)
 
 
@@ -216,6 +274,7 @@ def _expect_missing(bench: Bench, exchange: Exchange, case: str) -> None:
     passes="HTTP status 400.",
     eras=(MODERN,),
     transports=("http",),
+    methods=EVERY_METHOD,
 )
 async def undeclared_client_status(bench: Bench) -> None:
     exchange = await bench.server.search({"query": "anything, with a status"}, capabilities=UNDECLARED)
@@ -229,9 +288,11 @@ async def undeclared_client_status(bench: Bench) -> None:
     sends="`tools/search`, or `initialize`, with `true`, `null`, a string or an array at the extension's key.",
     passes=f"Error {MISSING_CAPABILITY}, or another one where an SDK refuses such capabilities as a whole; for a"
     " handshake, an error, or a result; after `null` also a search that is served.",
+    methods=EVERY_METHOD,
 )
 async def declaration_not_object(bench: Bench) -> None:
     if bench.cell.era == LEGACY:
+        bench.applies(bench.primitive is TOOLS, "a handshake is not for one method")
         # On stdio each handshake is a start; where HTTP is judged as well, most of them are sent there.
         costly = bench.cell.transport == "stdio" and bench.options.http_argv
         for value in _NON_OBJECTS[1:2] if costly else _NON_OBJECTS[:4]:
@@ -248,7 +309,7 @@ async def declaration_not_object(bench: Bench) -> None:
 
         await _require_undeclared_refused(other)
         await other.each(_NON_OBJECTS, expect_error)
-        await _require_declared_served(other, await bench.name_query())
+        await _require_declared_served(other, await bench.key_query())
 
 
 async def _expect_handshake(bench: Bench, value: Any) -> None:
@@ -256,7 +317,7 @@ async def _expect_handshake(bench: Bench, value: Any) -> None:
         async with bench.fresh(capabilities={"extensions": {EXTENSION_ID: value}}) as other:
             _, exchange = await other.server.opening()
             if value is None and bench.starts_freely:  # of the others a handshake is enough
-                await other.served({"query": await bench.name_query()}, "a search by a client that declared null")
+                await other.served({"query": await bench.key_query()}, "a search by a client that declared null")
     except UnverifiableError as error:
         if error.exchange is None:
             raise
@@ -272,9 +333,10 @@ async def _expect_handshake(bench: Bench, value: Any) -> None:
     " on a connection that began with a discovery that did.",
     passes=f"A result for the first, error {MISSING_CAPABILITY} for the second, a result for one that declares again.",
     eras=(MODERN,),
+    methods=EVERY_METHOD,
 )
 async def declaration_per_request(bench: Bench) -> None:
-    query = await bench.name_query()
+    query = await bench.key_query()
     async with bench.undeclaring() as other:
         await _require_undeclared_refused(other)
         await _require_declared_served(other, query)
@@ -292,22 +354,23 @@ async def declaration_per_request(bench: Bench) -> None:
     title="Unknown members of a declaration are ignored",
     sends="`tools/search` whose declaration has members that this draft does not know, among other capabilities.",
     passes="The tools that a plain declaration brings.",
+    methods=EVERY_METHOD,
 )
 async def declaration_unknown_members(bench: Bench) -> None:
     good = {"query": await bench.query_with_matches()}
 
     async def plain(other: Bench) -> list[str]:
-        return (await other.served(good, "a search with a plain declaration")).names
+        return (await other.served(good, "a search with a plain declaration")).keys
 
     async def expect_same(page: Page, case: str) -> None:
-        if page.names != names:
+        if page.keys != names:
             # Order is only a SHOULD: where plain searches differ, one more difference shows nothing.
             async with bench.fresh() if bench.cell.era == LEGACY else nullcontext(bench) as other:
                 await other.server.known_listing()
                 if any([await plain(other) != names for _ in range(2)]):
                     return
-        message = f"{case} brought {page.names[:5]} instead of {names[:5]}"
-        bench.expect(page.names == names, page.exchange, message, case=case)
+        message = f"{case} brought {page.keys[:5]} instead of {names[:5]}"
+        bench.expect(page.keys == names, page.exchange, message, case=case)
 
     names = await plain(bench)
 
@@ -331,6 +394,7 @@ async def declaration_unknown_members(bench: Bench) -> None:
     " of the server, also by a client that declares another extension, and by one of an older revision.",
     passes="A result for each, with a tool: a stateless legacy server cannot know what was declared.",
     eras=(LEGACY,),
+    methods=EVERY_METHOD,
 )
 async def undeclared_legacy_served(bench: Bench) -> None:
     query = await bench.query_with_matches()
@@ -345,6 +409,6 @@ async def undeclared_legacy_served(bench: Bench) -> None:
                 await other.server.known_listing()  # that no listing is needed is for search-unlisted to judge
                 await other.served({"query": query}, f"a search by {who}")
                 page = await other.served({"query": query, "limit": 1}, f"a second search by {who}")
-                found = page if page.tools else await other.server.first(query, limit=1)
-                other.expect(bool(found.tools), found.exchange, f"{query!r} finds nothing for {who}")
+                found = page if page.items else await other.server.first(query, limit=1)
+                other.expect(bool(found.items), found.exchange, f"{query!r} finds nothing for {who}")
                 await other.next_served(page, f"the next page of a search by {who}")

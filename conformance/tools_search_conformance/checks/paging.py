@@ -12,10 +12,11 @@ from itertools import chain
 from string import ascii_lowercase, ascii_uppercase, digits
 from typing import Final
 
-from tools_search_conformance.model import UnverifiableError, ViolationError
+from tools_search_conformance.model import InapplicableError, UnverifiableError, ViolationError
 from tools_search_conformance.target.bench import Bench, once, server_check
 from tools_search_conformance.target.generated import explore_walks, judge_surveys, judge_walks, shared_whole
 from tools_search_conformance.target.pages import Listing, Page, Walk, read_page
+from tools_search_conformance.target.primitives import EVERY_METHOD
 from tools_search_conformance.target.server import Opening
 from tools_search_conformance.target.vocabulary import NONSENSE
 from tools_search_conformance.wire.codec import JsonObject
@@ -80,7 +81,7 @@ _MADE_UP: Final = (
 async def _walks(bench: Bench) -> list[Walk]:
     """Walk a query with several matches in pages of several sizes."""
     query = await bench.query_with_two_matches()
-    matches = len(dict.fromkeys((await bench.server.whole(query)).names))
+    matches = len(dict.fromkeys((await bench.server.whole(query)).keys))
     # Pages of one tool where there are not too many; limits from five upwards, too, since a server may rank a handful
     # of tools in another way than many.
     one_by_one = matches <= _MANY_PAGES and not bench.server.concurrency.slow
@@ -114,7 +115,7 @@ async def _walks_read_on(bench: Bench) -> list[tuple[Walk, Walk, str]]:
     ]  # fmt: skip
     walks = await _walks(bench)
     cases = [(walk, limits, how) for walk in walks for limits, how in ways]
-    rests = [(walk, len(walk.names) - len(walk.pages[0].names) - 1) for walk in walks]
+    rests = [(walk, len(walk.keys) - len(walk.pages[0].keys) - 1) for walk in walks]
     cases += [(walk, [rest], f"under limit {rest}, which leaves one tool") for walk, rest in rests if rest > 1]
     return [*chain(*await bench.each(cases, read_on))]
 
@@ -126,14 +127,15 @@ async def _walks_read_on(bench: Bench) -> list[tuple[Walk, Walk, str]]:
     " them, decomposed, long; generated queries and limits.",
     passes="The same tools however a first page is read on from, and none missing between others; no cursor refused as"
     " soon as it is issued while those of another query are honored.",
+    methods=EVERY_METHOD,
 )
 async def pages_complete(bench: Bench) -> None:
     def judge(walk: Walk, whole: Walk) -> None:
         # Which tools match may depend on the limit, so a tool that comes after the last tool found is not missed here,
         # nor is any where the order is not that of the whole.
-        in_order = [name for name in whole.names if name in walk.names] == list(dict.fromkeys(walk.names))
-        until = whole.names.index(walk.names[-1]) if in_order and walk.names else 0
-        lost = [name for name in whole.names[:until] if name not in walk.names]
+        in_order = [name for name in whole.keys if name in walk.keys] == list(dict.fromkeys(walk.keys))
+        until = whole.keys.index(walk.keys[-1]) if in_order and walk.keys else 0
+        lost = [name for name in whole.keys[:until] if name not in walk.keys]
         bench.expect(not lost, walk.last, f"{lost} lost between pages", case=walk.case)
 
     async def judge_walk(walk: Walk, _: Listing) -> None:
@@ -142,11 +144,11 @@ async def pages_complete(bench: Bench) -> None:
     async def judge_read_on(bench: Bench) -> None:
         walks = await _walks(bench)
         whole = await bench.server.whole(walks[0].query)
-        listed = {*(await bench.vocabulary()).names}
+        listed = {*(await bench.vocabulary()).keys}
         for walk in walks:
             judge(walk, whole)
         for walk, other, how in await _walks_read_on(bench):
-            found, read_on = listed.intersection(walk.names), listed.intersection(other.names)
+            found, read_on = listed.intersection(walk.keys), listed.intersection(other.keys)
             for missing, when in ((found - read_on, how), (read_on - found, f"as with {walk.case}")):
                 message = f"{sorted(missing)} lost when reading on {when}"
                 bench.expect(not missing, other.last, message, case=walk.case)
@@ -191,14 +193,15 @@ async def _expect_own_cursors_honored(bench: Bench) -> None:
     sends="A query in pages of several sizes, also from one page to the next, the same of a fixture of 120 tools;"
     " generated queries and limits.",
     passes="The pages of one search have no tool in common.",
+    methods=EVERY_METHOD,
 )
 async def pages_disjoint(bench: Bench) -> None:
     def judge(walk: Walk) -> None:
         seen: set[str] = set()
         for page in walk.pages:
-            twice = seen & set(page.names)
+            twice = seen & set(page.keys)
             bench.expect(not twice, page.exchange, f"{sorted(twice)} on an earlier page already", case=walk.case)
-            seen.update(page.names)
+            seen.update(page.keys)
 
     async def judge_read_on(bench: Bench) -> None:
         for walk in (*await _walks(bench), *[other for _, other, _ in await _walks_read_on(bench)]):
@@ -215,11 +218,11 @@ async def pages_disjoint(bench: Bench) -> None:
 async def _walks_of_every_kind(bench: Bench) -> list[Walk]:
     """Walk queries with many, some and no matches, in small pages and as the server likes."""
     words = await bench.vocabulary()
-    most = 2 * len(words.tools) + 10
-    query, others = next(iter(words.broad(1)), words.name_query), bench.some(words.sample(4), 1)
-    few = max(1, len(words.tools) // _MAX_PAGES)
+    most = 2 * len(words.items) + 10
+    query, others = next(iter(words.broad(1)), words.key_query), bench.some(words.sample(4), 1)
+    few = max(1, len(words.items) // _MAX_PAGES)
     limits = bench.some((max(5, few), few, None), 2)
-    cases = [*((query, limit) for limit in limits), *((other, max(5, few)) for other in (*others, words.name_query))]
+    cases = [*((query, limit) for limit in limits), *((other, max(5, few)) for other in (*others, words.key_query))]
     walks = await bench.each(cases, lambda case: bench.server.walk(*case, most=most))
     with suppress(UnverifiableError):  # that no match is no error is for no-match-empty to judge
         walks.append(await bench.server.walk(NONSENSE, max(5, few), most=most))
@@ -230,6 +233,7 @@ async def _walks_of_every_kind(bench: Bench) -> list[Walk]:
     title="A search ends after finitely many pages, the last of which has no `nextCursor`",
     sends="Queries with and without matches, every cursor followed.",
     passes="A page without `nextCursor` after no more pages than the catalog could fill twice.",
+    methods=EVERY_METHOD,
 )
 async def pages_end(bench: Bench) -> None:
     for walk in await _walks_of_every_kind(bench):
@@ -246,6 +250,7 @@ async def pages_end(bench: Bench) -> None:
     title="No `nextCursor` is empty",
     sends="Queries with and without matches, every cursor followed.",
     passes="Each `nextCursor` is absent or has a character.",
+    methods=EVERY_METHOD,
 )
 async def cursor_nonempty(bench: Bench) -> None:
     for walk in await _walks_of_every_kind(bench):
@@ -257,16 +262,17 @@ async def cursor_nonempty(bench: Bench) -> None:
     title="A search with matches does not end with an empty page",
     sends="A query in pages of several sizes, some of which divide its matches evenly.",
     passes="The last page holds a tool.",
+    methods=EVERY_METHOD,
 )
 async def last_page_nonempty(bench: Bench) -> None:
     query = await bench.query_with_two_matches()
-    matches = len(dict.fromkeys((await bench.server.whole(query)).names))
+    matches = len(dict.fromkeys((await bench.server.whole(query)).keys))
     known = {walk.limit: walk for walk in await _walks(bench)}
     limits = [limit for limit in bench.some((5, 1, 2, 3, matches), 2) if limit <= matches <= _MAX_PAGES * limit]
     others = await bench.each([n for n in limits if n not in known], lambda n: bench.server.whole(query, n))
     for walk in [*(known[n] for n in limits if n in known), *others]:
         if len(walk.pages) > 1:
-            bench.expect(bool(walk.pages[-1].tools), walk.last, "the last page is empty", case=walk.case)
+            bench.expect(bool(walk.pages[-1].items), walk.last, "the last page is empty", case=walk.case)
     bench.require(bool(bench.recorder.judged), f"no search for {query!r} had a second page")
 
 
@@ -275,6 +281,7 @@ async def last_page_nonempty(bench: Bench) -> None:
     sends="A query in pages of several sizes.",
     passes="One `cacheScope` for all pages.",
     eras=(MODERN,),
+    methods=EVERY_METHOD,
 )
 async def cache_scope_stable(bench: Bench) -> None:
     for walk in await _walks(bench):
@@ -289,15 +296,16 @@ async def cache_scope_stable(bench: Bench) -> None:
     sends="Queries of every kind, without a limit, under a large one and under a small one, three times each, second"
     " pages as well, and once more on another connection; generated ones twice.",
     passes="The same names in the same order.",
+    methods=EVERY_METHOD,
 )
 async def deterministic(bench: Bench) -> None:
     async def repeat(first: Page, *, by: Bench = bench) -> None:
         params = {name: value for name, value in first.exchange.sent["params"].items() if name in _PARAMS}
         exchange = await by.server.search(params)
-        names = read_page(exchange, "a search that was answered before").names
+        names = read_page(exchange, "a search that was answered before").keys
         where = "" if by is bench else " on another connection"
         case = ", ".join(f"{name} {value!r:.100}" for name, value in params.items())
-        bench.expect(names == first.names, exchange, f"{names[:5]} after {first.names[:5]}{where}", case=case)
+        bench.expect(names == first.keys, exchange, f"{names[:5]} after {first.keys[:5]}{where}", case=case)
 
     async def repeat_often(first: Page) -> None:
         with suppress(UnverifiableError):  # a cursor may hold only once
@@ -307,7 +315,7 @@ async def deterministic(bench: Bench) -> None:
     large, query = await bench.server.large_limit(), await bench.query_with_matches()
     queries = bench.some((query, *(await bench.vocabulary()).sample(8)))
     firsts = await bench.each(queries, lambda each: bench.server.page(each, limit=large))
-    for limit in bench.some((None, 4, max(1, len(firsts[0].names) - 1)), 1):
+    for limit in bench.some((None, 4, max(1, len(firsts[0].keys) - 1)), 1):
         firsts.append(page := await bench.server.page(query, limit=limit))
         if page.next_cursor:
             firsts.append(await bench.server.page(query, limit=limit, cursor=page.next_cursor))
@@ -324,12 +332,13 @@ async def deterministic(bench: Bench) -> None:
     title="`limit` only cuts pages",
     sends="A query under limits from 1 up to beyond its matches; generated queries and limits.",
     passes="Each first page begins the full sequence; small pages together hold what large ones do.",
+    methods=EVERY_METHOD,
 )
 async def limit_only_cuts(bench: Bench) -> None:
     async def judge_walk(walk: Walk, _: Listing) -> None:
         first, whole = walk.pages[0], await shared_whole(bench, walk.query)
-        begins = first.names == whole.names[: len(first.names)]
-        if not begins and (await bench.server.whole(walk.query)).names != whole.names:
+        begins = first.keys == whole.keys[: len(first.keys)]
+        if not begins and (await bench.server.whole(walk.query)).keys != whole.keys:
             return  # identical requests differ; see deterministic
         what = f"the page under limit {walk.limit} is no beginning of the full sequence"
         bench.expect(begins, first.exchange, what, case=walk.case)
@@ -337,22 +346,22 @@ async def limit_only_cuts(bench: Bench) -> None:
     query = await bench.query_with_two_matches()
     whole, again = await bench.server.whole(query), await bench.server.whole(query)
     differ = "identical requests differ, so that nothing can be compared; see deterministic"
-    bench.applies(whole.names == again.names, differ)
-    count = len(whole.names)
+    bench.applies(whole.keys == again.keys, differ)
+    count = len(whole.keys)
     short = list[tuple[str, Page]]()
     limits = bench.some((1, 2, 3, 5, 7, 10, 20, 100, 1000, None, max(1, count - 1), count + 1))
     pages = await bench.each(limits, lambda limit: bench.server.page(query, limit=limit))
     for limit, page in zip(limits, pages, strict=True):
         which = f"under limit {limit}" if limit else "without a limit"
         message = f"the page {which} is no beginning of the full sequence"
-        begins = page.names == whole.names[: len(page.names)]
+        begins = page.keys == whole.keys[: len(page.keys)]
         if not begins:
-            bench.applies((await bench.server.page(query, limit=limit)).names == page.names, differ)
+            bench.applies((await bench.server.page(query, limit=limit)).keys == page.keys, differ)
         bench.expect(begins, page.exchange, message, case=f"query {query!r}, {which}")
-        if page.next_cursor is None and page.tools:
+        if page.next_cursor is None and page.items:
             short.append((which, page))
     for which, page in short:
-        lost = set(whole.names) - set(page.names)
+        lost = set(whole.keys) - set(page.keys)
         message = f"{sorted(lost)} do not match {which}"
         bench.expect(not lost, page.exchange, message, case=f"query {query!r}, {which}")
     # Where the same first page is read on to more tools in larger steps, paging is at fault, as pages-complete reports.
@@ -361,9 +370,9 @@ async def limit_only_cuts(bench: Bench) -> None:
         with suppress(UnverifiableError):
             known = await _walks(bench)
         small = next((walk for walk in known if walk.limit == 1), None) or await bench.server.whole(query, 1)
-        if lost := set(whole.names) - set(small.names):
+        if lost := set(whole.keys) - set(small.keys):
             other = await bench.server.walk(query, first=small.pages[0])
-            fault_of_paging = bool(set(other.names) - set(small.names))
+            fault_of_paging = bool(set(other.keys) - set(small.keys))
             bench.expect(fault_of_paging, small.last, f"{sorted(lost)} do not match under limit 1", case=small.case)
     await explore_walks(bench, judge_walk)
 
@@ -380,12 +389,13 @@ async def _second_page(bench: Bench, query: str | None = None) -> JsonObject:
     sends="Made-up cursors: the empty string, words, numbers, encoded ones, unusual characters, 50,000 letters; some"
     " with a query without matches.",
     passes="Error -32602 for each.",
+    methods=EVERY_METHOD,
 )
 async def cursor_forged(bench: Bench) -> None:
     def vary(good: JsonObject) -> list[tuple[JsonObject, str]]:
         return [({**good, "cursor": made_up}, f"cursor {made_up[:60]!a}") for made_up in _MADE_UP]
 
-    if len((await bench.nonempty_listing()).tools) > 1:
+    if len((await bench.nonempty_listing()).items) > 1:
         await bench.refused_cursors(lambda: _second_page(bench), vary)
     else:  # no cursor is issued where there is one page
         only = {"query": await bench.query_with_matches()}
@@ -402,6 +412,7 @@ async def cursor_forged(bench: Bench) -> None:
     title="A cursor that was answered is answered again",
     sends="A first page, and the request for the second one three times, once more after another search.",
     passes="A result for each.",
+    methods=EVERY_METHOD,
 )
 async def cursor_repeated(bench: Bench) -> None:
     following = await _second_page(bench)
@@ -417,6 +428,7 @@ async def cursor_repeated(bench: Bench) -> None:
     sends="A genuine cursor with a character exchanged, each in turn, cut, doubled, extended, with the case of its"
     " letters exchanged, or with the numbers in it raised or lowered.",
     passes="Error -32602 for each.",
+    methods=EVERY_METHOD,
 )
 async def cursor_tampered(bench: Bench) -> None:
     def vary(good: JsonObject) -> list[tuple[JsonObject, str]]:
@@ -431,10 +443,10 @@ async def cursor_tampered(bench: Bench) -> None:
         except ViolationError as violation:
             # It may have become the cursor of another page, such as 3 of 2, which is as genuine as any.
             sent: JsonObject = violation.exchange.sent["params"] if violation.exchange else {}
-            if "limit" not in sent or bench.recorder.has_issued(sent["query"], sent["cursor"]):
+            if "limit" not in sent or bench.recorder.has_issued(bench.method, sent["query"], sent["cursor"]):
                 raise
             await bench.server.walk(sent["query"], sent["limit"])
-            if not bench.recorder.has_issued(sent["query"], sent["cursor"]):
+            if not bench.recorder.has_issued(bench.method, sent["query"], sent["cursor"]):
                 raise
 
 
@@ -503,6 +515,7 @@ def _from_base64(cursor: str, *, urlsafe: bool) -> str | None:
     sends="Genuine cursors with queries other than their own: other words, also of the same length, others that begin"
     " or end alike, white space, case, order, composition, punctuation; the cursors of later pages.",
     passes="Error -32602 for each.",
+    methods=EVERY_METHOD,
 )
 async def cursor_other_query(bench: Bench) -> None:
     words = await bench.vocabulary()
@@ -578,14 +591,40 @@ async def _refused_with_others(bench: Bench, query: str, others: Sequence[str]) 
     title="A cursor of `tools/list` is refused",
     sends="The `nextCursor` of a `tools/list` page with a search; on a fixture of 120 tools, too.",
     passes="Error -32602.",
+    methods=EVERY_METHOD,
 )
 async def cursor_of_list(bench: Bench) -> None:
     async with bench.serving("large") if bench.may_serve("large") else nullcontext(bench) as large:
         for other in dict.fromkeys((bench, large)):
-            query = await other.name_query()
-            if cursor := read_page(await other.server.ask("tools/list", {}), "tools/list").next_cursor:
-                await other.refused({"query": query, "cursor": cursor}, {"query": query}, "a cursor of tools/list")
-    bench.applies(bool(bench.recorder.judged), "tools/list has a single page, and so no cursor")
+            query = await other.key_query()
+            if cursor := await _cursor_of_list(other):
+                case = f"a cursor of {bench.list_method}"
+                await other.refused({"query": query, "cursor": cursor}, {"query": query}, case)
+    bench.applies(bool(bench.recorder.judged), f"{bench.list_method} has a single page, and so no cursor")
+
+
+async def _cursor_of_list(bench: Bench) -> str | None:
+    first = await bench.server.ask(bench.list_method, {})
+    with suppress(UnverifiableError):  # the list of templates need not be served
+        return read_page(first, bench.list_method).next_cursor
+    return None
+
+
+@server_check(
+    title="A cursor of one method is refused by every other",
+    sends="The cursor of a second page of each other search that is served, with its query.",
+    passes="Error -32602.",
+    methods=EVERY_METHOD,
+)
+async def cursor_other_method(bench: Bench) -> None:
+    bench.applies(bool(bench.others_served), "a single search is served")
+    for issuer in bench.others_served:
+        with suppress(UnverifiableError, InapplicableError):  # it may have no second page
+            query = await issuer.query_with_matches()
+            _, cursor = await issuer.page_with_cursor(query)
+            good = {"query": query, "limit": 1}
+            await bench.refused({**good, "cursor": cursor}, good, f"a cursor of {issuer.method}")
+    bench.applies(bool(bench.recorder.judged), "no other search has a second page")
 
 
 @server_check(
@@ -594,6 +633,7 @@ async def cursor_of_list(bench: Bench) -> None:
     " each way, page by page in turns.",
     passes="A page that goes on where the other process left off, each time.",
     fixture_feature="replicas",
+    methods=EVERY_METHOD,
 )
 async def cursor_at_every_replica(bench: Bench) -> None:
     # Over HTTP, one process serves all connections to the same environment, so the second one differs in another way.
@@ -605,14 +645,14 @@ async def cursor_at_every_replica(bench: Bench) -> None:
     query = await replicas[0].query_with_two_matches()
     for one, other in (replicas, replicas[::-1]):
         page, cursor = await one.page_with_cursor(query)
-        seen, turns = set(page.names), [other, one]
+        seen, turns = set(page.keys), [other, one]
         for number in range(_REPLICA_PAGES):
             case = f"a cursor of another replica, for {query!r}"
             page = await turns[number % 2].served({"query": query, "limit": 1, "cursor": cursor}, case)
             # Their orders may differ, which is for `deterministic`; one that starts over shows the same tools again.
-            again = [name for name in page.names if name in seen]
+            again = [name for name in page.keys if name in seen]
             bench.expect(not again, page.exchange, f"{again} on an earlier page already, of another replica", case=case)
-            seen.update(page.names)
+            seen.update(page.keys)
             if not page.next_cursor:
                 break
             cursor = page.next_cursor

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from typing import Any, Final
 
-from tools_search_spec import EXTENSION_ID, METHOD
+from tools_search_spec import EXTENSION_ID
 
 from tools_search_conformance.model import UnverifiableError
 from tools_search_conformance.target.bench import INVALID_PARAMS, Bench, once, server_check
 from tools_search_conformance.target.generated import judge_walks
-from tools_search_conformance.target.pages import Page, Walk, advertised_settings, complaint, read_page
+from tools_search_conformance.target.pages import Page, Walk, complaint, read_page
+from tools_search_conformance.target.primitives import EVERY_METHOD, TOOLS
 from tools_search_conformance.target.properties import explore, texts
 from tools_search_conformance.target.vocabulary import NONSENSE, WHITE_SPACE, Vocabulary
 from tools_search_conformance.wire.codec import JsonObject, Spelled, as_object, integer, json_text, same
@@ -191,9 +192,10 @@ async def _second_page(bench: Bench) -> JsonObject | None:
     title="A search without `query` is refused",
     sends="`tools/search` without `query`, with and without other members; by a legacy client also without params.",
     passes="Error -32602.",
+    methods=EVERY_METHOD,
 )
 async def query_missing(bench: Bench) -> None:
-    good = {"query": await bench.name_query()}
+    good = {"query": await bench.key_query()}
     await bench.refused({"limit": 3}, {"limit": 3, **good}, "params with limit but no query")
     cases: list[tuple[JsonObject, str]] = [
         ({}, "params without query"),
@@ -202,7 +204,7 @@ async def query_missing(bench: Bench) -> None:
     ]
     await bench.refused_each(cases, good)
     if bench.cell.era != MODERN:  # where the params say who the client is
-        bench.expect_code(await bench.server.ask(METHOD), "a search without params")
+        bench.expect_code(await bench.server.ask(bench.method), "a search without params")
     if (page := await _second_page(bench)) is not None:
         bad = {"limit": 1, "cursor": page["cursor"]}
         await bench.refused_cursor(bad, {**page, "limit": 1}, "params with a genuine cursor but no query")
@@ -212,9 +214,10 @@ async def query_missing(bench: Bench) -> None:
     title="A `query` that is not a string is refused",
     sends="`query` as null, number, boolean, array and object, with and without a limit, and with a cursor.",
     passes="Error -32602 for each.",
+    methods=EVERY_METHOD,
 )
 async def query_type(bench: Bench) -> None:
-    good = {"query": await bench.name_query()}
+    good = {"query": await bench.key_query()}
     cases = [({"query": value}, f"query {json_text(value)}") for value in bench.some(_OTHER_TYPES)]
     await bench.refused_each(_some_with_limit(cases), good)
     if (page := await _second_page(bench)) is not None:
@@ -225,9 +228,10 @@ async def query_type(bench: Bench) -> None:
     title="A `query` of white space alone is refused",
     sends="The empty string, each White_Space character and strings of them, with and without a limit.",
     passes="Error -32602 for each.",
+    methods=EVERY_METHOD,
 )
 async def query_blank(bench: Bench) -> None:
-    good = {"query": await bench.name_query()}
+    good = {"query": await bench.key_query()}
     cases = [({"query": value}, f"query {value!a}") for value in bench.some(_BLANK)]
     await bench.refused_each(_some_with_limit(cases), good)
 
@@ -242,6 +246,7 @@ def _some_with_limit(cases: Sequence[tuple[JsonObject, str]]) -> list[tuple[Json
     sends="1,024 scalar values of one, three and four bytes each, and such as grow when they are normalized, escaped or"
     " split, with a limit and without; then 1,025 to 1,000,000 of them, and a plain search after each.",
     passes="A result for 1,024, however many bytes they take; a result or error -32602 for more.",
+    methods=EVERY_METHOD,
 )
 async def query_long(bench: Bench) -> None:
     async def serve(case: tuple[str, str]) -> None:
@@ -250,7 +255,7 @@ async def query_long(bench: Bench) -> None:
             await bench.served(params, f"a query of 1,024 characters, {case[0]},")
 
     await bench.require_no_match_served()
-    name = await bench.name_query()
+    name = await bench.key_query()
     word = next(iter((await bench.vocabulary()).broad(1)), name)
     longest = [*_LONGEST_SERVED.items(), ("a name and white space", name.ljust(_LONGEST))]
     await bench.each(bench.some(longest, 4), serve)
@@ -272,6 +277,7 @@ async def query_long(bench: Bench) -> None:
     sends="Queries with NUL, controls, bidi marks, astral characters, noncharacters, texts that mean something to some"
     " program; the characters next to a word of the catalog, so that there are pages; generated ones.",
     passes="A result for each; for a second page a result, or error -32602 where its cursor does not hold.",
+    methods=EVERY_METHOD,
 )
 async def query_unusual_characters(bench: Bench) -> None:
     async def serve(query: str) -> None:
@@ -292,7 +298,7 @@ async def query_unusual_characters(bench: Bench) -> None:
         await bench.next_served(page, f"the second page of {what} ({query!a})")
 
     await bench.require_no_match_served()
-    good = {"query": await bench.name_query()}
+    good = {"query": await bench.key_query()}
     word = next(iter((await bench.vocabulary()).broad(1)), good["query"])
     await bench.each(bench.share(bench.some([*_UNUSUAL.items()][::-1], 1)), serve_pages)
     await bench.each(bench.share(bench.some([*_UNUSUAL.items()], 5)), serve_named)
@@ -306,10 +312,10 @@ async def query_unusual_characters(bench: Bench) -> None:
     passes="A result for each plain query, from the same process.",
 )
 async def surrogates_survived(bench: Bench) -> None:
-    good = {"query": await bench.name_query()}
+    good = {"query": await bench.key_query()}
     for query in bench.some(_SURROGATES, 1):
         case = f"query {query!a}"
-        sent = await bench.server.ask("tools/search", {"query": query}, seconds=0.25)
+        sent = await bench.server.ask(bench.method, {"query": query}, seconds=0.25)
         deaths = [ended for ended, _ in bench.recorder.deaths]
         bench.expect(not deaths, sent, f"after the {case}, {', '.join(deaths)}", case=case)
         after = await bench.server.search(good)
@@ -324,9 +330,9 @@ async def surrogates_survived(bench: Bench) -> None:
 async def valid_json(bench: Bench) -> None:
     before = len((await bench.server.connection()).transport.malformed)
     for query in bench.some((*_SURROGATES, "any\x00\x1bthing\u2028", "\ufffe\U0010ffff"), 2):
-        await bench.server.ask("tools/search", {"query": query}, seconds=0.25)
+        await bench.server.ask(bench.method, {"query": query}, seconds=0.25)
         bench.recorder.deaths.clear()  # that it survives is for surrogates-survived to judge
-        after = await bench.server.search({"query": await bench.name_query()})
+        after = await bench.server.search({"query": await bench.key_query()})
         bench.require(after.replied, f"a plain search got {after.describe()}", after)
         found = bench.server.transport.malformed[before:]
         bench.expect(not found, after, f"after the query {query!a} this came: {found[:1]}", case=f"query {query!a}")
@@ -337,17 +343,18 @@ async def valid_json(bench: Bench) -> None:
     sends="A search, and the same one with members that this draft does not know, of `params` and of `_meta`, many of"
     " which mean something elsewhere; a second page with some.",
     passes="The same tools, and a second page.",
+    methods=EVERY_METHOD,
 )
 async def unknown_members_ignored(bench: Bench) -> None:
     query = await bench.query_with_matches()
-    names, again = (await bench.server.page(query)).names, (await bench.server.page(query)).names
+    names, again = (await bench.server.page(query)).keys, (await bench.server.page(query)).keys
 
     async def serve(extra: JsonObject) -> None:
         case = f"the unknown members {', '.join(sorted(extra))}"
         page = await bench.served({"query": query, **extra}, f"a search with {case}")
         # Order is only a SHOULD: where two plain searches differ, a third difference shows nothing.
         if same(names, again):
-            bench.expect(same(page.names, names), page.exchange, f"{case} changed the result", case=case)
+            bench.expect(same(page.keys, names), page.exchange, f"{case} changed the result", case=case)
 
     await bench.each(_UNKNOWN_MEMBERS, serve)
     if (second := await _second_page(bench)) is not None:
@@ -358,9 +365,10 @@ async def unknown_members_ignored(bench: Bench) -> None:
     title="A `cursor` that is not a string is refused",
     sends="`cursor` as null, number, boolean, array and object; a genuine one in an array, and in an object.",
     passes="Error -32602 for each.",
+    methods=EVERY_METHOD,
 )
 async def cursor_type(bench: Bench) -> None:
-    good = {"query": await bench.name_query()}
+    good = {"query": await bench.key_query()}
     cases = [({**good, "cursor": value}, f"cursor {json_text(value)}") for value in bench.some(_OTHER_TYPES)]
     await bench.refused_each(cases, good)
     if (page := await _second_page(bench)) is not None:
@@ -376,7 +384,7 @@ async def _refusals(bench: Bench) -> list[tuple[str, Exchange]]:
     async def send(case: tuple[str, JsonObject]) -> tuple[str, Exchange]:
         return case[0], await bench.server.search(case[1])
 
-    good = {"query": await bench.name_query()}
+    good = {"query": await bench.key_query()}
     cases: list[tuple[str, JsonObject]] = [("query", {}), *((f, {**good, **bad}) for f, bad in _INVALID_MEMBERS)]
     cases.append(("query", {"query": "anything " * 20_000}))  # which may be served
     if (page := await _second_page(bench)) is not None:
@@ -392,6 +400,7 @@ async def _refusals(bench: Bench) -> list[tuple[str, Exchange]]:
     title="A refusal says which member is wrong, and why",
     sends="Searches with one invalid member each, also a query that is very long, and cursors of others and cut off.",
     passes="`data` with the strings `field`, the member at fault, and `reason` in each -32602.",
+    methods=EVERY_METHOD,
 )
 async def error_data(bench: Bench) -> None:
     for field, exchange in await _refusals(bench):
@@ -409,6 +418,7 @@ async def error_data(bench: Bench) -> None:
     passes="HTTP status 400 with each -32602.",
     eras=(MODERN,),
     transports=("http",),
+    methods=EVERY_METHOD,
 )
 async def invalid_params_status(bench: Bench) -> None:
     for _, exchange in await _refusals(bench):
@@ -421,24 +431,25 @@ async def invalid_params_status(bench: Bench) -> None:
     sends="A query with several matches under each limit up to their number, of a fixture of 120 tools from 21 to 101;"
     " a name, with white space around it too, and a phrase; generated queries and limits; later pages as well.",
     passes="No page holds more tools than its limit.",
+    methods=EVERY_METHOD,
 )
 async def limit_honored(bench: Bench) -> None:
     def judge(walk: Walk) -> None:
         for page in walk.pages:
-            excess = f"{len(page.tools)} tools under limit {walk.limit}"
-            bench.expect(len(page.tools) <= (walk.limit or 0), page.exchange, excess, case=walk.case)
+            excess = f"{len(page.items)} {bench.noun}s under limit {walk.limit}"
+            bench.expect(len(page.items) <= (walk.limit or 0), page.exchange, excess, case=walk.case)
 
     async def judge_each(other: Bench, cases: Sequence[tuple[str, int, int]]) -> None:
         for walk in await other.each(cases, lambda case: other.server.walk(case[0], case[1], most=case[2])):
             judge(walk)
 
     query, words = await bench.query_with_matches(), await bench.vocabulary()
-    matches = len((await bench.server.walk(query, await bench.server.large_limit(), most=12)).names)
+    matches = len((await bench.server.walk(query, await bench.server.large_limit(), most=12)).keys)
     limits = bench.some([limit for limit in (12, 1, 2, 3, 5, 7, 9, 10, 11, 15) if limit < matches], 1)
     await judge_each(bench, [(query, limit, 12) for limit in limits])
     every = range(1, min(matches, _MANY))
     await judge_each(bench, [(query, limit, 1) for limit in bench.some(every, 1) if limit not in limits])
-    others = (words.name_query, f"  {words.name_query}\n", *words.sample(4)[-1:])
+    others = (words.key_query, f"  {words.key_query}\n", *words.sample(4)[-1:])
     await judge_each(bench, [(each, limit, 3) for each in bench.some(others, 1) for limit in (1, 2)])
     if bench.may_serve("large"):
         async with bench.serving("large") as other:
@@ -452,36 +463,38 @@ async def limit_honored(bench: Bench) -> None:
     title="A `limit` above the server's own maximum is clamped silently",
     sends="A tool's name under limits from 21 to 2^53 - 1, next to powers of two; a second page under the largest.",
     passes="A result for each, never an error, that finds what a small limit finds.",
+    methods=EVERY_METHOD,
 )
 async def limit_clamped(bench: Bench) -> None:
     async def serve(limit: Any) -> None:
         case = f"limit {limit:,}"
         page = await bench.served({"query": query, "limit": limit}, case)
-        page = page if page.tools else await bench.server.first(query, limit=limit)
-        kept = bool(page.tools) or not few.tools
+        page = page if page.items else await bench.server.first(query, limit=limit)
+        kept = bool(page.items) or not few.items
         bench.expect(kept, page.exchange, f"nothing is found under {case}", case=case)
 
-    query = await bench.name_query()
+    query = await bench.key_query()
     few = await bench.server.first(query, limit=3)
     await bench.each(bench.some(_LARGE_LIMITS, 4), serve)
     if (second := await _second_page(bench)) is not None:
         case = "a second page under limit 2^53 - 1"
         page = await bench.served({**second, "limit": 2**53 - 1}, case)
-        if not page.tools and page.next_cursor is None:
+        if not page.items and page.next_cursor is None:
             small = await _second_page(bench)
             under_two = await bench.served({**(small or second), "limit": 2}, "a second page under limit 2")
-            bench.expect(not under_two.tools, page.exchange, f"nothing is on {case}", case=case)
+            bench.expect(not under_two.items, page.exchange, f"nothing is on {case}", case=case)
 
 
 @server_check(
     title="No page is larger than the advertised `maxLimit`",
     sends="Broad queries without a limit and with one above `maxLimit`, to a fixture of 120 tools.",
     passes="No page holds more than `maxLimit` tools.",
+    methods=EVERY_METHOD,
 )
 async def max_limit_honored(bench: Bench) -> None:
-    most = integer((advertised_settings(await bench.server.connection()) or {}).get("maxLimit")) or 0
+    most = integer((await bench.server.settings()).get("maxLimit")) or 0
     bench.applies(most > 0, "the settings have no maxLimit")
-    other_catalog = bench.profile == "fixture" and bench.has_turn(0)
+    other_catalog = bench.profile == "fixture" and bench.has_turn(0) and bench.primitive is TOOLS
     async with bench.serving("large") if other_catalog else nullcontext(bench) as other:
 
         async def walked(case: tuple[str, int | None]) -> int:
@@ -490,20 +503,21 @@ async def max_limit_honored(bench: Bench) -> None:
             except UnverifiableError:
                 return 0  # that a large limit is no error is for limit-clamped to judge
             for page in walk.pages:
-                message = f"{len(page.tools)} tools where maxLimit is {most}"
-                other.expect(len(page.tools) <= most, page.exchange, message, case=walk.case)
-            return len({*walk.names})
+                message = f"{len(page.items)} {bench.noun}s where maxLimit is {most}"
+                other.expect(len(page.items) <= most, page.exchange, message, case=walk.case)
+            return len({*walk.keys})
 
-        words = Vocabulary((await other.nonempty_listing()).tools)
+        words = Vocabulary((await other.nonempty_listing()).items, bench.primitive.key)
         cases = [(query, limit) for query in words.broad(3) for limit in (None, most + 1, 10 * most)]
         matches = max(await other.each(cases, walked), default=0)
-        other.applies(matches > most, f"no query matches more than {matches} tools, and maxLimit is {most}")
+        other.applies(matches > most, f"no query matches more than {matches} {bench.noun}s, and maxLimit is {most}")
 
 
 @server_check(
     title="Without `limit` a page holds at most 20 tools",
     sends="Broad queries and phrases without a limit; a second page without one.",
     passes="No page holds more than 20 tools.",
+    methods=EVERY_METHOD,
 )
 async def default_limit(bench: Bench) -> None:
     async def later_page(query: str) -> Page:
@@ -516,17 +530,21 @@ async def default_limit(bench: Bench) -> None:
     queries = bench.some((query, *words.broad(), *words.pairs(2), *words.sample(6)[-3:]))
     pages = await bench.each(queries, bench.server.first)
     for page in (*pages, await later_page(query)):
-        message, case = f"{len(page.tools)} tools on a page without limit", f"query {page.exchange.params['query']!r}"
-        bench.expect(len(page.tools) <= _DEFAULT_LIMIT, page.exchange, message, case=case)
+        message, case = (
+            f"{len(page.items)} {bench.noun}s on a page without limit",
+            f"query {page.exchange.params['query']!r}",
+        )
+        bench.expect(len(page.items) <= _DEFAULT_LIMIT, page.exchange, message, case=case)
 
 
 @server_check(
     title="A `limit` that is no integer of at least 1 is refused",
     sends="Zero, negative numbers, fractions, booleans, strings, null, an array and an object.",
     passes="Error -32602 for each.",
+    methods=EVERY_METHOD,
 )
 async def limit_invalid(bench: Bench) -> None:
-    good = {"query": await bench.name_query(), "limit": 3}
+    good = {"query": await bench.key_query(), "limit": 3}
     invalid = bench.some(_INVALID_LIMITS, 5)
     await bench.refused_each([({**good, "limit": value}, f"limit {json_text(value)}") for value in invalid], good)
     with suppress(UnverifiableError):  # that no match is no error is for no-match-empty to judge
@@ -541,16 +559,17 @@ async def limit_invalid(bench: Bench) -> None:
     title="An integer `limit` is accepted however it is written",
     sends="`limit` as the JSON numbers 3, 3.0, 3e0, 3E+0, 0.3e1, 30e-1, 3.000 and 1.0; on a second page as 3.0.",
     passes="A result with at most that many tools for each.",
+    methods=EVERY_METHOD,
 )
 async def limit_integral_float(bench: Bench) -> None:
     async def serve(case: tuple[str, Spelled, int]) -> None:
         query, spelled, most = case
         page = await bench.served({"query": query, "limit": spelled}, f"limit {spelled!r}")
-        excess = f"{len(page.tools)} tools under limit {spelled!r}"
-        bench.expect(len(page.tools) <= most, page.exchange, excess, case=f"limit {spelled!r}")
+        excess = f"{len(page.items)} {bench.noun}s under limit {spelled!r}"
+        bench.expect(len(page.items) <= most, page.exchange, excess, case=f"limit {spelled!r}")
 
     words = await bench.vocabulary()
-    queries = (words.name_query, *words.broad(1))
+    queries = (words.key_query, *words.broad(1))
     await bench.each([(query, *each) for query in queries for each in _SPELLED_LIMITS], serve)
     if (second := await _second_page(bench)) is not None:
         await bench.served({**second, "limit": Spelled("3.0")}, "limit 3.0 with a cursor")
@@ -560,6 +579,7 @@ async def limit_integral_float(bench: Bench) -> None:
     title="`limit` may differ from page to page",
     sends="A first page under limit 1, the next one, by its cursor, under limit 3 and without any.",
     passes="A result for each, within its own limit.",
+    methods=EVERY_METHOD,
 )
 async def limit_may_vary(bench: Bench) -> None:
     async def second_page(first: int, other: JsonObject, case: str) -> Page:
@@ -577,8 +597,9 @@ async def limit_may_vary(bench: Bench) -> None:
     query = await bench.query_with_two_matches()
     for other, case in (({}, "without the first one's limit"), ({"limit": 3}, "under another limit")):
         page = await second_page(1, other, f"the second page {case}")
-        bench.expect(len(page.tools) <= other.get("limit", len(page.tools)), page.exchange, f"more than 3 tools {case}")
+        within = len(page.items) <= other.get("limit", len(page.items))
+        bench.expect(within, page.exchange, f"more than 3 {bench.noun}s {case}")
     if (await bench.server.page(query, limit=2)).next_cursor:
         case = "the second page under limit 1 after one under limit 2"
         page = await second_page(2, {"limit": 1}, case)
-        bench.expect(len(page.tools) <= 1, page.exchange, f"{len(page.tools)} tools on {case}", case=case)
+        bench.expect(len(page.items) <= 1, page.exchange, f"{len(page.items)} {bench.noun}s on {case}", case=case)

@@ -9,6 +9,7 @@ from typing import Any, Final
 from tools_search_spec import METHOD
 
 from tools_search_conformance.target.bench import INVALID_PARAMS, MISSING_CAPABILITY, Bench, once, server_check
+from tools_search_conformance.target.primitives import EVERY_METHOD
 from tools_search_conformance.target.server import busy_seconds
 from tools_search_conformance.wire.codec import JsonObject, as_array, as_object, id_key, integer, json_text
 from tools_search_conformance.wire.eras import META_PREFIX, MODERN
@@ -38,7 +39,7 @@ _PROMPT_SECONDS: Final = 5.0
     passes="A result under exactly that id for each; for the two at once a response; each refusal under its id.",
 )
 async def id_echoed(bench: Bench) -> None:
-    params = {"query": await bench.name_query(), "limit": 1}
+    params = {"query": await bench.key_query(), "limit": 1}
 
     async def expect_answered(value: str | int) -> None:
         await _expect_answered(bench, await bench.server.search(params, with_id=value))
@@ -59,7 +60,7 @@ async def id_echoed(bench: Bench) -> None:
 async def _expect_answered(bench: Bench, exchange: Exchange) -> None:
     shown = json.dumps(exchange.sent["id"], ensure_ascii=False)
     if exchange.result is None:
-        after = await bench.server.search({"query": await bench.name_query(), "limit": 1})
+        after = await bench.server.search({"query": await bench.key_query(), "limit": 1})
         bench.require_result(after, "a search with an ordinary id")
     message = f"a search with the id {shown} was answered by {exchange.describe()}"
     bench.expect(exchange.result is not None, exchange, message, case=f"id {shown}")
@@ -79,7 +80,7 @@ def _expect_same_id(bench: Bench, exchange: Exchange) -> None:
     passes="In each response either an object `result` or an `error` with an integer `code` and a text `message`.",
 )
 async def response_shape(bench: Bench) -> None:
-    good = {"query": await bench.name_query()}
+    good = {"query": await bench.key_query()}
     exchanges = [await bench.server.search(params) for params in (good, {}, {**good, "limit": 0})]
     exchanges.append(await bench.server.ask("tools/no-such-method", {}))
     bench.require(exchanges[0].replied, f"a search got {exchanges[0].describe()}", exchanges[0])
@@ -109,7 +110,7 @@ def _wrong_outcome(message: dict[str, Any]) -> str | None:
     passes="No response to either, over HTTP status 202 or an HTTP error; a result for each search.",
 )
 async def notification_unanswered(bench: Bench) -> None:
-    params = {"query": await bench.name_query(), "limit": 1}
+    params = {"query": await bench.key_query(), "limit": 1}
     bench.require_result(await bench.server.search(params), "a search")
     for method in ("notifications/com.example.unknown", METHOD):
         case, strays = f"{method} without an id", len(bench.server.transport.strays)
@@ -131,7 +132,7 @@ async def notification_unanswered(bench: Bench) -> None:
     eras=(MODERN,),
 )
 async def capabilities_required(bench: Bench) -> None:
-    good = {"query": await bench.name_query()}
+    good = {"query": await bench.key_query()}
     without = {f"{META_PREFIX}clientCapabilities": None}
     codes = (INVALID_PARAMS, MISSING_CAPABILITY)
     await bench.refused(good, good, "a request without client capabilities", codes=codes, meta=without)
@@ -144,7 +145,7 @@ async def capabilities_required(bench: Bench) -> None:
     eras=(MODERN,),
 )
 async def unknown_version_refused(bench: Bench) -> None:
-    good = {"query": await bench.name_query()}
+    good = {"query": await bench.key_query()}
     named = {
         "headers": {"MCP-Protocol-Version": _UNKNOWN_VERSION},
         "meta": {f"{META_PREFIX}protocolVersion": _UNKNOWN_VERSION},
@@ -164,7 +165,7 @@ async def unknown_version_refused(bench: Bench) -> None:
     transports=("stdio",),
 )
 async def stdout_messages_only(bench: Bench) -> None:
-    last = await bench.server.search({"query": await bench.name_query()})
+    last = await bench.server.search({"query": await bench.key_query()})
     bench.expect(not bench.server.transport.noise, last, f"stdout has {''.join(bench.server.transport.noise[:1])}")
     last, noise, _ = await _hang_up(bench)
     bench.expect(not noise, last, f"stdout has {''.join(noise[:1])}")
@@ -173,7 +174,7 @@ async def stdout_messages_only(bench: Bench) -> None:
 @once
 async def _hang_up(bench: Bench) -> tuple[Exchange, list[str], bool]:
     """Return the last search to another process, what it printed, and whether it ended in time."""
-    good = {"query": await bench.name_query()}
+    good = {"query": await bench.key_query()}
     async with bench.another() as other:
         await other.server.listing()
         for params in (good, {}, {**good, "limit": 0}):
@@ -195,7 +196,7 @@ async def _hang_up(bench: Bench) -> tuple[Exchange, list[str], bool]:
     transports=("stdio",),
 )
 async def messages_in_pieces(bench: Bench) -> None:
-    params = {"query": await bench.name_query(), "limit": 1}
+    params = {"query": await bench.key_query(), "limit": 1}
     # Where the id of such a character comes back otherwise, it is for id-echoed to find, and no sign of the pieces.
     whole = await bench.server.search(params, with_id=_WIDE)
     amid = _WIDE if (whole.answer.message or {}).get("id") == _WIDE else METHOD
@@ -213,9 +214,10 @@ async def messages_in_pieces(bench: Bench) -> None:
     " catalog, and another search.",
     passes="None of the words, whole or cut off, in what the server writes to stderr, and over HTTP to stdout. Other"
     " logs are not seen.",
+    methods=EVERY_METHOD,
 )
 async def query_not_logged(bench: Bench) -> None:
-    name, query = await bench.name_query(), await bench.query_with_matches()
+    name, query = await bench.key_query(), await bench.query_with_matches()
     words = [secrets.token_hex(5) for _ in range(3)]
     all_params: list[JsonObject] = [{"query": f"{word} quixotic zephyr"} for word in words]
     all_params[1]["limit"], all_params[2]["query"] = 0, f"{words[2]} {query}"
@@ -242,7 +244,7 @@ async def stdin_closed_exits(bench: Bench) -> None:
 
 
 async def _refused_with_400(bench: Bench, case: str, *codes: int, **overrides: Any) -> None:
-    good = {"query": await bench.name_query()}
+    good = {"query": await bench.key_query()}
     exchange = await bench.refused(good, good, case, codes=codes, **overrides)
     status = exchange.answer.status
     bench.expect(status == 400, exchange, f"{case} was refused with HTTP status {status} instead of 400", case=case)
@@ -270,9 +272,10 @@ async def http_method_header(bench: Bench) -> None:
     passes="A result for each.",
     eras=(MODERN,),
     transports=("http",),
+    methods=EVERY_METHOD,
 )
 async def http_name_not_required(bench: Bench) -> None:
-    name = await bench.name_query()
+    name = await bench.key_query()
     for params in ({"query": name}, {"query": name, "limit": 3}, {"query": f"{name} 🧾"}):
         await bench.served(params, f"a search with the params {json_text(params)} and without an Mcp-Name header")
     query = await bench.query_with_matches()
@@ -286,7 +289,7 @@ async def http_name_not_required(bench: Bench) -> None:
     transports=("http",),
 )
 async def http_content_type(bench: Bench) -> None:
-    good = {"query": await bench.name_query()}
+    good = {"query": await bench.key_query()}
     for params, case in ((good, "a search"), ({**good, "limit": 0}, "a refusal")):
         exchange = await bench.server.search(params)
         if exchange.replied:
@@ -316,7 +319,7 @@ async def http_version_header(bench: Bench) -> None:
     transports=("http",),
 )
 async def http_header_case(bench: Bench) -> None:
-    good = {"query": await bench.name_query()}
+    good = {"query": await bench.key_query()}
     bench.require_result(await bench.server.search(good), "a search with ordinary headers")
     usual = {"MCP-Protocol-Version": MODERN, "Mcp-Method": METHOD}
     for change in (str.upper, str.lower):

@@ -7,13 +7,14 @@ from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapp
 from contextlib import suppress
 from typing import Any, Final
 
-from tools_search_spec import EXTENSION_ID
+from tools_search_spec import EXTENSION_ID, PRIMITIVES
 
 from tools_search_conformance.catalogs import COMMON, WORDS, document, made_tool
 from tools_search_conformance.checks.matching import chosen
 from tools_search_conformance.target.bench import Bench, once, server_check
 from tools_search_conformance.target.generated import judge_pages, judge_surveys
 from tools_search_conformance.target.pages import Page, Survey, complaint, page_schema
+from tools_search_conformance.target.primitives import EVERY_METHOD, TOOLS, items_in, key_in, primitive_of
 from tools_search_conformance.target.vocabulary import NONSENSE, Vocabulary, is_query
 from tools_search_conformance.wire.codec import JsonObject, as_array, as_object
 from tools_search_conformance.wire.eras import DECLARED, MODERN
@@ -24,7 +25,7 @@ _MANY: Final = 50
 _MORE_PAGES: Final = 5
 _SEVERAL: Final = 3
 _LARGE: Final = 10
-_OF_ANOTHER_MEANING: Final = frozenset({"tools", "nextCursor", "ttlMs"})
+_OF_ANOTHER_MEANING: Final = frozenset({*(primitive.member for primitive in PRIMITIVES), "nextCursor", "ttlMs"})
 _VIEWS: Final[tuple[tuple[int | None, int], ...]] = ((1, 0), (3, 0), (6, 0), (None, 0), (1, 1), (-1, -1))
 """Pages on which a number of matches may stand: their limit, and how many tools came before.
 
@@ -41,8 +42,8 @@ _CACHE_MEMBERS: Final = {
 async def _searches(bench: Bench) -> list[Exchange]:
     """Return searches of every kind: broad, narrow, without a match, first pages and second ones."""
     words, search = await bench.vocabulary(), bench.server.search
-    queries = [words.name_query, *bench.some(words.sample(_SAMPLE))]
-    exchanges = await bench.each(({"query": query} for query in (*queries, f" {words.name_query}\n")), search)
+    queries = [words.key_query, *bench.some(words.sample(_SAMPLE))]
+    exchanges = await bench.each(({"query": query} for query in (*queries, f" {words.key_query}\n")), search)
     nothing = await bench.each(({"query": NONSENSE}, {"query": NONSENSE, "limit": 1}), search)
     # That these are served is for no-match-empty to judge.
     exchanges += [each for each in nothing if each.result is not None]
@@ -70,7 +71,7 @@ async def _pages(bench: Bench, query: str) -> AsyncGenerator[Exchange]:
 
 
 def _require_finds(bench: Bench, exchanges: list[Exchange]) -> None:
-    found = any((exchange.result or {}).get("tools") for exchange in exchanges)
+    found = any(map(items_in, exchanges))
     queries = list(dict.fromkeys(exchange.sent["params"]["query"] for exchange in exchanges))
     bench.require(found, f"no search found anything; tried {queries}", exchanges[0])
 
@@ -89,12 +90,13 @@ async def _judge_results(bench: Bench, judge: Callable[[Exchange], None]) -> Non
     title="A result has the shape of the draft",
     sends="Searches of every kind, with and without matches, first pages, later ones and last ones.",
     passes="A result whose `tools` are definitions and whose `nextCursor`, where present, is a string.",
+    methods=EVERY_METHOD,
 )
 async def result_schema(bench: Bench) -> None:
     def expect_shape(exchange: Exchange) -> None:
         query = exchange.sent["params"]["query"]
         bench.require(exchange.result is not None, f"a search for {query!r} brought {exchange.describe()}", exchange)
-        wrong = complaint(exchange.result, page_schema(bench.cell.era))
+        wrong = complaint(exchange.result, page_schema(bench.cell.era, bench.primitive))
         bench.expect(wrong is None, exchange, f"the result is malformed at {wrong}", case=f"query {query!r}")
 
     # A result without `tools` finds nothing, and is judged all the same.
@@ -103,8 +105,8 @@ async def result_schema(bench: Bench) -> None:
         expect_shape(exchange)
     _require_finds(bench, exchanges)
     # In the legacy era an output schema is an object's, unlike in the modern one.
-    tools = chosen(bench, (await bench.server.known_listing()).tools)
-    names = [tool["name"] for tool in tools if "outputSchema" in tool]
+    tools = chosen(bench, (await bench.server.known_listing()).items)
+    names = [tool["name"] for tool in tools if "outputSchema" in tool]  # of tools alone
     for page in await bench.each(filter(is_query, names), lambda name: bench.server.first(name, limit=1)):
         expect_shape(page.exchange)
 
@@ -121,6 +123,7 @@ async def result_schema(bench: Bench) -> None:
     sends="Searches of every kind.",
     passes='`resultType: "complete"` in each result.',
     eras=(MODERN,),
+    methods=EVERY_METHOD,
 )
 async def result_type(bench: Bench) -> None:
     def judge(exchange: Exchange) -> None:
@@ -137,6 +140,7 @@ async def result_type(bench: Bench) -> None:
     sends="Searches of every kind.",
     passes="`ttlMs`, an integer of at least 0, and `cacheScope`, `public` or `private`, in each result.",
     eras=(MODERN,),
+    methods=EVERY_METHOD,
 )
 async def cache_hints(bench: Bench) -> None:
     def judge(exchange: Exchange) -> None:
@@ -151,6 +155,7 @@ async def cache_hints(bench: Bench) -> None:
     sends="Vague and ordinary searches by a client that could be asked: it declares elicitation and sampling.",
     passes="No result is an `InputRequiredResult`.",
     eras=(MODERN,),
+    methods=EVERY_METHOD,
 )
 async def no_input_required(bench: Bench) -> None:
     able: JsonObject = {**DECLARED, "elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}
@@ -165,15 +170,15 @@ async def no_input_required(bench: Bench) -> None:
     title="Hit metadata has the shape of the draft",
     sends="Searches of every kind.",
     passes="`_meta` at the extension's key holds an object whose `score`, `matched` and `group` are as defined.",
+    methods=EVERY_METHOD,
 )
 async def hit_metadata(bench: Bench) -> None:
     def judge(exchange: Exchange) -> None:
-        tools = as_array((exchange.result or {}).get("tools")) or []
-        for tool in filter(None, map(as_object, tools)):
-            meta = as_object(tool.get("_meta")) or {}
+        for item in filter(None, map(as_object, items_in(exchange))):
+            meta = as_object(item.get("_meta")) or {}
             if EXTENSION_ID in meta:
                 wrong = complaint(meta[EXTENSION_ID], "HitMetadata")
-                message = f"the hit metadata of {tool.get('name')!r} is malformed at {wrong}"
+                message = f"the hit metadata of {key_in(item, bench.method)!r} is malformed at {wrong}"
                 bench.expect(wrong is None, exchange, message)
 
     await _judge_results(bench, judge)
@@ -186,17 +191,18 @@ async def hit_metadata(bench: Bench) -> None:
     " and last ones; on a fixture, other catalogs too.",
     passes="No member of the results, hit metadata included, holds, each time, the number of matches or of those still"
     " to come, as a number, in a text, as the length of an array or the sum of an object.",
+    methods=EVERY_METHOD,
 )
 async def no_match_count(bench: Bench) -> None:
-    tools = (await bench.nonempty_listing()).tools
-    bench.applies(len(tools) > 1, "with a single tool there is no number to reveal")
-    words = Vocabulary(tools).broad(12)
+    items = (await bench.nonempty_listing()).items
+    bench.applies(len(items) > 1, f"with a single {bench.noun} there is no number to reveal")
+    words = Vocabulary(items, bench.primitive.key).broad(12)
     several = [" ".join(words[:count]) for count in (2, 4, 8)]
     totals = await _totals(bench, [*words, *several])
-    if len(totals) < 2 and bench.profile == "fixture":
+    if len(totals) < 2 and bench.profile == "fixture" and bench.primitive is TOOLS:
         async with bench.serving("large") as other:
             totals |= await _totals(other, (await other.vocabulary()).broad(3))
-    if len(totals) < 2 and bench.profile == "fixture":
+    if len(totals) < 2 and bench.profile == "fixture" and bench.primitive is TOOLS:
         # On a server that finds the nearest few tools for any query, a catalog of two has another number of matches.
         bench.place("pair", document([made_tool(word) for word in WORDS[:2]]))
         async with bench.fresh(catalog="pair") as other:
@@ -224,7 +230,7 @@ def _expect_no_count(bench: Bench, pages: Mapping[int, Page], view: int, positio
         if gone and before < 0:
             break  # there are none, and any zero would reveal it
         places = [
-            {path for path, v in _added(page) if v == count - gone * (before + len(page.tools))}
+            {path for path, v in _added(page) if v == count - gone * (before + len(page.items))}
             for count, page in pages.items()
         ]
         everywhere = sorted(set[str].intersection(*places).difference(positions if before < 0 else ()))
@@ -241,10 +247,10 @@ async def _totals(bench: Bench, queries: list[str]) -> dict[int, list[Page | Non
         page = await bench.server.page(query, limit=limit)
         if before and page.next_cursor:
             page = await bench.server.page(query, limit=limit, cursor=page.next_cursor)
-        return page if before + len(page.tools) < count or limit == 1 else None
+        return page if before + len(page.items) < count or limit == 1 else None
 
     async def count(query: str) -> tuple[int, str]:
-        return len({*(await bench.server.whole(query)).names}), query
+        return len({*(await bench.server.whole(query)).keys}), query
 
     counted = dict(reversed(await bench.each(queries, count)))
     views = bench.some(_VIEWS, 1)
@@ -256,14 +262,15 @@ async def _totals(bench: Bench, queries: list[str]) -> dict[int, list[Page | Non
 
 
 def _added(page: Page) -> Iterator[tuple[str, Any]]:
-    """Yield the numbers that a search adds to its tools, with their places, but for those of another meaning."""
+    """Yield the numbers that a search adds to its items, with their places, but for those of another meaning."""
     for name, member in (page.exchange.result or {}).items():
         if name not in _OF_ANOTHER_MEANING:
             yield from _numbers(member, f"result.{name}")
-    for place, tool in enumerate(page.tools):
-        hit = as_object((as_object(tool.get("_meta")) or {}).get(EXTENSION_ID)) or {}
+    member = primitive_of(page.exchange.method).member
+    for place, item in enumerate(page.items):
+        hit = as_object((as_object(item.get("_meta")) or {}).get(EXTENSION_ID)) or {}
         for name in hit.keys() - {"matched"}:  # as many fields as matches may be there by chance
-            yield from _numbers(hit[name], f"result.tools[{place}]._meta[{EXTENSION_ID!r}].{name}")
+            yield from _numbers(hit[name], f"result.{member}[{place}]._meta[{EXTENSION_ID!r}].{name}")
 
 
 def _numbers(value: Any, path: str) -> Iterator[tuple[str, Any]]:

@@ -20,12 +20,12 @@ import anyio.lowlevel
 from hypothesis import Verbosity, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, multiple, precondition, rule, run_state_machine_as_test
-from tools_search_spec import METHOD
 
 from tools_search_conformance.checks.changes import changing, other_catalog
 from tools_search_conformance.model import UnverifiableError, ViolationError
 from tools_search_conformance.target.bench import Bench, server_check
 from tools_search_conformance.target.pages import Listing, Page, bare
+from tools_search_conformance.target.primitives import EVERY_METHOD, TOOLS, items_in, key_in
 from tools_search_conformance.target.properties import hypothesis_seed, limits, queries, quietly, search_in_thread
 from tools_search_conformance.target.vocabulary import NONSENSE, Vocabulary, is_query
 from tools_search_conformance.wire.codec import JsonObject, as_array, as_object, json_text, same
@@ -61,27 +61,30 @@ Change = Callable[[Listing], Coroutine[Any, Any, Listing]]
     " changes of the catalog where the fixture can be reloaded. What failed in other checks once more, on this"
     " connection and as the first search of a new one.",
     passes="Each answer is what a model of the listing and of the searches so far allows, and the same on both.",
+    methods=EVERY_METHOD,
 )
 async def any_sequence(bench: Bench) -> None:
     for fault in bench.faults_of_state:
         raise fault
     await bench.nonempty_listing()
     async with bench.fresh() if bench.can_start("core") else nullcontext(bench) as other:
-        if bench.profile == "fixture":  # a server's own tools are not called, and it may change by itself
+        if (
+            bench.profile == "fixture" and bench.primitive is TOOLS
+        ):  # a server's own tools are not called, and it may change by itself
             await _expect_others_kept(other)
-        if bench.can_start("core"):
+        if bench.can_start("core") and bench.primitive is TOOLS:
             await _expect_alike_told_apart(bench)
         await _interleave(other)
     if bench.options.effort == "deep":
         await _explore_sequences(bench)
-        if "reload" in bench.options.fixture_features:
+        if "reload" in bench.options.fixture_features and bench.primitive is TOOLS:
             reloaded = await changing(bench)
             await _explore_sequences(reloaded, partial(other_catalog, reloaded))
 
 
 async def _expect_others_kept(bench: Bench) -> None:
     """Expect other requests to be answered after a search as they are after another search, or after none."""
-    tools = [tool for tool in (await bench.nonempty_listing()).tools if "x-mcp-header" not in json_text(tool)]
+    tools = [tool for tool in (await bench.nonempty_listing()).items if "x-mcp-header" not in json_text(tool)]
     names = [tool["name"] for tool in tools if is_query(tool["name"])]
     bench.require(bool(names), "no tool has a name that can be a query")
     schema = as_object(next(tool for tool in tools if tool["name"] == names[-1]).get("inputSchema")) or {}
@@ -137,12 +140,12 @@ async def _expect_alike_told_apart(bench: Bench) -> None:
 async def _interleave(bench: Bench) -> None:
     one = await bench.query_with_matches()
     other = next((word for word in (await bench.vocabulary()).broad(2) if word != one), "anything")
-    named = next((name for name in (await bench.vocabulary()).names[::-1] if is_query(name)), other)
+    named = next((name for name in (await bench.vocabulary()).keys[::-1] if is_query(name)), other)
     first = await bench.server.search({"query": one})
     bench.require_result(first, f"a search for {one!r}")
     again = await bench.server.search({"query": one})
     plain = [await _interrupted(bench, one, None) for _ in range(2)]
-    found = any((page.result or {}).get("tools") for page in plain[0])
+    found = any(map(items_in, plain[0]))
     bench.require(found, f"a search for {one!r} found nothing", first)
     # The order is only a SHOULD: where it varies, a third difference shows nothing.
     same_twice = [*map(_names, [first, *plain[0]])] == [*map(_names, [again, *plain[1]])]
@@ -156,10 +159,12 @@ async def _interleave(bench: Bench) -> None:
         {"query": other, "limit": 1}, {"query": named}, {"query": " "}, {"query": one, "limit": 2},
         {"query": one, "cursor": "none"},
     )  # fmt: skip
-    for between in betweens:
-        exchanges = await _interrupted(bench, one, between)
+    same_of_others = [(each, {"query": one, "limit": 1}) for each in bench.others_served]
+    for by, between in [*((bench, between) for between in betweens), *same_of_others]:
+        exchanges = await _interrupted(bench, one, between, by)
         for before, exchange in zip(plain[0], exchanges, strict=False):
-            case = f"params {json_text(exchange.params)}, after {json_text(between)}"
+            where = "" if by is bench else f" of {by.method}"
+            case = f"params {json_text(exchange.params)}, after {json_text(between)}{where}"
             shown, wanted = _names(exchange), _names(before)
             message = f"it was answered by {shown}, without the search in between by {wanted}"
             bench.expect(shown == wanted, exchange, message, case=case)
@@ -189,12 +194,12 @@ async def _ask(bench: Bench, query: str) -> Exchange:
     return await bench.server.search({"query": query}, capabilities=DECLARED)
 
 
-async def _interrupted(bench: Bench, query: str, between: JsonObject | None) -> list[Exchange]:
-    """Return the first pages of a search, and a search without a limit, each after the search `between`."""
+async def _interrupted(bench: Bench, query: str, between: JsonObject | None, by: Bench | None = None) -> list[Exchange]:
+    """Return the first pages of a search, and one without a limit, each after `between`, which is sent `by` a bench."""
     exchanges, params = list[Exchange](), {"query": query, "limit": 1}
     for _ in range(1 + _CONTINUED):
         if between is not None:
-            await bench.server.search(between)
+            await (by or bench).server.search(between)
         exchanges.append(await bench.server.search(params))
         cursor: Any = (exchanges[-1].result or {}).get("nextCursor")
         if not isinstance(cursor, str):
@@ -204,9 +209,9 @@ async def _interrupted(bench: Bench, query: str, between: JsonObject | None) -> 
 
 
 def _names(exchange: Exchange) -> list[Any]:
-    """Return the names of the tools that an answer brought, or the answer in a few words where it brought none."""
-    tools = as_array((exchange.result or {}).get("tools"))
-    return [(as_object(tool) or {}).get("name") for tool in tools] if tools else [exchange.describe()]
+    """Return the keys of the items that an answer brought, or the answer in a few words where it brought none."""
+    items = items_in(exchange)
+    return [key_in(item, exchange.method) for item in items] if items else [exchange.describe()]
 
 
 @dataclass(eq=False)
@@ -250,7 +255,7 @@ async def _abandon(bench: Bench, params: JsonObject) -> None:
     connection, seconds = await bench.server.connection(), bench.options.timeout
     number = connection.next_id()
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(partial(connection.request, METHOD, params, seconds=seconds, with_id=number))
+        tasks.start_soon(partial(connection.request, bench.method, params, seconds=seconds, with_id=number))
         await anyio.lowlevel.checkpoint()
         if connection.era != MODERN or bench.cell.transport != "http":
             await connection.cancel(number, seconds)
@@ -260,11 +265,11 @@ async def _abandon(bench: Bench, params: JsonObject) -> None:
 def _machine(  # noqa: C901 - a class of short rules that share what they are about
     bench: Bench, listed: Listing, change: Change | None, seen: list[ViolationError], ended: list[Exception]
 ) -> type[RuleBasedStateMachine]:
-    words = Vocabulary(listed.tools)
+    words = Vocabulary(listed.items, bench.primitive.key)
     # Most queries are broad and most limits small, so that there are pages to go on to.
     asked = st.sampled_from(words.broad(4) or ["anything"]) | queries(words)
     few = st.integers(min_value=1, max_value=3) | st.none() | limits()
-    names = [name for name in words.names if is_query(name)] or ["anything"]
+    names = [name for name in words.keys if is_query(name)] or ["anything"]
 
     now = [listed]  # a catalog stays as a sequence has left it
 
@@ -283,21 +288,22 @@ def _machine(  # noqa: C901 - a class of short rules that share what they are ab
         def list_tools(self) -> None:
             listing = self._do("list", bench.server.listing)
             if listing is not None:
-                self._expect(listing.same_as(self.listing), listing.exchange, "tools/list returned something else")
+                changed = f"{bench.list_method} returned something else"
+                self._expect(listing.same_as(self.listing), listing.exchange, changed)
 
         @rule(target=begun, query=asked, limit=few)
         def search(self, query: str, limit: int | None) -> Any:
             page = self._page(f"search {query!r}, limit {limit}", query, limit)
             if page is None:
                 return multiple()  # pyright: ignore[reportUnknownVariableType] - of nothing
-            return _Search(query, self.listing, page.next_cursor, set(page.names))
+            return _Search(query, self.listing, page.next_cursor, set(page.keys))
 
         @rule(name=st.sampled_from(names))
         def search_by_name(self, name: str) -> None:
             page = self._do(f"search {name!r}", lambda: bench.server.first(name))
-            if page is not None and name in self.listing.by_name:
-                brought = f"{page.names[:1]} came first instead of {name!r}"
-                self._expect(page.names[:1] == [name], page.exchange, brought)
+            if page is not None and name in self.listing.by_key:
+                brought = f"{page.keys[:1]} came first instead of {name!r}"
+                self._expect(page.keys[:1] == [name], page.exchange, brought)
 
         @rule(search=begun, limit=few)
         def next_page(self, search: _Search, limit: int | None) -> None:
@@ -305,9 +311,9 @@ def _machine(  # noqa: C901 - a class of short rules that share what they are ab
                 return
             page = self._page(f"next page of {search.query!r}, limit {limit}", search.query, limit, cursor)
             if page is not None:
-                again = sorted(search.found.intersection(page.names))
+                again = sorted(search.found.intersection(page.keys))
                 self._expect(not again, page.exchange, f"{again} on an earlier page already")
-                search.found.update(page.names)
+                search.found.update(page.keys)
                 search.answered.append(cursor)
                 search.cursor = page.next_cursor
 
@@ -345,12 +351,13 @@ def _machine(  # noqa: C901 - a class of short rules that share what they are ab
             page = self._do(step, lambda: bench.server.page(query, limit=limit, cursor=cursor))
             if page is None:
                 return None
-            unlisted = [name for name in page.names if name not in self.listing.by_name]
+            unlisted = [name for name in page.keys if name not in self.listing.by_key]
             self._expect(not unlisted, page.exchange, f"{unlisted} found, but not on the list")
-            self._expect(len({*page.names}) == len(page.names), page.exchange, "a tool twice on a page")
-            excess = f"{len(page.tools)} tools under limit {limit}"
-            self._expect(limit is None or len(page.tools) <= limit, page.exchange, excess)
-            other = [t["name"] for t in page.tools if not same(bare(t), bare(self.listing.by_name[t["name"]]))]
+            self._expect(len({*page.keys}) == len(page.keys), page.exchange, f"a {bench.noun} twice on a page")
+            excess = f"{len(page.items)} {bench.noun}s under limit {limit}"
+            self._expect(limit is None or len(page.items) <= limit, page.exchange, excess)
+            found = zip(page.keys, page.items, strict=True)
+            other = [key for key, item in found if not same(bare(item), bare(self.listing.by_key[key]))]
             self._expect(not other, page.exchange, f"{other} found otherwise than listed")
             return page
 

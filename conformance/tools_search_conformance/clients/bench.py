@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 from unicodedata import normalize
 
 import anyio
 from anyio.abc import TaskGroup
+from tools_search_spec import Primitive
 
+from tools_search_conformance.clients.disguise import answer_as_of_tools
 from tools_search_conformance.clients.driver import (
     AnyDriver,
     DriverError,
@@ -23,16 +26,21 @@ from tools_search_conformance.clients.driver import (
 from tools_search_conformance.clients.endpoints import Endpoints
 from tools_search_conformance.clients.peer import TOOLS_CHANGED, Peer
 from tools_search_conformance.clients.script import Script
-from tools_search_conformance.model import CLIENT_PREFIX, Cell, DriverFeature, UnverifiableError, ViolationError
+from tools_search_conformance.model import CLIENT_PREFIX, Cell, Check, DriverFeature, UnverifiableError, ViolationError
 from tools_search_conformance.run.judging import Timeouts, Workbench
 from tools_search_conformance.run.options import Options
 from tools_search_conformance.run.registry import Registry
+from tools_search_conformance.target.primitives import OTHERS, TOOLS
 from tools_search_conformance.wire.display import cut
 from tools_search_conformance.wire.eras import LEGACY, Era
 from tools_search_conformance.wire.record import Exchange, Recorder
 
 Case = TypeVar("Case")
 
+_SHARE_OF_EXAMPLES: Final = 1 / 3
+_SEARCHES: Final = frozenset({"search", "search_all"})
+_OF_EVERY_METHOD: Final = frozenset({"connect", "close", "authorize", *_SEARCHES})
+"""The operations that the driver has for other searches than that for tools."""
 _TRANSPORTS: Final = frozenset({"stdio", "http"})
 _MAX_STARTS: Final = 40
 _SUBSCRIBE_SECONDS: Final = 0.2
@@ -63,9 +71,40 @@ class ClientBench(Workbench):
         """The operations that the driver has done, of one server and of several."""
         self._driver: AnyDriver | None = None
         self._starts = 0
+        self.primitive = TOOLS
+        """What the client is asked to find, and searches."""
+        self._whole = self
+
+    @property
+    def method(self) -> str:
+        """The method that searches."""
+        return self.primitive.method
+
+    async def benches_for(self, check: Check) -> Sequence[Workbench]:
+        """Return the benches for the methods that a check is for, as far as the driver can ask for what they find."""
+        own: list[Workbench] = [self] if self.method in check.methods else []
+        others = [primitive for primitive in OTHERS if primitive.method in check.methods]
+        if others and "primitives" not in (await self.driver()).features:
+            others = []
+        if not own and not others:
+            await self.require_features("primitives")
+        return [*own, *map(self._searching, others)]
+
+    def _searching(self, primitive: Primitive) -> ClientBench:
+        other = copy(self)
+        other.primitive = primitive
+        other.done = set()
+        return other
+
+    @property
+    def share_of_examples(self) -> float:
+        """How many of the usual number of generated cases a property gets: fewer where tools have had theirs."""
+        return 1 if self.primitive is TOOLS else _SHARE_OF_EXAMPLES
 
     async def driver(self) -> AnyDriver:
         """Return the cell's driver, started again if it has ended; `DriverError` says that it cannot be."""
+        if self._whole is not self:
+            return await self._whole.driver()
         if self._driver is None or self._driver.ended is not None:
             await self.aclose()
             self._starts += 1
@@ -115,7 +154,7 @@ class ClientBench(Workbench):
         is a `ViolationError` where it `must_connect`, and else a `NotConnectedError`; a driver that cannot have it
         connect raises `NoDriverFeatureError`.
         """
-        peers = {"peer": Peer(era or self.cell.era, script or Script(), self.recorder)}
+        peers = {"peer": Peer(era or self.cell.era, script or Script(), self.recorder, self.primitive)}
         async with self._session("connect", peers, must_connect, address) as session:
             yield session
 
@@ -123,7 +162,7 @@ class ClientBench(Workbench):
     async def federated(self, scripts: Mapping[str, Script], *, must_connect: bool = False) -> AsyncGenerator[Session]:
         """Connect the client to one peer for each script, by its name; all else is as with `connected`."""
         await self.require_features("federation")
-        peers = {name: Peer(self.cell.era, script, self.recorder) for name, script in scripts.items()}
+        peers = {name: Peer(self.cell.era, script, self.recorder, self.primitive) for name, script in scripts.items()}
         async with self._session("federate", peers, must_connect) as session:
             yield session
 
@@ -253,10 +292,16 @@ class Session:
 
     async def ask(self, op: str, **members: Any) -> Outcome:
         """Have the client do something."""
-        timeouts, before = self._bench.timeouts, self.latest
+        timeouts, before, primitive = self._bench.timeouts, self.latest, self._bench.primitive
+        if primitive is not TOOLS:
+            if op not in _OF_EVERY_METHOD:
+                raise NoDriverFeatureError(f"`{op}` is about tools")
+            members |= {"of": primitive.member} if op in _SEARCHES else {}
         self._driver.seconds = timeouts.for_request(op)
         try:
             outcome = await self._driver.ask(op, **members)
+            if primitive is not TOOLS and outcome.answer is not None:
+                outcome = replace(outcome, answer=answer_as_of_tools(outcome.answer, primitive))
         except DriverError as error:
             if isinstance(error.__cause__, TimeoutError):
                 timeouts.timed_out(op)
@@ -294,7 +339,8 @@ class Session:
 
     def require_search(self) -> None:
         """Continue only where the client searched, or raise `UnverifiableError`."""
-        self._bench.require(bool(self.peer.searches), "the client did not send tools/search", self.latest)
+        message = f"the client did not send {self._bench.method}"
+        self._bench.require(bool(self.peer.searches), message, self.latest)
 
     def require_second_page(self) -> None:
         """Continue only where the client requested more than the first page, or raise `UnverifiableError`."""
@@ -338,7 +384,8 @@ class Session:
     def last_search(self) -> Exchange:
         """The exchange of the last search."""
         if not self.peer.searches:
-            raise UnverifiableError("the client did not send tools/search, although it was offered", self.latest)
+            message = f"the client did not send {self._bench.method}, although it was offered"
+            raise UnverifiableError(message, self.latest)
         return self.peer.searches[-1]
 
     @property

@@ -17,6 +17,7 @@ from tools_search_conformance.model import CELLS, Cell, Run, UnavailableCell, Un
 from tools_search_conformance.run.judging import run_check
 from tools_search_conformance.run.options import Options
 from tools_search_conformance.run.runner import Findings, Progress, conduct, no_progress
+from tools_search_conformance.target.primitives import OTHERS
 from tools_search_conformance.wire.eras import MODERN
 from tools_search_conformance.wire.record import Recorder
 
@@ -46,6 +47,8 @@ async def judge_client(options: Options, progress: Progress = no_progress) -> Ru
                 found.unavailable.append(unavailable)
                 return
             found.cells.append(cell)
+            if "primitives" in (await bench.driver()).features:
+                found.methods |= {primitive.method for primitive in OTHERS}
             for check in options.selection.wanted(cell):
                 found.results.append(await run_check(check, bench, deadline=deadline))
                 progress(found.results[-1])

@@ -13,10 +13,12 @@ from time import perf_counter
 from typing import Any, Final
 
 import anyio
-from tools_search_spec import EXTENSION_ID, METHOD
+from tools_search_spec import EXTENSION_ID, Primitive
 
+from tools_search_conformance.clients.disguise import request_as_of_tools, result_as_of
 from tools_search_conformance.clients.http_connection import CONNECTION_ERRORS, HttpConnection
 from tools_search_conformance.clients.script import RefusalError, Reply, Script
+from tools_search_conformance.target.primitives import TOOLS
 from tools_search_conformance.target.properties import EXAMPLES
 from tools_search_conformance.wire.codec import JsonObject, Limits, as_object, encode
 from tools_search_conformance.wire.eras import META_PREFIX, MODERN, Era
@@ -64,9 +66,11 @@ def declared_in(exchange: Exchange, *places: str) -> JsonObject | None:
 class Peer:
     """Serves one script to one client and keeps every exchange."""
 
-    def __init__(self, era: Era, script: Script, recorder: Recorder) -> None:
+    def __init__(self, era: Era, script: Script, recorder: Recorder, primitive: Primitive = TOOLS) -> None:
+        """Take a script, and whose search it is about: it is written for that of tools."""
         self.era: Era = era
         self.script = script
+        self.primitive = primitive
         self.exchanges: list[Exchange] = []
         """The requests of the client so far, and their answers."""
         self.subscribed = anyio.Event()
@@ -95,12 +99,12 @@ class Peer:
     @property
     def searches(self) -> list[Exchange]:
         """The searches of the client, one exchange for each page."""
-        return self.requests(METHOD)
+        return self.requests(self.primitive.method)
 
     @property
     def listings(self) -> list[Exchange]:
-        """The pages of `tools/list` that the client asked for."""
-        return self.requests("tools/list")
+        """The pages of the list that the client asked for."""
+        return self.requests(self.primitive.list_method)
 
     def note_headers(self, fields: Iterable[tuple[str, str]]) -> None:
         """Keep the header fields of an HTTP request, as far as there is room."""
@@ -136,7 +140,7 @@ class Peer:
                 self._wake()
             return None
         began = perf_counter()
-        reply = self.script.reply(self.era, message) if self._has_room else _TOO_OFTEN
+        reply = self._reply(message) if self._has_room else _TOO_OFTEN
         if reply.held is not None and not reply.held.is_set():
             reply = await self._hold(message, reply, reply.held, stream)
         if reply.seconds:
@@ -147,6 +151,12 @@ class Peer:
             self.exchanges.append(self._recorder.add(message, headers or {}, answer, spent))
             self._wake()
         return reply
+
+    def _reply(self, message: JsonObject) -> Reply:
+        if self.primitive is TOOLS:
+            return self.script.reply(self.era, message)
+        reply = self.script.reply(self.era, request_as_of_tools(message, self.primitive))
+        return reply if reply.result is None else replace(reply, result=result_as_of(reply.result, self.primitive))
 
     def response(self, message: JsonObject, reply: Reply) -> JsonObject:
         """Return the JSON-RPC response that carries a reply to `message`."""

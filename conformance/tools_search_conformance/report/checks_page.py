@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import yaml
-from tools_search_spec import advice, requirements, retired
+from tools_search_spec import METHOD, advice, requirements, retired
 
 from tools_search_conformance.model import CELLS, Cell, Check, Profile
 from tools_search_conformance.report.render import render
-from tools_search_conformance.run.rows import Row, place_of, rows_of
+from tools_search_conformance.run.rows import Row, own_rows_of, place_of, rows_of
 
 _BASE: Final = "#base-protocol"
 """The section of the checks that decide rules of the base protocol only."""
@@ -153,7 +153,7 @@ def checks_page(checks: Sequence[Check], power: Power | None = None) -> str:
         sections={section: of_section for section, of_section in sections.items() if of_section},
         guides=guides,
         power=power and {"server": _signed(power.servers), "client": _signed(power.clients)},
-        rows_of=rows_of,
+        rows_of=own_rows_of,
         link=_link,
         where=_where,
         proof=proof,
@@ -178,6 +178,8 @@ def _where(check: Check) -> str:
     where = "in every cell" if len(cells) == len(CELLS) else f"in {', '.join(cells)}"
     if check.party == "server" and len(check.profiles) == 1:
         where += f", in the {check.profiles[0]} profile"
+    if len(check.methods) > 1 or METHOD not in check.methods:
+        where += f", for {', '.join(f'`{method}`' for method in check.methods)}"
     if check.fixture_feature:
         where += f", with the fixture feature `{check.fixture_feature}`"
     if check.driver_feature:

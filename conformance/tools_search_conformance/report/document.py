@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator, ValidationError
 
 from tools_search_conformance.model import CLIENT_PREFIX, Check, Result, Run
 from tools_search_conformance.report.verdict import GROUPS, group_of, problems_of, tally, verdict_of
-from tools_search_conformance.run.rows import is_base, level_of, place_of, rows_of
+from tools_search_conformance.run.rows import is_base, level_of, own_rows_of, place_of, rows_of
 from tools_search_conformance.wire.codec import JsonObject, Spelled, encode
 from tools_search_conformance.wire.display import plain
 from tools_search_conformance.wire.record import Exchange
@@ -103,7 +103,8 @@ def members(of: object, *names: str) -> JsonObject:
 
 def _check(check: Check) -> dict[str, Any]:
     rows = [
-        {"id": row.id, "level": level_of(row), "text": row.text, "place": place_of(row)} for row in rows_of(check.id)
+        {"id": row.id, "level": level_of(row), "text": row.text, "place": place_of(row)}
+        for row in own_rows_of(check.id)
     ]
     described = members(check, "id", "level", "title", "sends", "passes")
     return {**described, "base": is_base(check.id), "requirements": rows}

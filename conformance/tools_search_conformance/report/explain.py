@@ -14,7 +14,7 @@ from tools_search_spec import Requirement, requirements
 from tools_search_conformance.model import SEVERITY, Check, rule_of
 from tools_search_conformance.report.document import members
 from tools_search_conformance.report.render import render
-from tools_search_conformance.run.rows import DRAFT, every_row, is_base, level_of, place_of, rows_of
+from tools_search_conformance.run.rows import DRAFT, every_row, is_base, level_of, own_rows_of, place_of, rows_of
 
 _NOT_RUN: Final = "not run"
 
@@ -51,6 +51,7 @@ def list_checks(checks: Iterable[Check]) -> list[dict[str, Any]]:
     return [
         {
             **members(check, "id", "level", "title", "sends", "passes", "eras", "transports", "profiles", "efforts"),
+            "methods": list(check.methods),
             "driverFeature": check.driver_feature,
             "fixtureFeature": check.fixture_feature,
             "base": is_base(check.id),
@@ -67,7 +68,12 @@ def explain_check(check: Check) -> str:
         return fill(text, 100, initial_indent="  ", subsequent_indent=indent)
 
     return render(
-        "check.txt.jinja", check=check, base=is_base(check.id), rows=rows_of(check.id), place_of=place_of, filled=filled
+        "check.txt.jinja",
+        check=check,
+        base=is_base(check.id),
+        rows=own_rows_of(check.id),
+        place_of=place_of,
+        filled=filled,
     )
 
 

@@ -202,6 +202,7 @@ def verdict_of(run: Run) -> JsonObject:
         "profile": run.profile,
         "transports": [name for name in _TRANSPORTS if any(cell.transport == name for cell in run.cells)],
         "eras": eras,
+        "methods": list(run.methods),
         "leftOut": [*map(_unavailable, refused), *left_out],
         "missing": [*map(_unavailable, missing)],
         "binding": binding,
@@ -243,7 +244,10 @@ def _success(run: Run) -> str:
 
 
 def _scope(run: Run, without: Mapping[str, Sequence[Cell]]) -> list[str]:
-    """Return what a verdict covers: profile, transports and eras, and which eras it is `without`, by the reason."""
+    """Return what a verdict covers: profile, transports and eras, which eras it is `without` and why, and the methods.
+
+    The method is named where it is not `tools/search` alone.
+    """
     clients: list[Mapping[str, Any]] = run.target.get("clients", [])
     how = f"{run.profile} profile" if not clients else "one-shot" if clients[0].get("oneShot") else "through its driver"
     eras: dict[str, list[str]] = {}
@@ -262,6 +266,8 @@ def _scope(run: Run, without: Mapping[str, Sequence[Cell]]) -> list[str]:
         some = [f"{cell.era} over {_TRANSPORTS[cell.transport]}" for cell in cells if cell.era in judged]
         if cells:
             covered.append(f"{' and '.join([*whole, *some])} {why}")
+    if len(run.methods) > 1:
+        covered.append(", ".join(run.methods))
     return [*(["--strict"] if run.strict else []), how, *(covered or ["nothing was run"])]
 
 
@@ -277,7 +283,9 @@ def _binding(run: Run) -> JsonObject:
     counts, why = Counter[str](), Counter[str]()
     for results in by_check.values():
         statuses = {result.status for result in results if result.expected is None}
-        reasons = [_UNREACHED[result.skip] for result in results if result.skip in _UNREACHED]
+        # What was looked for in the turn of a cell, and is not offered there, binds nowhere.
+        offered = all(result.skip != "not-offered" for result in results)
+        reasons = [_UNREACHED[result.skip] for result in results if offered and result.skip in _UNREACHED]
         if "error" in statuses:
             why["hit a fault of the suite"] += 1
         elif "fail" in statuses:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, TypeVar, cast
 
 import anyio
+from tools_search_spec import METHOD
 
 from tools_search_conformance.model import (
     Cell,
@@ -113,9 +114,59 @@ class Workbench:
         """How long a whole listing was seen to take, where checks list."""
         return 0
 
-    async def perform(self, body: Callable[[], Awaitable[None]]) -> None:
-        """Run the body of a check."""
-        await body()
+    @property
+    def performances(self) -> int:
+        """How often a check may be run, once for each method that it is for."""
+        return 1
+
+    @property
+    def share_of_examples(self) -> float:
+        """How many of the usual number of generated cases a property gets."""
+        return 1
+
+    @property
+    def method(self) -> str:
+        """The method that it is about."""
+        return METHOD
+
+    def counts_unverified(self, verdict: UnverifiableError) -> bool:
+        """Return whether a rule that could not be exercised with this workbench is left open by that."""
+        return True
+
+    async def benches_for(self, check: Check) -> Sequence[Workbench]:
+        """Return the workbenches that a check is to be run with, one for each method: this one first, if at all."""
+        return [self]
+
+    async def run(self, check: Check) -> None:
+        """Run the body of a check with this workbench."""
+        await check.run(self)
+
+    async def perform(self, check: Check) -> None:
+        """Run a check for each method that it is for and that the target offers.
+
+        What it finds of another method than `tools/search` begins with that method. What any of them breaks counts
+        first, then what could not be verified.
+        """
+        verdicts, passed = list[VerdictError](), False
+        for bench in await self.benches_for(check):
+            tested = len(self.recorder.judged)
+            try:
+                await bench.run(check)
+                passed = passed or len(self.recorder.judged) > tested or bench is self
+            except VerdictError as verdict:
+                if bench is not self:
+                    verdict.message = f"{bench.method}: {verdict.message}"
+                if not isinstance(verdict, UnverifiableError) or bench.counts_unverified(verdict):
+                    verdicts.append(verdict)
+                left_out = isinstance(verdict, InapplicableError) and verdict.kind != "not-offered"
+                if isinstance(verdict, ViolationError) or (left_out and bench is self):
+                    raise
+        for kind in (UnverifiableError, *(() if passed else (InapplicableError,))):
+            for verdict in verdicts:
+                if isinstance(verdict, kind):
+                    raise verdict
+        if not passed:
+            raise InapplicableError("no search that this is about is offered, or it is judged in another cell")
 
     async def each(self, cases: Iterable[Case], act: Callable[[Case], Awaitable[Found]]) -> list[Found]:
         """Return what `act` brings for each case, in their order; it raises what the first one that fails does.
@@ -210,6 +261,7 @@ def _result(check: Check, bench: Workbench, status: Status, message: str, cause:
 async def _verdict(check: Check, bench: Workbench, left: float) -> VerdictError | None:
     """Run the body of a check and return what ended it early, or `None` where it passed."""
     usual = check_seconds(bench.options.effort, bench.recorder.milliseconds, bench.listing_seconds)
+    usual *= bench.performances
     seconds = min(usual, max(0, left))
     try:
         with anyio.fail_after(seconds) as time_limit:
@@ -220,7 +272,7 @@ async def _verdict(check: Check, bench: Workbench, left: float) -> VerdictError 
 
             token = WAITING.set(wait_longer)  # what a rate limit takes is no part of the time of a check
             try:
-                await bench.perform(lambda: check.run(bench))
+                await bench.perform(check)
             finally:
                 WAITING.reset(token)
     except Exception as raised:  # a fault of the suite is a result of one check, and not the end of the run

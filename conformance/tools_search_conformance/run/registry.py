@@ -51,6 +51,7 @@ class Applicability(TypedDict, total=False):
     transports: tuple[TransportName, ...]
     profiles: tuple[Profile, ...]
     efforts: tuple[Effort, ...]
+    methods: tuple[str, ...]
     fixture_feature: FixtureFeature
     driver_feature: DriverFeature
 

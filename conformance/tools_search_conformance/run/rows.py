@@ -12,6 +12,9 @@ from tools_search_conformance.model import LEVELS, Level
 DRAFT: Final = "spec/draft/tools-search.md"
 """Path of the draft in the sources."""
 
+FOR_EVERY_METHOD: Final = "R-PRM-01"
+"""The row by which what holds for `tools/search` holds for other methods: of such a check it is one more row."""
+
 Row = Requirement | BaseRule | Advice
 
 
@@ -33,6 +36,12 @@ def _rows_by_check() -> dict[str, list[Row]]:
 def rows_of(check: str) -> list[Row]:
     """Return the rows that the check with this id decides, the draft's first."""
     return _rows_by_check().get(check, [])
+
+
+def own_rows_of(check: str) -> list[Row]:
+    """Return the rows whose sentences the check with this id is about, whichever method it judges."""
+    rows = rows_of(check)
+    return [row for row in rows if row.id != FOR_EVERY_METHOD] or rows
 
 
 @cache

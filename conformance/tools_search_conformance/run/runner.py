@@ -13,6 +13,7 @@ from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup
+from tools_search_spec import METHOD, PRIMITIVES
 
 from tools_search_conformance.model import CELLS, Cell, Result, Run, UnavailableCell
 from tools_search_conformance.report.ci import badge_json, badge_svg, junit, official_checks
@@ -40,6 +41,8 @@ class Findings:
     cells: list[Cell] = field(default_factory=list[Cell])
     unavailable: list[UnavailableCell] = field(default_factory=list[UnavailableCell])
     results: list[Result] = field(default_factory=list[Result])
+    methods: set[str] = field(default_factory=lambda: {METHOD})
+    """The methods that are judged."""
 
     def require_cells(self) -> None:
         """Raise a `TargetError`, one sentence for the target's author, if no cell could be run."""
@@ -83,6 +86,7 @@ async def conduct(options: Options, judge: Callable[[TaskGroup, Findings], Await
         # An era that is refused is left out of a verdict on the others, and where there are none it is missing.
         unavailable=tuple(replace(entry, expected=entry.expected or not found.cells) for entry in found.unavailable),
         results=with_causes(found.results),
+        methods=_judged(found, options),
         asked=tuple(cell for cell in CELLS if cell.era in options.eras and options.selection.wanted(cell)),
         partial=options.selection.partial,
         strict=options.strict,
@@ -93,6 +97,12 @@ async def conduct(options: Options, judge: Callable[[TaskGroup, Findings], Await
     if failure is not None:
         raise failure  # and the reports of an earlier run are not taken for those of this one
     return run
+
+
+def _judged(found: Findings, options: Options) -> tuple[str, ...]:
+    """Return the methods of the target that the chosen checks are for, that for tools among them in any case."""
+    chosen = {METHOD, *(method for check in options.selection.checks for method in check.methods)}
+    return tuple(p.method for p in PRIMITIVES if p.method in found.methods & chosen)
 
 
 def write_reports(run: Run, out: Path, *, sep: int | None = None) -> None:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import time
+import zlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from copy import copy
+from dataclasses import replace
 from functools import partial, wraps
 from typing import Any, Final
 
 import anyio
-from tools_search_spec import METHOD
+from tools_search_spec import Primitive
 
+from tools_search_conformance import catalogs
 from tools_search_conformance.model import (
     SERVER_PREFIX,
     Cell,
+    Check,
     LeftOutError,
     UnverifiableError,
     VerdictError,
@@ -24,11 +29,20 @@ from tools_search_conformance.run.judging import Case, Found, Timeouts, Workbenc
 from tools_search_conformance.run.options import Options
 from tools_search_conformance.run.registry import Registry
 from tools_search_conformance.run.rows import is_base
-from tools_search_conformance.target.pages import Listing, Page, SharedCases, read_page
+from tools_search_conformance.target.pages import Listing, Page, SharedCases, advertised_settings, read_page
+from tools_search_conformance.target.primitives import (
+    METHODS_OF_RESOURCES,
+    OTHERS,
+    TOOLS,
+    items_in,
+    key_in,
+    noun_of,
+    settings_for,
+)
 from tools_search_conformance.target.server import ChangedError, Concurrency, Opening, Params, Server, busy_seconds
 from tools_search_conformance.target.target import Target
 from tools_search_conformance.target.vocabulary import NONSENSE, Vocabulary
-from tools_search_conformance.wire.codec import JsonObject, as_array, as_object
+from tools_search_conformance.wire.codec import JsonObject
 from tools_search_conformance.wire.connection import RefusedError
 from tools_search_conformance.wire.eras import DECLARED, LEGACY, OLDER, UNDECLARED
 from tools_search_conformance.wire.process import TargetError
@@ -38,6 +52,11 @@ INVALID_PARAMS: Final = -32602
 MISSING_CAPABILITY: Final = -32021
 _INVALID: Final = (INVALID_PARAMS,)
 
+_SHARE_OF_EXAMPLES: Final = 1 / 5
+"""How many of the generated cases another method than `tools/search` gets."""
+_CASES: Final = 24
+_MORE_CASES: Final = 3
+"""At least so many cases, and so many times those of a brief run, it gets."""
 _ROUNDS: Final = 3
 _LOOK_SECONDS: Final = 0.05
 _WATCHED_SECONDS: Final = 5.0
@@ -70,19 +89,25 @@ class Bench(Workbench):
         concurrency: Concurrency | None = None,
         *,
         first_cell: bool = True,
+        first_of_target: bool = True,
     ) -> None:
         super().__init__(options, cell, recorder)
         self.server = Server(options, cell, target, recorder, opening, timeouts, concurrency)
         self.first_cell = first_cell
+        self._first_of_target = first_of_target
         self.shared = SharedCases()
         self.first_search: tuple[str | None, Exchange] | None = None
         """Whether the first search of all left the listing as it was, and the exchange that ended the listing after."""
         self.early_death: tuple[str, Exchange] | None = None
         """How the target ended by itself before any check, at its first search perhaps, and the exchange before it."""
         self.has_served = False
-        """Whether a search has been answered by a result; served-where-advertised finds out."""
+        """Whether a search has been answered by a result; served-where-advertised finds out, or `find_others`."""
+        self.first_answer: Exchange | None = None
+        """Of another method than `tools/search`, the answer to the first search that was served, or to the last one."""
+        self.unread = ""
+        """Why there is none."""
         self._target = target
-        self._name_query: str | None = None
+        self._key_query: str | None = None
         self._query_with_matches: tuple[str, int] | None = None
         self._fixtures: dict[str, Bench] = {}
         self._control: tuple[Params, Exchange] | None = None
@@ -90,14 +115,140 @@ class Bench(Workbench):
         self.faults_of_state: list[ViolationError] = []
         """What checks have found that an earlier request was the cause of."""
         self._told_apart = 0
+        self._every: dict[str, Bench] = {self.method: self}
+        """The benches of this one's connections, by the method that each is for."""
+
+    @property
+    def primitive(self) -> Primitive:
+        """The list that is searched: a check is run with a bench for each method that it is for."""
+        return self.server.primitive
+
+    @property
+    def method(self) -> str:
+        """The method that searches."""
+        return self.server.method
+
+    @property
+    def list_method(self) -> str:
+        """The method that lists."""
+        return self.server.list_method
+
+    @property
+    def noun(self) -> str:
+        """What messages call one item."""
+        return noun_of(self.primitive)
+
+    @property
+    def offered(self) -> list[Bench]:
+        """The benches for the other methods that the server advertises, once `find_others` has found them."""
+        return [bench for bench in self._every.values() if bench.primitive is not TOOLS]
+
+    @property
+    def serves_catalog(self) -> bool:
+        """Whether the list is that of the fixture's catalog; one of a server's own may be too short for many rules."""
+        if self.primitive is TOOLS:
+            return True
+        listed, member = self.server.last_listing, self.primitive.member
+        given = catalogs.items("core", member) if self.profile == "fixture" else []
+        return listed is not None and bool(given) and {*listed.by_key} == {item[self.primitive.key] for item in given}
+
+    @property
+    def others_served(self) -> list[Bench]:
+        """The benches for the methods besides this one's that are served, that for tools among them."""
+        benches = [bench for bench in self._every.values() if bench.primitive is TOOLS or bench.has_served]
+        return [bench for bench in benches if bench.primitive is not self.primitive]
+
+    @property
+    def performances(self) -> int:
+        """How often a check may be run, once for each method that it is for."""
+        return len(self._every)
+
+    @property
+    def share_of_examples(self) -> float:
+        """How many of the usual number of generated cases a property gets."""
+        return 1 if self.primitive is TOOLS else _SHARE_OF_EXAMPLES
+
+    def searching(self, primitive: Primitive) -> Bench:
+        """Return this bench as it is for another list: on the same connections, with queries that suit that list.
+
+        It has no server started: what takes other catalogs and other processes is tried with tools.
+        """
+        if primitive.method not in self._every:
+            other = self._every[primitive.method] = copy(self)
+            other.server, other.shared = self.server.searching(primitive), SharedCases()
+            other.has_served, other.first_search = False, None
+            other._control, other._words, other._told_apart = None, None, 0
+            other._forget_choices()
+        return self._every[primitive.method]
+
+    @property
+    def _of_tools(self) -> Bench:
+        return self.searching(TOOLS)
+
+    async def find_others(self) -> None:
+        """Find out which other lists the settings say can be searched, and whether these searches are served.
+
+        Nothing is asked of a server that advertises none.
+        """
+        settings = advertised_settings(await self.server.connection())
+        for primitive in OTHERS:
+            if settings_for(settings, primitive) is not None:
+                await self.searching(primitive)._find_served()
+
+    async def _find_served(self) -> None:
+        try:
+            words = Vocabulary((await self.server.listing()).items, self.primitive.key)
+            for query in (words.key_query, *words.broad(1), NONSENSE):
+                self.first_answer = await self.server.search({"query": query})
+                self.has_served = self.first_answer.result is not None
+                if self.has_served:
+                    break
+        except UnverifiableError as error:
+            self.unread = error.message
 
     @property
     def listing_seconds(self) -> float:
         """How long a whole listing was seen to take."""
         return self.server.listing_seconds
 
-    async def perform(self, body: Callable[[], Awaitable[None]]) -> None:
-        """Run the body of a check, again where `tools/list` changed meanwhile.
+    async def benches_for(self, check: Check) -> Sequence[Workbench]:
+        """Return the benches for the methods that a check is for and the server offers, in the turn of this cell."""
+        own: list[Workbench] = [self] if self.method in check.methods else []
+        others = [bench for bench in self.offered if bench._is_to_judge(check)]
+        if not own and not others and any(b.has_served and b.method in check.methods for b in self.offered):
+            raise LeftOutError("this is judged in another cell; --effort deep judges it in each")
+        return [*own, *others]
+
+    def counts_unverified(self, verdict: UnverifiableError) -> bool:
+        """Return whether a rule that could not be exercised is left open: a list of a server's own may be too short."""
+        return self.serves_catalog or verdict.consequence_of is not None
+
+    async def run(self, check: Check) -> None:
+        """Run the body of a check for this method."""
+        await self._perform(partial(check.run, self))
+
+    def _is_to_judge(self, check: Check) -> bool:
+        """Return whether it is the turn of this cell to run a check for this method, and be brief where it has been.
+
+        A rule is seldom broken for one method over one transport only. So where there are two, each check is run over
+        one of them, in the first era that is spoken there; and every second one briefly in the other era.
+        """
+        options: Options = self._of_tools.options
+        self.options: Options = options
+        if self.method not in check.methods or not self.has_served:
+            return False
+        spoken = {"stdio": options.argv, "http": options.http_argv or options.url}
+        transports = [name for name in check.transports if spoken[name]]
+        number = zlib.crc32(f"{check.id} {self.method}".encode())
+        if len(transports) > 1 and options.effort != "deep" and transports[number % 2] != self.cell.transport:
+            return False
+        if not self._first_of_target and len(check.eras) > 1 and options.effort != "deep":
+            self.options = replace(options, effort="quick", brief=True)
+            return not options.effective_brief and number // 2 % 2 == 0
+        return True
+
+    async def _perform(self, body: Callable[[], Awaitable[None]]) -> None:
+        """Run the body of a check, again where the list changed meanwhile.
 
         What a check found counts only if the list is as it was when the check compared with it.
         """
@@ -114,7 +265,8 @@ class Bench(Workbench):
                 if compared is None or compared is not basis or await self._lists(compared):
                     raise
             self._forget_choices()
-        raise UnverifiableError("what tools/list returns changed when anything was found; see list-unchanged")
+        changed = f"what {self.list_method} returns changed when anything was found; see list-unchanged"
+        raise UnverifiableError(changed)
 
     async def _with_state_told_apart(self, body: Callable[[], Awaitable[None]]) -> None:
         """Run the body of a check, and keep what it found for any-sequence where an earlier request is the cause."""
@@ -135,7 +287,7 @@ class Bench(Workbench):
         exchange = verdict.exchange
         if exchange is None or verdict.catalog is not None or not exchange.replied or not self._may_tell_state_apart():
             return None  # the catalog is named where the connection was a new one
-        if exchange.sent["method"] != METHOD or "cursor" in exchange.params or busy_seconds(exchange) is not None:
+        if exchange.method != self.method or "cursor" in exchange.params or busy_seconds(exchange) is not None:
             return None
         if exchange.error is None and (isinstance(verdict, UnverifiableError) or is_base(self.recorder.check)):
             return None  # what the base protocol refuses may be served for what the SDK remembers: no search did that
@@ -143,8 +295,8 @@ class Bench(Workbench):
         try:
             if _outcome(await self._send_again(exchange)) != _outcome(exchange):
                 return None
-            async with self.fresh(own_process=True) as other:
-                alone = await other._send_again(exchange)
+            async with self._of_tools.fresh(own_process=True) as other:
+                alone = await other.searching(self.primitive)._send_again(exchange)
         except (VerdictError, RefusedError, TargetError):
             return None
         if not alone.replied or _outcome(alone) == _outcome(exchange):
@@ -160,7 +312,7 @@ class Bench(Workbench):
     def _may_tell_state_apart(self) -> bool:
         wanted = any(check.rule == "any-sequence" for check in self.options.selection.wanted(self.cell))
         judges_state = rule_of(self.recorder.check) in _JUDGES_OF_STATE
-        return wanted and not judges_state and self.can_start("core") and self._told_apart < _TOLD_APART
+        return wanted and not judges_state and self._of_tools.can_start("core") and self._told_apart < _TOLD_APART
 
     async def _send_again(self, exchange: Exchange) -> Exchange:
         connection = await self.server.connection()
@@ -191,7 +343,7 @@ class Bench(Workbench):
 
     def _forget_choices(self) -> None:
         """Forget the queries and answers that suited another listing."""
-        self._name_query = self._query_with_matches = self.shared.walked_over = None
+        self._key_query = self._query_with_matches = self.shared.walked_over = None
         self.shared.walks.clear()
         self.shared.answers.clear()
 
@@ -242,8 +394,8 @@ class Bench(Workbench):
         env = self._own_process(self.recorder.check) if own_process else {}
         other = self._bench(Opening(catalog=catalog, capabilities=capabilities, env=env), self.server.timeouts)
         try:
-            async with self._opened(other, catalog):
-                yield other
+            async with self._opened(other, catalog) as opened:
+                yield opened
         finally:
             await other.aclose()
 
@@ -279,31 +431,31 @@ class Bench(Workbench):
     @asynccontextmanager
     async def _kept(self, opening: Opening, name: str) -> AsyncGenerator[Bench]:
         """Give the bench `name`, which is kept until a check that uses it ends early."""
-        self._require_start("core")
+        self._of_tools._require_start("core")
         other = self._fixtures.setdefault(name, self._bench(opening, self.server.timeouts))
         try:
-            async with self._opened(other, "core"):
-                yield other
+            async with self._opened(other, "core") as opened:
+                yield opened
         except BaseException:
             await self._fixtures.pop(name).aclose()
             raise
 
     @asynccontextmanager
     async def _opened(self, other: Bench, catalog: str) -> AsyncGenerator[Bench]:
-        """Give another bench, connected; what is found with it was seen on `catalog`."""
+        """Give another bench, connected, for the same list; what is found with it was seen on `catalog`."""
         try:
             await other.server.connection()
         except RefusedError as error:
             raise UnverifiableError(f"a second connection was refused: {error}", error.exchange) from error
         try:
-            yield other
+            yield other.searching(self.primitive)
         except VerdictError as verdict:
             verdict.catalog = verdict.catalog or catalog
             raise
 
     def _own_process(self, name: str) -> dict[str, str]:
         """Return the environment of a process that is shared under this name only; on stdio each bench has its own."""
-        shared = self.cell.transport == "stdio" or self.options.effective_brief
+        shared = self.cell.transport == "stdio" or self._shares_starts
         return {} if shared else {"TOOLS_SEARCH_START": name}
 
     async def fixture(self, name: str, opening: Opening) -> Bench:
@@ -311,11 +463,11 @@ class Bench(Workbench):
 
         Checks that need the same fixture share it: starting one is what takes longest.
         """
-        self._require_start(name)
+        self._of_tools._require_start(name)
         if name not in self._fixtures:
             self._fixtures[name] = self._bench(opening)
         await self._fixtures[name].server.connection()
-        return self._fixtures[name]
+        return self._fixtures[name].searching(self.primitive)
 
     def _bench(self, opening: Opening, timeouts: Timeouts | None = None) -> Bench:
         own = self.options, self.cell, self._target, self.recorder
@@ -335,7 +487,11 @@ class Bench(Workbench):
 
     def can_start(self, catalog: str) -> bool:
         """Return whether `fresh` may start the target: a brief run starts it once, except where HTTP has it running."""
-        return not self.options.effective_brief or (self.cell.transport == "http" and catalog == "core")
+        return not self._shares_starts or (self.cell.transport == "http" and catalog == "core")
+
+    @property
+    def _shares_starts(self) -> bool:
+        return self.options.effective_brief or self.primitive is not TOOLS
 
     def may_serve(self, catalog: str) -> bool:
         """Return whether it is the turn of this cell to start the target with another catalog than the usual one."""
@@ -344,7 +500,8 @@ class Bench(Workbench):
     @property
     def starts_freely(self) -> bool:
         """Whether another connection is no start of the server, or no other cell of the run has them without."""
-        return self.cell.transport == "http" or not self.options.http_argv
+        free = self.cell.transport == "http" or not self.options.http_argv
+        return free and self.can_start("core")
 
     def _require_start(self, catalog: str) -> None:
         if not self.can_start(catalog):
@@ -353,10 +510,16 @@ class Bench(Workbench):
     def has_turn(self, number: int) -> bool:
         """Return whether a case of this number is for this cell: one of half of them where a run has four.
 
-        Every transport and every era gets all of them then. A deep run has all of them in each cell.
+        Every transport and every era gets all of them then. A deep run has all of them in each cell, and so has a check
+        of another method than `tools/search`, which is run in few cells.
         """
         options, cell = self.options, self.cell
-        if options.effort == "deep" or not (options.argv and options.http_argv) or len(options.eras) == 1:
+        if (
+            self.primitive is not TOOLS
+            or options.effort == "deep"
+            or not (options.argv and options.http_argv)
+            or len(options.eras) == 1
+        ):
             return True
         return (number + (cell.transport == "http") + (cell.era == LEGACY)) % 2 == 0
 
@@ -365,22 +528,28 @@ class Bench(Workbench):
         return [case for number, case in enumerate(cases) if self.options.effective_brief or self.has_turn(number)]
 
     def some(self, cases: Sequence[Case], most: int = 3) -> Sequence[Case]:
-        """Return the cases to try: all of them, or in a brief run at most `most`, from everywhere among them."""
+        """Return the cases to try: all of them, or in a brief run at most `most`, from everywhere among them.
+
+        Of a method other than `tools/search`, which was asked all of them, there are a few more, not the same of each.
+        """
+        if self.primitive is not TOOLS and not self.options.effective_brief and self.options.effort != "deep":
+            step = -(-len(cases) // max(_CASES, _MORE_CASES * most)) or 1
+            return cases[OTHERS.index(self.primitive) % step :: step]
         if not self.options.effective_brief or len(cases) <= most:
             return cases
         return [cases[number * (len(cases) - 1) // max(1, most - 1)] for number in range(most)]
 
     async def vocabulary(self) -> Vocabulary:
         """Return the words of the target's listing, which this connection asked for once."""
-        tools = (await self.server.known_listing()).tools
-        if self._words is None or self._words.tools is not tools:
-            self._words = Vocabulary(tools)
+        items = (await self.server.known_listing()).items
+        if self._words is None or self._words.items is not items:
+            self._words = Vocabulary(items, self.primitive.key)
         return self._words
 
     async def nonempty_listing(self) -> Listing:
-        """Return the listing of a target that has a tool, which this connection asked for once."""
+        """Return the listing of a target that has an item, which this connection asked for once."""
         listing = await self.server.known_listing()
-        self.applies(bool(listing.tools), "the server lists no tool")
+        self.applies(bool(listing.items), f"the server lists no {self.noun}")
         return listing
 
     async def with_stable_listing(self, act: Callable[[Listing], Awaitable[Found]]) -> tuple[Listing, Found]:
@@ -404,18 +573,25 @@ class Bench(Workbench):
                 if after.same_as(before):
                     return before, found
             before = after
-        raise UnverifiableError("what tools/list returns changed while it was compared; see list-unchanged")
+        changed = f"what {self.list_method} returns changed while it was compared; see list-unchanged"
+        raise UnverifiableError(changed)
 
-    async def name_query(self) -> str:
-        """Return a tool's name, a query that matches something unless the target lists no tool at all."""
-        if self._name_query is None:
+    async def key_query(self) -> str:
+        """Return an item's key, a query that matches something unless the target lists no item at all."""
+        if self._key_query is None:
             words = await self.vocabulary()
-            name = words.name_query
-            if (await self.server.search({"query": name})).result is not None and words.tools:
-                found = (await self.server.first(name)).tools
-                self.require(bool(found), f"{name!r}, the name of a tool, finds nothing; see exact-name-first")
-            self._name_query = name
-        return self._name_query
+            key = words.key_query
+            if (await self.server.search({"query": key})).result is not None and words.items:
+                found = (await self.server.first(key)).items
+                what = f"{key!r}, the {self.primitive.key} of a {self.noun}, finds nothing"
+                self.require(bool(found), f"{what}; see {self.exact_check}")
+            self._key_query = key
+        return self._key_query
+
+    @property
+    def exact_check(self) -> str:
+        """The rule of the check that finds an item by its key."""
+        return "exact-uri-first" if self.method in METHODS_OF_RESOURCES else "exact-name-first"
 
     async def query_with_matches(self) -> str:
         """Return the query with most matches of some that were tried, one at least."""
@@ -423,9 +599,9 @@ class Bench(Workbench):
 
     async def query_with_two_matches(self) -> str:
         """Return the query with most matches of some that were tried, two at least."""
-        self.applies(len((await self.nonempty_listing()).tools) > 1, "the server lists a single tool")
+        self.applies(len((await self.nonempty_listing()).items) > 1, f"the server lists a single {self.noun}")
         query, count = await self._most_matches()
-        self.require(count > 1, f"no query matched two tools; tried {query!r} last. A richer catalog would help")
+        self.require(count > 1, f"no query matched two {self.noun}s; tried {query!r} last. A richer catalog would help")
         return query
 
     async def _most_matches(self) -> tuple[str, int]:
@@ -434,17 +610,17 @@ class Bench(Workbench):
             words = (await self.vocabulary()).broad()
             limit = await self.server.large_limit()
             walks = await self.each(words, lambda word: self.server.walk(word, limit, most=_ENOUGH_PAGES))
-            best = max(walks, key=lambda walk: len({*walk.names}))
-            self.require(bool(best.names), f"no query matched a tool; tried {words}. A richer catalog would help")
-            self._query_with_matches = best.query, len({*best.names})
+            best = max(walks, key=lambda walk: len({*walk.keys}))
+            self.require(bool(best.keys), f"no query matched a {self.noun}; tried {words}. A richer catalog would help")
+            self._query_with_matches = best.query, len({*best.keys})
         return self._query_with_matches
 
     async def page_with_cursor(self, query: str, *, limit: int = 1) -> tuple[Page, str]:
         """Return the first page of a search that has more of them, and the cursor of the next one."""
         page = await self.server.page(query, limit=limit)
         if not page.next_cursor:
-            several = len((await self.nonempty_listing()).tools) > 1
-            self.applies(several, "the server lists a single tool, and issues no cursor")
+            several = len((await self.nonempty_listing()).items) > 1
+            self.applies(several, f"the server lists a single {self.noun}, and issues no cursor")
             raise UnverifiableError(f"a search for {query!r} under limit {limit} has one page", page.exchange)
         return page, page.next_cursor
 
@@ -543,7 +719,7 @@ class Bench(Workbench):
 
     def _is_genuine(self, params: Params) -> bool:
         """Return whether a search for this query has brought this cursor, which may come to be by chance."""
-        return self.recorder.has_issued(params["query"], params["cursor"])
+        return self.recorder.has_issued(self.method, params["query"], params["cursor"])
 
     def expect_code(self, exchange: Exchange, case: str, codes: Sequence[int] = _INVALID) -> None:
         """Expect an exchange to be refused with one of `codes`."""
@@ -561,8 +737,7 @@ class Bench(Workbench):
 
 
 def _outcome(exchange: Exchange) -> tuple[str, list[Any]]:
-    tools = as_array((exchange.result or {}).get("tools")) or []
-    return exchange.describe(), [(as_object(tool) or {}).get("name") for tool in tools]
+    return exchange.describe(), [key_in(item, exchange.method) for item in items_in(exchange)]
 
 
 def once(make: Callable[[Bench], Awaitable[Found]]) -> Callable[[Bench], Awaitable[Found]]:

@@ -23,7 +23,8 @@ from tools_search_conformance.catalogs.generated import FEWER, LAST, catalog, ki
 from tools_search_conformance.model import Effort, UnverifiableError, ViolationError
 from tools_search_conformance.target.bench import Bench
 from tools_search_conformance.target.pages import Listing, Page, Survey, Walk
-from tools_search_conformance.target.properties import EXAMPLES, draw, explore, limits, queries
+from tools_search_conformance.target.primitives import TOOLS
+from tools_search_conformance.target.properties import draw, examples_for, explore, limits, queries
 from tools_search_conformance.target.vocabulary import NONSENSE, Vocabulary
 from tools_search_conformance.wire.codec import JsonObject, same
 from tools_search_conformance.wire.process import TargetError
@@ -65,7 +66,7 @@ async def explore_walks(bench: Bench, judge: Callable[[Walk, Listing], Awaitable
                 raise
 
         cases = st.tuples(queries(await bench.vocabulary()), limits())
-        shared.drawn = shared.drawn or await draw(bench, cases, "walks", EXAMPLES[bench.options.effort])
+        shared.drawn = shared.drawn or await draw(bench, cases, "walks", examples_for(bench))
         await explore(bench, cases, walk, name="walks", drawn=shared.drawn)
 
     await bench.with_stable_listing(search)
@@ -116,14 +117,14 @@ async def require_faithful(bench: Bench) -> None:
         if isinstance(survey, UnverifiableError):
             raise UnverifiableError(f"on a generated catalog, {survey.message}", survey.exchange)
         for tool in survey.catalog["tools"]:
-            listed = survey.listing.by_name.get(tool["name"], {})
+            listed = survey.listing.by_key.get(tool["name"], {})
             wrong = [name for name in ("inputSchema", "description") if not same(listed.get(name), tool.get(name))]
             message = f"tools/list does not return {tool['name']!r} as a generated catalog file has it: {wrong}"
             bench.require(not wrong, message, survey.listing.exchange)
 
 
 async def _surveys(bench: Bench) -> Sequence[Survey | UnverifiableError]:
-    if bench.profile != "fixture":
+    if bench.profile != "fixture" or bench.primitive is not TOOLS:
         return []
     if bench.shared.surveys is None:
         bench.shared.surveys = []
@@ -150,12 +151,12 @@ async def _survey(bench: Bench, made: JsonObject) -> Survey:
         async with bench.fresh(catalog=str(file)) as other:
             server, walks, wholes = other.server, list[Walk](), list[Walk]()
             listing = await server.listing()
-            words = Vocabulary(listing.tools)
+            words = Vocabulary(listing.items)
             # Names from everywhere in the catalog, the first and the last one among them.
-            count = _NAMED if len(words.names) <= _NAMED else _NAMED_OF_MANY
-            step = max(1, (len(words.names) - 1) // (count - 1))
-            spread = dict.fromkeys([*words.names[::step][: count - 1], *words.names[-1:]])
-            spelled = Counter(name.casefold() for name in words.names)
+            count = _NAMED if len(words.keys) <= _NAMED else _NAMED_OF_MANY
+            step = max(1, (len(words.keys) - 1) // (count - 1))
+            spread = dict.fromkeys([*words.keys[::step][: count - 1], *words.keys[-1:]])
+            spelled = Counter(name.casefold() for name in words.keys)
             asked = [(name, name) for name in spread]
             asked += [(name, f"\n\u0085{name}\u3000") for name in spread if spelled[name.casefold()] > 1]
             exchanges = await other.each(asked, lambda case: server.search({"query": case[1], "limit": 1}))
@@ -171,7 +172,7 @@ async def _survey(bench: Bench, made: JsonObject) -> Survey:
             for query in (word for word in (FEWER, LAST) if words.frequency[word]):
                 with suppress(UnverifiableError):
                     shared.append(await server.walk(query, await server.large_limit(), most=_MAX_SHARED_PAGES))
-            after = await server.listing() if len(listing.tools) <= _LISTED_AGAIN else listing
+            after = await server.listing() if len(listing.items) <= _LISTED_AGAIN else listing
     return Survey(made, listing, tuple(named), tuple(walks), tuple(wholes), nothing, tuple(shared), after)
 
 

@@ -73,6 +73,7 @@ async def judge_server(options: Options, progress: Progress = no_progress) -> Ru
                 found.cells += each.found.cells
                 found.unavailable += each.found.unavailable
                 found.results += each.found.results
+                found.methods |= each.found.methods
             with anyio.CancelScope(shield=True):
                 async with anyio.create_task_group() as closing:
                     for target in targets:
@@ -175,7 +176,7 @@ class _TargetJudge:
         options, found, known = self.options, self.found, bool(self.found.cells)
         secret = frozenset(name.lower() for name in options.headers)
         recorder = Recorder(cell.name, options.out / "wire" / f"{cell.name}.jsonl", secret=secret)
-        bench = Bench(options, cell, target, recorder, first_cell=self.first and not known)
+        bench = Bench(options, cell, target, recorder, first_cell=self.first and not known, first_of_target=not known)
         try:
             if unadvertised:
                 await bench.server.connection()
@@ -183,6 +184,7 @@ class _TargetJudge:
                 connection = await smoke(bench)
                 bench.early_death = next(iter(recorder.deaths), None)
                 found.cells.append(cell)
+                found.methods |= {other.method for other in bench.offered if other.has_served}
                 self.promised = LEGACY in (as_array(connection.server.get("supportedVersions")) or [])
                 if go_on is not None and bench.server.concurrency.slow and bench.profile == "fixture":
                     go_on.set()
@@ -215,7 +217,7 @@ async def smoke(bench: Bench) -> Connection:
         TargetError: It cannot be started or reached.
         RefusedError: It does not open a connection in this era.
         UnadvertisedError: It does not offer the extension in this era.
-        UnjudgeableError: It lists no tools, or is no fixture although it should be one.
+        UnjudgeableError: It lists nothing that could be found, or is no fixture although it should be one.
     """
     server = bench.server
     connection = await server.connection()
@@ -228,7 +230,7 @@ async def smoke(bench: Bench) -> Connection:
         raise UnjudgeableError(f"it cannot list its tools: {error.message}{hint}") from error
     if advertised_settings(connection) is None:
         try:
-            probe = await server.search({"query": await bench.name_query()})
+            probe = await server.search({"query": await bench.key_query()})
         except UnverifiableError as error:
             raise UnjudgeableError(f"it does not advertise {EXTENSION_ID}, and {error.message}") from error
         if probe.result is None:
@@ -238,12 +240,14 @@ async def smoke(bench: Bench) -> Connection:
             "it does not serve the catalog that the environment variable TOOLS_SEARCH_CATALOG names;"
             " --profile live judges a server with its own tools, and --env NAME passes on a variable that it needs"
         )
-    if not listing.tools:
+    await bench.find_others()
+    listings = [listing, *(other.server.last_listing for other in bench.offered)]
+    if not any(each.items for each in listings if each is not None):
         raise UnjudgeableError("its list of tools is empty, so no search can show anything")
     with suppress(UnverifiableError):  # a listing that fails later on is for the checks to find
         again = await server.listing()
         # The last tool: a server that moves found tools to the front shows it.
-        found = await server.search({"query": Vocabulary(listing.tools[::-1]).name_query})
+        found = await server.search({"query": Vocabulary(listing.items[::-1]).key_query})
         after = await server.listing()
         kept = again.compared_to(listing)(again, after) or not again.same_as(listing)
         bench.first_search = (None if kept else after.difference_from(again), after.exchange.in_brief())
@@ -256,4 +260,4 @@ def _is_fixture(listing: Listing, era: Era) -> bool:
     names = {tool["name"] for tool in tools}
     # Such a definition is none of a legacy tool, so a server may leave the tool out.
     modern = {tool["name"] for tool in tools if tool.get("outputSchema", {"type": "object"}).get("type") != "object"}
-    return set(listing.by_name) in ((names, names - modern) if era == LEGACY else (names,))
+    return set(listing.by_key) in ((names, names - modern) if era == LEGACY else (names,))

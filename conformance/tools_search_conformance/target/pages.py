@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,9 +10,10 @@ from typing import Any, Final
 
 from jsonschema import Draft202012Validator
 from referencing import Registry
-from tools_search_spec import EXTENSION_ID, schema
+from tools_search_spec import EXTENSION_ID, PRIMITIVES, Primitive, schema
 
 from tools_search_conformance.model import UnverifiableError
+from tools_search_conformance.target.primitives import TOOLS, key_in, noun_of, primitive_of
 from tools_search_conformance.wire.codec import JsonObject, Packed, as_array, as_object, same
 from tools_search_conformance.wire.connection import Connection
 from tools_search_conformance.wire.eras import LEGACY, Era
@@ -25,16 +26,16 @@ _NO_OTHER_SCHEMAS: Final[Registry[Any]] = Registry()
 
 @dataclass(frozen=True)
 class Page:
-    """One page of tools, from a search or a listing."""
+    """One page of items, from a search or a list."""
 
     exchange: Exchange
-    tools: list[JsonObject]
+    items: list[JsonObject]
     next_cursor: str | None
 
     @property
-    def names(self) -> list[str]:
-        """The tools' names, in their order."""
-        return [tool["name"] for tool in self.tools]
+    def keys(self) -> list[str]:
+        """What tells the items apart, in their order: the names of tools."""
+        return _keys(self.items, self.exchange)
 
 
 @dataclass(frozen=True)
@@ -50,9 +51,9 @@ class Walk:
     """Whether it was given up because a cursor came that had been followed already."""
 
     @property
-    def names(self) -> list[str]:
-        """The names on all pages, repetitions included."""
-        return [name for page in self.pages for name in page.names]
+    def keys(self) -> list[str]:
+        """The keys on all pages, repetitions included."""
+        return [key for page in self.pages for key in page.keys]
 
     @property
     def last(self) -> Exchange:
@@ -67,48 +68,58 @@ class Walk:
 
 @dataclass(frozen=True)
 class Listing:
-    """All pages of `tools/list`."""
+    """All pages of `tools/list`, or of the list of another primitive."""
 
-    tools: tuple[JsonObject, ...]
+    items: tuple[JsonObject, ...]
     exchange: Exchange
     """The last page's exchange."""
 
     @cached_property
-    def by_name(self) -> dict[str, JsonObject]:
-        """Definitions by name; of two tools with one name the first."""
+    def by_key(self) -> dict[str, JsonObject]:
+        """Definitions by what tells them apart; of two with one key the first."""
         found: dict[str, JsonObject] = {}
-        for tool in self.tools:
-            found.setdefault(tool["name"], tool)
+        for key, item in zip(_keys(self.items, self.exchange), self.items, strict=True):
+            found.setdefault(key, item)
         return found
+
+    @property
+    def key(self) -> str:
+        """The member that tells the items apart."""
+        return primitive_of(self.exchange.method).key
 
     def same_as(self, other: Listing) -> bool:
         """Return whether the other listing has the same definitions, in any order."""
-        return len(self.tools) == len(other.tools) and same(self.by_name, other.by_name)
+        return len(self.items) == len(other.items) and same(self.by_key, other.by_key)
 
     def compared_to(self, before: Listing) -> Callable[[Listing, Listing], bool]:
         """Return the comparison that fits: a listing whose order varies without a search is no sequence to compare."""
 
         def in_order(one: Listing, other: Listing) -> bool:
-            return same(list(one.tools), list(other.tools))
+            return same(list(one.items), list(other.items))
 
         return in_order if in_order(self, before) else Listing.same_as
 
     def difference_from(self, before: Listing) -> str:
-        """Return in a few words what is other than it was before: tools, a member of one, or the order."""
+        """Return in a few words what is other than it was before: items, a member of one, or the order."""
         for text, these, those in (("has no more", before, self), ("has besides", self, before)):
-            if names := [repr(name) for name in these.by_name if name not in those.by_name]:
-                return f"{text} {', '.join(names[:3])}{f' and {len(names) - 3} others' if len(names) > 3 else ''}"
-        for name, tool in self.by_name.items():
-            was = before.by_name[name]
-            differing = [each for each in {**was, **tool} if not same({each: was.get(each)}, {each: tool.get(each)})]
-            if differing or was.keys() != tool.keys():
-                members = ", ".join(differing or sorted(was.keys() ^ tool.keys()))
-                return f"has {name!r} with another value of {members}"
-        if len(self.tools) != len(before.tools):
-            return f"has {len(self.tools)} tools in place of {len(before.tools)}, one of them several times"
-        names, others = ([tool["name"] for tool in listing.tools] for listing in (self, before))
-        place = next((place for place, pair in enumerate(zip(names, others, strict=True)) if pair[0] != pair[1]), 0)
-        return f"has another order: {names[place]!r} in place {place + 1}, where {others[place]!r} was"
+            if keys := [repr(key) for key in these.by_key if key not in those.by_key]:
+                return f"{text} {', '.join(keys[:3])}{f' and {len(keys) - 3} others' if len(keys) > 3 else ''}"
+        for key, item in self.by_key.items():
+            was = before.by_key[key]
+            differing = [each for each in {**was, **item} if not same({each: was.get(each)}, {each: item.get(each)})]
+            if differing or was.keys() != item.keys():
+                members = ", ".join(differing or sorted(was.keys() ^ item.keys()))
+                return f"has {key!r} with another value of {members}"
+        if len(self.items) != len(before.items):
+            nouns = f"{noun_of(primitive_of(self.exchange.method))}s"
+            return f"has {len(self.items)} {nouns} in place of {len(before.items)}, one of them several times"
+        keys, others = (_keys(listing.items, listing.exchange) for listing in (self, before))
+        place = next((place for place, pair in enumerate(zip(keys, others, strict=True)) if pair[0] != pair[1]), 0)
+        return f"has another order: {keys[place]!r} in place {place + 1}, where {others[place]!r} was"
+
+
+def _keys(items: Iterable[JsonObject], exchange: Exchange) -> list[str]:
+    return [key_in(item, exchange.method) for item in items]
 
 
 @dataclass(frozen=True)
@@ -131,7 +142,7 @@ class Survey:
 
     @property
     def pages(self) -> Iterator[Page]:
-        """Every page of tools that a search brought."""
+        """Every page of items that a search brought."""
         yield from (page for walk in (*self.walks, *self.wholes) for page in walk.pages)
         for name, exchange in self.named:
             with suppress(UnverifiableError):  # that it is a page at all is for the searches by name to show
@@ -160,30 +171,31 @@ def read_page(exchange: Exchange, what: str) -> Page:
     result = exchange.result
     if result is None:
         raise UnverifiableError(f"{what} was answered by {exchange.describe()}", exchange)
-    items, cursor = as_array(result.get("tools")), result.get("nextCursor")
-    tools = [tool for item in items or () if (tool := as_object(item)) and isinstance(tool.get("name"), str)]
-    if items is None or len(tools) != len(items) or not (cursor is None or isinstance(cursor, str)):
+    primitive = primitive_of(exchange.method)
+    held, cursor = as_array(result.get(primitive.member)), result.get("nextCursor")
+    items = [item for each in held or () if (item := as_object(each)) and isinstance(item.get(primitive.key), str)]
+    if held is None or len(items) != len(held) or not (cursor is None or isinstance(cursor, str)):
         raise UnverifiableError(f"{what} brought no well-formed page; see result-schema", exchange)
-    return Page(exchange, tools, cursor)
+    return Page(exchange, items, cursor)
 
 
-def bare(tool: JsonObject) -> JsonObject:
+def bare(item: JsonObject) -> JsonObject:
     """Return a definition without `_meta[EXTENSION_ID]`, and without `_meta` where that leaves it empty."""
-    meta = as_object(tool.get("_meta"))
+    meta = as_object(item.get("_meta"))
     if meta is None:
-        return tool
+        return item
     kept = {key: value for key, value in meta.items() if key != EXTENSION_ID}
-    return {key: kept if key == "_meta" else value for key, value in tool.items() if key != "_meta" or kept}
+    return {key: kept if key == "_meta" else value for key, value in item.items() if key != "_meta" or kept}
 
 
-def page_schema(era: Era) -> Mapping[str, Any]:
+def page_schema(era: Era, primitive: Primitive = TOOLS) -> Mapping[str, Any]:
     """Return the schema of a page's own members, without those that have checks of their own."""
-    tool = "#/$defs/LegacyTool" if era == LEGACY else "#/$defs/Tool"
+    item = "LegacyTool" if primitive is TOOLS and era == LEGACY else primitive.items
     return {
         "type": "object",
-        "required": ["tools"],
+        "required": [primitive.member],
         "properties": {
-            "tools": {"type": "array", "items": {"$ref": tool}},
+            primitive.member: {"type": "array", "items": {"$ref": f"#/$defs/{item}"}},
             "nextCursor": {"$ref": "#/$defs/Cursor"},
             "_meta": {"$ref": "#/$defs/MetaObject"},
         },
@@ -199,16 +211,19 @@ def complaint(value: Any, shape: str | Mapping[str, Any], definitions: Mapping[s
 
 
 def _unpacked(value: Any) -> Any:
-    """Return a result whose tools are whole again, or any other value itself."""
+    """Return a result whose items are whole again, or any other value itself."""
     result = as_object(value) or {}
-    if (tools := as_array(result.get("tools"))) is None:
-        return value
-    whole = list[Any]()
-    for tool in tools:
-        members = as_object(tool) or {}
-        large = {name: member.whole for name, member in members.items() if isinstance(member, Packed)}
-        whole.append({**members, **large} if large else tool)
-    return {**result, "tools": whole}
+    for name in (primitive.member for primitive in PRIMITIVES):
+        if (items := as_array(result.get(name))) is not None:
+            result = {**result, name: [_whole(item) for item in items]}
+            value = result
+    return value
+
+
+def _whole(item: Any) -> Any:
+    members = as_object(item) or {}
+    large = {name: member.whole for name, member in members.items() if isinstance(member, Packed)}
+    return {**members, **large} if large else item
 
 
 def settings_in(capabilities: Any, place: str) -> JsonObject | None:

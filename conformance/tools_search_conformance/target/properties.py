@@ -15,6 +15,7 @@ import anyio.to_thread
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from hypothesis.errors import Flaky, FlakyFailure
+from tools_search_spec import PRIMITIVES
 
 from tools_search_conformance.model import Effort, UnverifiableError, ViolationError
 from tools_search_conformance.run.judging import Workbench
@@ -27,7 +28,8 @@ EXAMPLES: Final[dict[Effort, int]] = {"quick": 3, "default": 30, "deep": 1000}
 _MAX_INTEGER: Final = 2**53 - 1
 """Up to where integers are exact in every language."""
 _KNOWN_MEMBERS: Final = frozenset(
-    {"tools", "nextcursor", "next_cursor", "resulttype", "result_type", "ttlms", "cachescope", "_meta"}
+    {primitive.member.lower() for primitive in PRIMITIVES}
+    | {"nextcursor", "next_cursor", "resulttype", "result_type", "ttlms", "cachescope", "_meta"}
     | {"catalogsize", "topics", "maxlimit"}
 )
 _SCALARS: Final = st.characters(exclude_categories=["Cs"])
@@ -35,6 +37,11 @@ _SCALARS: Final = st.characters(exclude_categories=["Cs"])
 _TEXT: Final = st.text(_SCALARS, max_size=12)
 
 Case = TypeVar("Case")
+
+
+def examples_for(bench: Workbench) -> int:
+    """Return how many generated cases one property gets."""
+    return max(1, round(EXAMPLES[bench.options.effort] * bench.share_of_examples))
 
 
 def texts() -> st.SearchStrategy[str]:
@@ -45,9 +52,7 @@ def texts() -> st.SearchStrategy[str]:
 def queries(words: Vocabulary) -> st.SearchStrategy[str]:
     """Return queries that may match something: words of the catalog in any number and order, names, odd texts."""
     known = st.lists(st.sampled_from(sorted(words.frequency) or ["anything"]), min_size=1, max_size=5).map(" ".join)
-    return st.one_of(
-        known, st.sampled_from([name for name in words.names if name.strip(WHITE_SPACE)] or ["a"]), texts()
-    )
+    return st.one_of(known, st.sampled_from([name for name in words.keys if name.strip(WHITE_SPACE)] or ["a"]), texts())
 
 
 def limits() -> st.SearchStrategy[int]:
@@ -90,7 +95,7 @@ async def explore(
     Cases of one `name` are the same ones, and those that `draw` has returned for it can be given. The `ViolationError`
     is that of the smallest case that was found to break the rule; any other error ends the search at once.
     """
-    name, count = name or bench.recorder.check, max(1, EXAMPLES[bench.options.effort] // cost)
+    name, count = name or bench.recorder.check, max(1, examples_for(bench) // cost)
     seen, ended = list[ViolationError](), list[Exception]()
 
     async def attempt(case: Case) -> None:

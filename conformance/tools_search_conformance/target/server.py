@@ -9,17 +9,19 @@ import gc
 import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext, suppress
+from copy import copy
 from dataclasses import dataclass, field
 from itertools import cycle
 from typing import Any, Final
 
 import anyio
-from tools_search_spec import METHOD
+from tools_search_spec import Primitive
 
 from tools_search_conformance.model import Cell, UnverifiableError
 from tools_search_conformance.run.judging import Timeouts
 from tools_search_conformance.run.options import Options
 from tools_search_conformance.target.pages import Listing, Page, Walk, advertised_settings, complaint, read_page
+from tools_search_conformance.target.primitives import TEMPLATES, TOOLS, settings_for
 from tools_search_conformance.target.target import Target
 from tools_search_conformance.wire.codec import JsonObject, integer
 from tools_search_conformance.wire.connection import Connection, RefusedError, Transport
@@ -32,6 +34,7 @@ from tools_search_conformance.wire.stdio import StdioTransport
 Params = Mapping[str, Any]
 
 _INTERNAL_ERROR: Final = -32603
+_METHOD_NOT_FOUND: Final = -32601
 _SLOW_MILLISECONDS: Final = 250
 _AT_ONCE: Final = 8
 """How many requests a slow target is sent at a time."""
@@ -68,7 +71,7 @@ class Opening:
 
 
 class ChangedError(UnverifiableError):
-    """A cursor of `tools/list` was refused, as it may be when the list has changed."""
+    """A cursor of a list was refused, as it may be when the list has changed."""
 
 
 def busy_seconds(exchange: Exchange) -> float | None:
@@ -118,8 +121,18 @@ class Concurrency:
             raise
 
 
+@dataclass
+class _Shared:
+    """What all that one connection is used for has in common."""
+
+    connection: Connection | None = None
+    connecting: anyio.Lock = field(default_factory=anyio.Lock)
+    starts: int = 0
+    last: Exchange | None = None
+
+
 class Server:
-    """One connection to the target, opened when it is needed, and again when it has ended.
+    """One connection to the target, opened when it is needed, and again when it has ended; and one list to search.
 
     All that needs it raises `TargetError` where the target cannot be reached, `RefusedError` where it no longer speaks
     this era, and `UnverifiableError` where no answer can be read: a search was refused, its result is not well-formed,
@@ -136,6 +149,8 @@ class Server:
         timeouts: Timeouts | None = None,
         concurrency: Concurrency | None = None,
     ) -> None:
+        self.primitive = TOOLS
+        """What is searched and listed."""
         self.concurrency = concurrency or Concurrency()
         self.timeouts = timeouts or Timeouts(options.timeout, target.start_seconds)
         self._options = options
@@ -143,12 +158,9 @@ class Server:
         self._target = target
         self._recorder = recorder
         self._opening = opening or Opening()
-        self._connection: Connection | None = None
-        self._connecting = anyio.Lock()
+        self._shared = _Shared()
         self.asked = set[str]()
         """The methods that this connection was asked for."""
-        self._starts = 0
-        self._last: Exchange | None = None
         self.last_listing: Listing | None = None
         """What was listed last, on whichever connection."""
         self.steady = False
@@ -157,27 +169,44 @@ class Server:
         """How long a whole listing took, the slowest so far."""
         self._listed_by: Connection | None = None
 
+    def searching(self, primitive: Primitive) -> Server:
+        """Return the same connection as it is used to search another list."""
+        other = copy(self)
+        other.primitive, other.last_listing, other._listed_by = primitive, None, None
+        other.steady, other.listing_seconds = False, 0.0
+        return other
+
+    @property
+    def method(self) -> str:
+        """The method that searches."""
+        return self.primitive.method
+
+    @property
+    def list_method(self) -> str:
+        """The method that lists."""
+        return self.primitive.list_method
+
     async def connection(self) -> Connection:
         """Return the connection, opened again if it has ended."""
-        if self._connection is not None and self._connection.transport.ended is None:
-            return self._connection
-        async with self._connecting:  # several requests may find it ended
-            if self._connection is None or self._connection.transport.ended is not None:
+        if self._shared.connection is not None and self._shared.connection.transport.ended is None:
+            return self._shared.connection
+        async with self._shared.connecting:  # several requests may find it ended
+            if self._shared.connection is None or self._shared.connection.transport.ended is not None:
                 await self._open_again()
-        assert self._connection is not None  # noqa: S101 - it was opened
-        return self._connection
+        assert self._shared.connection is not None  # noqa: S101 - it was opened
+        return self._shared.connection
 
     async def _open_again(self) -> None:
-        if self._connection is not None:
-            self._note_death(self._connection)
+        if self._shared.connection is not None:
+            self._note_death(self._shared.connection)
         await self.aclose()
         if self.timeouts.gone is not None:
             raise TargetError(self.timeouts.gone)
-        self._starts += 1
-        if self._starts > _MAX_STARTS:
+        self._shared.starts += 1
+        if self._shared.starts > _MAX_STARTS:
             raise TargetError("the target had to be started too often; see the wire log")
         try:
-            self._connection = await self._connect()
+            self._shared.connection = await self._connect()
             self.asked.clear()
         except (RefusedError, TargetError) as error:
             if isinstance(error, RefusedError) and error.exchange.replied:
@@ -209,8 +238,8 @@ class Server:
     @property
     def transport(self) -> Transport:
         """The transport of the connection that is open. It keeps broken messages, noise and stray responses."""
-        assert self._connection is not None  # noqa: S101 - a check looks there after a request
-        return self._connection.transport
+        assert self._shared.connection is not None  # noqa: S101 - a check looks there after a request
+        return self._shared.connection.transport
 
     async def hang_up(self, seconds: float) -> bool:
         """Close the stdin of the target and return whether it ended by itself within `seconds` seconds; for stdio."""
@@ -219,9 +248,9 @@ class Server:
 
     async def aclose(self) -> None:
         """Close the connection, if one is open."""
-        if self._connection is not None:
-            await self._connection.aclose()
-            self._connection = None
+        if self._shared.connection is not None:
+            await self._shared.connection.aclose()
+            self._shared.connection = None
 
     async def ask(
         self, method: str, params: Params | None = None, *, seconds: float | None = None, **overrides: Any
@@ -258,12 +287,12 @@ class Server:
         """
         self._require_room()
         connection = await self.connection()
-        self.asked.add(METHOD)
+        self.asked.add(self.method)
         exchanges: dict[int, Exchange] = {}
 
         async def search(place: int) -> None:
             with_id = ids[place] if ids else None
-            exchange = await connection.request(METHOD, searches[place], seconds=seconds, with_id=with_id)
+            exchange = await connection.request(self.method, searches[place], seconds=seconds, with_id=with_id)
             exchanges[place] = self._keep_last(connection, exchange)
             if self._recorder.held > _MAX_BYTES_HELD:
                 tasks.cancel_scope.cancel()  # of the group that it is in
@@ -280,15 +309,15 @@ class Server:
     async def in_pieces(self, searches: Mapping[str, Params], amid: str) -> list[Exchange]:
         """Send searches as `Connection.request_in_pieces` does; return the exchanges."""
         connection = await self.connection()
-        self.asked.add(METHOD)
-        seconds = self.timeouts.for_request(METHOD)
-        exchanges = await connection.request_in_pieces(METHOD, searches, amid, seconds=seconds)
+        self.asked.add(self.method)
+        seconds = self.timeouts.for_request(self.method)
+        exchanges = await connection.request_in_pieces(self.method, searches, amid, seconds=seconds)
         return [self._keep_last(connection, exchange) for exchange in exchanges]
 
     async def search(self, params: Params, **overrides: Any) -> Exchange:
-        """Send `tools/search` with exactly these params, again while the server says that it is too busy."""
+        """Send a search with exactly these params, again while the server says that it is too busy."""
         most, waited, repeats = self.concurrency.most, 0.0, 0
-        exchange = await self.ask(METHOD, params, **overrides)
+        exchange = await self.ask(self.method, params, **overrides)
         while (wait := _pause(exchange)) is not None:
             if most > 1:  # with other requests of the judge
                 self.concurrency.most = min(self.concurrency.most, most // 2)
@@ -298,7 +327,7 @@ class Server:
                 raise UnverifiableError("the server says each time that it is too busy to search", exchange)
             await anyio.sleep(wait)
             most = self.concurrency.most
-            exchange = await self.ask(METHOD, params, **overrides)
+            exchange = await self.ask(self.method, params, **overrides)
         return exchange
 
     async def find_concurrency(self, search: Exchange) -> None:
@@ -341,18 +370,22 @@ class Server:
         return Walk(query, limit, tuple(pages), ended=not cursor, again=cursor in followed)
 
     async def first(self, query: str, *, limit: int | None = None) -> Page:
-        """Return the first page of a search that holds a tool, or else its last one."""
+        """Return the first page of a search that holds an item, or else its last one."""
         page = await self.page(query, limit=limit)
         for _ in range(_MAX_EMPTY_PAGES):
-            if page.tools or not page.next_cursor:
+            if page.items or not page.next_cursor:
                 break
             page = await self.page(query, limit=limit, cursor=page.next_cursor)
         return page
 
     async def large_limit(self) -> int:
         """Return a limit that brings as much as the target says it returns at once, within reason."""
-        most = integer((advertised_settings(await self.connection()) or {}).get("maxLimit"))
+        most = integer((await self.settings()).get("maxLimit"))
         return min(most, _LARGE_LIMIT) if most is not None and most > 0 else _LARGE_LIMIT
+
+    async def settings(self) -> JsonObject:
+        """Return the settings for this method as they were advertised, empty ones where there are none."""
+        return settings_for(advertised_settings(await self.connection()), self.primitive) or {}
 
     async def whole(self, query: str, limit: int | None = None) -> Walk:
         """Return all pages of one search, large ones unless `limit` is given."""
@@ -363,7 +396,7 @@ class Server:
         return walk
 
     async def listing(self) -> Listing:
-        """Return all that `tools/list` lists now, listed again where a change between its pages ends their cursors."""
+        """Return all that the list holds now, listed again where a change between its pages ends their cursors."""
         began = time.monotonic()
         for _ in range(_LISTED_AGAIN):
             with suppress(ChangedError):
@@ -374,38 +407,41 @@ class Server:
         self.listing_seconds = max(self.listing_seconds, time.monotonic() - began)
         if self.last_listing is not None and not listing.same_as(self.last_listing):
             self.steady = False
-        self.last_listing, self._listed_by = listing, self._connection
+        self.last_listing, self._listed_by = listing, self._shared.connection
         return listing
 
     async def _listing(self) -> Listing:
-        tools, cursor = list[JsonObject](), None
+        method, items, cursor = self.list_method, list[JsonObject](), None
         for _ in range(_MAX_LIST_PAGES):
-            exchange = await self.ask("tools/list", {} if cursor is None else {"cursor": cursor})
+            exchange = await self.ask(method, {} if cursor is None else {"cursor": cursor})
             if cursor is not None and exchange.error is not None:
-                raise ChangedError(f"a cursor of tools/list was answered by {exchange.describe()}", exchange)
-            page = read_page(exchange, "tools/list")
-            tools += page.tools
+                raise ChangedError(f"a cursor of {method} was answered by {exchange.describe()}", exchange)
+            unlisted = exchange.error is not None and exchange.error.code == _METHOD_NOT_FOUND
+            if self.primitive is TEMPLATES and unlisted:  # a server without templates need not serve their list
+                return Listing((), exchange)
+            page = read_page(exchange, method)
+            items += page.items
             cursor = page.next_cursor
             if cursor is None:
-                return Listing(tuple(tools), page.exchange)
-        raise UnverifiableError("tools/list does not end")
+                return Listing(tuple(items), page.exchange)
+        raise UnverifiableError(f"{method} does not end")
 
     async def known_listing(self) -> Listing:
         """Return what this connection listed last; it is asked where there is nothing yet."""
         await self.connection()
-        known = self.last_listing if self._listed_by is self._connection else None
+        known = self.last_listing if self._listed_by is self._shared.connection else None
         return known or await self.listing()
 
     def _keep_last(self, connection: Connection, exchange: Exchange) -> Exchange:
-        self._last = exchange
+        self._shared.last = exchange
         self._note_death(connection)
         return exchange
 
     def _note_death(self, connection: Connection) -> None:
         """Keep how the target ended by itself, if it did, once, with the last exchange before it."""
-        if (ended := connection.transport.ended) is not None and self._last is not None:
-            self._recorder.deaths.append((ended, self._last))
-            self._last = None
+        if (ended := connection.transport.ended) is not None and self._shared.last is not None:
+            self._recorder.deaths.append((ended, self._shared.last))
+            self._shared.last = None
 
     def _require_room(self) -> None:
         if self._recorder.held > _MAX_BYTES_HELD:

@@ -84,36 +84,38 @@ def is_query(name: str) -> bool:
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The words of one catalog."""
+    """The words of one catalog: of its tools, or of the items of another list."""
 
-    tools: tuple[JsonObject, ...]
+    items: tuple[JsonObject, ...]
+    key: str = "name"
+    """The member that tells them apart."""
 
     @cached_property
-    def names(self) -> list[str]:
-        """The tools' names, in the order of the listing."""
-        return [tool["name"] for tool in self.tools]
+    def keys(self) -> list[str]:
+        """The items' keys, in the order of the listing."""
+        return [item[self.key] for item in self.items]
 
     @property
-    def name_query(self) -> str:
-        """A tool's name: a query that every conformant server has a match for, where there is any tool."""
-        fit = (name for name in self.names if name.strip(WHITE_SPACE) and len(name) <= _LONGEST)
+    def key_query(self) -> str:
+        """An item's key: a query that every conformant server has a match for, where there is any item."""
+        fit = (name for name in self.keys if name.strip(WHITE_SPACE) and len(name) <= _LONGEST)
         return next(fit, "anything")
 
     @cached_property
     def frequency(self) -> Counter[str]:
         """In how many tools each term occurs."""
-        return Counter(term for tool in self.tools for term in self._terms(tool))
+        return Counter(term for tool in self.items for term in self._terms(tool))
 
     def broad(self, count: int = 5) -> list[str]:
         """Return the words that occur in most tools without being common ones, widest first."""
         specific = [term for term, n in self.frequency.most_common() if n > 1 and _is_specific(term)]
-        return specific[:count] or [term for term in self.frequency if _is_specific(term)][:count] or self.names[:count]
+        return specific[:count] or [term for term in self.frequency if _is_specific(term)][:count] or self.keys[:count]
 
     def pairs(self, count: int) -> list[str]:
         """Return pairs of words that occur together in several tools, the most frequent first."""
         together = Counter(
             f"{one} {other}"
-            for tool in self.tools[:_PAIRED_TOOLS]
+            for tool in self.items[:_PAIRED_TOOLS]
             for one, other in combinations(sorted([*filter(_is_specific, self._terms(tool))][:_PAIRED_TERMS]), 2)
         )
         return [pair for pair, n in together.most_common(count) if n > 1]
@@ -129,13 +131,13 @@ class Vocabulary:
 
     def shared(self, count: int) -> list[str]:
         """Return words that several tools have in common, but no more than half: from the widest to the rarest."""
-        most = min(len(self.tools) // 2, _MOST_SHARED)
+        most = min(len(self.items) // 2, _MOST_SHARED)
         words = [t for t, n in self.frequency.most_common() if _RARE < n <= most and _is_specific(t)]
         return [words[number * (len(words) - 1) // max(1, count - 1)] for number in range(min(count, len(words)))]
 
     def distinctive(self, tool: JsonObject) -> list[str]:
         """Return the terms that single `tool` out, rarest first, in the order of its texts."""
-        few = max(_RARE, len(self.tools) // _HUNDRED)
+        few = max(_RARE, len(self.items) // _HUNDRED)
         rare = [term for term in self._terms(tool) if self.frequency[term] <= few and _is_telling(term)]
         return sorted(rare, key=lambda term: self.frequency[term])
 
@@ -166,7 +168,7 @@ class Vocabulary:
 
     def sample(self, count: int) -> list[str]:
         """Return up to `count` queries that are bound to match something: broad words and phrases of descriptions."""
-        texts, wanted = [" ".join(text_of(tool)[1:]) for tool in self.tools], count // 2
+        texts, wanted = [" ".join(text_of(tool)[1:]) for tool in self.items], count // 2
         spread = texts[:: max(1, len(texts) // max(1, wanted))][:wanted]
         phrases = [" ".join(text.split()[:6]) for text in spread]
         return [*self.broad(count - len(phrases)), *(each for each in phrases if 0 < len(each) <= _LONGEST)]

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any, Final
 from weakref import finalize
 
+from tools_search_spec import PRIMITIVES
+
 from tools_search_conformance.wire.codec import JsonObject, Packed, as_array, as_object, encode, integer
 from tools_search_conformance.wire.display import abridged, memory
 
@@ -21,6 +23,8 @@ RATE_LIMITED: Final = frozenset({429, 503})
 REDACTED: Final = "[redacted]"
 """Shown in the log in place of a secret."""
 
+_MEMBERS: Final = tuple(primitive.member for primitive in PRIMITIVES)
+"""The members of results that hold definitions."""
 _SECRET_HEADERS: Final = frozenset({"authorization", "proxy-authorization", "cookie", "set-cookie", "mcp-session-id"})
 _BYTES_LOGGED: Final = 256 * 1024
 _LOG_BYTES: Final = 128 * 1024 * 1024
@@ -78,6 +82,11 @@ class Exchange:
     """HTTP headers sent, without secrets."""
     abridged: str | None = None
     """Why parts of it were dropped."""
+
+    @property
+    def method(self) -> str:
+        """The method that was sent."""
+        return str(self.sent.get("method"))
 
     @property
     def replied(self) -> bool:
@@ -176,13 +185,13 @@ class SharedDefinitions:
             self._known.clear()
             self.held = 0
 
-    def share(self, tools: list[Any]) -> tuple[list[Any], int, int]:
-        """Return known tools for these, about how many bytes they take by themselves, and how long their text is."""
+    def share(self, items: list[Any]) -> tuple[list[Any], int, int]:
+        """Return known items for these, about how many bytes they take by themselves, and how long their text is."""
         shared, own, length = list[Any](), 0, 0
-        for tool in tools:
-            if (members := as_object(tool)) is None:
-                shared.append(tool)
-                own += memory(tool)
+        for item in items:
+            if (members := as_object(item)) is None:
+                shared.append(item)
+                own += memory(item)
                 continue
             text = json.dumps(members)
             length += len(text)
@@ -233,14 +242,14 @@ class Recorder:
         self.deaths: list[tuple[str, Exchange]] = []
         """How the target ended by itself during the current check, and the exchange that was the last one."""
         self.longest = 0
-        """How many characters the tools of one answer took, at most."""
+        """How many characters the items of one answer took, at most."""
         self._held = 0
         self._definitions = SharedDefinitions()
         self._issuers: deque[tuple[Exchange, int]] = deque()
         """The last exchanges that brought a cursor, and their sizes: they show how a later one was come to."""
         self._issuer_bytes = 0
         self._issued = set[int]()
-        """The hashes of all queries with the cursors that they brought."""
+        """The hashes of all methods and queries with the cursors that they brought."""
         self._keepers: list[list[Exchange]] = []
         self._answered = 0
         self._waited = 0.0
@@ -256,14 +265,15 @@ class Recorder:
         self._definitions.make_room()
 
     def add(self, sent: JsonObject, headers: Mapping[str, str], answer: Answer, milliseconds: float) -> Exchange:
-        """Record one exchange and return it; definitions of tools that were sent before are replaced by those."""
+        """Record one exchange and return it; definitions that were sent before are replaced by those."""
         self._count += 1
         around, own, length = answer.message, 0, 0
         result = as_object((around or {}).get("result")) or {}
-        tools = shared = as_array(result.get("tools"))
-        if tools is not None:
-            shared, own, length = self._definitions.share(tools)
-            around = {**(around or {}), "result": {**result, "tools": None}}
+        member = next((name for name in _MEMBERS if as_array(result.get(name)) is not None), "")
+        items = shared = as_array(result.get(member))
+        if items is not None:
+            shared, own, length = self._definitions.share(items)
+            around = {**(around or {}), "result": {**result, member: None}}
             self.longest = max(self.longest, length)
         exchange = Exchange(
             number=self._count,
@@ -285,14 +295,14 @@ class Recorder:
         self._held += size
         finalize(exchange, self._release, size).atexit = False
         if (cursor := _cursor_of(exchange)) is not None:
-            self._issued.add(hash((str(exchange.params.get("query")), cursor)))
+            self._issued.add(hash((exchange.method, str(exchange.params.get("query")), cursor)))
             self._issuers.append((exchange, size))
             self._issuer_bytes += size
         while len(self._issuers) > _MAX_ISSUERS or self._issuer_bytes > _MAX_ISSUER_BYTES:
             self._issuer_bytes -= self._issuers.popleft()[1]
         self._write(exchange.to_json(), size, length)
-        if tools is not None and shared is not None:
-            tools[:] = shared
+        if items is not None and shared is not None:
+            items[:] = shared
         return exchange
 
     def _release(self, size: int) -> None:
@@ -331,9 +341,9 @@ class Recorder:
             chain.insert(0, earlier)
         return tuple(chain)
 
-    def has_issued(self, query: str, cursor: str) -> bool:
-        """Return whether a search for the query has brought the cursor."""
-        return hash((query, cursor)) in self._issued
+    def has_issued(self, method: str, query: str, cursor: str) -> bool:
+        """Return whether a search for the query by this method has brought the cursor."""
+        return hash((method, query, cursor)) in self._issued
 
     def note(self, text: str) -> None:
         """Write a line that belongs to no exchange: stray output, the end of a process."""

@@ -12,9 +12,11 @@ from typing import Any, Final
 from tools_search_spec import EXTENSION_ID, METHOD
 
 from tools_search_conformance.clients.bench import ClientBench, NotConnectedError, client_check
+from tools_search_conformance.clients.disguise import Undisguised
 from tools_search_conformance.clients.driver import NoDriverFeatureError
 from tools_search_conformance.clients.peer import Peer, declared_in
 from tools_search_conformance.clients.script import MANY, SETTINGS, TOOLS, Pages, RefusalError, Reply, Script
+from tools_search_conformance.target.primitives import EVERY_METHOD, OTHER_METHODS, OTHERS
 from tools_search_conformance.target.properties import explore, json_values, unknown_members
 from tools_search_conformance.wire.codec import JsonObject, integer
 from tools_search_conformance.wire.eras import LEGACY, MODERN
@@ -98,6 +100,7 @@ async def advertisement_either_place(bench: ClientBench) -> None:
     title="Unknown settings are ignored",
     sends="Peers whose settings have members that this draft does not know, some of them generated.",
     passes="The client searches as ever.",
+    methods=EVERY_METHOD,
 )
 async def settings_unknown_members(bench: ClientBench) -> None:
     settings = {**SETTINGS, "future": {"deep": [1, None]}, "maxQueries": "many", "x": True}
@@ -199,12 +202,38 @@ def _expect_none(bench: ClientBench, peer: Peer, evidence: Exchange, case: str) 
 
 
 @client_check(
+    title="A search is never sent to a server whose settings lack the setting for it",
+    sends="Peers that advertise the extension and no other search, other searches only, or this one by a value that is"
+    " no object, and would answer it if they were asked.",
+    passes="No `resources/search`, `resources/templates/search` or `prompts/search`, however the client searches.",
+    driver_feature="primitives",
+    methods=OTHER_METHODS,
+)
+async def never_probes_primitives(bench: ClientBench) -> None:
+    name = bench.primitive.setting
+    others: JsonObject = {primitive.setting: {} for primitive in OTHERS if primitive.setting != name}
+    lacking: dict[str, JsonObject] = {
+        "no other search": {}, "other searches only": others, "the setting true": {name: True},
+        "the setting null": {name: None}, "the setting an array": {**others, name: []}, "its singular": {name[:-1]: {}},
+    }  # fmt: skip
+    for what, settings in lacking.items():
+        case = f"the settings had {what}"
+        script = Script(advertised=dict.fromkeys(("extensions", "experimental"), Undisguised({**SETTINGS, **settings})))
+        async with bench.connected(script, must_connect=True) as session:
+            await session.search(_NEED, 2)
+            await session.search_all(_NEED)
+            message = f"{case}, and the client sent {bench.method}"
+            bench.expect(not session.peer.searches, (*session.peer.searches, session.evidence)[0], message, case=case)
+
+
+@client_check(
     title="Every modern search declares the extension",
     sends="An ordinary modern peer, of which the client asks all that it can, a long query and many more in a row "
     "included. Then one at the same address that is too busy at first, and later refuses a cursor, and one whose "
     "settings are empty.",
     passes="An object at the extension's key under `extensions` of the client capabilities of each `tools/search`.",
     eras=(MODERN,),
+    methods=EVERY_METHOD,
 )
 async def declares_in_every_request(bench: ClientBench) -> None:
     address = secrets.token_hex(16)

@@ -25,6 +25,7 @@ from tools_search_conformance.clients.script import (
     is_as_sent,
     tool,
 )
+from tools_search_conformance.target.primitives import EVERY_METHOD
 from tools_search_conformance.target.properties import cursors, explore, texts
 from tools_search_conformance.wire.codec import JsonObject
 from tools_search_conformance.wire.eras import MODERN
@@ -69,6 +70,7 @@ _CACHE_HINTS: Final[tuple[JsonObject, ...]] = ({}, {"ttlMs": 3_600_000, "cacheSc
     "the server is too busy for the second page at first, once it refuses the cursor, and once the first page may be "
     "cached. Then for another user, and two searches at once, where the driver names `authorization` and `concurrent`.",
     passes="The requests with a cursor carry the `query` for which it was issued, character by character.",
+    methods=EVERY_METHOD,
 )
 async def query_repeated(bench: ClientBench) -> None:
     script = Script(search=Pages(TOOLS[:2], TOOLS[2:4], TOOLS[4:5]))
@@ -166,6 +168,7 @@ class _RefusedOnce:
     "does something else, where it names `concurrent`.",
     passes="The client asks for the pages after the empty ones, and has the tools of all pages. A way of "
     "searching in which it does not read four pages that have tools is not judged.",
+    methods=EVERY_METHOD,
 )
 async def empty_page_not_end(bench: ClientBench) -> None:
     reported = False
@@ -291,6 +294,7 @@ def _scored(tools: Sequence[JsonObject], score: float) -> list[JsonObject]:
     sends="Searches of three pages whose cursors have white space at their ends, look like numbers, addresses or "
     "base64, hold control characters, are not normalized, or are long; and generated ones.",
     passes="The requests carry the cursors, character by character.",
+    methods=EVERY_METHOD,
 )
 async def cursor_verbatim(bench: ClientBench) -> None:
     searching = SwitchedSearch()
@@ -328,6 +332,7 @@ async def empty_cursor_followed(bench: ClientBench) -> None:
     title="A page without `nextCursor` is the last one",
     sends="Searches of one page, and of two; then with a `null` as `nextCursor` of the last page.",
     passes="No further request for the same `query`, and the tools of all pages.",
+    methods=EVERY_METHOD,
 )
 async def last_page_ends(bench: ClientBench) -> None:
     for pages in (Pages(TOOLS[:1]), Pages(TOOLS[:1], TOOLS[1:2])):
@@ -353,6 +358,7 @@ async def last_page_ends(bench: ClientBench) -> None:
     sends="Searches whose pages lead to themselves, or to each other in a circle of two or three; after "
     f"{_LOOP_END} requests the peer ends them.",
     passes=f"Fewer than {_LOOP_END} requests, however the client ends the search.",
+    methods=EVERY_METHOD,
 )
 async def cursor_loop(bench: ClientBench) -> None:
     def loop_of(length: int) -> Script:
@@ -451,6 +457,7 @@ async def _expect_discarded(
     f"{_STARTS_END} times. Then with the second cursor of each attempt refused, with a limit, without `data` in the "
     "refusal, and where the pages may be cached for an hour.",
     passes="At most two requests without `cursor`.",
+    methods=EVERY_METHOD,
 )
 async def refused_cursor_once(bench: ClientBench) -> None:
     for hints in _CACHE_HINTS:

@@ -26,6 +26,7 @@ from tools_search_conformance.clients.script import (
     serves,
     tool,
 )
+from tools_search_conformance.target.primitives import EVERY_METHOD
 from tools_search_conformance.target.vocabulary import WHITE_SPACE
 from tools_search_conformance.wire.codec import JsonObject, as_array, as_object, integer
 from tools_search_conformance.wire.eras import LEGACY, MODERN
@@ -78,6 +79,7 @@ async def request_ids(bench: ClientBench) -> None:
     sends="An ordinary peer; the client searches two pages, once with a limit, and once without.",
     passes="`query` is text that is not blank; `limit` is an integer of at least 1, or absent; `cursor` is one of the "
     "peer's, or absent.",
+    methods=EVERY_METHOD,
 )
 async def request_params(bench: ClientBench) -> None:
     pages = Pages(TOOLS[:2], TOOLS[2:4])
@@ -111,9 +113,10 @@ def _tool(name: str, **properties: Mapping[str, Any]) -> JsonObject:
 @client_check(
     title="`Mcp-Method` names the method",
     sends="An ordinary modern peer over Streamable HTTP, with a search of two pages, and one with a limit.",
-    passes=f"`Mcp-Method: {METHOD}` on every search, and no `Mcp-Name`.",
+    passes=f"`Mcp-Method: {METHOD}`, or the other method, on every search, and no `Mcp-Name`.",
     eras=(MODERN,),
     transports=("http",),
+    methods=EVERY_METHOD,
 )
 async def http_method_header(bench: ClientBench) -> None:
     async with bench.connected(Script(search=Pages([_tool("a")], [_tool("b")]))) as session:
@@ -123,7 +126,7 @@ async def http_method_header(bench: ClientBench) -> None:
         session.require_search()
         for exchange in session.peer.searches:
             value = _headers(exchange).get("mcp-method")
-            session.expect(value == METHOD, f"the header Mcp-Method was {value!r}", exchange)
+            session.expect(value == bench.method, f"the header Mcp-Method was {value!r}", exchange)
             name = _headers(exchange).get("mcp-name")
             named = f"the search, which names nothing, had the header Mcp-Name: {name!r}"
             session.expect(name is None, named, exchange)

@@ -25,6 +25,7 @@ from tools_search_conformance.clients.script import (
     serves,
     tool,
 )
+from tools_search_conformance.target.primitives import EVERY_METHOD
 from tools_search_conformance.target.properties import explore, unknown_members
 from tools_search_conformance.wire.codec import JsonObject
 from tools_search_conformance.wire.eras import LEGACY, MODERN
@@ -80,6 +81,7 @@ async def _expect_second_page(bench: ClientBench, tools: list[JsonObject], extra
     sends=f"A result of `{METHOD}` with members that this draft does not know, some of them generated and some that "
     "would mean an error or an end elsewhere, and a tool that has some.",
     passes="The client has the tool, and does not take the result for an invalid one, or a page for the last one.",
+    methods=EVERY_METHOD,
 )
 async def result_unknown_members(bench: ClientBench) -> None:
     extra: JsonObject = {"facets": {"group": ["a"]}, "future": None, "warnings": ["x"], "_meta": {"example.com/x": [1]}}

@@ -1,0 +1,275 @@
+"""Faults of a server whose tools are right, and whose resources, templates or prompts are not."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+from .faults import EXTENSION_ID, SEARCH, Fault, Json, RefusalError, member, without
+
+_WORD = re.compile(r"\w+")
+
+
+def _words(text: str) -> set[str]:
+    return set(_WORD.findall(text.casefold()))
+
+
+class _Opens(Fault):
+    """Changes what a discovery or a handshake says of the server."""
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if method not in ("server/discover", "initialize") or "result" not in outcome:
+            return outcome
+        capabilities = self.capabilities(outcome["result"]["capabilities"])
+        return {"result": {**outcome["result"], "capabilities": capabilities}}
+
+    def capabilities(self, capabilities: Json) -> Json:
+        places = (place for place in ("extensions", "experimental") if place in capabilities)
+        return {
+            **capabilities,
+            **{place: {EXTENSION_ID: self.settings(capabilities[place][EXTENSION_ID])} for place in places},
+        }
+
+    def settings(self, settings: Json) -> Json:
+        return settings
+
+
+def _without_capability(name: str) -> type[Fault]:
+    class WithoutCapability(_Opens):
+        def capabilities(self, capabilities: Json) -> Json:
+            return without(capabilities, name)
+
+    return WithoutCapability
+
+
+resources_undeclared = _without_capability("resources")
+prompts_undeclared = _without_capability("prompts")
+
+
+def _wrong_settings(name: str, **wrong: Any) -> type[Fault]:
+    class WrongSettings(_Opens):
+        def settings(self, settings: Json) -> Json:
+            return {**settings, name: {**settings[name], **wrong}} if name in settings else settings
+
+    return WrongSettings
+
+
+contents_in_words = _wrong_settings("resources", contents="yes")
+prompts_size_as_text = _wrong_settings("prompts", catalogSize="22")
+templates_limit_of_others = _wrong_settings("resources", maxLimit=7)
+"""Advertises another maximum than it has."""
+
+
+class PromptsTrue(_Opens):
+    def settings(self, settings: Json) -> Json:
+        return {**settings, "prompts": True} if "prompts" in settings else settings
+
+
+class _Unserved(Fault):
+    method = ""
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        if method == self.method:
+            raise RefusalError(-32601, "Method not found", method)
+        return params
+
+
+class TemplatesUnserved(_Unserved):
+    method = "resources/templates/search"
+
+
+class PromptsUnserved(_Unserved):
+    method = "prompts/search"
+
+
+def _wrong_result(search: str) -> Callable[[Callable[[Json, Json], Json]], type[Fault]]:
+    """Make a fault of a function from the params and the result of a method to another result."""
+
+    def make(change: Callable[[Json, Json], Json]) -> type[Fault]:
+        class WrongResult(Fault):
+            def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+                if method != search or "result" not in outcome:
+                    return outcome
+                return {"result": change(params, dict(outcome["result"]))}
+
+        return WrongResult
+
+    return make
+
+
+def _each(name: str, change: Callable[[Json], Json]) -> Callable[[Json, Json], Json]:
+    return lambda params, result: {**result, name: [change(item) for item in result[name]]}
+
+
+prompts_under_tools = _wrong_result("prompts/search")(
+    lambda params, result: {("tools" if name == "prompts" else name): value for name, value in result.items()}
+)
+templates_under_resources = _wrong_result("resources/templates/search")(
+    lambda params, result: {("resources" if k == "resourceTemplates" else k): value for k, value in result.items()}
+)
+templates_as_resources = _wrong_result("resources/templates/search")(
+    _each("resourceTemplates", lambda item: {("uri" if k == "uriTemplate" else k): v for k, v in item.items()})
+)
+prompt_arguments_lost = _wrong_result("prompts/search")(_each("prompts", lambda item: without(item, "arguments")))
+prompt_arguments_by_name = _wrong_result("prompts/search")(
+    _each(
+        "prompts",
+        lambda item: {
+            **item,
+            **({"arguments": [{"name": each["name"]} for each in item["arguments"]]} if "arguments" in item else {}),
+        },
+    )
+)
+sizes_lost = _wrong_result("resources/search")(_each("resources", lambda item: without(item, "size")))
+annotations_lost = _wrong_result("resources/templates/search")(
+    _each("resourceTemplates", lambda item: without(item, "annotations"))
+)
+mime_types_lost = _wrong_result("resources/search")(_each("resources", lambda item: without(item, "mimeType")))
+prompts_with_schemas = _wrong_result("prompts/search")(
+    _each("prompts", lambda item: {**item, "inputSchema": {"type": "object"}})
+)
+
+
+@_wrong_result("resources/search")
+def resources_told_apart_by_name(params: Json, result: Json) -> Json:
+    kept = {item["name"]: item for item in reversed(result["resources"])}
+    return {**result, "resources": [item for item in result["resources"] if kept[item["name"]] is item]}
+
+
+def _moved_back(name: str, sought: Callable[[Json], str]) -> Callable[[Json, Json], Json]:
+    """Return a change that puts the first item second, where it was sought by a text of its own."""
+
+    def change(params: Json, result: Json) -> Json:
+        items = result[name]
+        if len(items) > 1 and sought(items[0]) == params["query"].strip():
+            items = [items[1], items[0], *items[2:]]
+        return {**result, name: items}
+
+    return change
+
+
+exact_uri_second = _wrong_result("resources/search")(_moved_back("resources", lambda item: item["uri"]))
+exact_template_second = _wrong_result("resources/templates/search")(
+    _moved_back("resourceTemplates", lambda item: item["uriTemplate"])
+)
+
+exact_prompt_second = _wrong_result("prompts/search")(_moved_back("prompts", lambda item: item["name"]))
+
+
+def _unnamed(name: str) -> Callable[[Json, Json], Json]:
+    """Return a change that puts last what was sought by its name."""
+
+    def change(params: Json, result: Json) -> Json:
+        query = params["query"].strip()
+        named = [item for item in result[name] if item["name"] == query]
+        others = [item for item in result[name] if item["name"] != query]
+        return {**result, name: [*others, *named]}
+
+    return change
+
+
+resource_names_last = _wrong_result("resources/search")(_unnamed("resources"))
+template_names_last = _wrong_result("resources/templates/search")(_unnamed("resourceTemplates"))
+
+
+@_wrong_result("resources/search")
+def contents_unsearched(params: Json, result: Json) -> Json:
+    """Leave out what has no word of the query in its definition."""
+    query = _words(params["query"])
+    kept = [item for item in result["resources"] if query & _words(json.dumps(item, ensure_ascii=False))]
+    return {**result, "resources": kept}
+
+
+class ContentsOfOthersSearched(Fault):
+    """Searches what its caller cannot read."""
+
+    searches_unreadable = True
+
+
+class UnlistedUnreadable(_Opens):
+    """Says that it finds what it does not list, and finds what it does not read."""
+
+    def settings(self, settings: Json) -> Json:
+        return {**settings, "resources": {**settings.get("resources", {}), "unlisted": True}}
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        found = member(outcome, "result").get("resources")
+        if method == "resources/search" and found and "nextCursor" not in outcome["result"]:
+            ghost = {"uri": "almanac://ghost", "name": "ghost", "description": "Not there."}
+            outcome = {"result": {**outcome["result"], "resources": [*found[:-1], ghost]}}
+        return super().response(method, params, era, outcome)
+
+
+class GateForgotten(Fault):
+    """Serves other searches to anybody."""
+
+    def declaration_to(self, method: str, declared: Any) -> Any:
+        return declared if method == SEARCH else {}
+
+
+class GateForgottenForPrompts(Fault):
+    def declaration_to(self, method: str, declared: Any) -> Any:
+        return {} if method == "prompts/search" else declared
+
+
+class CursorOfAnyMethod(Fault):
+    """Honors a cursor of whichever search, for its query."""
+
+    def __init__(self) -> None:
+        self.issued: dict[str, str] = {}
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        issuer = self.issued.get(str(params.get("cursor")))
+        foreign = method.endswith("/search") and issuer not in (None, method)
+        return without(params, "cursor") if foreign else params
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        cursor = member(outcome, "result").get("nextCursor")
+        if method.endswith("/search") and cursor is not None:
+            self.issued[cursor] = method
+        return outcome
+
+
+class CursorOfToolsForPrompts(CursorOfAnyMethod):
+    """Honors the cursors of tools where prompts are searched."""
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        tools = self.issued.get(str(params.get("cursor"))) == SEARCH
+        return without(params, "cursor") if method == "prompts/search" and tools else params
+
+
+class ReadingWantsListing(Fault):
+    """Reads resources only for those who have listed them."""
+
+    def __init__(self) -> None:
+        self.listed = False
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        self.listed = self.listed or method == "resources/list"
+        if method == "resources/read" and not self.listed:
+            raise RefusalError(-32602, "unknown resource", None)
+        return params
+
+
+class PromptsWantTheirArguments(Fault):
+    """Loses the arguments of prompts that were found."""
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        return without(params, "arguments") if method == "prompts/get" else params
+
+
+class PromptSearchAltersTheirList(Fault):
+    """Marks prompts on their list once they have been searched."""
+
+    def __init__(self) -> None:
+        self.searched = 0
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if method == "prompts/search" and "result" in outcome:
+            self.searched += 1
+        if method != "prompts/list" or "result" not in outcome or not self.searched:
+            return outcome
+        first, *rest = outcome["result"]["prompts"]
+        return {"result": {**outcome["result"], "prompts": [{**first, "com.example/seen": self.searched}, *rest]}}
