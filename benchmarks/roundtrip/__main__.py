@@ -38,7 +38,7 @@ class Cost:
 
     seconds: float
     processor: float
-    """Seconds of the server's processor; 0 where the system does not tell them."""
+    """Seconds of the server's processor; 0 where the system does not report them."""
 
     size: int
     """Bytes of the answer."""

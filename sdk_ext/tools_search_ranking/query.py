@@ -106,7 +106,7 @@ class WeighedQuery:
     """Words of the request, case folded, that no visible tool has in any form, nor a word that may be meant by them."""
 
     unknown_part: float = 0.0
-    """The part of its telling words that is unknown, half of a single one; all words tell that are not generic."""
+    """The part of its telling words that is unknown, half of a single one. Generic words are not telling."""
 
 
 class Weigher:
