@@ -29,7 +29,7 @@ _Row: TypeAlias = Mapping[str, Any]
 def converted_tool(row: _Row) -> dict[str, Any]:
     """Return a line of `tools.jsonl` for a tool of ToolRet."""
     found = row["documentation"]
-    documentation: dict[str, Any] = dict(found) if isinstance(found, dict) else {"description": str(found)}
+    documentation = {**cast("_Row", found)} if isinstance(found, dict) else {"description": str(found)}
     name, description = (str(documentation.pop(key, "") or "") for key in ("name", "description"))
     properties = dict(_properties(documentation.get("parameters")))
     if properties:

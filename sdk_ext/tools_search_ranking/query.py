@@ -106,7 +106,7 @@ class WeighedQuery:
     """Words of the request, case folded, that no visible tool has in any form, nor a word that may be meant by them."""
 
     unknown_part: float = 0.0
-    """The part of its telling words that is unknown, half of a single one; all words tell that are not generic."""
+    """The part of its telling words that is unknown, half of a single one. Generic words are not telling."""
 
 
 class Weigher:
@@ -127,12 +127,13 @@ class Weigher:
         found, total, is_unknown = list[tuple[Term, float, float, float, float]](), 0.0, False
         for key, weight, covers, names in asked_terms(query, self.term, self._nearest):
             if term := self.term(key):
-                value, idf, naming = (part * term.idf for part in (weight, covers, names))
-                found.append((term, value, idf, naming, covers * self._evidence(key, term.idf)))
+                idf = term.idf
+                evidence = covers * self._evidence(key, idf) if covers else 0.0
+                found.append((term, weight * idf, covers * idf, names * idf, evidence))
             if covers == 1.0:  # a word of the query itself
                 total += term.idf if term else 0.0 if is_character(key) else self.statistics.rarest
                 is_unknown |= term is None
-        found.sort(key=lambda own: (not own[2], not own[3]))
+        found.sort(key=lambda own: (not own[2]) + (not own[3]))
         covering = [own for own in found if own[2]]
         weighed = WeighedQuery(
             terms=[term for term, *_ in found],
