@@ -18,6 +18,7 @@ from tools_search_conformance.report.document import schema_of
 
 Command = Callable[..., tuple[str, ...]]
 Run = Callable[..., click.testing.Result]
+METHODS = "tools/search, resources/search, resources/templates/search, prompts/search"
 
 
 @pytest.fixture
@@ -33,7 +34,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 def test_a_client_that_keeps_the_rules_ends_in_0(run: Run, target: Command, tmp_path: Path):
     result = run("--only", "query-repeated", "--only", "declares-*", "--", *target("miniature_client"))
     assert result.exit_code == 0, result.output
-    assert "(through its driver; stdio and HTTP; 2026-07-28 and 2025-11-25): 2 MUST checks shown" in result.output
+    covered = f"(through its driver; stdio and HTTP; 2026-07-28 and 2025-11-25; {METHODS})"
+    assert f"{covered}: 2 MUST checks shown" in result.output
     log = (tmp_path / "conformance-report" / "wire" / "http-2025-11-25.jsonl").read_text()
     assert '"method":"initialize"' in log
     assert "to the driver: " in log
@@ -57,7 +59,7 @@ def test_a_broken_rule_ends_in_1_with_its_sentence_and_exchange(run: Run, target
         '"cursor": "page2"',
         "wire log stdio-2025-11-25.jsonl, exchange",
         "again    the same command with --only query-repeated --era 2025-11-25 --seed 7\n",
-        "NOT CONFORMANT (through its driver; stdio; 2025-11-25; 2026-07-28 not chosen): 1 MUST check failed",
+        f"NOT CONFORMANT (through its driver; stdio; 2025-11-25; 2026-07-28 not chosen; {METHODS}): 1 MUST",
     ):
         assert line in result.output
 
