@@ -26,7 +26,7 @@ LISTS: Final = {
     "resourceTemplates": ("resources/templates", "uriTemplate"),
     "prompts": ("prompts", "name"),
 }
-SETTINGS: Final = {"catalogSize", "topics", "maxLimit"}
+SETTINGS: Final = {"catalogSize", "topics", "maxLimit", "resources", "prompts"}
 PAGE: Final = {"tools", "nextCursor", "resultType", "ttlMs", "cacheScope", "_meta"}
 TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
