@@ -286,8 +286,8 @@ async def cache_private(bench: ClientBench) -> None:
         async with bench.connected(_private(first, later)) as session:
             before = await session.search_all(_NEED)
             session.require_search()
-            shared = [cursor for cursor, page in ((None, first), ("p2", later)) if page is public]
-            held = {cursor for _, _, cursor in _keys(before.searches)}.difference(shared)
+            cursors = {cursor for _, _, cursor in _keys(before.searches)}
+            held = {cursor for cursor in cursors if (first if cursor is None else later) is not public}
             for user in _USERS if first is later else _USERS[:1]:
                 await session.ask("authorize", **{"as": user})
                 again = await session.search_all(_NEED)
