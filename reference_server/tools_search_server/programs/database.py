@@ -123,7 +123,17 @@ def import_file(option: str, source: str, name: str, file: Path) -> str:
     return address
 
 
-@click.command("import", short_help="Write the tools of a file into a database.")
+_IMPORT_EXAMPLES: Final = """\b
+Examples:
+  tools-search-server import tools.json --to embedded:db
+  tools-search-server import - --to postgres://host/db --reader web"""
+
+_REINDEX_EXAMPLES: Final = """\b
+Examples:
+  tools-search-server reindex --database postgres://host/db"""
+
+
+@click.command("import", short_help="Write the tools of a file into a database.", epilog=_IMPORT_EXAMPLES)
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
 @click.option("--to", "database", metavar="DATABASE", required=True, help="postgres://… or embedded:FOLDER.")
 @click.option("--name", metavar="NAME", default=DEFAULT_NAME, show_default=True, help="Name of the catalog.")
@@ -146,7 +156,7 @@ def import_(*, file: Path, database: str, name: str, readers: tuple[str, ...]) -
         click.echo(f"{written:,} tools are in the catalog {name!r}")
 
 
-@click.command("reindex", short_help="Index a catalog in a database again.")
+@click.command("reindex", short_help="Index a catalog in a database again.", epilog=_REINDEX_EXAMPLES)
 @click.option("--database", metavar="DATABASE", required=True, help="postgres://… or embedded:FOLDER.")
 @click.option("--name", metavar="NAME", default=DEFAULT_NAME, show_default=True, help="Name of the catalog.")
 def reindex(*, database: str, name: str) -> None:
