@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections.abc import Callable
 from typing import Any
 
@@ -177,7 +178,7 @@ template_names_last = _wrong_result("resources/templates/search")(_unnamed("reso
 @_wrong_result("resources/search")
 def contents_unsearched(params: Json, result: Json) -> Json:
     """Leave out what has no word of the query in its definition."""
-    query = _words(params["query"])
+    query = _words(unicodedata.normalize("NFKC", params["query"]))
     kept = [item for item in result["resources"] if query & _words(json.dumps(item, ensure_ascii=False))]
     return {**result, "resources": kept}
 
@@ -196,9 +197,10 @@ class UnlistedUnreadable(_Opens):
 
     def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
         found = member(outcome, "result").get("resources")
-        if method == "resources/search" and found and "nextCursor" not in outcome["result"]:
+        has_room = found and len(found) < params.get("limit", 10)
+        if method == "resources/search" and has_room and "nextCursor" not in outcome["result"]:
             ghost = {"uri": "almanac://ghost", "name": "ghost", "description": "Not there."}
-            outcome = {"result": {**outcome["result"], "resources": [*found[:-1], ghost]}}
+            outcome = {"result": {**outcome["result"], "resources": [*found, ghost]}}
         return super().response(method, params, era, outcome)
 
 
