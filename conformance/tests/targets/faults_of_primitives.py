@@ -197,8 +197,8 @@ class UnlistedUnreadable(_Opens):
 
     def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
         found = member(outcome, "result").get("resources")
-        has_room = found and len(found) < params.get("limit", 10)
-        if method == "resources/search" and has_room and "nextCursor" not in outcome["result"]:
+        has_room = found and len(found) < params.get("limit", 10) and "nextCursor" not in outcome["result"]
+        if method == "resources/search" and found and has_room:
             ghost = {"uri": "almanac://ghost", "name": "ghost", "description": "Not there."}
             outcome = {"result": {**outcome["result"], "resources": [*found, ghost]}}
         return super().response(method, params, era, outcome)
