@@ -6,6 +6,7 @@ is that of this process alone, since the run before.
 
 from __future__ import annotations
 
+import gc
 import json
 import resource
 import sys
@@ -21,6 +22,7 @@ KIBIBYTES = 1024
 
 
 def forget_peak() -> None:
+    gc.collect()  # what the run before has left is not of the next one
     with suppress(OSError):  # where there is no such file, the peak is that of all runs so far
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
 

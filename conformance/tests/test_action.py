@@ -128,7 +128,7 @@ def test_what_is_chosen_and_given_reaches_the_command(installed: Path):
     assert done.returncode == 0, done.stderr
     told = outputs(installed)
     assert (told["eras"], told["seed"], told["must-shown"]) == ("2025-11-25", "7", "2")
-    assert "(--strict; fixture profile; stdio; 2025-11-25; 2026-07-28 not chosen)" in told["verdict"]
+    assert "(--strict; fixture profile; stdio; 2025-11-25; 2026-07-28 not chosen; tools/search, " in told["verdict"]
 
 
 def test_every_option_of_the_command_is_an_input():

@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Generator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
@@ -22,6 +23,8 @@ from tools_search_ranking.extras import MissingExtraError
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed: pip install '.[postgres]'")
 
 from tools_search_ranking.postgres.embedded import embedded_address  # noqa: E402
+from tools_search_server.base.limits import Limits  # noqa: E402
+from tools_search_server.catalog.database import DatabaseCatalog  # noqa: E402
 
 SECONDS = 60
 KEY = {"TOOLS_SEARCH_CURSOR_KEY": "k" * 32}
@@ -161,6 +164,38 @@ async def test_callers_list_find_and_call_what_they_see_as_from_a_file(
                         await client.call_tool("brew_purple")
                     answers.append((listed, found, exact, called, unknown.value.code))
             assert answers[0] == answers[1]
+
+
+@pytest.mark.anyio
+async def test_what_is_hidden_from_a_caller_is_hidden_from_the_first_request_on_and_from_the_moment_that_it_changes(
+    database: Database, tmp_path: Path
+) -> None:
+    def write(hidden: dict[str, list[str]]) -> None:
+        file = written(tmp_path / "tools.json", {"tools": TEAS, "hidden": hidden})
+        assert command("import", file, "--to", database.address, "--name", "hidden").returncode == 0
+
+    async def seen_by(catalog: DatabaseCatalog, caller: str) -> tuple[set[str], set[str], bool, set[Any]]:
+        request = SimpleNamespace(headers={"authorization": f"Bearer {caller}"})
+        ctx: Any = SimpleNamespace(protocol_version="2025-11-25", request=request)
+        page, answer = await catalog.page(ctx, None), await catalog.search(ctx, "mint tea", range(5))
+        scopes = {page["cacheScope"], answer.cache_scope, (await catalog.search(ctx, "1234", range(5))).cache_scope}
+        has_mint = await catalog.tool("brew_mint", ctx) is not None
+        return {tool["name"] for tool in page["tools"]}, {*answer.tools}, has_mint, scopes
+
+    no_one = dict[str, list[str]]()
+    everything = {tool["name"] for tool in TEAS}
+    without_mint = everything - {"brew_mint"}
+    await anyio.to_thread.run_sync(write, {"guest": ["brew_mint"]})
+    catalog = DatabaseCatalog(database.address, "hidden", Limits())  # nothing but requests tells it of changes
+    with anyio.fail_after(SECONDS):
+        async with catalog.pool:
+            assert await seen_by(catalog, "guest") == (without_mint, without_mint, False, {"private"})
+            assert await seen_by(catalog, "other") == (everything, everything, True, {"private"})
+            await anyio.to_thread.run_sync(write, no_one)
+            assert await seen_by(catalog, "guest") == (everything, everything, True, {"public"})
+            await anyio.to_thread.run_sync(write, {"other": ["brew_mint"]})
+            assert await seen_by(catalog, "other") == (without_mint, without_mint, False, {"private"})
+            assert await seen_by(catalog, "guest") == (everything, everything, True, {"private"})
 
 
 @pytest.mark.anyio

@@ -9,11 +9,12 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar
+from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 import anyio
 from mcp import MCPError
@@ -27,7 +28,7 @@ from mcp_types.version import SUPPORTED_PROTOCOL_VERSIONS
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 from tools_search_ranking.hits import LazyHits
-from tools_search_ranking.postgres import PostgresPool, ToolEntry, UnavailableError
+from tools_search_ranking.postgres import Excerpt, PostgresPool, ToolEntry, UnavailableError
 
 from tools_search_server.base.errors import hide_internal_errors, unknown_tool
 from tools_search_server.base.limits import Limits
@@ -49,10 +50,13 @@ _MOST_LISTED: Final = 2_000
 _COMPARED: Final = 20
 """Tools whose names are compared with one that is unknown."""
 
+_ATTEMPTS: Final = 3
+"""How often a request is put again that met a change of the catalog."""
+
 _LOCAL: Final = "local"
 _OTHERS: Final = "others"
 _LISTED = """
-    select catalog.generation, tool.id, tool.definition
+    select catalog.revision, catalog.generation, tool.id, tool.definition
     from tools_search.catalog left join lateral (
         select tool.id, tool.definition from tools_search.tool
         join tools_search.audience on audience.generation = tool.generation and audience.id = tool.audience
@@ -63,12 +67,12 @@ _LISTED = """
     where catalog.name = %(catalog)s
 """
 _NAMED = """
-    select tool.definition, tool.answer from tools_search.catalog
+    select catalog.revision, tool.definition, tool.answer from tools_search.catalog
     join tools_search.tool on tool.generation = catalog.generation and tool.name = %(name)s
     join tools_search.audience on audience.generation = tool.generation and audience.id = tool.audience
     where catalog.name = %(catalog)s and (audience.groups = '{}' or audience.groups && %(groups)s::text[])
 """
-_STATE = """
+_REVISION = """
     select catalog.revision, generation.facts,
         (select sum(tools)::int from tools_search.audience where audience.generation = generation.id)
     from tools_search.catalog join tools_search.generation on generation.id = catalog.generation
@@ -107,6 +111,41 @@ def _label(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()[:32]
 
 
+@dataclass(frozen=True)
+class _Revision:
+    """What a server has to know of a catalog besides its tools, until the catalog changes."""
+
+    number: int
+    callers: frozenset[str]
+    settings: ServerSettings
+
+    @classmethod
+    def of_row(cls, row: tuple[int, Mapping[str, Any], int | None]) -> _Revision:
+        number, facts, tools = row
+        callers = frozenset[str](facts.get("callers", ()))
+        stated: dict[str, Any] = {"topics": facts["topics"]} if facts.get("topics") else {}
+        if not callers:  # draft, Visibility: no size where callers see different numbers of tools
+            stated["catalog_size"] = tools or 0
+        return cls(number, callers, ServerSettings(**stated))
+
+    @property
+    def cache_scope(self) -> Literal["public", "private"]:
+        """Whether a listing for one caller may be shown to another."""
+        return "private" if self.callers else "public"
+
+    def groups(self, ctx: Ctx) -> list[str]:
+        """Return the groups of the caller of `ctx`."""
+        if ctx.request is None:
+            return [f"{ctx.protocol_version} {_LOCAL}"]
+        scheme, _, token = ctx.request.headers.get("authorization", "").partition(" ")
+        label = _label(token.strip())
+        is_known = scheme.lower() == "bearer" and label in self.callers
+        return [f"{ctx.protocol_version} {label if is_known else _OTHERS}"]
+
+
+_Found = TypeVar("_Found")
+
+
 class DatabaseCatalog:
     """A catalog in a database, as its callers see it.
 
@@ -119,32 +158,29 @@ class DatabaseCatalog:
     def __init__(self, address: str, name: str, limits: Limits) -> None:
         self.name, self.limits = name, limits
         self.pool = PostgresPool(address)
-        self.settings = ServerSettings()
-        self._callers = frozenset[str]()
+        self._revision: _Revision | None = None
         self._signer = CursorSigner(limits.cursor_key)
 
     @property
-    def cache_scope(self) -> Literal["public", "private"]:
-        """Whether a listing for one caller may be shown to another."""
-        return "private" if self._callers else "public"
+    def settings(self) -> ServerSettings:
+        """What is advertised; nothing as long as the database was never available."""
+        return ServerSettings() if self._revision is None else self._revision.settings
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
-        """Keep connections to the database."""
+        """Keep connections to the database, and know what to advertise if it is available."""
         async with self.pool:
+            with suppress(UnavailableError):
+                await self._read_revision()
             yield
 
     async def follow(self, changed: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Call `changed` after each change of the catalog; never returns."""
-        async for _ in self._revisions():
-            await changed()
-
-    async def _revisions(self) -> AsyncIterator[None]:
-        known: int | None = None
+        known = self._revision
         fails = False
         while True:
             try:
-                rows = await self.pool.rows(_STATE, {"catalog": self.name})
+                found = await self._read_revision()
             except Exception as error:  # whatever it is, it may pass
                 if not fails:
                     logger.warning("the database is not available: %s", error)
@@ -153,29 +189,38 @@ class DatabaseCatalog:
                 if fails:
                     logger.info("the database is available again")
                 fails = False
-                if rows:
-                    revision, facts, tools = rows[0]
-                    self._apply(facts, tools)
-                    if known is not None and revision != known:
-                        yield
-                    known = revision
+                if known is not None and found.number != known.number:
+                    await changed()
+                known = found
             await anyio.sleep(_POLL_SECONDS)
 
-    def _apply(self, facts: Mapping[str, Any], tools: int | None) -> None:
-        stated: dict[str, Any] = {"topics": facts["topics"]} if facts.get("topics") else {}
-        self._callers = frozenset(facts.get("callers", ()))
-        if not self._callers:  # draft, Visibility: no size where callers see different numbers of tools
-            stated["catalog_size"] = tools or 0
-        self.settings = ServerSettings(**stated)
+    async def _read_revision(self) -> _Revision:
+        rows = await self.pool.rows(_REVISION, {"catalog": self.name})
+        if not rows:
+            raise UnavailableError("the catalog is gone")
+        self._revision = _Revision.of_row(rows[0])
+        return self._revision
 
-    def groups(self, ctx: Ctx) -> list[str]:
-        """Return the groups of the caller of `ctx`."""
-        if ctx.request is None:
-            return [f"{ctx.protocol_version} {_LOCAL}"]
-        scheme, _, token = ctx.request.headers.get("authorization", "").partition(" ")
-        label = _label(token.strip())
-        is_known = scheme.lower() == "bearer" and label in self._callers
-        return [f"{ctx.protocol_version} {label if is_known else _OTHERS}"]
+    async def _seen(
+        self, read: Callable[[_Revision], Awaitable[tuple[int | None, _Found]]]
+    ) -> tuple[_Revision, _Found]:
+        """Return what `read` finds, and the revision of the catalog in which it found that.
+
+        Who a caller is depends on the revision: one whose tools are hidden since a moment ago must not be taken for
+        another. `read` returns the number of the revision that it met, `None` where it found nothing that has one.
+
+        Raises:
+            MCPError: -32603, the database is not available.
+        """
+        with told_to_caller():
+            revision = self._revision or await self._read_revision()
+            for _ in range(_ATTEMPTS):
+                met, found = await read(revision)
+                now = revision if met == revision.number else await self._read_revision()
+                if now.number == revision.number:
+                    return revision, found
+                revision = now
+            raise UnavailableError("the catalog changes all the time")
 
     async def page(self, ctx: Ctx, cursor: str | None) -> dict[str, Any]:
         """Return the page of `tools/list` at `cursor`, or the first one.
@@ -187,45 +232,77 @@ class DatabaseCatalog:
         if place is None or [type(one) for one in place[-1:]] != [int] or len(place) != 2:
             raise invalid_cursor()  # or it is one of another kind of server with the same key
         size = min(self.limits.page_size, _MOST_LISTED)
-        values = {"catalog": self.name, "groups": self.groups(ctx), "after": place[1], "most": size + 1}
-        with told_to_caller():
-            rows = await self.pool.rows(_LISTED, values)
-        if not rows or (place[0] is not None and place[0] != rows[0][0]):
+        values = {"catalog": self.name, "after": place[1], "most": size + 1}
+
+        async def read(revision: _Revision) -> tuple[int | None, list[tuple[Any, ...]]]:
+            rows = await self.pool.rows(_LISTED, values | {"groups": revision.groups(ctx)})
+            return (rows[0][0] if rows else None), rows
+
+        revision, rows = await self._seen(read)
+        if not rows or (place[0] is not None and place[0] != rows[0][1]):
             raise invalid_cursor()
-        found = [row for row in rows if row[1] is not None]
+        found = [(generation, number, text) for _, generation, number, text in rows if number is not None]
         shown = found[: min(size, room_for([len(text) for _, _, text in found]))]
         wire = [_wire(json.loads(text), ctx.protocol_version) for _, _, text in shown]
         following = self._signer.sign([shown[-1][0], shown[-1][1]]) if len(shown) < len(found) else None
-        return page_of(wire, following) | {"ttlMs": _TTL_MS, "cacheScope": self.cache_scope}
+        return page_of(wire, following) | {"ttlMs": _TTL_MS, "cacheScope": revision.cache_scope}
 
     async def search(self, ctx: Ctx, query: str, places: range) -> Answer:
-        """Return the answer to a search, known up to the end of `places` and with the definitions at these."""
-        with told_to_caller():
-            found = await self.pool.search(
-                self.name, query, groups=self.groups(ctx), count=places.stop, definitions=places
-            )
+        """Return the answer to a search, known up to the end of `places` and with the definitions at these.
+
+        Raises:
+            MCPError: -32603, the database is not available.
+        """
+        revision, found = await self._search(ctx, query, places.stop, places)
         hits = LazyHits(
             found.total,
             lambda: [hit.name for hit in found.hits],
             lambda wanted: [found.hits[place] for place in wanted],
         )
         tools = {name: _wire(tool, ctx.protocol_version) for name, tool in found.definitions.items()}
-        return Answer(hits, tools, _TTL_MS, self.cache_scope)
+        return Answer(hits, tools, _TTL_MS, revision.cache_scope)
 
-    async def tool(self, name: str, groups: list[str]) -> tuple[Tool, CallToolResult | None] | None:
-        """Return a tool and its fixed answer, if callers with one of these groups see one of that name."""
-        values = {"catalog": self.name, "name": name.encode("utf-8", "surrogatepass"), "groups": groups}
-        with told_to_caller():
-            rows = await self.pool.rows(_NAMED, values)
+    async def _search(self, ctx: Ctx, query: str, count: int, definitions: range) -> tuple[_Revision, Excerpt]:
+        async def read(revision: _Revision) -> tuple[int | None, Excerpt]:
+            groups = revision.groups(ctx)
+            found = await self.pool.search(self.name, query, groups=groups, count=count, definitions=definitions)
+            return found.revision, found
+
+        return await self._seen(read)
+
+    async def tool(self, name: str, ctx: Ctx) -> tuple[Tool, CallToolResult | None] | None:
+        """Return a tool and its fixed answer, if the caller sees one of that name.
+
+        Raises:
+            MCPError: -32603, the database is not available.
+        """
+        _, rows = await self._seen(lambda revision: self._named(name, revision.groups(ctx)))
         if not rows:
             return None
-        definition, answer = rows[0]
+        _, definition, answer = rows[0]
         return Tool.model_validate_json(definition), answer and CallToolResult.model_validate_json(answer)
 
+    async def schema(self, name: str, protocol_version: str) -> dict[str, Any] | None:
+        """Return the input schema of a tool, if the catalog has one of that name for this protocol version.
+
+        Raises:
+            UnavailableError: The database does not answer.
+        """
+        _, rows = await self._named(name, [f"{protocol_version} {_LOCAL}"])
+        return json.loads(rows[0][1])["inputSchema"] if rows else None
+
+    async def _named(self, name: str, groups: list[str]) -> tuple[int | None, list[tuple[Any, ...]]]:
+        values = {"catalog": self.name, "name": name.encode("utf-8", "surrogatepass"), "groups": groups}
+        rows = await self.pool.rows(_NAMED, values)
+        return (rows[0][0] if rows else None), rows
+
     async def closest(self, name: str, ctx: Ctx) -> list[str]:
-        """Return the names of visible tools that may have been meant by an unknown one."""
-        with told_to_caller():
-            found = await self.pool.search(self.name, name, groups=self.groups(ctx), count=_COMPARED)
+        """Return the names of visible tools that may have been meant by an unknown one.
+
+        Raises:
+            MCPError: -32603, the database is not available.
+        """
+        _, found = await self._search(ctx, name, _COMPARED, range(0))
         return [hit.name for hit in found.hits]
 
 
@@ -254,7 +331,7 @@ def database_server(catalog: DatabaseCatalog, answer: CallTool = canned_answer) 
         return await catalog.page(ctx, params.cursor)
 
     async def call_tool(ctx: Ctx, params: CallToolRequestParams) -> CallToolResult:
-        found = await catalog.tool(params.name, catalog.groups(ctx))
+        found = await catalog.tool(params.name, ctx)
         if found is None:
             raise unknown_tool(params.name, await catalog.closest(params.name, ctx))
         tool, fixed = found
@@ -289,11 +366,9 @@ def with_schema_of_call(catalog: DatabaseCatalog, app: ASGIApp) -> ASGIApp:
         headers = Headers(scope=scope) if scope["type"] == "http" else Headers()
         name = decode_header_value(headers.get("mcp-name")) if headers.get("mcp-method") == "tools/call" else None
         if name is not None:
-            try:
-                found = await catalog.tool(name, [f"{headers.get('mcp-protocol-version')} {_LOCAL}"])
-            except MCPError:  # the call will fail with it
-                found = None
-            _called_schema.set(found[0].input_schema if found else None)
+            _called_schema.set(None)
+            with suppress(UnavailableError):  # the call will fail with it
+                _called_schema.set(await catalog.schema(name, headers.get("mcp-protocol-version", "")))
         await app(scope, receive, send)
 
     return call

@@ -57,16 +57,20 @@ class Excerpt:
     definitions: Mapping[str, dict[str, Any]]
     """Those that were asked for, by name."""
 
+    revision: int | None
+    """That of the catalog, which goes up with every change; `None` where nothing was found."""
+
 
 def _found(rows: Sequence[_Row]) -> Excerpt:
     hits: list[Hit] = []
     definitions: dict[str, dict[str, Any]] = {}
-    for _, name, score, members, definition, _, _ in rows:
+    for _, name, score, members, definition, *_ in rows:
         own = bytes(name).decode("utf-8", "surrogatepass")
         hits.append(Hit(own, score, members_of(members)))
         if definition is not None:
             definitions[own] = json.loads(definition)
-    return Excerpt(hits, rows[0][5] if rows else 0, definitions)
+    total, revision = rows[0][5:] if rows else (0, None)
+    return Excerpt(hits, total, definitions, revision)
 
 
 def members_of(bits: int) -> tuple[str, ...]:
