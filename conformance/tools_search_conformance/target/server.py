@@ -263,6 +263,7 @@ class Server:
             # The others that are under way may be answered before it.
             usual = self.timeouts.for_request(method) + (self.concurrency.most - 1) * self._recorder.milliseconds / 1000
             exchange = await connection.request(method, params, seconds=seconds or usual, **overrides)
+            self.concurrency.most = min(self.concurrency.most, self._most_at_once)
             if exchange.answer.is_rate_limited:
                 self._keep_last(connection, exchange)
                 raise UnverifiableError(f"{exchange.answer.fault}; lift the rate limit for this run", exchange)
@@ -271,6 +272,11 @@ class Server:
             elif seconds is None and connection.transport.ended is None:
                 self.timeouts.timed_out(method)
             return self._keep_last(connection, exchange)
+
+    @property
+    def _most_at_once(self) -> int:
+        """How many searches may be under way: where answers are large, few are held in memory before they are read."""
+        return max(1, _MAX_BYTES_AT_ONCE // max(1, self._recorder.largest[self.method]))
 
     async def notify(self, method: str, params: Params) -> Exchange:
         """Send a message without an id and return the exchange, which has no response."""
@@ -297,8 +303,7 @@ class Server:
             if self._recorder.held > _MAX_BYTES_HELD:
                 tasks.cancel_scope.cancel()  # of the group that it is in
 
-        # Where answers are large, fewer of them are held in memory before they are read.
-        most = max(2, _MAX_BYTES_AT_ONCE // max(1, self._recorder.longest))
+        most = max(2, self._most_at_once)
         for start in range(0, len(searches), most):
             async with anyio.create_task_group() as tasks:
                 for place in range(len(searches))[start : start + most]:
@@ -341,7 +346,7 @@ class Server:
         together = await self.at_once([params] * _TRIED_AT_ONCE, seconds=seconds)
         quick = time.monotonic() - began < _SIDE_BY_SIDE * _TRIED_AT_ONCE * usual
         if quick and all(exchange.result is not None for exchange in (alone, *together)):
-            self.concurrency.most = _AT_ONCE
+            self.concurrency.most = min(_AT_ONCE, self._most_at_once)
 
     async def page(self, query: str, *, limit: int | None = None, cursor: str | None = None) -> Page:
         """Return one page of a search that the draft allows."""

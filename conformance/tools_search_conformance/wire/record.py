@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -241,8 +241,8 @@ class Recorder:
         """Numbers of the exchanges that expectations of the current check were tested against."""
         self.deaths: list[tuple[str, Exchange]] = []
         """How the target ended by itself during the current check, and the exchange that was the last one."""
-        self.longest = 0
-        """How many characters the items of one answer took, at most."""
+        self.largest = Counter[str]()
+        """By method, about how many bytes one answer took, at most, before its definitions were shared."""
         self._held = 0
         self._definitions = SharedDefinitions()
         self._issuers: deque[tuple[Exchange, int]] = deque()
@@ -274,7 +274,6 @@ class Recorder:
         if items is not None:
             shared, own, length = self._definitions.share(items)
             around = {**(around or {}), "result": {**result, member: None}}
-            self.longest = max(self.longest, length)
         exchange = Exchange(
             number=self._count,
             cell=self.cell,
@@ -292,6 +291,7 @@ class Recorder:
         for kept in self._keepers:
             kept.append(exchange)
         size = memory([sent, around, dict(headers), dict(answer.headers)]) + own
+        self.largest[exchange.method] = max(self.largest[exchange.method], length or size)
         self._held += size
         finalize(exchange, self._release, size).atexit = False
         if (cursor := _cursor_of(exchange)) is not None:
