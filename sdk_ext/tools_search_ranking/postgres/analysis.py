@@ -7,7 +7,7 @@ counted when a caller searches, over what that caller sees.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
@@ -79,12 +79,13 @@ class Analyzer:
         found: dict[int, tuple[int, int]] = {}
         own = set[int]()  # the terms that a tool is found by: a word as it is written goes with its stem
         length = 0
-        for field in fields(tool):
+        read = fields(tool)
+        for field in read:
             bit, steps = _BITS[field.member], int(field.weight * STEPS)
             counts = Counter(chain.from_iterable(map(self._ids_of, chain.from_iterable(map(runs, field.texts)))))
-            for (stem, written, has_length), count in counts.items():
+            for (stem, written), count in counts.items():
                 own.add(stem or written)
-                length += count * steps if has_length else 0
+                length += count * steps if stem else 0
                 more = min(count, _MAX_COUNTED) * steps
                 for term in (stem, written):
                     if term:
@@ -96,9 +97,9 @@ class Analyzer:
             for term in dict.fromkeys(terms(text)):
                 key = self.id(FLOOR + term)
                 floor[key] = floor.get(key, 0) | _BITS[member]
-        named = self._named(tool)
-        postings = [(term, *_impact(*found[term], length, len(named))) for term in own]
-        return Document(length, named, found, floor, postings)
+        named = list(dict.fromkeys(stem for run in runs(read[0].texts[0]) for stem, _ in self._ids_of(run) if stem))
+        impact = _impacts(length, len(named))
+        return Document(length, named, found, floor, [(term, *impact(*found[term])) for term in own])
 
     def id(self, key: str) -> int:
         """Return the id of the term with this key, a new one if need be."""
@@ -108,27 +109,32 @@ class Analyzer:
             number = self.known[key] = self.last
         return number
 
-    def _named(self, tool: Tool) -> list[int]:
-        ids = chain.from_iterable(map(self._ids_of, runs(next(iter(fields(tool))).texts[0])))
-        return list(dict.fromkeys(stem for stem, _, _ in ids if stem))
-
-    def _ids(self, run: str) -> tuple[tuple[int, int, bool], ...]:
+    def _ids(self, run: str) -> tuple[tuple[int, int], ...]:
         """Return for each word of a run the ids of its stem and of itself as it is written, 0 for one it has not."""
         return tuple(self._ids_of_word(word) for word in words_of(run))
 
-    def _ids_of_word(self, word: str) -> tuple[int, int, bool]:
+    def _ids_of_word(self, word: str) -> tuple[int, int]:
         keys = index_terms(word)
         stem = self.id(keys[0]) if not keys[0].startswith(WRITTEN) else 0
         written = self.id(keys[-1]) if keys[-1].startswith(WRITTEN) else 0
-        return stem, written, bool(stem)
+        return stem, written
 
 
-def _impact(steps: int, members: int, length: int, named: int) -> tuple[int, int]:
-    """Return the level of a posting and its impact: saturation in 1/1024, and behind it the size of the name."""
-    saturation = steps / (steps + 1.5 * STEPS * (0.3 + 0.7 * length / _USUAL_LENGTH))
-    size = min(max(named, 1), _MOST_IN_NAME) if members & _NAME_BIT else 0
-    level = int(saturation * _SATURATION_LEVELS) + (round(_NAME_LEVELS / size) if size else 0)
-    return level, int(saturation * 1023) << 3 | size
+def _impacts(length: int, named: int) -> Callable[[int, int], tuple[int, int]]:
+    """Return what gives, for one tool, the level of a posting and its impact.
+
+    An impact is the saturation in 1/1024, and behind it the size of the name.
+    """
+    half = 1.5 * STEPS * (0.3 + 0.7 * length / _USUAL_LENGTH)
+    size = min(max(named, 1), _MOST_IN_NAME)
+    more = round(_NAME_LEVELS / size)
+
+    def impact(steps: int, members: int) -> tuple[int, int]:
+        saturation = steps / (steps + half)
+        level, impact = int(saturation * _SATURATION_LEVELS), int(saturation * 1023) << 3
+        return (level + more, impact | size) if members & _NAME_BIT else (level, impact)
+
+    return impact
 
 
 def start_and_slips(key: str) -> tuple[str, list[int]] | None:

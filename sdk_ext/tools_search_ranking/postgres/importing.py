@@ -26,7 +26,7 @@ _PARTITIONED: Final = ("tool", "document", "term", "posting")
 _BLOCK: Final = 1 << BLOCK_BITS
 _NULL: Final = r"\N"
 _SHORT_WAIT: Final[LiteralString] = "set local lock_timeout = '200ms'"
-_MEMORY: Final[LiteralString] = "set local maintenance_work_mem = '512MB'"
+_MEMORY: Final[LiteralString] = "set local maintenance_work_mem = '512MB'; set local work_mem = '256MB'"
 
 
 _COUNTED: Final[LiteralString] = (
@@ -99,7 +99,11 @@ class ToolEntry:
     @property
     def digest(self) -> bytes:
         """By which it is found out whether a definition has changed."""
-        return hashlib.sha256(self.text.encode()).digest()[:16]
+        return _digest(self.text)
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode()).digest()[:16]
 
 
 @dataclass
@@ -114,7 +118,7 @@ class _Rows:
     postings: dict[tuple[int, int, int], list[tuple[int, int, int]]] = field(default_factory=dict[Any, Any])
     """By term, level and block: tools, impacts and audiences."""
 
-    counts: Counter[tuple[int, int]] = field(default_factory=Counter[tuple[int, int]])
+    counts: defaultdict[int, Counter[int]] = field(default_factory=lambda: defaultdict(Counter[int]))
     """How many tools of an audience have a term, by both."""
 
     sizes: defaultdict[int, list[int]] = field(default_factory=lambda: defaultdict(lambda: [0, 0]))
@@ -129,12 +133,13 @@ class _Rows:
         name = _bytes(tool.name.encode("utf-8", "surrogatepass"))
         start = f"{self.generation}\t{number}\t{name}\t{audience}\t"
         answer = _NULL if entry.answer is None else _escaped(entry.answer)
-        self.tools.append(f"{start}{_bytes(entry.digest)}\t{_escaped(entry.text)}\t{answer}\n")
+        text = entry.text
+        self.tools.append(f"{start}{_bytes(_digest(text))}\t{_escaped(text)}\t{answer}\n")
         self.documents.append(start + _document_row(document))
         for term, level, impact in document.postings:
             place = term, level, number >> BLOCK_BITS
             self.postings.setdefault(place, []).append((number, impact, audience))
-        self.counts.update([(term, audience) for term in document.terms])
+        self.counts[audience].update(document.terms.keys())
         size = self.sizes[audience]
         size[0] += 1
         size[1] += document.length
@@ -146,7 +151,9 @@ class _Rows:
             yield "\t".join((*map(str, (self.generation, *place)), *columns)) + "\n"
 
     def count_rows(self) -> Iterator[str]:
-        return (f"{term}\t{audience}\t{tools}\n" for (term, audience), tools in self.counts.items())
+        return (
+            f"{term}\t{audience}\t{tools}\n" for audience, own in self.counts.items() for term, tools in own.items()
+        )
 
 
 def import_catalog(
