@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import resource
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -16,12 +19,14 @@ import click
 import psycopg
 from mcp_ext_tools_search.types import valid_tools
 from mcp_types import Tool
+from mcp_types.version import LATEST_MODERN_VERSION
 from tools_search_ranking import FieldedRanker
 from tools_search_ranking.postgres import PostgresIndex, ToolEntry, import_catalog, update_catalog
 from tools_search_ranking.postgres.schema import Connection
 
 from benchmarks.postgres.answers import first_ten
 from benchmarks.postgres.corpus import synthetic
+from benchmarks.processes import Wire, free_port
 
 _GROUP_SIZE: Final = 1_000
 """Tools that the same callers see, as those of one server."""
@@ -32,11 +37,19 @@ _COMPARED: Final = 100_000
 _CATALOG: Final = "synthetic"
 _TABLES: Final = ("tool", "document", "term", "posting")
 _SEED: Final = 1
+_ANYONE: Final = f"{LATEST_MODERN_VERSION} others"
+"""The group of callers of a catalog server, who see everything."""
+
+_MOST_FREQUENT: Final = 20
+"""Most frequent words, of which the hardest queries are made."""
 
 
 @dataclass(frozen=True)
 class Times:
     """Milliseconds of searches in turn."""
+
+    asked: str
+    """What: requests of the sets, or words that are in most tools."""
 
     visible: float
     """Part of the tools that the caller sees."""
@@ -58,11 +71,13 @@ class Scale:
     """One size."""
 
     tools: int
-    build_seconds: float | None
-    """`None` where the catalog was there already."""
+    build_seconds: float
 
     bytes: dict[str, int]
     """By table, indexes included."""
+
+    memory: dict[str, int]
+    """Bytes: of the program that imports at its peak, of a catalog server, and of the database for each connection."""
 
     change_ms: float
     """From a changed tool until a search finds it."""
@@ -84,23 +99,26 @@ def measure(
     """Build a catalog of so many synthetic tools, unless it is there, and search it."""
     name = f"{_CATALOG} {size}"
     with psycopg.connect(address, autocommit=True) as connection:
-        build_seconds = _built(connection, name, parents, size)
+        build_seconds, import_memory = _built(connection, name, parents, size)
         groups = sorted({place // _GROUP_SIZE for place in range(size)})
         chance = Random(_SEED)  # noqa: S311 - the same callers in every run
         parts: dict[float, list[str] | None] = {1.0: None}
         for part in (0.1, 0.01):
             if (count := round(len(groups) * part)) > 0:
                 parts[part] = [f"g{group}" for group in chance.sample(groups, count)]
+        frequent = _frequent(connection, name, len(queries))
         times = [
-            _times(address, name, queries, seen, part, at_once, searches)
+            _times(address, name, asked, seen, part, at_once, searches)
+            for asked, of_callers in ((("requests", queries), callers), (("frequent words", frequent), callers[:1]))
             for part, seen in parts.items()
-            for at_once in callers
+            for at_once in of_callers
         ]
         same, compared = _compared(connection, name, queries, parts, size)
         return Scale(
             tools=size,
             build_seconds=build_seconds,
             bytes=_bytes(connection, name),
+            memory={"import": import_memory, **_memory(address, name, queries)},
             change_ms=_change_ms(connection, name),
             times=times,
             same=same,
@@ -109,35 +127,83 @@ def measure(
         )
 
 
-def _built(connection: Connection, name: str, parents: Sequence[Tool], size: int) -> float | None:
+def _built(connection: Connection, name: str, parents: Sequence[Tool], size: int) -> tuple[float, int]:
+    """Return how many seconds it took to build a catalog, now or before, and the most memory that took."""
     facts = connection.execute(
         "select facts from tools_search.catalog join tools_search.generation on generation.id = catalog.generation "
         "where name = %s",
         [name],
     ).fetchone()
     if facts is not None:
-        return facts[0].get("build_seconds")
+        return facts[0]["seconds"], facts[0]["memory"]
     began = monotonic()
 
     def report(written: int) -> None:
         click.echo(f"{written:,} tools after {monotonic() - began:,.0f} s", err=True)
 
     definitions = enumerate(synthetic(parents, size, _SEED))
-    entries = (ToolEntry(definition, (f"g{place // _GROUP_SIZE}",)) for place, definition in definitions)
+    entries = (ToolEntry(definition, (f"g{place // _GROUP_SIZE}", _ANYONE)) for place, definition in definitions)
     import_catalog(connection, name, entries, on_progress=report)
     seconds = monotonic() - began
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     connection.execute(
-        "update tools_search.generation set facts = jsonb_build_object('build_seconds', %s::float8) "
+        "update tools_search.generation set facts = json_build_object('seconds', %s::float8, 'memory', %s::int8) "
         "where id = (select generation from tools_search.catalog where name = %s)",
-        [seconds, name],
+        [seconds, memory, name],
     )
-    return seconds
+    return seconds, memory
+
+
+def _frequent(connection: Connection, name: str, count: int) -> list[str]:
+    """Return queries of one to four of the most frequent words."""
+    rows = connection.execute(
+        "select key from tools_search.catalog join tools_search.term using (generation) "
+        "where name = %s and key !~ '^[=~]' order by tools desc limit %s",
+        [name, _MOST_FREQUENT],
+    ).fetchall()
+    chance = Random(_SEED)  # noqa: S311 - the same queries in every run
+    return [" ".join(chance.sample([word for (word,) in rows], place % 4 + 1)) for place in range(count)]
+
+
+def _memory(address: str, name: str, queries: Sequence[str]) -> dict[str, int]:
+    """Return what a catalog server and one connection hold after searches, on this machine."""
+    port = free_port()
+    arguments = ["--catalog", address, "--catalog-name", name, "--http", f"127.0.0.1:{port}"]
+    with (
+        psycopg.connect(address, autocommit=True) as connection,
+        subprocess.Popen([sys.executable, "-m", "tools_search_server", *arguments], stdout=subprocess.PIPE) as server,  # noqa: S603
+    ):
+        assert server.stdout is not None  # noqa: S101 - it is a pipe
+        server.stdout.readline()
+        try:
+            wire = Wire(port, "/mcp")
+            index = PostgresIndex(connection, name)
+            for query in queries:
+                wire.ask("tools/search", {"query": query})
+                index.first(query, 10, definitions=range(10))
+            return {"server": _private(server.pid), "connection": _private(connection.info.backend_pid)}
+        finally:
+            server.terminate()
+
+
+def _private(process: int) -> int:
+    """Return the bytes that a process shares with no other, if it is one of this machine."""
+    file = Path(f"/proc/{process}/smaps_rollup")
+    lines = file.read_text(encoding="ascii").splitlines() if file.exists() else []
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Private_"))
 
 
 def _times(
-    address: str, name: str, queries: Sequence[str], seen: list[str] | None, part: float, callers: int, searches: int
+    address: str,
+    name: str,
+    asked: tuple[str, Sequence[str]],
+    seen: list[str] | None,
+    part: float,
+    callers: int,
+    searches: int,
 ) -> Times:
     """Search `searches` times, by as many callers at the same time; the first ten of each caller do not count."""
+    kind, queries = asked
     taken: list[float] = []
     processor: list[float] = []
     began: list[float] = []
@@ -166,7 +232,7 @@ def _times(
         thread.join()
     seconds = perf_counter() - min(began)
     (p50, p95), (own50, own95) = (_percentiles(values) for values in (taken, processor))
-    return Times(part, callers, p50, p95, len(taken) / seconds, own50, own95)
+    return Times(kind, part, callers, p50, p95, len(taken) / seconds, own50, own95)
 
 
 def _percentiles(values: Sequence[float]) -> tuple[float, float]:

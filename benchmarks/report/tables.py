@@ -162,10 +162,13 @@ def postgres_tables(figures: Row) -> str:
     }
     sizes: Columns = {
         "tools": _figure("tools"),
-        "import, s": lambda one: "" if one["build_seconds"] is None else f"{one['build_seconds']:,.0f}",
+        "import, s": _figure("build_seconds", ",.0f"),
         "on disk, MB": lambda one: f"{sum(one['bytes'].values()) / 1e6:,.0f}",
         "definitions / documents / terms / postings": lambda one: " / ".join(
             f"{size / 1e6:,.0f}" for size in one["bytes"].values()
+        ),
+        "memory of import / server / connection, MB": lambda one: " / ".join(
+            f"{size / 1e6:,.0f}" for size in one["memory"].values()
         ),
         "a change until it is found, ms": _figure("change_ms", ",.0f"),
         "the same first ten as in memory": lambda one: (
@@ -174,6 +177,7 @@ def postgres_tables(figures: Row) -> str:
     }
     times: Columns = {
         "tools": _figure("tools"),
+        "asked": itemgetter("asked"),
         "visible": lambda one: f"{one['visible']:.0%}",
         "callers": _figure("callers"),
         "p50, ms": _figure("p50", ",.0f"),

@@ -36,7 +36,16 @@ _MOST_HITS: Final = 10_000
 _BATCH: Final = 2_000
 """Changed tools that are written in one transaction."""
 
-_CONNECT_SECONDS: Final = 3
+_WRITING: Final = {
+    "connect_timeout": 3,
+    "tcp_user_timeout": 5_000,
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "options": "-c lock_timeout=5s",
+}
+"""What ends a write where the database is gone, or where another replica is writing for long: searches wait for it."""
+
 _MARK_CHARS: Final = 8
 _KEPT_VIEWS: Final = 16
 _KNOWN: Final = """
@@ -120,7 +129,7 @@ class SharedIndex:
         """Write what has changed; tools of servers that are `down` here stay as they are."""
         cuts = self._cuts_by_server()
         entries = {name: _entry(exposed, _part(exposed, cuts)) for name, exposed in tools.items()}
-        with psycopg.connect(self._address, connect_timeout=_CONNECT_SECONDS) as connection:
+        with psycopg.connect(self._address, **_WRITING) as connection:
             # One replica after the other: the next one finds what this one has written.
             connection.execute("insert into tools_search.catalog (name) values (%s) on conflict do nothing", [catalog])
             row = connection.execute(

@@ -6,6 +6,7 @@ counted when a caller searches, over what that caller sees.
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from zlib import crc32
 
 from mcp_ext_tools_search.ranking.fields import MEMBERS, STEPS, fields
 from mcp_ext_tools_search.ranking.floor import terms
-from mcp_ext_tools_search.ranking.language import SAME_START, may_be_misspelled, runs, words_of
+from mcp_ext_tools_search.ranking.language import MAX_WORD_LENGTH, SAME_START, may_be_misspelled, runs, words_of
 from mcp_ext_tools_search.ranking.query import WRITTEN, index_terms
 from mcp_types import Tool
 
@@ -95,7 +96,7 @@ class Analyzer:
         for member in _FLOOR_MEMBERS:
             text = getattr(tool, member) or ""
             for term in dict.fromkeys(terms(text)):
-                key = self.id(FLOOR + term)
+                key = self.id(floor_key(term))
                 floor[key] = floor.get(key, 0) | _BITS[member]
         named = list(dict.fromkeys(stem for run in runs(read[0].texts[0]) for stem, _ in self._ids_of(run) if stem))
         impact = _impacts(length, len(named))
@@ -135,6 +136,11 @@ def _impacts(length: int, named: int) -> Callable[[int, int], tuple[int, int]]:
         return (level + more, impact | size) if members & _NAME_BIT else (level, impact)
 
     return impact
+
+
+def floor_key(term: str) -> str:
+    """Return the key of a term of the matching floor, however long that is: keys of an index are short."""
+    return FLOOR + (term if len(term) <= MAX_WORD_LENGTH else f"#{hashlib.sha256(term.encode()).hexdigest()}")
 
 
 def start_and_slips(key: str) -> tuple[str, list[int]] | None:

@@ -33,6 +33,15 @@ _COUNTED: Final[LiteralString] = (
     "create temporary table if not exists counted (term int, audience int, tools int) on commit drop; "
     "truncate pg_temp.counted"
 )
+_WITHOUT_STATISTICS: Final = sql.SQL(
+    "alter table {} "
+    + ", ".join(
+        f"alter column {column} set statistics 0"
+        for column in ("generation", "id", "name", "audience", "digest", "definition", "answer")
+    )
+)
+"""As `0003_readers.sql` has it, for the reason that stands there."""
+
 _SAME_NAME: Final = "two of these tools have the same name: give each a name of its own"
 
 _REMOVING: Final[tuple[LiteralString, ...]] = (
@@ -242,14 +251,8 @@ def reindex_catalog(
         LookupError: There is no such catalog.
         psycopg.Error: The database fails, or the role may not.
     """
-    generation, facts = _row(
-        connection,
-        "select generation.id, facts from tools_search.catalog "
-        "join tools_search.generation on generation.id = catalog.generation where name = %s",
-        [catalog],
-    )
 
-    def entries() -> Iterator[ToolEntry]:
+    def entries(generation: int) -> Iterator[ToolEntry]:
         with reading.transaction(), reading.cursor("definitions") as cursor:
             cursor.execute(
                 "select definition, groups, answer from tools_search.tool join tools_search.audience "
@@ -260,7 +263,9 @@ def reindex_catalog(
             for definition, groups, answer in cursor:
                 yield ToolEntry(json.loads(definition), groups, answer)
 
-    return import_catalog(connection, catalog, entries(), facts=facts, on_progress=on_progress)
+    with connection.transaction():  # an import that is under way ends first, or what it replaces would be read
+        generation, facts, *_ = _locked(connection, catalog)
+        return import_catalog(connection, catalog, entries(generation), facts=facts, on_progress=on_progress)
 
 
 def update_catalog(connection: Connection, catalog: str, removed: Collection[str], added: Sequence[ToolEntry]) -> None:
@@ -278,12 +283,7 @@ def update_catalog(connection: Connection, catalog: str, removed: Collection[str
         psycopg.Error: The database fails, or the role may not.
     """
     with connection.transaction():
-        generation, last_tool, last_term = _row(
-            connection,
-            "select generation.id, last_tool, last_term from tools_search.catalog "
-            "join tools_search.generation on generation.id = catalog.generation where name = %s for update of catalog",
-            [catalog],
-        )
+        generation, _, last_tool, last_term = _locked(connection, catalog)
         read = list(_read(added, 0))
         names = {*removed, *(tool.name for _, tool in read)}
         connection.execute(_COUNTED)
@@ -312,7 +312,8 @@ def _remove(connection: Connection, generation: int, names: Sequence[bytes]) -> 
     tools = [
         number
         for (number,) in connection.execute(
-            "select id from tools_search.tool where generation = %s and name = any (%s)", [generation, list(names)]
+            "select id from tools_search.tool where generation = %s and sha256(name) = any (%s)",
+            [generation, [hashlib.sha256(name).digest() for name in names]],
         )
     ]
     values = {"generation": generation, "tools": tools, "bits": BLOCK_BITS}
@@ -379,6 +380,7 @@ def _new_generation(connection: Connection, catalog: str, facts: Mapping[str, An
                 _partition(table, generation), sql.Identifier("tools_search", table), generation
             )
         )
+    connection.execute(_WITHOUT_STATISTICS.format(_partition("tool", generation)))
     connection.execute(_COUNTED)
     return generation
 
@@ -469,6 +471,17 @@ def _escaped(text: str) -> str:
 
 def _partition(table: str, generation: int) -> sql.Identifier:
     return sql.Identifier("tools_search", f"{table}_{generation}")
+
+
+def _locked(connection: Connection, catalog: str) -> tuple[Any, ...]:
+    """Return the generation of a catalog with its facts and last ids, which no other connection changes meanwhile."""
+    connection.execute("select from tools_search.catalog where name = %s for update", [catalog])
+    return _row(  # a statement of its own, which sees what the one before has waited for
+        connection,
+        "select generation.id, facts, last_tool, last_term from tools_search.catalog "
+        "join tools_search.generation on generation.id = catalog.generation where name = %s",
+        [catalog],
+    )
 
 
 def _row(connection: Connection, statement: LiteralString, values: Sequence[Any]) -> tuple[Any, ...]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final, LiteralString, TypeAlias
 from weakref import WeakSet
 
+import anyio
 import psycopg
 from mcp_ext_tools_search.ranking.fields import MEMBERS
 from mcp_ext_tools_search.ranking.interface import Hit
@@ -28,6 +29,9 @@ MOST_PLACES: Final = 20_000
 _STATEMENT_SECONDS: Final = 5
 _WAITING_SECONDS: Final = 2
 """How long a search waits for a connection, which there may be none of, or which others use."""
+
+_ANSWER_SECONDS: Final = 8
+"""How long a search takes at most, with what it waits for: a server that hangs does not stop its own statements."""
 
 _CONNECT_SECONDS: Final = 2
 _ATTEMPTS: Final = 2
@@ -183,6 +187,13 @@ class PostgresPool:
             SchemaError: It has not the schema of this version.
             UnknownCatalogError: It has no such catalog.
         """
+        try:
+            with anyio.fail_after(_ANSWER_SECONDS):
+                return await self._rows(statement, values)
+        except TimeoutError:
+            raise UnavailableError("the database does not answer") from None
+
+    async def _rows(self, statement: LiteralString, values: Mapping[str, Any] | Sequence[Any]) -> list[_Row]:
         for attempt in range(_ATTEMPTS):
             with failures_named():
                 try:
@@ -190,7 +201,8 @@ class PostgresPool:
                         await self._require_version(connection)
                         return await (await connection.execute(statement, values)).fetchall()
                 except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-                    is_gone = error.sqlstate is None or error.sqlstate.startswith(("57P", "08"))
+                    # Gone, or the rows were: replaced by an import, or at a replica by what it has to replay.
+                    is_gone = error.sqlstate is None or error.sqlstate.startswith(("57P", "08", "40"))
                     if not is_gone or attempt + 1 == _ATTEMPTS:
                         raise
                     await self._pool.check()
@@ -218,7 +230,9 @@ def connection_options() -> dict[str, Any]:
         "autocommit": True,
         "connect_timeout": _CONNECT_SECONDS,
         "tcp_user_timeout": _STATEMENT_SECONDS * 1000,
-        "options": f"-c statement_timeout={_STATEMENT_SECONDS}s -c default_transaction_read_only=on",
+        # Plans of any values: `explain` of a plan for some values would show them, words of queries among them.
+        "options": f"-c statement_timeout={_STATEMENT_SECONDS}s -c default_transaction_read_only=on "
+        "-c plan_cache_mode=force_generic_plan",
         "application_name": "tools-search",
         "prepare_threshold": 2,
     }

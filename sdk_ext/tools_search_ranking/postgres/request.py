@@ -15,7 +15,7 @@ from mcp_ext_tools_search.ranking.language import (
 )
 from mcp_ext_tools_search.ranking.query import AS_WRITTEN, WRITTEN, read
 
-from tools_search_ranking.postgres.analysis import FLOOR, slips
+from tools_search_ranking.postgres.analysis import floor_key, slips
 
 SEARCH: Final[LiteralString] = (
     "select place, name, score, members, definition, total, revision from tools_search.search("
@@ -77,6 +77,6 @@ def parameters(query: str) -> dict[str, Any]:
         "slip_counts": list(map(len, own_slips)),
         "joined_written": [WRITTEN + pair for pair in request.pairs],
         "joined_stem": [stem(pair) for pair in request.pairs],
-        "floor": [FLOOR + term for term in dict.fromkeys(terms(query))],
+        "floor": [floor_key(term) for term in dict.fromkeys(terms(query))],
         "name": trimmed(query).encode("utf-8", "surrogatepass"),
     }

@@ -32,12 +32,14 @@ def migrate(connection: Connection) -> None:
     """Bring the schema to this version; what is there already stays.
 
     Raises:
-        SchemaError: A newer version of the program has been here.
+        SchemaError: A newer version of the program has been here, or the schema is another role's.
         psycopg.Error: The role may not, or the database fails; then nothing has changed.
     """
     with connection.transaction():
         connection.execute("select pg_advisory_xact_lock(%s)", [_LOCK])
-        connection.execute("create schema if not exists tools_search")
+        if not connection.execute("select from pg_namespace where nspname = 'tools_search'").fetchall():
+            connection.execute("create schema tools_search")
+        _require_owner(connection)
         connection.execute("set local search_path = tools_search, pg_temp")
         connection.execute(
             "create table if not exists migration (number int primary key, name text not null, "
@@ -51,6 +53,16 @@ def migrate(connection: Connection) -> None:
             if number > done:
                 connection.execute(statements)
                 connection.execute("insert into migration values (%s, %s)", [number, name])
+
+
+def _require_owner(connection: Connection) -> None:
+    """Refuse a schema that somebody else made: whatever is in it would run with the rights of this role."""
+    row = connection.execute(
+        "select rolname from pg_namespace join pg_roles on pg_roles.oid = nspowner "
+        "where nspname = 'tools_search' and rolname <> current_user"
+    ).fetchone()
+    if row is not None:
+        raise SchemaError(f"the schema tools_search belongs to the role {row[0]}: connect as that role")
 
 
 def require_version(found: int) -> None:

@@ -9,6 +9,8 @@ import socket
 import subprocess
 import tempfile
 import warnings
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -93,7 +95,22 @@ class Cluster:
         return True
 
     def kill(self) -> None:
-        os.kill(int((self.folder / "postmaster.pid").read_text().split()[0]), signal.SIGKILL)
+        os.kill(self._pid(), signal.SIGKILL)
+
+    @contextmanager
+    def frozen(self, backends: Sequence[int]) -> Generator[None]:
+        """Stop the server and these of its processes as they are, connections open, until the context ends."""
+        processes = [self._pid(), *backends]
+        for process in processes:
+            os.kill(process, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for process in processes:
+                os.kill(process, signal.SIGCONT)
+
+    def _pid(self) -> int:
+        return int((self.folder / "postmaster.pid").read_text().split()[0])
 
     def remove(self) -> None:
         if (self.folder / "postmaster.pid").exists():

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import anyio
 import psycopg
 import pytest
+from mcp import Client, MCPError
+from mcp_ext_tools_search.client import TOOLS_SEARCH, search_tools
 from mcp_types import Tool
 from psycopg import errors, sql
 from tools_search_ranking.postgres import (
@@ -25,6 +30,8 @@ from tools_search_ranking.postgres import (
     UnavailableError,
     import_catalog,
     migrate,
+    reindex_catalog,
+    update_catalog,
 )
 
 from .clusters import Cluster
@@ -51,6 +58,16 @@ def _names(address: str, query: str) -> set[str]:
         return {hit.name for hit in PostgresIndex(connection, "catalog").search(query)}
 
 
+def _reindexed(address: str) -> None:
+    with psycopg.connect(address, autocommit=True) as one, psycopg.connect(address, autocommit=True) as other:
+        assert reindex_catalog(one, other, "catalog") == 50
+
+
+def _updated(address: str) -> None:
+    with psycopg.connect(address, autocommit=True) as connection:
+        update_catalog(connection, "catalog", [], entries(_tools(1, "newer")))
+
+
 @pytest.fixture(scope="module")
 def shared(server: str) -> Generator[Cluster]:
     made = Cluster.create()
@@ -74,17 +91,70 @@ async def _count(pool: PostgresPool) -> int:
 
 
 @pytest.mark.anyio
-async def test_a_search_fails_while_the_database_is_gone_and_succeeds_once_it_is_back(cluster: Cluster):
+async def test_searches_fail_while_the_database_is_gone_for_ten_seconds_and_succeed_once_it_is_back(cluster: Cluster):
     with anyio.fail_after(_SECONDS):
         async with PostgresPool(cluster.address(), size=2) as pool:
             assert await _count(pool) == 30
             cluster.stop()
-            with pytest.raises(UnavailableError):
-                await _count(pool)
-            with anyio.fail_after(20), pytest.raises(UnavailableError):
-                await _count(pool)
+            gone_until = time.monotonic() + 10
+            while time.monotonic() < gone_until:
+                with anyio.fail_after(10), pytest.raises(UnavailableError):
+                    await _count(pool)
             cluster.start()
             assert await _eventually(pool) == 30
+
+
+@pytest.mark.anyio
+async def test_a_search_fails_where_the_database_hangs_and_succeeds_once_it_goes_on(cluster: Cluster):
+    with anyio.fail_after(_SECONDS):
+        async with PostgresPool(cluster.address(), size=2) as pool:
+            assert await _count(pool) == 30
+            backends = await pool.rows("select pid from pg_stat_activity where backend_type = 'client backend'")
+            with (
+                cluster.frozen([pid for (pid,) in backends]),
+                anyio.fail_after(20),
+                pytest.raises(UnavailableError, match="does not answer"),
+            ):
+                await _count(pool)
+            assert await _eventually(pool) == 30
+
+
+@pytest.mark.anyio
+async def test_a_search_that_meets_an_import_finds_all_of_the_old_tools_or_all_of_the_new_ones(cluster: Cluster):
+    waiting = "select count(*)::int from pg_stat_activity where wait_event_type = 'Lock'"
+    totals: list[int] = []
+
+    async def ask(pool: PostgresPool) -> None:
+        totals.append(await _count(pool))
+
+    with anyio.fail_after(_SECONDS), psycopg.connect(cluster.address()) as connection:
+        async with PostgresPool(cluster.address(), size=4) as pool:
+            connection.execute("select")  # the import and its last step end together, at the commit below
+            import_catalog(connection, "catalog", entries(_tools(50, "old")))
+            async with anyio.create_task_group() as tasks:
+                for _ in range(3):
+                    tasks.start_soon(ask, pool)
+                while await pool.rows(waiting) != [(3,)]:
+                    pass
+                connection.commit()
+    assert totals == [50, 50, 50]
+
+
+@pytest.mark.parametrize("change", [_reindexed, _updated])
+def test_what_changes_a_catalog_while_it_is_imported_changes_the_new_tools(
+    cluster: Cluster, change: Callable[[str], None]
+):
+    with ThreadPoolExecutor() as threads, psycopg.connect(cluster.address(), autocommit=True) as connection:
+        changes: list[Future[None]] = []
+        import_catalog(
+            connection,
+            "catalog",
+            entries(_tools(50, "new")),
+            on_progress=lambda _: changes.append(threads.submit(change, cluster.address())),
+        )
+        [changed] = changes
+        changed.result(_SECONDS)
+    assert len(_names(cluster.address(), "new")) == 50
 
 
 @pytest.mark.anyio
@@ -142,6 +212,48 @@ async def test_searches_go_on_at_a_replica_when_the_primary_is_killed_and_import
             assert len(_names(replica.address(), "new")) == 5
     finally:
         replica.remove()
+
+
+@pytest.mark.anyio
+async def test_a_cursor_holds_at_every_replica_of_the_program_after_the_primary_is_killed(cluster: Cluster):
+    replica = cluster.replica()
+    try:
+        with anyio.fail_after(_SECONDS), ExitStack() as programs:
+            await _replayed(replica)
+            addresses = cluster.address(replica), replica.address()
+            one, other = [programs.enter_context(_serving(address)) for address in addresses]
+            async with Client(one, extensions=[TOOLS_SEARCH]) as client:
+                pages = [await search_tools(client, "old", limit=10)]
+                cluster.kill()
+                pages.append(await search_tools(client, "old", limit=10, cursor=pages[0].next_cursor))
+            async with Client(other, extensions=[TOOLS_SEARCH]) as client:
+                pages.append(await search_tools(client, "old", limit=10, cursor=pages[1].next_cursor))
+                assert {tool.name for page in pages for tool in page.tools} == {tool.name for tool in _tools(30, "old")}
+                assert pages[2].next_cursor is None
+                replica.promote()
+                _imported(replica.address(), _tools(31, "old"))
+                with pytest.raises(MCPError, match="search again without a cursor"):
+                    await search_tools(client, "old", limit=10, cursor=pages[1].next_cursor)
+    finally:
+        replica.remove()
+
+
+@contextmanager
+def _serving(address: str) -> Generator[str]:
+    """Start a catalog server over a database and yield its URL."""
+    arguments = ["--catalog", address, "--catalog-name", "catalog", "--http", "127.0.0.1:0"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tools_search_server", *arguments],
+        env=os.environ | {"TOOLS_SEARCH_CURSOR_KEY": "k" * 32},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    assert process.stdout is not None
+    try:
+        yield json.loads(process.stdout.readline())["url"]
+    finally:
+        process.terminate()
+        process.communicate(timeout=20)
 
 
 def test_an_import_whose_connection_is_cut_leaves_what_was_there(cluster: Cluster):

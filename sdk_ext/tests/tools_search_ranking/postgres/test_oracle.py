@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
+from random import Random
 from typing import Any
 
 import pytest
@@ -120,6 +121,23 @@ def test_a_query_of_any_characters_finds_what_the_readable_ranker_finds(connecti
     import_catalog(connection, "catalog", entries(tools))
     index, readable = PostgresIndex(connection, "catalog"), floored(SimpleRanker())(tools)
     for query in (*names, "does a b drop", "\x00", "x" * 5_000, "word " * 2_000):
+        _assert_alike(index.search(query), readable.search(query))
+
+
+def test_tools_of_any_size_are_written_and_found(connection: Any):
+    chance = Random(1)  # noqa: S311
+    long = "".join(chance.choices("abcdefghijklmnopqrstuvwxyz", k=65_536))
+    tools = [
+        Tool(name=long, description="A long name.", input_schema={"type": "object"}),
+        Tool(name=long[:-1], description="Another.", input_schema={"type": "object"}),
+        Tool(name="word", description=f"A long word: {long}", input_schema={"type": "object"}),
+    ]
+    groups = [f"{place} {long[:40]}" for place in range(1_000)]
+    written = entries(tools, [[], [], groups])
+    import_catalog(connection, "catalog", written)
+    update_catalog(connection, "catalog", [long], written)
+    index, readable = PostgresIndex(connection, "catalog", groups=groups[-1:]), floored(SimpleRanker())(tools)
+    for query in (long, long[:-1], long[:-2], "long", f"word {long}"):
         _assert_alike(index.search(query), readable.search(query))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ import psycopg
 import pytest
 from mcp_types import Tool
 from psycopg import errors, sql
-from tools_search_ranking.postgres import PostgresIndex, UnknownCatalogError, import_catalog
+from tools_search_ranking.postgres import PostgresIndex, SchemaError, UnknownCatalogError, import_catalog, migrate
+from tools_search_ranking.postgres.index import connection_options
 
 from .conftest import entries
 
@@ -117,11 +119,44 @@ def test_a_schema_of_the_readers_own_does_not_change_what_a_search_reads(tenant:
         PostgresIndex(tenant, _FOREIGN).search(_SECRET)
 
 
+def test_what_the_planner_expects_tells_a_reader_nothing_of_rows_that_it_does_not_see(catalogs: str, tenant: Any):
+    with psycopg.connect(catalogs, autocommit=True) as owner:
+        import_catalog(owner, _FOREIGN, entries([tool for place in range(200) for tool in _tools(f"{_SECRET}{place}")]))
+        owner.execute("analyze")
+
+    def expected(condition: str) -> float:
+        row = tenant.execute(f"explain (format json) select from tools_search.{condition}").fetchone()
+        return row[0][0]["Plan"]["Plan Rows"]
+
+    assert expected("tool where name < 'a'::bytea") == expected("tool where name < 'zz'::bytea")
+    assert expected("catalog where name < 'a'") == expected("catalog where name < 'zz'")
+    assert expected("audience where id < 0") == expected("audience where id < 1000")
+
+
+def test_a_schema_that_another_role_has_made_is_not_used(server: str):
+    with psycopg.connect(server, autocommit=True) as owner:
+        owner.execute("drop role if exists intruder")
+        owner.execute("create role intruder")
+        owner.execute("create schema tools_search authorization intruder")
+        try:
+            with pytest.raises(SchemaError, match="belongs to the role intruder"):
+                migrate(owner)
+        finally:
+            owner.execute("drop schema tools_search; drop role intruder")
+
+
 def test_no_word_of_a_query_stands_in_a_statement(catalogs: str, server: str):
     word = "unmistakable"
-    with psycopg.connect(catalogs, autocommit=True) as owner, psycopg.connect(catalogs, autocommit=True) as searching:
+    with (
+        psycopg.connect(catalogs, autocommit=True) as owner,
+        psycopg.connect(catalogs, **connection_options()) as searching,
+    ):
         searching.execute("set log_min_duration_statement = 0")
         searching.execute("set log_statement = 'all'")
+        with suppress(errors.UndefinedFile):  # not every PostgreSQL comes with it
+            searching.execute("load 'auto_explain'")
+        for setting in ("log_min_duration = 0", "log_verbose = on", "log_analyze = on", "log_nested_statements = on"):
+            searching.execute(f"set auto_explain.{setting}")
         PostgresIndex(searching, _OWN).search(f"{word} boat")
         with pytest.raises(UnknownCatalogError):
             PostgresIndex(searching, "none").search(f"{word} boat")

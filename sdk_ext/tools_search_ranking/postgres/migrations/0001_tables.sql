@@ -15,7 +15,7 @@ create table generation (
     id int generated always as identity primary key,
     catalog int not null references catalog on delete cascade,
     analysis int not null, -- version of the program's reading of definitions
-    facts jsonb not null default '{}', -- what the server advertises
+    facts json not null default '{}', -- what the server advertises; not jsonb, which has no U+0000
     last_tool int not null default 0,
     last_term int not null default 0,
     made timestamptz not null default now()
@@ -30,8 +30,7 @@ create table audience (
     tools int not null,
     length bigint not null, -- sum of the lengths of their documents
     blocks int[] not null, -- those that one of them is in, and perhaps others
-    primary key (generation, id),
-    unique (generation, groups)
+    primary key (generation, id)
 );
 
 -- Definitions as `tools/list` sends them. JSON in ASCII, as PostgreSQL has no text with U+0000 or half a surrogate pair;
@@ -47,7 +46,7 @@ create table tool (
 ) partition by list (generation);
 
 create unique index on tool (generation, id);
-create unique index on tool (generation, name);
+create unique index on tool (generation, sha256(name)); -- names may be longer than a key of an index
 
 -- What a search reads of a tool. Frequencies and lengths are in steps, of which a whole word of the name has eight.
 create table document (

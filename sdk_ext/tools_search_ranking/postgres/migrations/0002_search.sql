@@ -137,6 +137,13 @@ begin
         raise exception 'there is no catalog of this name that % may search', session_user using errcode = 'TS404';
     end if;
 
+    -- Holds the partitions, which an import that replaces them would drop under the statements that follow.
+    perform from tool, document, term, posting
+    where tool.generation = g and document.generation = g and term.generation = g and posting.generation = g limit 0;
+    if to_regclass('posting_' || g) is null then
+        raise exception 'the catalog was replaced' using errcode = 'serialization_failure';
+    end if;
+
     -- What the caller sees, and statistics over that.
     with one as (
         select *, seen_by is null or groups = '{}' or groups && seen_by as is_seen from audience where generation = g
@@ -305,7 +312,7 @@ begin
 
     -- A tool of the very name that is asked for comes first.
     select 1, tool.id, tool.name, 1, 1, null, 0, of_revision into exact from tool
-    where generation = g and tool.name = exact_name and (visible is null or visible[audience]);
+    where generation = g and sha256(tool.name) = sha256(exact_name) and (visible is null or visible[audience]);
     if exact.tool is not null then
         select exact.members | coalesce(bit_or(one.members), 0) into exact.members
         from unnest(ranked) one where one.tool = exact.tool;

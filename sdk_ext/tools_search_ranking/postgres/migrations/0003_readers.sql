@@ -34,7 +34,21 @@ do $$ begin
     if (select rolsuper from pg_roles where rolname = current_user) then
         execute format('alter database %I set log_parameter_max_length = 0', current_database());
         execute format('alter database %I set log_parameter_max_length_on_error = 0', current_database());
+        execute format('alter database %I set auto_explain.log_parameter_max_length = 0', current_database());
     end if;
+end $$;
+
+-- `explain` tells what the planner expects, and it would expect it from the rows of all tenants.
+do $$ declare
+    one record;
+begin
+    for one in
+        select relname, attname from pg_attribute join pg_class on pg_class.oid = attrelid
+        where relnamespace = 'tools_search'::regnamespace and attnum > 0 and not attisdropped
+            and relname in ('catalog', 'generation', 'audience', 'tool')
+    loop
+        execute format('alter table %I alter column %I set statistics 0', one.relname, one.attname);
+    end loop;
 end $$;
 
 revoke all on all tables in schema tools_search from public;
