@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 from random import Random
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
@@ -18,7 +19,7 @@ from mcp_ext_tools_search.ranking import Hit, SimpleRanker
 from mcp_ext_tools_search.ranking.floor import floored
 from mcp_ext_tools_search.types import EXTENSION_ID
 from mcp_types import Tool
-from tools_search_ranking.postgres import PostgresIndex, import_catalog, update_catalog
+from tools_search_ranking.postgres import PostgresIndex, import_catalog, importing, update_catalog
 
 from .conftest import entries
 
@@ -43,6 +44,9 @@ _TOOL = st.fixed_dictionaries(
 )
 _CATALOG = st.dictionaries(_NAME, _TOOL, min_size=1, max_size=8)
 _QUERIES = st.lists(st.lists(_WORD, min_size=1, max_size=6).map(" ".join), min_size=3, max_size=3)
+_BLOCK_BITS = st.sampled_from([importing.BLOCK_BITS, 0])
+"""In small blocks a caller sees few of many, and their postings are read in another way."""
+
 _CALLERS: Sequence[Collection[str] | None] = (None, (), ("red",), ("green", "blue"))
 _SAME_SCORE = 1e-6
 
@@ -89,27 +93,28 @@ def _entries(catalog: Mapping[str, Mapping[str, Any]]) -> list[Any]:
 
 
 @settings(max_examples=15)
-@given(catalog=_CATALOG, queries=_QUERIES)
+@given(catalog=_CATALOG, queries=_QUERIES, bits=_BLOCK_BITS)
 def test_each_caller_is_answered_as_by_a_catalog_of_what_it_sees(
-    address: str, catalog: Mapping[str, Mapping[str, Any]], queries: Sequence[str]
+    address: str, catalog: Mapping[str, Mapping[str, Any]], queries: Sequence[str], bits: int
 ):
-    with _connected(address) as connection:
+    with _connected(address) as connection, patch.object(importing, "BLOCK_BITS", bits):
         import_catalog(connection, "catalog", _entries(catalog))
         _assert_as_separate_catalogs(connection, catalog, queries)
 
 
 @settings(max_examples=10)
-@given(catalog=_CATALOG, added=_CATALOG, queries=_QUERIES, data=st.data())
+@given(catalog=_CATALOG, added=_CATALOG, queries=_QUERIES, bits=_BLOCK_BITS, data=st.data())
 def test_after_a_change_as_well(
     address: str,
     catalog: Mapping[str, Mapping[str, Any]],
     added: Mapping[str, Mapping[str, Any]],
     queries: Sequence[str],
+    bits: int,
     data: st.DataObject,
 ):
     removed = data.draw(st.sets(st.sampled_from(sorted(catalog))))
     left = {**{name: parts for name, parts in catalog.items() if name not in removed}, **added}
-    with _connected(address) as connection:
+    with _connected(address) as connection, patch.object(importing, "BLOCK_BITS", bits):
         import_catalog(connection, "catalog", _entries(catalog))
         update_catalog(connection, "catalog", removed, _entries(added))
         _assert_as_separate_catalogs(connection, left, queries)

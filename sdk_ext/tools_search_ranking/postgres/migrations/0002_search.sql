@@ -42,11 +42,12 @@ begin
 end
 $$;
 
--- How many tools of the visible audiences have a term; `visible` is null where all are.
+-- How many tools of the visible audiences have a term; `visible` is null where all are. Arrays are unnested side by side
+-- in a list of columns, which takes half of what `from unnest(...)` takes.
 create function tools_having(counted term, visible boolean[]) returns int stable parallel safe language sql as $$
     select case when visible is null then counted.tools else (
         select coalesce(sum(own.tools) filter (where visible[own.audience]), 0)::int
-        from unnest(counted.audiences, counted.counts) own (audience, tools)
+        from (select unnest(counted.audiences) as audience, unnest(counted.counts) as tools) own
     ) end
 $$;
 
@@ -111,8 +112,9 @@ as $$
 declare
     g int;
     of_revision bigint;
-    visible boolean[];
+    visible boolean[]; -- by audience; null where all are
     visible_blocks boolean[]; -- by number, from 0
+    few_blocks int[]; -- these, where they are few, else null
     all_tools float8;
     average float8;
     rarest float8;
@@ -125,11 +127,13 @@ declare
     total_idf float8;
     is_cut boolean;
     own_stems int[];
-    wanted int[];
     candidates int[];
     ranked hit[];
-    below hit[];
+    last_score float8;
     exact hit;
+    wanted int[];
+    having_all int;
+    below int := 0; -- how many follow those that are ranked
 begin
     select catalog.generation, catalog.revision into g, of_revision from catalog
     where catalog.name = of_catalog and may_read(catalog.id);
@@ -146,7 +150,11 @@ begin
 
     -- What the caller sees, and statistics over that.
     with one as (
-        select *, seen_by is null or groups = '{}' or groups && seen_by as is_seen from audience where generation = g
+        select *, seen_by is null or groups = '{}' or id in (
+            select own.id from audience own, unnest(own.groups) said where own.generation = g
+                and said in (select unnest(seen_by))
+        ) as is_seen
+        from audience where generation = g
     )
     select array_agg(is_seen order by id),
         coalesce(sum(tools) filter (where is_seen), 0), coalesce(sum(length) filter (where is_seen), 0)
@@ -159,26 +167,35 @@ begin
     if seen_by is null or not (false = any (visible)) then
         visible := null;
     else
-        with seen as (
-            select distinct unnest(blocks) as block from audience where generation = g and visible[id]
-        )
-        select array_agg(block in (select seen.block from seen) order by block) into visible_blocks
-        from generate_series(0, (select max(seen.block) from seen)) block;
+        with own as (select unnest(blocks) as block, visible[id] as is_seen from audience where generation = g),
+            one as (select block, bool_or(is_seen) as is_seen from own group by block)
+        select array_agg(coalesce(one.is_seen, false) order by number),
+            case when 4 * count(*) filter (where one.is_seen) < count(*) then
+                array_agg(number order by number) filter (where one.is_seen)
+            end
+        into visible_blocks, few_blocks
+        from generate_series(0, (select max(block) from one)) number left join one on one.block = number;
         visible_blocks := ('[0:' || cardinality(visible_blocks) - 1 || ']=' || visible_blocks::text)::boolean[];
     end if;
     rarest := ln(1 + (all_tools + 0.5) / 0.5);
 
     -- The terms that visible tools have. Of unknown words, the nearest known ones.
-    with said as (
+    with found as materialized (
+        select * from (
+            select one.id, one.key, tools_having(one, visible) as tools from term one
+            where one.generation = g and one.key = any (keys || standing || joined_written || joined_stem)
+        ) one where tools > 0
+    ), said as (
         select row_number() over () as place, said.*, sum(said.slip_count) over (rows unbounded preceding) as slips_end
         from unnest(keys, weights, covering, naming, lacking, standing, slip_counts)
             said (key, weight, covers, names, lacks, stands_for, slip_count)
     ), looked_up as (
-        select said.place, said.key, said.covers, said.names, said.lacks, said.slip_count, said.slips_end, one.id,
-            coalesce(tools_having(one, visible), 0) as tools,
-            said.weight * case when said.stands_for is null or tools_having(other, visible) > 0 then 1 else 3 end as weight
-        from said left join term one on one.generation = g and one.key = said.key
-            left join term other on other.generation = g and other.key = said.stands_for
+        select said.place, said.key, said.covers, said.names, said.lacks, said.slip_count, said.slips_end, found.id,
+            coalesce(found.tools, 0) as tools,
+            said.weight * case
+                when said.stands_for is null or said.stands_for in (select found.key from found) then 1 else 3
+            end as weight
+        from said left join found on found.key = said.key
     ), corrected as (
         select close.id, close.tools, 0.8 * close.likeness * word.weight as weight, 0.8 * close.likeness as covers,
             0.8 * close.likeness as names
@@ -189,12 +206,11 @@ begin
         union all
         select id, tools, weight, covers, names from corrected
     ), joined as (
-        select distinct one.id, tools_having(one, visible) as tools
+        select distinct one.id, one.tools
         from unnest(joined_written, joined_stem) pair (written, stem)
-            join term whole on whole.generation = g and whole.key = pair.written
-            join term one on one.generation = g and one.key = pair.stem
-        where tools_having(whole, visible) > 0 and tools_having(one, visible) > 0
-            and pair.stem <> all (keys) and one.id not in (select id from corrected)
+            join found whole on whole.key = pair.written
+            join found one on one.key = pair.stem
+        where pair.stem <> all (keys) and one.id not in (select id from corrected)
     ), united as (
         select id, sum(weight) as weight, sum(covers) as covers, sum(names) as names,
             ln(1 + (all_tools - max(tools) + 0.5) / (max(tools) + 0.5)) as idf, max(tools) as tools
@@ -226,10 +242,26 @@ begin
         from asked_term one, lateral (
             select part.tool, part.impact
             from (
-                select tools, impacts, audiences from posting
-                where generation = g and term = one.id and (visible is null or visible_blocks[block])
-                order by level desc, block desc
-            ) by_level, unnest(tools, impacts, audiences) part (tool, impact, audience)
+                select unnest(tools) as tool, unnest(impacts) as impact, unnest(audiences) as audience
+                from (
+                    (
+                        select tools, impacts, audiences from posting
+                        where few_blocks is null and generation = g and term = one.id
+                            and (visible is null or visible_blocks[block])
+                        order by level desc, block desc
+                    )
+                    union all
+                    select own.tools, own.impacts, own.audiences
+                    from generate_series(
+                        (select max(level) from posting where generation = g and term = one.id), 0, -1
+                    ) of_level, lateral (
+                        select tools, impacts, audiences from posting
+                        where generation = g and term = one.id and level = of_level and block = any (few_blocks)
+                        order by block desc
+                    ) own
+                    where few_blocks is not null
+                ) by_level
+            ) part
             where visible is null or visible[part.audience]
             limit most_postings
         ) own
@@ -241,7 +273,7 @@ begin
         order by (bm25 + 3 * least(coalesce(name_share, 0), 1)) * (0.65 + 0.35 * least(covered / total_idf, 1)) desc, tool
         limit most_scored
     ) best;
-    if is_cut and own_stems is not null then
+    if is_cut and cardinality(own_stems) > 1 then
         -- Where even telling postings are too many to read: tools that have all words of the query.
         candidates := candidates || array(
             select tool from document
@@ -288,35 +320,56 @@ begin
         order by score desc, name limit most_ranked
     ) best;
     ranked := coalesce(ranked, '{}');
-
-    -- The matching floor: tools that have all terms of the query, after those that are ranked and with the last score.
+    last_score := coalesce((ranked[cardinality(ranked)]).score, 1);
     select array_agg(one.id) into wanted from term one where one.generation = g and one.key = any (floor_keys);
-    if cardinality(wanted) = cardinality(floor_keys) then
-        select array_agg(row(cardinality(ranked) + place, tool, name, last.score, members, null, 0, of_revision)::hit
-            order by place)
-        into below
-        from (select coalesce((ranked[cardinality(ranked)]).score, 1) as score) last, (
-            select row_number() over (order by name) as place, all_terms.*, (
-                select bit_or(own.members) from unnest(floor, floor_members) own (term, members)
-                where own.term = any (wanted)
-            ) as members
-            from (
-                select tool, name, floor, floor_members from document
-                where generation = g and floor @> wanted and (visible is null or visible[audience])
-                limit most_floor
-            ) all_terms
-            where tool not in (select one.tool from unnest(ranked) one)
-        ) one;
-        ranked := ranked || coalesce(below, '{}');
-    end if;
 
     -- A tool of the very name that is asked for comes first.
     select 1, tool.id, tool.name, 1, 1, null, 0, of_revision into exact from tool
     where generation = g and sha256(tool.name) = sha256(exact_name) and (visible is null or visible[audience]);
     if exact.tool is not null then
-        select exact.members | coalesce(bit_or(one.members), 0) into exact.members
-        from unnest(ranked) one where one.tool = exact.tool;
+        exact.members := 1 | coalesce(
+            (select one.members from unnest(ranked) one where one.tool = exact.tool),
+            (
+                select bit_or(own.members)
+                from document, unnest(floor, floor_members) own (term, members)
+                where generation = g and tool = exact.tool and own.term = any (wanted)
+            ),
+            0
+        );
         ranked := exact || array(select one from unnest(ranked) one where one.tool <> exact.tool order by one.place);
+    end if;
+
+    -- The matching floor: tools that have all terms of the query, after those that are ranked and with the last score.
+    -- They are counted for every page, and read for the pages that they are on.
+    if cardinality(wanted) = cardinality(floor_keys) then
+        if cardinality(wanted) = 1 then
+            select tools_having(one, visible) into having_all from term one
+            where one.generation = g and one.id = wanted[1];
+        else
+            select count(*) into having_all from (
+                select from document
+                where generation = g and floor @> wanted and (visible is null or visible[audience])
+                limit most_floor + cardinality(ranked)
+            ) one;
+        end if;
+        select least(having_all - count(*), most_floor) into below from document
+        where generation = g and tool in (select one.tool from unnest(ranked) one) and floor @> wanted;
+    end if;
+    if below > 0 and last_place > cardinality(ranked) then
+        ranked := ranked || array(
+            select row(0, tool, name, last_score, (
+                select bit_or(own.members) from unnest(floor, floor_members) own (term, members)
+                where own.term = any (wanted)
+            ), null, 0, of_revision)::hit
+            from (
+                select tool, name, floor, floor_members from document
+                where generation = g and floor @> wanted and (visible is null or visible[audience])
+                    and tool not in (select one.tool from unnest(ranked) one)
+                limit most_floor
+            ) one
+            order by name
+        );
+        below := 0;
     end if;
 
     return query
@@ -324,7 +377,7 @@ begin
             case when one.place between first_place and last_place then (
                 select tool.definition from tool where tool.generation = g and tool.id = one.tool
             ) end,
-            cardinality(ranked), of_revision
+            cardinality(ranked) + below, of_revision
         from unnest(ranked) with ordinality one (was, tool, name, score, members, definition, total, revision, place)
         where one.place <= last_place
         order by one.place;
