@@ -18,6 +18,9 @@ import pytest
 from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 from mcp_ext_tools_search.client import TOOLS_SEARCH, iter_tools, retry_after, search_tools, server_settings
+from mcp_types import CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, PROTOCOL_VERSION_META_KEY
+from mcp_types.jsonrpc import HEADER_MISMATCH
+from mcp_types.version import LATEST_MODERN_VERSION
 from tools_search_ranking.extras import MissingExtraError
 
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed: pip install '.[postgres]'")
@@ -196,6 +199,30 @@ async def test_what_is_hidden_from_a_caller_is_hidden_from_the_first_request_on_
             await anyio.to_thread.run_sync(write, {"other": ["brew_mint"]})
             assert await seen_by(catalog, "other") == (without_mint, without_mint, False, {"private"})
             assert await seen_by(catalog, "guest") == (everything, everything, True, {"private"})
+
+
+def test_a_call_of_a_hidden_tool_is_answered_as_that_of_an_unknown_one(
+    database: Database, servers: Any, tmp_path: Path
+) -> None:
+    region = {"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": "Region"}}}
+    tools = [*TEAS, {"name": "drink", "description": "Drinks.", "inputSchema": region}]
+    file = written(tmp_path / "tools.json", {"tools": tools, "hidden": {"guest": ["drink"]}})
+    command("import", file, "--to", database.address, "--name", "calls")
+    url = servers.start_http("--catalog", database.address, "--catalog-name", "calls")
+
+    def code(name: str, token: str) -> int:
+        """Return the error code of a call without the header that the tool asks for."""
+        meta = {PROTOCOL_VERSION_META_KEY: LATEST_MODERN_VERSION, CLIENT_CAPABILITIES_META_KEY: {},
+                CLIENT_INFO_META_KEY: {"name": "test", "version": "0"}}  # fmt: skip
+        params = {"name": name, "arguments": {"region": "north"}, "_meta": meta}
+        headers = {"Authorization": f"Bearer {token}", "Accept": "application/json, text/event-stream",
+                   "Mcp-Protocol-Version": LATEST_MODERN_VERSION, "Mcp-Method": "tools/call",
+                   "Mcp-Name": name}  # fmt: skip
+        request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+        return httpx2.post(url, json=request, headers=headers, timeout=SECONDS).json()["error"]["code"]
+
+    assert code("drink", "other") == HEADER_MISMATCH
+    assert code("drink", "guest") == code("dring", "guest") != HEADER_MISMATCH
 
 
 @pytest.mark.anyio

@@ -133,14 +133,18 @@ class _Revision:
         """Whether a listing for one caller may be shown to another."""
         return "private" if self.callers else "public"
 
-    def groups(self, ctx: Ctx) -> list[str]:
+    def groups_of(self, ctx: Ctx) -> list[str]:
         """Return the groups of the caller of `ctx`."""
-        if ctx.request is None:
-            return [f"{ctx.protocol_version} {_LOCAL}"]
-        scheme, _, token = ctx.request.headers.get("authorization", "").partition(" ")
+        return self.groups(ctx.protocol_version, None if ctx.request is None else ctx.request.headers)
+
+    def groups(self, protocol_version: str, headers: Mapping[str, str] | None) -> list[str]:
+        """Return the groups of a caller who sends these headers, or is on stdio."""
+        if headers is None:
+            return [f"{protocol_version} {_LOCAL}"]
+        scheme, _, token = headers.get("authorization", "").partition(" ")
         label = _label(token.strip())
         is_known = scheme.lower() == "bearer" and label in self.callers
-        return [f"{ctx.protocol_version} {label if is_known else _OTHERS}"]
+        return [f"{protocol_version} {label if is_known else _OTHERS}"]
 
 
 _Found = TypeVar("_Found")
@@ -235,7 +239,7 @@ class DatabaseCatalog:
         values = {"catalog": self.name, "after": place[1], "most": size + 1}
 
         async def read(revision: _Revision) -> tuple[int | None, list[tuple[Any, ...]]]:
-            rows = await self.pool.rows(_LISTED, values | {"groups": revision.groups(ctx)})
+            rows = await self.pool.rows(_LISTED, values | {"groups": revision.groups_of(ctx)})
             return (rows[0][0] if rows else None), rows
 
         revision, rows = await self._seen(read)
@@ -264,7 +268,7 @@ class DatabaseCatalog:
 
     async def _search(self, ctx: Ctx, query: str, count: int, definitions: range) -> tuple[_Revision, Excerpt]:
         async def read(revision: _Revision) -> tuple[int | None, Excerpt]:
-            groups = revision.groups(ctx)
+            groups = revision.groups_of(ctx)
             found = await self.pool.search(self.name, query, groups=groups, count=count, definitions=definitions)
             return found.revision, found
 
@@ -276,19 +280,19 @@ class DatabaseCatalog:
         Raises:
             MCPError: -32603, the database is not available.
         """
-        _, rows = await self._seen(lambda revision: self._named(name, revision.groups(ctx)))
+        _, rows = await self._seen(lambda revision: self._named(name, revision.groups_of(ctx)))
         if not rows:
             return None
         _, definition, answer = rows[0]
         return Tool.model_validate_json(definition), answer and CallToolResult.model_validate_json(answer)
 
-    async def schema(self, name: str, protocol_version: str) -> dict[str, Any] | None:
-        """Return the input schema of a tool, if the catalog has one of that name for this protocol version.
+    async def schema(self, name: str, protocol_version: str, headers: Mapping[str, str]) -> dict[str, Any] | None:
+        """Return the input schema of a tool, if the caller who sends these headers sees one of that name.
 
         Raises:
-            UnavailableError: The database does not answer.
+            MCPError: -32603, the database is not available.
         """
-        _, rows = await self._named(name, [f"{protocol_version} {_LOCAL}"])
+        _, rows = await self._seen(lambda revision: self._named(name, revision.groups(protocol_version, headers)))
         return json.loads(rows[0][1])["inputSchema"] if rows else None
 
     async def _named(self, name: str, groups: list[str]) -> tuple[int | None, list[tuple[Any, ...]]]:
@@ -367,8 +371,8 @@ def with_schema_of_call(catalog: DatabaseCatalog, app: ASGIApp) -> ASGIApp:
         name = decode_header_value(headers.get("mcp-name")) if headers.get("mcp-method") == "tools/call" else None
         if name is not None:
             _called_schema.set(None)
-            with suppress(UnavailableError):  # the call will fail with it
-                _called_schema.set(await catalog.schema(name, headers.get("mcp-protocol-version", "")))
+            with suppress(MCPError):  # the call will fail with it
+                _called_schema.set(await catalog.schema(name, headers.get("mcp-protocol-version", ""), headers))
         await app(scope, receive, send)
 
     return call
