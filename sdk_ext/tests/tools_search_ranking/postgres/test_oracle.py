@@ -83,7 +83,11 @@ def _assert_as_separate_catalogs(
         index = PostgresIndex(connection, "catalog", groups=groups)
         separate = floored(SimpleRanker())(seen)
         for query in (*queries, *list(catalog)[:1]):
-            _assert_alike(index.search(query), separate.search(query))
+            found = index.search(query)
+            _assert_alike(found, separate.search(query))
+            for count in (1, 3):  # of which not all is known
+                first = index.first(query, count)
+                assert (first.hits, first.total) == (found[:count], len(found))
 
 
 def _entries(catalog: Mapping[str, Mapping[str, Any]]) -> list[Any]:

@@ -128,12 +128,13 @@ declare
     is_cut boolean;
     own_stems int[];
     candidates int[];
+    exact_tool int;
+    wanted int[]; -- the terms that all have that the matching floor demands
+    having_all int; -- how many these are
+    most_known int := least(last_place, most_ranked); -- as many of the best are scored exactly
     ranked hit[];
     last_score float8;
-    exact hit;
-    wanted int[];
-    having_all int;
-    below int := 0; -- how many follow those that are ranked
+    all_found int; -- number of all matches
 begin
     select catalog.generation, catalog.revision into g, of_revision from catalog
     where catalog.name = of_catalog and may_read(catalog.id);
@@ -275,29 +276,62 @@ begin
     ) best;
     if is_cut and cardinality(own_stems) > 1 then
         -- Where even telling postings are too many to read: tools that have all words of the query.
-        candidates := candidates || array(
-            select tool from document
-            where generation = g and floor @> own_stems and (visible is null or visible[audience])
-            limit most_scored
-        );
+        if few_blocks is null then
+            candidates := candidates || array(
+                select tool from document
+                where generation = g and floor @> own_stems and (visible is null or visible[audience])
+                limit most_scored
+            );
+        else
+            candidates := candidates || array(
+                select tool from (
+                    select unnest(tools) as tool, unnest(audiences) as audience
+                    from posting where generation = g and term = any (own_stems) and block = any (few_blocks)
+                ) own
+                where visible[audience]
+                group by tool having count(*) = cardinality(own_stems)
+                order by tool limit most_scored
+            );
+        end if;
     end if;
 
-    -- Their scores, and the best of them.
+    -- A tool of the very name that is asked for, and how many have all terms of the query.
+    select tool.id into exact_tool from tool
+    where generation = g and sha256(tool.name) = sha256(exact_name) and (visible is null or visible[audience]);
+    select array_agg(one.id) into wanted from term one where one.generation = g and one.key = any (floor_keys);
+    if cardinality(wanted) = 1 and cardinality(floor_keys) = 1 then
+        select tools_having(one, visible) into having_all from term one
+        where one.generation = g and one.id = wanted[1];
+    elsif cardinality(wanted) = cardinality(floor_keys) then
+        select count(*) into having_all from (
+            select from document
+            where generation = g and floor @> wanted and (visible is null or visible[audience])
+            limit most_floor + most_ranked + 1
+        ) one;
+    end if;
+
+    -- Scores, and the best of them. What share of a name is said takes the counts of all words in it: it is added up for
+    -- tools that can be among those that are returned. Where others follow or go before, all that are ranked are known.
+    if having_all > 0 or exact_tool is not null then
+        most_known := most_ranked;
+    end if;
     with scored as materialized (
-        select document.tool, document.name, document.named, own.*
-        from document, lateral (
-            select sum(one.weight * one.idf * 7 * steps[place]
-                    / (steps[place] + 6 * (0.3 + 0.7 * document.length / average))) / 2.8 as bm25,
-                coalesce(sum(one.names * one.idf) filter (where document.members[place] & 1 > 0), 0) as named_idf,
-                sum(one.covers * one.idf) as covered,
-                bit_or(document.members[place]) as members
-            from unnest(asked, asked_idf, asked_weight, asked_covers, asked_names) one (id, idf, weight, covers, names),
-                lateral (select width_bucket(one.id, terms) as place) of_tool -- finds it, if it is there
-            where terms[place] = one.id
-        ) own
-        where generation = g and document.tool = any (candidates)
+        select tool, sum(one.weight * one.idf * 7 * steps / (steps + 6 * (0.3 + 0.7 * length / average))) / 2.8 as bm25,
+            coalesce(sum(one.names * one.idf) filter (where member & 1 > 0), 0) as named_idf,
+            0.65 + 0.35 * least(sum(one.covers * one.idf) / total_idf, 1) as share, bit_or(member) as members
+        from (
+            select tool, length, unnest(terms) as term, unnest(steps) as steps, unnest(members) as member
+            from document where generation = g and tool = any (candidates)
+        ) own join unnest(asked, asked_idf, asked_weight, asked_covers, asked_names)
+            one (id, idf, weight, covers, names) on one.id = own.term
+        group by tool
+    ), known as materialized (
+        select scored.*, name, named from scored join document on generation = g and document.tool = scored.tool
+        where (bm25 + case when named_idf > 0 then 3 else 0 end) * share >= coalesce((
+            select bm25 * share from scored order by 1 desc offset most_known - 1 limit 1
+        ), 0)
     ), name_stem as (
-        select tool, unnest(named) as id from scored where named_idf > 0
+        select tool, unnest(named) as id from known where named_idf > 0
     ), stem_idf as (
         select stem.id, ln(1 + (all_tools - has.tools + 0.5) / (has.tools + 0.5)) as idf
         from (select distinct id from name_stem) stem, lateral (
@@ -307,69 +341,51 @@ begin
     ), name_idf as (
         select tool, sum(idf) as idf from name_stem join stem_idf using (id) group by tool
     ), total as (
-        select scored.tool, name, members, (bm25 + 3 * least(named_idf / coalesce(name_idf.idf, 1), 1))
-            * (0.65 + 0.35 * least(covered / total_idf, 1)) as score
-        from scored left join name_idf using (tool)
-    ), relative as (
+        select tool, name, members, (bm25 + 3 * least(named_idf / coalesce(name_idf.idf, 1), 1)) * share as score
+        from known left join name_idf using (tool)
+    ), best as (
         select tool, name, members, round(score / max(score) over () * 1e9) / 1e9 as score
-        from total where score > 0
+        from total order by score desc, name limit most_known
     )
-    select array_agg(row(place, tool, name, score, members, null, 0, of_revision)::hit order by place) into ranked
-    from (
-        select row_number() over (order by score desc, name) as place, * from relative
-        order by score desc, name limit most_ranked
-    ) best;
-    ranked := coalesce(ranked, '{}');
-    last_score := coalesce((ranked[cardinality(ranked)]).score, 1);
-    select array_agg(one.id) into wanted from term one where one.generation = g and one.key = any (floor_keys);
+    select coalesce(array_agg(row(0, tool, name, score, members, null, 0, of_revision)::hit order by score desc, name), '{}'),
+        coalesce(min(score), 1), (select least(count(*), most_ranked) from scored)
+    into ranked, last_score, all_found
+    from best;
 
-    -- A tool of the very name that is asked for comes first.
-    select 1, tool.id, tool.name, 1, 1, null, 0, of_revision into exact from tool
-    where generation = g and sha256(tool.name) = sha256(exact_name) and (visible is null or visible[audience]);
-    if exact.tool is not null then
-        exact.members := 1 | coalesce(
-            (select one.members from unnest(ranked) one where one.tool = exact.tool),
+    if exact_tool is not null then
+        ranked := row(0, exact_tool, exact_name, 1, 1 | coalesce(
+            (select one.members from unnest(ranked) one where one.tool = exact_tool),
             (
-                select bit_or(own.members)
-                from document, unnest(floor, floor_members) own (term, members)
-                where generation = g and tool = exact.tool and own.term = any (wanted)
+                select bit_or(own.members) from document, unnest(floor, floor_members) own (term, members)
+                where generation = g and tool = exact_tool and own.term = any (wanted)
             ),
             0
+        ), null, 0, of_revision)::hit || array(
+            select one from unnest(ranked) one where one.tool <> exact_tool order by one.score desc, one.name
         );
-        ranked := exact || array(select one from unnest(ranked) one where one.tool <> exact.tool order by one.place);
+        all_found := cardinality(ranked);
     end if;
 
     -- The matching floor: tools that have all terms of the query, after those that are ranked and with the last score.
     -- They are counted for every page, and read for the pages that they are on.
-    if cardinality(wanted) = cardinality(floor_keys) then
-        if cardinality(wanted) = 1 then
-            select tools_having(one, visible) into having_all from term one
-            where one.generation = g and one.id = wanted[1];
-        else
-            select count(*) into having_all from (
-                select from document
-                where generation = g and floor @> wanted and (visible is null or visible[audience])
-                limit most_floor + cardinality(ranked)
-            ) one;
-        end if;
-        select least(having_all - count(*), most_floor) into below from document
+    if having_all > 0 then
+        select all_found + least(having_all - count(*), most_floor) into all_found from document
         where generation = g and tool in (select one.tool from unnest(ranked) one) and floor @> wanted;
-    end if;
-    if below > 0 and last_place > cardinality(ranked) then
-        ranked := ranked || array(
-            select row(0, tool, name, last_score, (
-                select bit_or(own.members) from unnest(floor, floor_members) own (term, members)
-                where own.term = any (wanted)
-            ), null, 0, of_revision)::hit
-            from (
-                select tool, name, floor, floor_members from document
-                where generation = g and floor @> wanted and (visible is null or visible[audience])
-                    and tool not in (select one.tool from unnest(ranked) one)
-                limit most_floor
-            ) one
-            order by name
-        );
-        below := 0;
+        if all_found > cardinality(ranked) and last_place > cardinality(ranked) then
+            ranked := ranked || array(
+                select row(0, tool, name, last_score, (
+                    select bit_or(own.members) from unnest(floor, floor_members) own (term, members)
+                    where own.term = any (wanted)
+                ), null, 0, of_revision)::hit
+                from (
+                    select tool, name, floor, floor_members from document
+                    where generation = g and floor @> wanted and (visible is null or visible[audience])
+                        and tool not in (select one.tool from unnest(ranked) one)
+                    limit most_floor
+                ) one
+                order by name
+            );
+        end if;
     end if;
 
     return query
@@ -377,7 +393,7 @@ begin
             case when one.place between first_place and last_place then (
                 select tool.definition from tool where tool.generation = g and tool.id = one.tool
             ) end,
-            cardinality(ranked) + below, of_revision
+            all_found, of_revision
         from unnest(ranked) with ordinality one (was, tool, name, score, members, definition, total, revision, place)
         where one.place <= last_place
         order by one.place;
