@@ -36,7 +36,7 @@ _MOST_HITS: Final = 10_000
 _BATCH: Final = 2_000
 """Changed tools that are written in one transaction."""
 
-_WRITING: Final = {
+_WRITING: Final[Mapping[str, Any]] = {
     "connect_timeout": 3,
     "tcp_user_timeout": 5_000,
     "keepalives_idle": 5,

@@ -20,6 +20,7 @@ from mcp_ext_tools_search.ranking.floor import floored
 from mcp_ext_tools_search.types import EXTENSION_ID
 from mcp_types import Tool
 from tools_search_ranking.postgres import PostgresIndex, import_catalog, importing, update_catalog
+from tools_search_ranking.postgres.analysis import BLOCK_BITS
 
 from .conftest import entries
 
@@ -44,7 +45,7 @@ _TOOL = st.fixed_dictionaries(
 )
 _CATALOG = st.dictionaries(_NAME, _TOOL, min_size=1, max_size=8)
 _QUERIES = st.lists(st.lists(_WORD, min_size=1, max_size=6).map(" ".join), min_size=3, max_size=3)
-_BLOCK_BITS = st.sampled_from([importing.BLOCK_BITS, 0])
+_BLOCK_BITS = st.sampled_from([BLOCK_BITS, 0])
 """In small blocks a caller sees few of many, and their postings are read in another way."""
 
 _CALLERS: Sequence[Collection[str] | None] = (None, (), ("red",), ("green", "blue"))

@@ -113,8 +113,7 @@ declare
     g int;
     of_revision bigint;
     visible boolean[]; -- by audience; null where all are
-    visible_blocks boolean[]; -- by number, from 0
-    few_blocks int[]; -- these, where they are few, else null
+    seen_blocks int[]; -- those with visible tools; null where all are visible
     all_tools float8;
     average float8;
     rarest float8;
@@ -126,7 +125,8 @@ declare
     asked_tools int[];
     total_idf float8;
     is_cut boolean;
-    own_stems int[];
+    own_stems int[]; -- of words that are in the query
+    own_postings int;
     candidates int[];
     exact_tool int;
     wanted int[]; -- the terms that all have that the matching floor demands
@@ -168,15 +168,8 @@ begin
     if seen_by is null or not (false = any (visible)) then
         visible := null;
     else
-        with own as (select unnest(blocks) as block, visible[id] as is_seen from audience where generation = g),
-            one as (select block, bool_or(is_seen) as is_seen from own group by block)
-        select array_agg(coalesce(one.is_seen, false) order by number),
-            case when 4 * count(*) filter (where one.is_seen) < count(*) then
-                array_agg(number order by number) filter (where one.is_seen)
-            end
-        into visible_blocks, few_blocks
-        from generate_series(0, (select max(block) from one)) number left join one on one.block = number;
-        visible_blocks := ('[0:' || cardinality(visible_blocks) - 1 || ']=' || visible_blocks::text)::boolean[];
+        select array_agg(distinct block order by block) into seen_blocks
+        from (select unnest(blocks) as block from audience where generation = g and visible[id]) own;
     end if;
     rarest := ln(1 + (all_tools + 0.5) / 0.5);
 
@@ -225,8 +218,8 @@ begin
         coalesce(bool_or(tools > most_postings) or sum(tools) > most_read, false),
         (select sum(case when tools = 0 then rarest else ln(1 + (all_tools - tools + 0.5) / (tools + 0.5)) end)
             from looked_up where covers and (tools > 0 or lacks)),
-        array_agg(id) filter (where covers >= 1)
-    into asked, asked_idf, asked_weight, asked_covers, asked_names, asked_tools, is_cut, total_idf, own_stems
+        array_agg(id) filter (where covers >= 1), sum(tools) filter (where covers >= 1)
+    into asked, asked_idf, asked_weight, asked_covers, asked_names, asked_tools, is_cut, total_idf, own_stems, own_postings
     from united;
     total_idf := coalesce(nullif(total_idf, 0), 1);
 
@@ -247,8 +240,7 @@ begin
                 from (
                     (
                         select tools, impacts, audiences from posting
-                        where few_blocks is null and generation = g and term = one.id
-                            and (visible is null or visible_blocks[block])
+                        where visible is null and generation = g and term = one.id
                         order by level desc, block desc
                     )
                     union all
@@ -257,10 +249,10 @@ begin
                         (select max(level) from posting where generation = g and term = one.id), 0, -1
                     ) of_level, lateral (
                         select tools, impacts, audiences from posting
-                        where generation = g and term = one.id and level = of_level and block = any (few_blocks)
+                        where generation = g and term = one.id and level = of_level and block = any (seen_blocks)
                         order by block desc
                     ) own
-                    where few_blocks is not null
+                    where visible is not null
                 ) by_level
             ) part
             where visible is null or visible[part.audience]
@@ -274,9 +266,10 @@ begin
         order by (bm25 + 3 * least(coalesce(name_share, 0), 1)) * (0.65 + 0.35 * least(covered / total_idf, 1)) desc, tool
         limit most_scored
     ) best;
+    -- Where even telling postings are too many to read, tools that have all words of the query too: from the postings of
+    -- what is visible if these are few, as the index knows what all have.
     if is_cut and cardinality(own_stems) > 1 then
-        -- Where even telling postings are too many to read: tools that have all words of the query.
-        if few_blocks is null then
+        if visible is null or own_postings > 4 * most_read then
             candidates := candidates || array(
                 select tool from document
                 where generation = g and floor @> own_stems and (visible is null or visible[audience])
@@ -286,7 +279,7 @@ begin
             candidates := candidates || array(
                 select tool from (
                     select unnest(tools) as tool, unnest(audiences) as audience
-                    from posting where generation = g and term = any (own_stems) and block = any (few_blocks)
+                    from posting where generation = g and term = any (own_stems) and block = any (seen_blocks)
                 ) own
                 where visible[audience]
                 group by tool having count(*) = cardinality(own_stems)
