@@ -208,7 +208,7 @@ def _speed(material: Material) -> Sequence[str]:
 
 
 def _postgres(material: Material) -> Sequence[str]:
-    sizes = [] if material.is_quick else ["--sizes", "20000,100000"]
+    sizes = [] if material.is_quick else ["--sizes", "100000,1000000"]
     return [*_each("--data", material.data or [SMALL]), *sizes]
 
 

@@ -131,7 +131,7 @@ declare
     exact_tool int;
     wanted int[]; -- the terms that all have that the matching floor demands
     having_all int; -- how many these are
-    most_known int := least(last_place, most_ranked); -- as many of the best are scored exactly
+    most_known int := greatest(least(last_place, most_ranked), 1); -- as many of the best are scored exactly
     ranked hit[];
     last_score float8;
     all_found int; -- number of all matches
@@ -266,6 +266,7 @@ begin
         order by (bm25 + 3 * least(coalesce(name_share, 0), 1)) * (0.65 + 0.35 * least(covered / total_idf, 1)) desc, tool
         limit most_scored
     ) best;
+
     -- Where even telling postings are too many to read, tools that have all words of the query too: from the postings of
     -- what is visible if these are few, as the index knows what all have.
     if is_cut and cardinality(own_stems) > 1 then
@@ -321,7 +322,7 @@ begin
     ), known as materialized (
         select scored.*, name, named from scored join document on generation = g and document.tool = scored.tool
         where (bm25 + case when named_idf > 0 then 3 else 0 end) * share >= coalesce((
-            select bm25 * share from scored order by 1 desc offset most_known - 1 limit 1
+            select 0.999 * bm25 * share from scored order by 1 desc offset most_known - 1 limit 1 -- with all ties of it
         ), 0)
     ), name_stem as (
         select tool, unnest(named) as id from known where named_idf > 0
