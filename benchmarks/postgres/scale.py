@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from itertools import cycle, islice
 from pathlib import Path
@@ -176,11 +177,11 @@ def _memory(address: str, name: str, queries: Sequence[str]) -> dict[str, int]:
         assert server.stdout is not None  # noqa: S101 - it is a pipe
         server.stdout.readline()
         try:
-            wire = Wire(port, "/mcp")
             index = PostgresIndex(connection, name)
-            for query in queries:
-                wire.ask("tools/search", {"query": query})
-                index.first(query, 10, definitions=range(10))
+            with closing(Wire(port, "/mcp")) as wire:
+                for query in queries:
+                    wire.ask("tools/search", {"query": query})
+                    index.first(query, 10, definitions=range(10))
             return {"server": _private(server.pid), "connection": _private(connection.info.backend_pid)}
         finally:
             server.terminate()

@@ -186,12 +186,14 @@ def _postgres(records: _Records) -> str:
 
 def _postgres_cluster(records: _Records) -> str:
     largest: Row = records["postgres"].figures["scales"][-1]
-    all_seen = next(own for own in largest["times"] if (own["asked"], own["visible"], own["callers"]) == (_ASKED, 1.0, 1))
+    all_seen = next(
+        own for own in largest["times"] if (own["asked"], own["visible"], own["callers"]) == (_ASKED, 1.0, 1)
+    )
     seconds = all_seen["processor_p50"] / 1e3
     return (
         f"With {largest['tools']:,} tools a search takes {seconds:.3f} s at the median: two cores answer "
-        f"{2 / seconds:,.0f} a second, three servers of 16 cores {48 / seconds:,.0f}; 32 callers wait {32 * seconds / 2:.1f} s "
-        f"for the former, and {max(32 / 48, 1) * seconds:.2f} s for the latter."
+        f"{2 / seconds:,.0f} a second, three servers of 16 cores {48 / seconds:,.0f}; 32 callers wait "
+        f"{32 * seconds / 2:.1f} s for the former, and {max(32 / 48, 1) * seconds:.2f} s for the latter."
     )
 
 
