@@ -134,6 +134,26 @@ def test_a_query_of_any_characters_finds_what_the_readable_ranker_finds(connecti
         _assert_alike(index.search(query), readable.search(query))
 
 
+@pytest.mark.parametrize("query", ["quarry", "tool of the quarry", "tool_7"])
+def test_all_tools_that_the_floor_demands_follow_the_hundred_best_and_are_counted_from_the_first_page_on(
+    connection: Any, query: str
+):
+    text = "A tool of the quarry."
+    tools = [Tool(name=f"tool_{place}", description=text, input_schema={"type": "object"}) for place in range(130)]
+    import_catalog(connection, "catalog", entries(tools, [["red"] if place % 2 else [] for place in range(130)]))
+    for groups in (None, ["red"], ["green"]):
+        index = PostgresIndex(connection, "catalog", groups=groups)
+        found = index.search(query)
+        seen = [tool for place, tool in enumerate(tools) if groups != ["green"] or not place % 2]
+        demanded = floored(SimpleRanker())(seen).search(query)
+        if query != "tool_7":
+            assert {hit.name for hit in found} == {hit.name for hit in demanded}
+        assert found[0].name == demanded[0].name
+        for count in (1, 100, 101, 120):
+            first = index.first(query, count)
+            assert (first.hits, first.total) == (found[:count], len(found))
+
+
 def test_tools_of_any_size_are_written_and_found(connection: Any):
     chance = Random(1)  # noqa: S311
     long = "".join(chance.choices("abcdefghijklmnopqrstuvwxyz", k=65_536))

@@ -293,10 +293,7 @@ begin
     select tool.id into exact_tool from tool
     where generation = g and sha256(tool.name) = sha256(exact_name) and (visible is null or visible[audience]);
     select array_agg(one.id) into wanted from term one where one.generation = g and one.key = any (floor_keys);
-    if cardinality(wanted) = 1 and cardinality(floor_keys) = 1 then
-        select tools_having(one, visible) into having_all from term one
-        where one.generation = g and one.id = wanted[1];
-    elsif cardinality(wanted) = cardinality(floor_keys) then
+    if cardinality(wanted) = cardinality(floor_keys) then
         select count(*) into having_all from (
             select from document
             where generation = g and floor @> wanted and (visible is null or visible[audience])
