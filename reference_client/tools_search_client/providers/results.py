@@ -42,8 +42,11 @@ class Attachment:
 
     def __post_init__(self) -> None:
         """Refuse what is neither bytes nor a URL, or both."""
-        if (self.data is None) is (self.url is None):
+        data: object = self.data
+        if (data is None) is (self.url is None):
             raise LocalError("an attachment has either `data` or a `url`")
+        if not isinstance(data, bytes | None):
+            raise LocalError("`data` of an attachment must be bytes: decode base64, and encode text")
 
     @property
     def base64(self) -> str:
