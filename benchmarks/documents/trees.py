@@ -109,7 +109,7 @@ def _documents(folder: Path) -> Iterator[Document]:
             title = found[found.lastindex if suffix.startswith(".md") else 2] or ""
             text = text[: found.start()] + text[found.end() :]
         path = file.relative_to(folder).as_posix().removesuffix(suffix)
-        yield Document(path, _plain(title), text)
+        yield Document(path, _plain(title), text.strip())
 
 
 def _links(documents: Mapping[str, Document], root: str) -> Iterator[tuple[str, str]]:

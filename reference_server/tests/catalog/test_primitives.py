@@ -185,6 +185,25 @@ async def test_what_is_hidden_from_a_caller_is_neither_found_nor_read_and_its_co
             assert settings.resources.catalog_size is None
 
 
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_what_a_caller_may_not_read_is_listed_and_its_content_changes_nothing(
+    servers: Any, catalog: Path, mode: Any
+) -> None:
+    written(catalog, unreadable={"guest": ["docs://tea/green.md"]})
+    url = servers.start_http("--catalog", str(catalog))
+    with anyio.fail_after(60):
+        async with (
+            httpx2.AsyncClient(headers={"Authorization": "Bearer guest"}) as http,
+            Client(streamable_http_client(url, http_client=http), mode=mode, extensions=[TOOLS_SEARCH]) as client,
+            Client(url, mode=mode, extensions=[TOOLS_SEARCH]) as other,
+        ):
+            assert await found(other, RESOURCES, "steep at seventy degrees") == ["docs://tea/green.md"]
+            assert await found(client, RESOURCES, "steep at seventy degrees") == []
+            assert (await found(client, RESOURCES, "docs://tea/green.md"))[0] == "docs://tea/green.md"
+            with pytest.raises(MCPError):
+                await client.read_resource("docs://tea/green.md")
+
+
 async def test_lists_have_pages_and_their_cursors_are_checked(connect: Any, catalog: Path) -> None:
     with anyio.fail_after(60):
         async with connect("stdio", "auto", "--catalog", str(catalog), "--page-size", "2") as client:
