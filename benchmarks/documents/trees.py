@@ -33,8 +33,8 @@ _MOST: Final = 5
 _SUFFIXES: Final = (".rst.txt", ".mdx", ".md", ".rst", ".txt")
 _FRONT_MATTER: Final = re.compile(r"\A---\n(.*?)^---\n", re.DOTALL | re.MULTILINE)
 _FRONT_TITLE: Final = re.compile(r"^title: *[\"']?(.*?)[\"']? *$", re.MULTILINE)
-_MARKDOWN_TITLE: Final = re.compile(r"^# +(.+?) *#*\n", re.MULTILINE)
-_RST_TITLE: Final = re.compile(r"^(?:([=\-*~#^])\1+\n)? *(\S.*)\n([=\-*~#^])\3{2,}\n", re.MULTILINE)
+_MARKDOWN_TITLE: Final = re.compile(r"^# +(?P<title>.+?) *#*\n", re.MULTILINE)
+_RST_TITLE: Final = re.compile(r"^(?:([=\-*~#^])\1+\n)? *(?P<title>\S.*)\n([=\-*~#^])\3{2,}\n", re.MULTILINE)
 _MARKDOWN_LINK: Final = re.compile(r"(?<!!)\[([^\[\]]+)\]\(([^()\s#]+)[^()]*\)")
 _RST_LINK: Final = re.compile(r":(doc|ref):`([^`<]+?)\s*<([^>`]+)>`")
 _LABEL: Final = re.compile(r"^\.\. _([^:\n]+):\s*$", re.MULTILINE)
@@ -106,7 +106,7 @@ def _documents(folder: Path) -> Iterator[Document]:
             title = found[1] if (found := _FRONT_TITLE.search(front[1])) else ""
             text = text[front.end() :]
         if not title and (found := (_MARKDOWN_TITLE if suffix.startswith(".md") else _RST_TITLE).search(text)):
-            title = found[found.lastindex if suffix.startswith(".md") else 2] or ""
+            title = found["title"]
             text = text[: found.start()] + text[found.end() :]
         path = file.relative_to(folder).as_posix().removesuffix(suffix)
         yield Document(path, _plain(title), text.strip())

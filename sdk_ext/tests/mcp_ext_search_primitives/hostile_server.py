@@ -9,6 +9,7 @@ from __future__ import annotations
 import resource
 import socket
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -77,4 +78,4 @@ async def main(folder: str, count: str, transport: str = "stdio") -> None:
 
 
 if __name__ == "__main__":
-    anyio.run(main, *sys.argv[1:])
+    anyio.run(partial(main, *sys.argv[1:]))
