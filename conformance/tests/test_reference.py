@@ -22,9 +22,8 @@ NOT_JUDGED = {"era", "transport", "profile", "effort"}
 EVERYTHING = frozenset(FIXTURE_FEATURES)
 # No query matches more tools than `maxLimit` but in the large catalog, which the other two cells have.
 FEW_MATCHES = {("max-limit-honored", "http-2026-07-28"), ("max-limit-honored", "stdio-2025-11-25")}
-# The server finds listed resources alone, and its callers read all that they see; others are judged in other cells.
+# The server finds listed resources alone; others are judged in other cells.
 LISTED_ALONE = {("unlisted-readable", "http-2026-07-28"), ("unlisted-readable", "http-2025-11-25")}
-READ_BY_ALL = {("unreadable-content-inert", "http-2026-07-28")}
 SECONDS = 600
 """Whole runs in four cells, beside whatever else uses the machine."""
 
@@ -54,7 +53,7 @@ async def test_the_reference_server_serving_the_fixture_is_green(options: Callab
         run = await judge_server(chosen)
     assert_green(run)
     uncancelled = ("cancelled-not-answered", "http-2026-07-28")
-    assert not_offered(run) == {uncancelled, *FEW_MATCHES, *LISTED_ALONE, *READ_BY_ALL}
+    assert not_offered(run) == {uncancelled, *FEW_MATCHES, *LISTED_ALONE}
 
 
 async def test_the_reference_server_serving_tools_of_its_own_is_green(options: Callable[..., Options], tmp_path: Path):
