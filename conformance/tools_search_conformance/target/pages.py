@@ -118,7 +118,7 @@ class Listing:
         return f"has another order: {keys[place]!r} in place {place + 1}, where {others[place]!r} was"
 
 
-def _keys(items: Iterable[JsonObject], exchange: Exchange) -> list[str]:
+def _keys(items: Iterable[JsonObject], exchange: Exchange) -> list[Any]:
     key = primitive_of(exchange.method).key
     return [item.get(key) for item in items]
 
