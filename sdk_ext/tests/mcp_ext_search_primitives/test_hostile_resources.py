@@ -41,7 +41,7 @@ def serving(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Serving
 
     yield served
     for process in running:
-        process.terminate()
+        process.kill()
         process.communicate(timeout=20)
 
 
