@@ -11,7 +11,8 @@ import click
 from benchmarks.options import DIRECTORY
 from benchmarks.processes import ROOT
 from benchmarks.report.page import RESULTS, render
-from benchmarks.report.quotes import documents, requote
+from benchmarks.report.quotes import documents as quoting_documents
+from benchmarks.report.quotes import requote
 from benchmarks.report.steps import STEPS, Material, StepFailedError, read_records, run, write_record
 
 _PAGE: Final = "RESULTS.md"
@@ -28,6 +29,7 @@ _HERE: Final = Path(__file__).parent
     multiple=True,
     help="Dataset whose tools belong to servers: `context` and `method` take all, `federation` the first.",
 )
+@click.option("--documents", type=DIRECTORY, multiple=True, help="Folder of documentation; may be repeated.")
 @click.option("--sizes", help="Numbers of tools for speeds. [default: 10,100,1000,10000; 10,100 if quick]")
 @click.option("--only", type=click.Choice([*STEPS]), multiple=True, help="May be repeated; everything without it.")
 @click.option("--quick", is_flag=True, help="With a few requests: to see that it works, not for figures.")
@@ -41,6 +43,7 @@ _HERE: Final = Path(__file__).parent
 def main(
     data: Sequence[Path],
     servers: Sequence[Path],
+    documents: Sequence[Path],
     sizes: str | None,
     only: Sequence[str],
     quick: bool,
@@ -52,13 +55,14 @@ def main(
     Measurements that `--only` leaves out keep their records. Times are worth something only if the machine has nothing
     else to do.
     """
-    material = Material(data, servers, sizes or ("10,100" if quick else "10,100,1000,10000"), quick)
+    material = Material(data, servers, documents, sizes or ("10,100" if quick else "10,100,1000,10000"), quick)
     results = out / RESULTS
     results.mkdir(parents=True, exist_ok=True)
     for name in () if tables_only else only or STEPS:
         options = STEPS[name].options(material)
         if options is None:
-            click.echo(f"{name}: left out, it takes --servers", err=True)
+            taken = "--documents" if name == "documents" else "--servers"
+            click.echo(f"{name}: left out, it takes {taken}", err=True)
             continue
         click.echo(f"{name} …", err=True)
         try:
@@ -68,7 +72,7 @@ def main(
     (out / _PAGE).write_text(render(out), encoding="utf-8")
     if out == _HERE:  # the documents of this checkout quote its records
         records = read_records(results)
-        for file in documents(ROOT):
+        for file in quoting_documents(ROOT):
             text = file.read_text(encoding="utf-8")
             if (filled := requote(text, records)) != text:
                 file.write_text(filled, encoding="utf-8")

@@ -24,6 +24,7 @@ from benchmarks.datasets import REAL, SMALL
 from benchmarks.processes import ROOT
 from benchmarks.report.tables import (
     context_tables,
+    documents_tables,
     listing_tables,
     method_tables,
     overhead_tables,
@@ -153,6 +154,9 @@ class Material:
     servers: Sequence[Path]
     """Sets whose tools belong to servers."""
 
+    documents: Sequence[Path]
+    """Folders of documentation."""
+
     sizes: str
     """Numbers of tools, for speeds."""
 
@@ -199,6 +203,11 @@ def _federation(material: Material) -> Sequence[str] | None:
     rankers = [*(f"federated: {order}" for order in ORDERS), "fielded"]
     options = [*_each("--data", material.servers[:1]), "--split", "test", *_each("--ranker", rankers)]
     return options if material.servers else None
+
+
+def _documents(material: Material) -> Sequence[str] | None:
+    few = ["--queries", "2", "--builds", "1"] if material.is_quick else []
+    return [*map(str, material.documents), "--split", "test", *few] if material.documents else None
 
 
 def _speed(material: Material) -> Sequence[str]:
@@ -259,6 +268,9 @@ STEPS: Final[Mapping[str, Step]] = {
     ),
     "federation": Step(
         "retrieval", "Federation: which order of many servers' answers is best?", retrieval_tables, _federation
+    ),
+    "documents": Step(
+        "documents", "Documents: are resources found by name and by what they say?", documents_tables, _documents
     ),
     "speed": Step("speed", "Speed: how long does an answer take?", speed_tables, _speed),
     "postgres": Step("postgres", "Catalogs in PostgreSQL", postgres_tables, _postgres),

@@ -97,6 +97,43 @@ def _slices(place: int, reports: Sequence[Row]) -> str:
     return "\n\n".join(parts)
 
 
+def documents_tables(figures: Row) -> str:
+    """Return the quality of each kind of queries, by what is searched, and what it takes to index contents."""
+    quality: list[Row] = figures["quality"]
+    parts: list[str] = []
+    for condition in dict.fromkeys(one["condition"] for one in quality):
+        own = [one for one in quality if one["condition"] == condition]
+        kinds = dict.fromkeys(kind for one in own for kind in one["kinds"])
+        for figure, name in ("ndcg", "nDCG@10"), ("recall", "Recall@5"):
+            rows = [
+                (
+                    one["tree"],
+                    one["engine"],
+                    *(
+                        bounded(one["kinds"][kind][figure], "{:.3f}".format) if kind in one["kinds"] else ""
+                        for kind in kinds
+                    ),
+                )
+                for one in own
+            ]
+            parts += [f"{name}, {condition}, on `{figures['split']}`:", table(("", "", *kinds), rows)]
+    costs: Columns = {
+        "": itemgetter("tree"),
+        "engine": itemgetter("engine"),
+        "documents": _figure("documents"),
+        "MB of text": _figure("megabytes", ".1f"),
+        "processor seconds to index a MB": lambda one: f"{one['build_seconds'] / one['megabytes']:.2f}",
+        "MB held for a MB": _of_memory("held"),
+        "at most": _of_memory("peak"),
+        "processor ms of a search, median": _figure("search_ms", ".1f"),
+    }
+    return "\n\n".join((*parts, "What it takes to index contents:", table_of(costs, figures["costs"])))
+
+
+def _of_memory(member: str) -> Callable[[Row], str]:
+    return lambda one: f"{one['memory_mb'][member] / one['megabytes']:.1f}" if one["memory_mb"] else ""
+
+
 def silence_tables(reports: Sequence[Row]) -> str:
     """Return for each threshold what it silences, and its costs; the first report of a ranker is without one."""
     by_ranker: dict[str, list[Row]] = {}

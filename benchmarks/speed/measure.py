@@ -7,7 +7,6 @@ only one works at any time, and every second turn is in reverse order, so no eng
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import os
 from collections.abc import Generator, Mapping, Sequence
@@ -21,6 +20,7 @@ from time import perf_counter
 from typing import Final
 
 from benchmarks.bootstrap import Estimate, percentile, ratio_of_medians
+from benchmarks.processes import Memory, memory_of
 from benchmarks.speed.corpus import Corpus, read_corpus
 from benchmarks.speed.engines import ENGINES, ENVIRONMENTS, Built
 
@@ -34,17 +34,6 @@ _REFILL: Final = 3
 """Queries before each turn that do not count: they bring the engine back into the processor's caches."""
 
 _CHANGES: Final = 9
-
-
-@dataclass(frozen=True)
-class Memory:
-    """Megabytes by which a process grows; what the definitions themselves take is not counted."""
-
-    held: float
-    """Once the engine is built and has searched a little."""
-
-    peak: float
-    """At most, while it is built."""
 
 
 @dataclass(frozen=True)
@@ -192,29 +181,12 @@ def _build() -> float:
 
 
 def _measure_memory() -> Memory | None:
-    status = Path("/proc/self/status")
-    if not status.exists():
-        return None
-    _settle()
-    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak begins here
-    before = _megabytes(status, "VmRSS")
-    built = ENGINES[_state.engine](_state.corpus.tools)
-    peak = _megabytes(status, "VmHWM") - before
+    return memory_of(lambda: ENGINES[_state.engine](_state.corpus.tools), _search_a_little)
+
+
+def _search_a_little(built: Built) -> None:
     for query in _state.corpus.queries[:_TURN]:
         built.search(query)
-    _settle()
-    return Memory(held=_megabytes(status, "VmRSS") - before, peak=peak)
-
-
-def _settle() -> None:
-    """Give back what the allocator keeps for later."""
-    gc.collect()
-    ctypes.CDLL(None).malloc_trim(0)
-
-
-def _megabytes(status: Path, figure: str) -> float:
-    lines = status.read_text(encoding="ascii").splitlines()
-    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(figure))
 
 
 def _search(first: int, seconds: float) -> list[float]:

@@ -3,16 +3,20 @@ from __future__ import annotations
 import json
 from importlib.util import find_spec
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import anyio
 import pytest
 from click.testing import CliRunner
+from tools_search_client import Conversation, ListedSource, Reply, ToolCall, ToolDiscovery
+from tools_search_client.providers import ChatCompletions
 
 from benchmarks.context.__main__ import main
 from benchmarks.context.catalog import Catalog, Task, definition, read_catalog
-from benchmarks.context.measure import Request, StandIn, TokenCounter, measure, user
+from benchmarks.context.measure import Request, StandIn, TokenCounter, answered, called, measure, user
 from benchmarks.context.ways import LISTED, OURS, PACKAGES, WAYS
+from benchmarks.datasets import REAL, read_dataset
 
 _INSTALLED = [name for name in WAYS if find_spec(PACKAGES.get(name, "json"))]
 _NOUNS = ["invoice", "forecast", "ticket", "mailbox", "playlist", "volcano", "passport", "recipe", "galaxy", "lawyer"]
@@ -116,3 +120,27 @@ def test_lists_of_tools_are_weighed_by_bytes_and_tokens(directory: Path, tmp_pat
     assert (few["tools"], many["tools"]) == (10, 30)
     assert few["tokens"] < few["bytes"] < many["bytes"]
     assert f"| 10 | {few['bytes']:,} | {few['tokens']:,} |" in outcome.output
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("natively", [True, False])
+async def test_five_searches_of_ten_real_tools_cost_no_more_than_listing_them(natively: bool):
+    """Counted by a vocabulary, where the client estimates."""
+    tools, counter, random = read_dataset(REAL, "all").tools, TokenCounter(), Random(11)  # noqa: S311 - the same in every run
+    for _ in range(40):
+        ten = random.sample(tools, 10)
+        source, costs, said = ListedSource.of({"srv": ten}), list[int](), list[dict[str, Any]]()
+        everything = Conversation(source)
+        await everything.begin_turn()
+        listed = counter.tokens(one.to_json() for one in everything.definitions)
+        conversation = Conversation(source, ToolDiscovery(enabled=True, defer_all=True))
+        if natively:
+            ChatCompletions(conversation, "some")
+        await conversation.begin_turn()
+        for tool in random.sample(ten, 5):
+            arguments = {"query": " ".join((tool.description or tool.name).split()[:7])}
+            reply = await conversation.take(ToolCall("search_tools", arguments))
+            assert isinstance(reply, Reply)
+            said += [called("search_tools", arguments), answered(reply.text)]
+            costs.append(counter.tokens([*(one.to_json() for one in conversation.definitions), *said]))
+        assert listed < 950 or max(costs) <= listed, "below that, deferring cannot pay"

@@ -98,14 +98,14 @@ def test_the_page_of_the_same_records_is_the_same(tmp_path: Path):
 
 
 def test_every_measurement_is_offered_the_options_that_it_has():
-    material = Material(data=[SMALL], servers=[SMALL], sizes="10", is_quick=True)
+    material = Material(data=[SMALL], servers=[SMALL], documents=[SMALL], sizes="10", is_quick=True)
     options = {name: step.options(material) for name, step in STEPS.items()}
     assert all(options.values())
     assert str(SMALL) in (options["servers"] or ()), "its requests go to several servers"
     assert str(SMALL) not in (options["steps"] or ()), "it has no steps"
-    without = Material(data=[], servers=[], sizes="10", is_quick=False)
+    without = Material(data=[], servers=[], documents=[], sizes="10", is_quick=False)
     left_out = [name for name, step in STEPS.items() if step.options(without) is None]
-    assert left_out == ["federation", "context", "method"]
+    assert left_out == ["federation", "documents", "context", "method"]
 
 
 def test_a_measurement_without_figures_fails_with_what_it_printed():

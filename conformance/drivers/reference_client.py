@@ -12,7 +12,9 @@ from contextlib import asynccontextmanager
 from typing import Final, Literal
 
 import anyio
-from _loop import Driver, Json, Operation, call, tools_of
+from _loop import Driver, Json, Operation, call, dump, tools_of
+from mcp_ext_search_primitives import PROMPTS, RESOURCE_TEMPLATES, RESOURCES
+from mcp_ext_search_primitives.index import PrimitiveIndex
 from mcp_types import Tool
 from tools_search_client import (
     Configuration,
@@ -25,6 +27,7 @@ from tools_search_client import (
 )
 from tools_search_client.version import VERSION
 from tools_search_hosts import HttpTarget, ServerEntry, StdioTarget, Target
+from tools_search_ranking import default_ranker
 
 ALL: Final = 1000
 """The `limit` of a search for all tools, since the client requires one."""
@@ -41,6 +44,10 @@ def target_of(given: Json) -> Target:
     return StdioTarget(given["command"], tuple(given["args"]), given["env"])
 
 
+OTHERS: Final = {primitive.member: primitive for primitive in (RESOURCES, RESOURCE_TEMPLATES, PROMPTS)}
+"""What can be found besides tools, as a request names it."""
+
+
 @asynccontextmanager
 async def connect(request: Json) -> AsyncGenerator[Mapping[str, Operation]]:
     user = ""
@@ -51,14 +58,26 @@ async def connect(request: Json) -> AsyncGenerator[Mapping[str, Operation]]:
         async def search(query: str, limit: int) -> list[Tool]:
             return [each.tool for each in (await tools.search(query, limit=limit)).tools]
 
+        async def find(wanted: Json, limit: int) -> Json:
+            if "of" not in wanted:
+                return await tools_of(search(wanted["query"], limit))
+            primitive = OTHERS[wanted["of"]]
+            answer = await tools.discovery(primitive).search_or_list(wanted["query"], limit)
+            found = [dump(item) for item in answer.items]
+            if answer.mode == "list":
+                items = {item[primitive.key]: item for item in found}
+                hits = PrimitiveIndex(primitive, items, default_ranker()).search(wanted["query"])
+                found = [items[hit.name] for hit in hits[:limit]]
+            return {primitive.member: found}
+
         async def authorize(wanted: Json) -> Json:
             nonlocal user
             user = wanted["as"]
             return {}
 
         yield {
-            "search": lambda wanted: tools_of(search(wanted["query"], wanted.get("limit", 10))),
-            "search_all": lambda wanted: tools_of(search(wanted["query"], ALL)),
+            "search": lambda wanted: find(wanted, wanted.get("limit", 10)),
+            "search_all": lambda wanted: find(wanted, ALL),
             "list_tools": lambda _: tools_of(tools.list()),
             "call": lambda wanted: call(tools.call, wanted),
             "authorize": authorize,
@@ -81,7 +100,7 @@ async def federate(request: Json) -> AsyncGenerator[Mapping[str, Operation]]:
         yield {"search": search, "call": lambda wanted: call(federation.call, wanted)}
 
 
-FEATURES: Final = ["stdio", "http", "authorization", "federation", "concurrent", "cancel"]
+FEATURES: Final = ["stdio", "http", "authorization", "federation", "concurrent", "cancel", "primitives"]
 DRIVER = Driver(
     hello={"sdk": "tools-search-client", "version": VERSION, "features": FEATURES},
     connecting={"connect": connect, "federate": federate},

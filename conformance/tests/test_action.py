@@ -27,7 +27,7 @@ def run_action(folder: Path, **inputs: str) -> subprocess.CompletedProcess[str]:
     environment |= {"RUNNER_TEMP": str(folder), "GITHUB_ACTION_PATH": str(CONFORMANCE)}
     environment |= {"GITHUB_STEP_SUMMARY": str(folder / "summary"), "GITHUB_OUTPUT": str(folder / "output")}
     script = ["bash", "-c", STEP["run"]]
-    return subprocess.run(script, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(script, cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False)
 
 
 def outputs(folder: Path) -> dict[str, str]:

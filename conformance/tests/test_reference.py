@@ -24,9 +24,11 @@ NOT_JUDGED = {"era", "transport", "profile", "effort"}
 EVERYTHING = frozenset(FIXTURE_FEATURES)
 # No query matches more tools than `maxLimit` but in the large catalog, which the other two cells have.
 FEW_MATCHES = {("max-limit-honored", "http-2026-07-28"), ("max-limit-honored", "stdio-2025-11-25")}
-# The server finds listed resources alone, and its callers read all that they see; others are judged in other cells.
+# The server finds listed resources alone; others are judged in other cells.
 LISTED_ALONE = {("unlisted-readable", "http-2026-07-28"), ("unlisted-readable", "http-2025-11-25")}
-READ_BY_ALL = {("unreadable-content-inert", "http-2026-07-28")}
+SECONDS = 600
+"""Whole runs in four cells, beside whatever else uses the machine."""
+
 PAGED = (sys.executable, "-m", "tools_search_server", "--page-size", "20")
 
 
@@ -47,13 +49,13 @@ def not_offered(run: Run) -> set[tuple[str, str]]:
 
 
 async def test_the_reference_server_serving_the_fixture_is_green(options: Callable[..., Options]):
-    with anyio.fail_after(300):
+    with anyio.fail_after(SECONDS):
         both = {"argv": PAGED, "http_argv": (*PAGED, "--http", "127.0.0.1:0")}
         chosen = options(**both, fixture_features=EVERYTHING, timeout=20, start_timeout=60)
         run = await judge_server(chosen)
     assert_green(run)
     uncancelled = ("cancelled-not-answered", "http-2026-07-28")
-    assert not_offered(run) == {uncancelled, *FEW_MATCHES, *LISTED_ALONE, *READ_BY_ALL}
+    assert not_offered(run) == {uncancelled, *FEW_MATCHES, *LISTED_ALONE}
 
 
 @pytest.fixture
@@ -85,7 +87,7 @@ async def test_the_reference_server_serving_the_fixture_from_a_database_is_green
 
 async def test_the_reference_server_serving_tools_of_its_own_is_green(options: Callable[..., Options], tmp_path: Path):
     own = (*PAGED, "--catalog", str(catalogs.write("core", tmp_path)))
-    with anyio.fail_after(300):
+    with anyio.fail_after(SECONDS):
         chosen = options(
             argv=own, http_argv=(*own, "--http", "127.0.0.1:0"), profile="live", timeout=20, start_timeout=60
         )
@@ -98,7 +100,7 @@ async def test_the_reference_server_is_green_where_it_is_too_busy_for_most_of_a_
 ):
     bounded = (*PAGED, "--searches-at-once", "3")
     at_once = ("busy-refusal", "concurrent-searches", "id-echoed", "exact-name-first")
-    with anyio.fail_after(300):
+    with anyio.fail_after(SECONDS):
         both = {"argv": bounded, "http_argv": (*bounded, "--http", "127.0.0.1:0")}
         slow = {"TOOLS_SEARCH_DELAY_MS": "50"}  # without it a search is over before the next one is read
         chosen = options(*at_once, **both, env=slow, timeout=20, start_timeout=60)
@@ -109,7 +111,7 @@ async def test_the_reference_server_is_green_where_it_is_too_busy_for_most_of_a_
 
 
 async def test_the_miniature_is_green(target: Command, options: Callable[..., Options]):
-    with anyio.fail_after(120):
+    with anyio.fail_after(SECONDS):
         both = {"argv": target("miniature"), "http_argv": target("miniature", "--http")}
         chosen = options(**both, fixture_features=EVERYTHING, effort="default")
         run = await judge_server(chosen)
@@ -123,7 +125,7 @@ async def test_a_server_of_one_tool_is_not_found_wanting(
     target: Command, options: Callable[..., Options], tmp_path: Path
 ):
     variable = {"TOOLS_SEARCH_CATALOG": str(catalogs.write("single", tmp_path))}
-    with anyio.fail_after(60):
+    with anyio.fail_after(SECONDS):
         run = await judge_server(options(argv=target("miniature"), profile="live", env=variable))
     assert run.of("fail", "error", "warn", "advice") == []
     assert exit_status(run) == 0
@@ -134,7 +136,7 @@ async def test_a_server_of_one_tool_that_takes_any_cursor_is_found_wanting(
 ):
     variable = {"TOOLS_SEARCH_CATALOG": str(catalogs.write("single", tmp_path))}
     argv = target("miniature", "--fault", "cursor-unreadable-ignored")
-    with anyio.fail_after(60):
+    with anyio.fail_after(SECONDS):
         run = await judge_server(options("cursor-forged", argv=argv, profile="live", env=variable))
     assert {result.check.removeprefix(SERVER_PREFIX) for result in run.of("fail")} == {"cursor-forged"}
     assert exit_status(run) == 1

@@ -153,8 +153,10 @@ def serve_http(tmp_path: Path) -> ServeHttp:
             async with await anyio.open_process(command, stderr=log) as process:
                 assert process.stdout is not None
                 line = await BufferedByteReceiveStream(process.stdout).receive_until(b"\n", 1000)
-                yield (line.decode() if plain else json.loads(line)["url"]), process
-                if process.returncode is None:
-                    process.kill()
+                try:
+                    yield (line.decode() if plain else json.loads(line)["url"]), process
+                finally:  # else a test that fails waits for the server for ever
+                    if process.returncode is None:
+                        process.kill()
 
     return serve

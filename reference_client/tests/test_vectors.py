@@ -13,10 +13,12 @@ import pytest
 from jsonschema import Draft202012Validator
 
 FOLDER = Path(__file__).parents[1] / "vectors"
-PLAY: Any = runpy.run_path(str(FOLDER / "play.py"))["play"]
+MODULE = runpy.run_path(str(FOLDER / "play.py"))
+PLAY: Any = MODULE["play"]
+KINDS: tuple[str, ...] = MODULE["KINDS"]
 CASES = [
     (kind, case)
-    for kind in ("manifest", "search_tools", "conversation")
+    for kind in KINDS
     for case in json.loads((FOLDER / f"{kind}.json").read_text(encoding="utf-8"))["cases"]
 ]
 
@@ -36,7 +38,7 @@ def test_javascript_agrees(kind: str):
     assert done.returncode == 0, done.stdout
 
 
-@pytest.mark.parametrize("kind", ["manifest", "search_tools", "conversation"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_the_files_have_the_shape_that_their_schema_states(kind: str):
     schema = json.loads((FOLDER / "schema.json").read_text(encoding="utf-8"))
     validator: Any = Draft202012Validator(schema | {"oneOf": [{"$ref": f"#/$defs/{kind}"}]})

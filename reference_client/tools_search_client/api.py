@@ -3,6 +3,7 @@
 from mcp_ext_tools_search.ranking import Ranker as Ranker
 from mcp_ext_tools_search.ranking.fusion import reciprocal_rank_fusion as reciprocal_rank_fusion
 from tools_search_hosts import AskForInput as AskForInput
+from tools_search_hosts import EraChoice as EraChoice
 from tools_search_hosts import HttpTarget as HttpTarget
 from tools_search_hosts import Input as Input
 from tools_search_hosts import Rule as Rule
@@ -81,7 +82,6 @@ from tools_search_client.found import ServerReport as ServerReport
 from tools_search_client.reranking import Reranker as Reranker
 from tools_search_client.reranking import Reranking as Reranking
 from tools_search_client.servers.connection import ConnectionOptions as ConnectionOptions
-from tools_search_client.servers.connection import EraChoice as EraChoice
 from tools_search_client.servers.connection import open_server as open_server
 from tools_search_client.servers.discovery import DiscoveryOptions as DiscoveryOptions
 from tools_search_client.servers.discovery import ServerTools as ServerTools

@@ -29,6 +29,7 @@ from tools_search_hosts import qualified_name
 from tools_search_hosts.toolsets import Toolset, read_rules
 
 FOLDER = Path(__file__).parent
+KINDS = ("names", "manifest", "search_tools", "conversation")
 Json = dict[str, Any]
 
 
@@ -117,6 +118,8 @@ async def answered(conversation: Conversation, source: Source, step: Json) -> Js
 
 async def play(kind: str, case: Json) -> Any:
     """Return what is expected of one case of the file `kind`.json."""
+    if kind == "names":
+        return qualified_name(case["server"], case["tool"])
     if kind == "manifest":
         return manifest(offers(case["servers"], chosen(None)), most_bytes=case.get("most_bytes", MAX_BYTES))
     source = Source(case["servers"])
@@ -138,7 +141,7 @@ async def play(kind: str, case: Json) -> Any:
 async def main(*, writes: bool) -> int:
     """Compare or write every file, and return the number of cases that differ."""
     differing = 0
-    for kind in ("manifest", "search_tools", "conversation"):
+    for kind in KINDS:
         path = FOLDER / f"{kind}.json"
         document: Json = json.loads(path.read_text())
         for case in document["cases"]:

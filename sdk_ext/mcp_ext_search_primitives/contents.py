@@ -29,6 +29,7 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskStatus
 from mcp.server import MCPServer, Server
+from mcp.server.context import ServerRequestContext
 from mcp_types import InputRequiredResult
 
 from mcp_ext_search_primitives._sdk import file_of
@@ -39,6 +40,9 @@ logger = logging.getLogger(__name__)
 ReadText: TypeAlias = Callable[[str], Awaitable[str | None]]
 """Returns the text of the resource with a URI, or `None` where it has none."""
 
+MayRead: TypeAlias = Callable[[ServerRequestContext[Any, Any], str], bool]
+"""Says of the caller of a request whether it may read the resource with a URI."""
+
 _READS_AT_ONCE: Final = 8
 _TEXTUAL: Final = ("json", "xml", "yaml", "javascript", "toml", "sql", "csv", "markdown")  # besides text/*
 
@@ -47,8 +51,8 @@ _TEXTUAL: Final = ("json", "xml", "yaml", "javascript", "toml", "sql", "csv", "m
 class Contents:
     """How the content of resources is searched, and how much of it.
 
-    It is read once for all callers: whoever is listed a resource is taken to be allowed to read it. Do not use it for a
-    server where that does not hold (draft: Content of Resources).
+    It is read once for all callers: whoever is listed a resource is taken to be allowed to read it. Where that does not
+    hold, say who may, with `may_read` (draft: Content of Resources).
 
     Raises:
         ValueError: A bound is not positive.
@@ -56,6 +60,9 @@ class Contents:
 
     read: ReadText | None = None
     """Reads a resource. An `MCPServer` reads its own by default; a low-level `Server` needs a function."""
+
+    may_read: MayRead | None = None
+    """Whether a caller may read what it is listed; by default, it may. Other content changes nothing in its answers."""
 
     max_resources: int = 5_000
     """How many resources are read: the first of each caller's list."""
@@ -145,8 +152,12 @@ class ContentStore:
             return False
         return not self._queue or len(self._under_way) >= _READS_AT_ONCE
 
-    async def digests(self, items: Mapping[str, Definition]) -> Mapping[str, str]:
+    async def digests(
+        self, items: Mapping[str, Definition], ctx: ServerRequestContext[Any, Any] | None = None
+    ) -> Mapping[str, str]:
         """Return the digest of each text that has been read of `items`, by URI, after a short wait for the rest.
+
+        Texts that the caller of `ctx` may not read are left out.
 
         While much is still to be read, the answer changes only when twice as much is there: every change costs an
         index.
@@ -162,7 +173,12 @@ class ContentStore:
         there = sum(1 for kept in self._kept.values() if kept.text)
         if self.is_settled or there >= 2 * len(self._shown):
             self._shown = {uri: (kept.digest, kept.text) for uri, kept in self._kept.items() if kept.text}
-        return {uri: self._shown[uri][0] for uri in items if uri in self._shown}
+        may_read = self._contents.may_read
+        return {
+            uri: self._shown[uri][0]
+            for uri in items
+            if uri in self._shown and (may_read is None or ctx is None or may_read(ctx, uri))
+        }
 
     def _want(self, items: Mapping[str, Definition]) -> None:
         now, was_settled = monotonic(), self.is_settled

@@ -111,7 +111,7 @@ class _ListedSearch(ListingSearch):
         listing = await read_listing(_bounded(caller_listing(ctx), self._primitive), self._primitive)
         items, ttl_ms = listing.items, listing.ttl_ms or 0
         if self._store is not None:
-            digests = await self._store.digests(items)
+            digests = await self._store.digests(items, ctx)
             # Other contents make another index.
             items = {uri: {**item, CONTENTS: digests.get(uri, "")} for uri, item in items.items()}
             ttl_ms = ttl_ms if self._store.is_settled else 0
@@ -120,7 +120,7 @@ class _ListedSearch(ListingSearch):
 
     def index(self, items: Mapping[str, Definition]) -> PrimitiveIndex:
         """Return an index of `items`."""
-        texts = {uri: self._store.text(uri) for uri in items} if self._store else {}
+        texts = {uri: self._store.text(uri) for uri, item in items.items() if self._store and item[CONTENTS]}
         texts = {uri: text for uri, text in texts.items() if text}
         return PrimitiveIndex(self._primitive, items, self._own_ranker, texts)
 

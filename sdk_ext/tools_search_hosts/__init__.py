@@ -16,7 +16,7 @@ from tools_search_hosts.names import (
     split_candidates,
     without_digest,
 )
-from tools_search_hosts.targets import HttpTarget, ServerEntry, StdioTarget, Target, UnusableTarget
+from tools_search_hosts.targets import EraChoice, HttpTarget, ServerEntry, StdioTarget, Target, UnusableTarget
 from tools_search_hosts.toolsets import Rule, Toolset
 from tools_search_hosts.variables import AskForInput, Input
 
@@ -25,6 +25,7 @@ __all__ = [
     "SEPARATOR",
     "AskForInput",
     "ConfigurationError",
+    "EraChoice",
     "HostFile",
     "HttpTarget",
     "Input",

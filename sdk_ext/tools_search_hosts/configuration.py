@@ -2,8 +2,9 @@
 
 It reads `mcpServers` (most hosts), `servers` (VS Code and others), and what `formats` brings into that form: each
 server with `command`, `args`, `env`, `envFile`, `cwd` or with `url`, `headers`, and `type` or `transport`.
-`startup_timeout_sec`, `tool_timeout_sec` and `timeout` bound its start and its calls; `disabled` and `enabled` switch
-it off. Members that only other hosts know are ignored, unless one is nearly spelled like a known one.
+`startup_timeout_sec`, `tool_timeout_sec` and `timeout` bound its start and its calls; `era` is that of its connection;
+`disabled` and `enabled` switch it off. Members that only other hosts know are ignored, unless one is nearly spelled
+like a known one.
 
 A mistake in one server's entry makes that server unusable, and the file says why; a mistake in the file's structure
 rejects the file, and so does the lack of any server that can be used.
@@ -34,7 +35,7 @@ from pydantic import (
 )
 
 from tools_search_hosts.formats import in_common_form, projects_with_servers, read_document
-from tools_search_hosts.targets import HttpTarget, ServerEntry, StdioTarget, UnusableTarget
+from tools_search_hosts.targets import EraChoice, HttpTarget, ServerEntry, StdioTarget, UnusableTarget
 from tools_search_hosts.validation import validation_problem
 from tools_search_hosts.variables import AskForInput, Variables, read_inputs
 
@@ -276,6 +277,7 @@ class _Entry(BaseModel):
     defer_loading: bool = False
     lazy: bool | None = None
     delegate: Literal["turn"] | None = None
+    era: EraChoice | None = None
     startup_timeout_sec: _Seconds | None = None
     startup_timeout_ms: _Seconds | None = None
     tool_timeout_sec: _Seconds | None = None
@@ -371,6 +373,7 @@ def _server(name: str, members: Mapping[str, Any], variables: Variables) -> Serv
         entry.lazy,
         start_seconds=entry.startup_timeout_sec or (entry.startup_timeout_ms and entry.startup_timeout_ms / 1000),
         call_seconds=entry.tool_timeout_sec or timeout,
+        era=entry.era,
         delegate=entry.delegate,
         always_allow=frozenset((*(("*",) if entry.trust else ()), *entry.always_allow, *entry.auto_approve)),
     )

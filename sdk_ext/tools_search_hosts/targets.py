@@ -72,6 +72,9 @@ class UnusableTarget:
 
 Target: TypeAlias = StdioTarget | HttpTarget | UnusableTarget
 
+EraChoice: TypeAlias = Literal["auto", "legacy"]
+"""`auto` speaks the newest era that the server knows; `legacy` always shakes hands as before 2026."""
+
 
 @dataclass(frozen=True, slots=True)
 class ServerEntry:
@@ -93,6 +96,9 @@ class ServerEntry:
 
     call_seconds: float | None = None
     """When a call is given up; `None` where the program decides."""
+
+    era: EraChoice | None = None
+    """How the server is spoken to; `None` where the program decides."""
 
     delegate: Literal["turn"] | None = None
     """`turn`: a host may search this server with the user's own text, before its model is called."""

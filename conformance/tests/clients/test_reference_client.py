@@ -19,7 +19,7 @@ CELLS = {"stdio-2026-07-28", "stdio-2025-11-25", "http-2026-07-28", "http-2025-1
 
 
 async def test_the_reference_client_is_green_in_every_cell(client_options: Callable[..., Options]):
-    await require_green(client_options, "reference_client.py", {"era", "transport", "driver-feature"})
+    await require_green(client_options, "reference_client.py", {"era", "transport"})
 
 
 async def test_a_host_that_is_the_sdk_and_one_file_is_green_in_every_cell(client_options: Callable[..., Options]):

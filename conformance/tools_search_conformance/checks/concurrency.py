@@ -163,6 +163,7 @@ def _within_limit(exchange: Exchange) -> bool:
     title="A server that is too busy says so, and for how long",
     sends=f"{_BURST} searches before any is answered, some of which may be too many.",
     passes=f"To each a result, or error {_INTERNAL} whose `data` has an integer `retryAfterMs` of at least 0.",
+    methods=EVERY_METHOD,
 )
 async def busy_refusal(bench: Bench) -> None:
     words = await bench.vocabulary()

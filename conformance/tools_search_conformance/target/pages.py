@@ -13,7 +13,7 @@ from referencing import Registry
 from tools_search_spec import EXTENSION_ID, PRIMITIVES, Primitive, schema
 
 from tools_search_conformance.model import UnverifiableError
-from tools_search_conformance.target.primitives import TOOLS, key_in, noun_of, primitive_of
+from tools_search_conformance.target.primitives import TOOLS, noun_of, primitive_of
 from tools_search_conformance.wire.codec import JsonObject, Packed, as_array, as_object, same
 from tools_search_conformance.wire.connection import Connection
 from tools_search_conformance.wire.eras import LEGACY, Era
@@ -32,7 +32,7 @@ class Page:
     items: list[JsonObject]
     next_cursor: str | None
 
-    @property
+    @cached_property
     def keys(self) -> list[str]:
         """The keys of the items, in their order: the names of tools."""
         return _keys(self.items, self.exchange)
@@ -50,7 +50,7 @@ class Walk:
     again: bool = False
     """Whether it was given up because a cursor came that had been followed already."""
 
-    @property
+    @cached_property
     def keys(self) -> list[str]:
         """The keys on all pages, repetitions included."""
         return [key for page in self.pages for key in page.keys]
@@ -118,8 +118,9 @@ class Listing:
         return f"has another order: {keys[place]!r} in place {place + 1}, where {others[place]!r} was"
 
 
-def _keys(items: Iterable[JsonObject], exchange: Exchange) -> list[str]:
-    return [key_in(item, exchange.method) for item in items]
+def _keys(items: Iterable[JsonObject], exchange: Exchange) -> list[Any]:
+    key = primitive_of(exchange.method).key
+    return [item.get(key) for item in items]
 
 
 @dataclass(frozen=True)

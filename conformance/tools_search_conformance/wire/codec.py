@@ -13,7 +13,6 @@ import re
 import zlib
 from dataclasses import dataclass
 from functools import partial
-from operator import is_
 from typing import Any, Final
 
 JsonObject = dict[str, Any]
@@ -56,6 +55,7 @@ _SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 _UNPAIRED: Final = re.compile("[\ud800-\udfff]")
 _MARKED: Final = re.compile('"\ufdd0([^"]*)\ufdd1"')
 _SEPARATORS: Final = {"\u2028": "\\u2028", "\u2029": "\\u2029", "\x85": "\\u0085"}
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 class Spelled(float):
@@ -89,16 +89,27 @@ class Packed(dict[str, Any]):
 
 
 def _marked(value: Any) -> Any:
-    """Return `value` with each spelled number as a marked string, or itself where there is none."""
+    """Return `value` with each spelled number as a marked string."""
     if isinstance(value, Spelled):
         return f"\ufdd0{value.spelling}\ufdd1"
     if (items := as_array(value)) is not None:
-        replaced = [_marked(item) for item in items]
-        return value if all(map(is_, replaced, items)) else replaced
-    if (members := as_object(value)) is None:
-        return value
-    marked = {name: _marked(member) for name, member in members.items()}
-    return value if all(marked[name] is member for name, member in members.items()) else marked
+        return [_marked(item) for item in items]
+    members = as_object(value)
+    return value if members is None else {name: _marked(member) for name, member in members.items()}
+
+
+def _holds_spelled(value: Any) -> bool:
+    pending = [value]
+    while pending:
+        each = pending.pop()
+        if isinstance(each, dict):
+            members: JsonObject = each  # pyright: ignore[reportUnknownVariableType] - JSON has no other keys
+            pending += members.values()
+        elif isinstance(each, list):
+            pending += each  # pyright: ignore[reportUnknownArgumentType] - JSON
+        elif isinstance(each, Spelled):
+            return True
+    return False
 
 
 def as_object(value: Any) -> JsonObject | None:
@@ -122,16 +133,19 @@ def encode(message: object, *, spelled: bool = True) -> bytes:
     """Return `message` as one line of UTF-8 JSON without its line ending; `ValueError` says that a number has no JSON.
 
     Characters that some line readers take for a line ending are escaped, and so are unpaired surrogates, which UTF-8
-    cannot carry; all others travel as themselves. Without `spelled`, which takes half the time, `message` may hold no
+    cannot carry; all others travel as themselves. Without `spelled`, which takes less time, `message` may hold no
     `Spelled` number.
     """
-    marked = _marked(message) if spelled else message
-    text = json.dumps(marked, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    marked = _marked(message) if spelled and _holds_spelled(message) else message
+    text = _ENCODER.encode(marked)
     if marked is not message:
         text = _MARKED.sub(r"\1", text)
     for character, escape in _SEPARATORS.items():
         text = text.replace(character, escape)
-    return _UNPAIRED.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode("utf-8")
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError:
+        return _UNPAIRED.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode("utf-8")
 
 
 def json_text(value: object) -> str:
@@ -235,6 +249,8 @@ def same(left: Any, right: Any) -> bool:
 
 def id_key(value: Any) -> bytes:
     """Return the identity of an id, its type and value: `7` is `7.0` and is not `"7"`."""
+    if type(value) is int:  # the ids of nearly all requests
+        return b"%d" % value
     return encode(int(value) if isinstance(value, float) and value.is_integer() else value)
 
 

@@ -193,20 +193,30 @@ class SharedDefinitions:
                 shared.append(item)
                 own += memory(item)
                 continue
-            text = json.dumps(members)
-            length += len(text)
-            if "_meta" in members or len(text) > _LARGE:  # a search adds the one, for each query another
-                kept = dict[str, Any]()
-                for name, value in members.items():
-                    whole = name == "_meta" or not isinstance(value, str | dict | list)
-                    kept[name], more = (value, memory(value)) if whole else self._once(json.dumps(value), value)
-                    own += more
-                shared.append(kept)
+            if "_meta" in members:  # a search adds it, for each query another
+                kept, more, size = self._by_member(members)
+            elif len(text := json.dumps(members)) > _LARGE:
+                (kept, more, _), size = self._by_member(members), len(text)
             else:
-                known, more = self._once(text, members)
-                shared.append(known)
-                own += more
+                (kept, more), size = self._once(text, members), len(text)
+            shared.append(kept)
+            own += more
+            length += size
         return shared, own, length
+
+    def _by_member(self, members: JsonObject) -> tuple[JsonObject, int, int]:
+        """Return an item whose members are known ones, with the same figures."""
+        kept, own, length = dict[str, Any](), 0, 0
+        for name, value in members.items():
+            short = isinstance(value, str) and len(value) < _LEAST_CHARACTERS
+            if short or name == "_meta" or not isinstance(value, str | dict | list):
+                kept[name], more, size = value, memory(value), len(value) if short else len(json.dumps(value))
+            else:
+                text = json.dumps(value)
+                (kept[name], more), size = self._once(text, value), len(text)
+            own += more
+            length += len(name) + size
+        return kept, own, length
 
     def _once(self, text: str, value: Any) -> tuple[Any, int]:
         """Return the value that was the first with this text, and about how many bytes it takes by itself."""

@@ -64,7 +64,7 @@ async def test_servers_that_do_not_stop_are_ended_with_all_that_they_have_starte
             if number is not None:
                 process.send_signal(number)
             await process.wait()
-    assert not any(map(is_alive, pids))
+        await until(lambda: not any(map(is_alive, pids)))
 
 
 @pytest.mark.anyio

@@ -71,6 +71,15 @@ def test_the_legacy_era_can_be_asked_for(run: Run, plain_server: StdioTarget):
     assert outcome.json["servers"][0]["era"] == "legacy"
 
 
+def test_the_legacy_era_of_one_server_in_the_file_gives_way_to_the_option(
+    run: Run, plain_server: StdioTarget, write_configuration: Write
+):
+    plain = {"command": plain_server.command, "args": list(plain_server.args), "era": "legacy"}
+    file = str(write_configuration({"plain": plain}))
+    for options, era in (((), "legacy"), (("--era", "auto"), "modern")):
+        assert run("servers", "--config", file, "--json", "--timeout", "100", *options).json["servers"][0]["era"] == era
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

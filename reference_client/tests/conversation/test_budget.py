@@ -129,7 +129,7 @@ async def five_searches(tools: Sequence[Tool], queries: Sequence[str], *, native
 @settings(deadline=None, max_examples=60)
 @given(
     made=st.lists(
-        st.tuples(st.lists(st.sampled_from(WORDS), min_size=1, max_size=3, unique=True), st.integers(500, 2_000)),
+        st.tuples(st.lists(st.sampled_from(WORDS), min_size=1, max_size=3, unique=True), st.integers(280, 2_000)),
         min_size=10,
         max_size=25,
     ),

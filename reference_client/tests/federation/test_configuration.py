@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import fields, replace
+from inspect import signature
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 from mcp_ext_tools_search.ranking import SimpleRanker
+from tools_search_client.conversation.conversation import Conversation
 from tools_search_client.errors import ConfigurationError, LocalError
 from tools_search_client.federation.configuration import (
     Configuration,
@@ -20,9 +22,11 @@ from tools_search_client.federation.configuration import (
     load_configuration,
     url_server,
 )
-from tools_search_client.federation.federation import connection_stated_in, ranker_of
+from tools_search_client.federation.federation import FederationOptions, connection_stated_in, ranker_of
+from tools_search_client.servers.connection import ConnectionOptions
 from tools_search_client.servers.discovery import DEFAULT_DISCOVERY, DiscoveryOptions, completed
 from tools_search_hosts import HttpTarget, ServerEntry, StdioTarget
+from tools_search_hosts.configuration import _Entry  # pyright: ignore[reportPrivateUsage] - every member of an entry
 from tools_search_hosts.locations import HOSTS, project_paths
 from tools_search_ranking.semantic import minilm, universal
 
@@ -119,14 +123,49 @@ OTHER_OPTIONS: dict[str, Any] = {
 }  # fmt: skip
 
 
-def test_every_option_of_a_connection_that_is_a_plain_value_can_be_stated_in_the_file(tmp_path: Path):
+def page() -> str:
+    return (Path(__file__).parents[2] / "docs" / "configuration.md").read_text(encoding="utf-8")
+
+
+def rows_below(heading: str) -> dict[str, str]:
+    """Return the second cell of each row by the first one, down to the next heading."""
+    section = page().partition(heading)[2].partition("\n## ")[0]
+    return dict(re.findall(r"^\| (`\w[^|]*`) \| ([^|]+?) \|", section, re.MULTILINE))
+
+
+def names_in(text: str) -> list[str]:
+    return re.findall(r"`(\w+)`", text)
+
+
+@pytest.mark.parametrize("owner", [FederationOptions, ConnectionOptions, DiscoveryOptions, Conversation])
+def test_an_option_can_be_stated_in_the_file_or_the_page_says_that_it_cannot(owner: type[object]):
+    options = set(signature(owner).parameters) - {
+        "connection",
+        "discovery",
+        "source",
+    }  # which have options of their own
+    in_file = {each.name for each in fields(ToolDiscovery)} | {"tool_sets"}
+    assert sorted(options - in_file) == sorted(
+        names_in(rows_below("## What is an option of the library alone")[f"`{owner.__name__}`"])
+    )
+
+
+def test_what_the_file_states_of_a_connection_has_an_effect(tmp_path: Path):
     stated = connection_stated_in(load(tmp_path, with_discovery(**OTHER_OPTIONS)).tool_discovery, SimpleRanker())
     default = connection_stated_in(ToolDiscovery(), SimpleRanker())
     assert (stated.era, stated.follow_changes) == ("legacy", False)
     for each in fields(DiscoveryOptions):
         if each.name not in {"ranker", "authorization"}:
             values = [getattr(options.discovery, each.name) for options in (stated, default)]
-            assert len({None, *values}) == 3, f"{each.name} cannot be stated"
+            assert len({None, *values}) == 3, f"{each.name} has no effect"
+
+
+def test_the_page_on_the_configuration_has_every_member_of_an_entry_with_its_default():
+    rows = rows_below("## The entry of a server")
+    shown = [pair for names, values in rows.items() for pair in zip(names_in(names), values.split(", "), strict=False)]
+    entry = json.loads(json.dumps({each.alias or name: each.default for name, each in _Entry.model_fields.items()}))
+    assert {name for names in rows for name in names_in(names)} == set(entry)
+    assert all(json.loads(value) == entry[name] for name, value in shown)
 
 
 def test_without_a_configuration_the_same_defaults_hold():
@@ -138,16 +177,13 @@ def test_without_a_configuration_the_same_defaults_hold():
 
 
 def test_the_page_on_the_configuration_has_every_member_with_its_default():
-    page = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| `(\w+)` \| (\S+) \|", page.partition("## `tool_discovery`")[2], re.MULTILINE)
-    defaults = {each.name: json.dumps(getattr(ToolDiscovery(), each.name)) for each in fields(ToolDiscovery)}
-    assert dict(rows) == defaults
+    defaults = {f"`{each.name}`": json.dumps(getattr(ToolDiscovery(), each.name)) for each in fields(ToolDiscovery)}
+    assert rows_below("## `tool_discovery`") == defaults
 
 
 def test_the_page_on_the_configuration_has_every_known_host_and_file_of_a_project():
-    page = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text(encoding="utf-8")
-    assert re.findall(r"^\| `([a-z]\S+)` \|", page.partition("## `tool_discovery`")[0], re.MULTILINE) == sorted(HOSTS)
-    assert all(f"`{place.path}`" in page for place in project_paths(Path()))
+    assert sorted(rows_below("## Hosts whose files")) == [f"`{name}`" for name in sorted(HOSTS)]
+    assert all(f"`{place.path}`" in page() for place in project_paths(Path()))
 
 
 @pytest.mark.parametrize(("model", "ranker"), [(minilm, "semantic"), (universal, "multilingual")])

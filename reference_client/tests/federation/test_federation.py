@@ -240,6 +240,25 @@ async def test_a_server_that_is_killed_between_two_searches_loses_only_its_own_t
     assert again.tools[0].name == "near__make_alpha"
 
 
+@pytest.mark.parametrize(
+    ("of_all", "of_entry", "of_one", "spoken"),
+    [
+        (None, None, None, None),
+        ("legacy", None, None, "legacy"),
+        ("legacy", "auto", None, "auto"),
+        (None, "legacy", None, "legacy"),
+        ("auto", "legacy", "auto", "auto"),
+    ],
+)
+def test_the_era_of_a_servers_entry_counts_more_than_that_of_all_and_less_than_its_own_options(
+    of_all: Any, of_entry: Any, of_one: Any, spoken: str | None
+):
+    options = FederationOptions(
+        connection=ConnectionOptions(era=of_all), connection_to=lambda _: ConnectionOptions(era=of_one)
+    )
+    assert options.of(ServerEntry("one", HttpTarget("http://h/mcp"), era=of_entry)).era == spoken
+
+
 async def test_a_server_that_dies_during_a_search_is_reported_and_comes_back_later(liar: Any):
     servers = configured(mortal=liar("dies").target, fine=liar().target)
     with anyio.fail_after(60):

@@ -232,6 +232,12 @@ ACCEPTED = {
 }
 
 
+@pytest.mark.parametrize("members", [{}, {"data": b"x", "url": "https://files.example/1"}, {"data": "ZGF0YQ=="}])
+def test_an_attachment_of_nothing_of_both_or_of_text_is_refused_when_it_is_made(members: Any):
+    with pytest.raises(LocalError, match="`data`"):
+        Attachment("image/png", **members)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 async def test_attachments_are_sent_in_the_providers_form_or_refused_with_what_it_takes(kind: Any):
     accepted = ACCEPTED[kind.__name__]

@@ -26,8 +26,7 @@ from mcp_types import (
 )
 from pydantic import FileUrl
 from tools_search_client import ConnectionOptions, HostError, ServerRefusedError, open_server
-from tools_search_client.servers.connection import EraChoice
-from tools_search_hosts import StdioTarget
+from tools_search_hosts import EraChoice, StdioTarget
 
 ASKING = StdioTarget(sys.executable, (str(Path(__file__).parents[1] / "fixtures" / "servers" / "asking.py"),))
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
 import click
-from tools_search_hosts import Input, ServerEntry, Toolset, writers_warning
+from tools_search_hosts import EraChoice, Input, ServerEntry, Toolset, writers_warning
 from tools_search_hosts.locations import HOSTS
 from tools_search_hosts.toolsets import EVERYTHING, closest
 from tools_search_ranking import DEFAULT_LEAST_CONFIDENCE
@@ -33,7 +33,7 @@ from tools_search_client.errors import LocalError
 from tools_search_client.federation.configuration import Configuration, command_server, load_configuration, url_server
 from tools_search_client.federation.federation import Federation, FederationOptions, open_federation
 from tools_search_client.found import FederatedListing, FoundTool
-from tools_search_client.servers.connection import ConnectionOptions, EraChoice
+from tools_search_client.servers.connection import ConnectionOptions
 from tools_search_client.servers.oauth import OAuth
 from tools_search_client.text import one_line
 
@@ -205,11 +205,12 @@ def server_options(*, follow_changes: bool = False, optional: bool = False) -> C
             stated = replace(stated, **{name: value for name, value in given.items() if value is not None})
             toolset = _toolset(configuration, toolset_name)
             entries = _among(configuration, among, toolset)
-            if call_timeout is not None:
-                entries = tuple(replace(entry, call_seconds=None) for entry in entries)
+            of_entries = {"call_seconds": call_timeout, "era": era}
+            overridden = {name: None for name, value in of_entries.items() if value is not None}
+            entries = tuple(replace(entry, **overridden) for entry in entries)
             configuration = replace(configuration, servers=entries, tool_discovery=stated)
             follows = follow_changes and stated.follow_changes
-            connection = ConnectionOptions(era=stated.era, follow_changes=follows, auth=OAuth())
+            connection = ConnectionOptions(follow_changes=follows, auth=OAuth())
             options = FederationOptions(connection=connection)
             return command(selection=ServerSelection(configuration, options, toolset, seen_names(chosen)), **others)
 

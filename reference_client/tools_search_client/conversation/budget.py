@@ -17,13 +17,13 @@ from tools_search_client.found import FoundTool
 _SEARCHES: Final = 5
 """How many searches together cost no more than listing."""
 
-_SHARE: Final = 0.95
-"""Share of the tokens of listing that is spent; the rest is for the error of the estimate."""
+_SHARE: Final = 0.88
+"""Share of the tokens of listing that is spent; the rest is for the error of the estimate (`estimate_tokens`)."""
 
 _MIN_LOADED: Final = 3
 """Deferring can pay where these searches can load as many tools of usual size."""
 
-_ANSWER_TOKENS: Final = 60
+_ANSWER_TOKENS: Final = 70
 """Tokens of a search that loads nothing: its call, and its answer without the names of tools."""
 
 
@@ -79,7 +79,7 @@ def _left(offered: OfferedTools, said: int) -> tuple[int | None, int | None]:
     deferred = number - len(first)
     search = [one for one in state.definitions.values() if one.name == state.search_name]
     always = tokens.of([*search, *first]) + _SEARCHES * _ANSWER_TOKENS
-    if deferred <= 0 or _SHARE * listed - always < _MIN_LOADED * (listed - tokens.of(first)) / deferred:
+    if deferred <= 0 or listed - always < _MIN_LOADED * (listed - tokens.of(first)) / deferred:
         return None, None  # it cannot pay
     used = tokens.of([*search, *of_servers]) + state.search_tokens
     left = max(0, int(_SHARE * listed) - used - coming * (_ANSWER_TOKENS + said))

@@ -93,7 +93,8 @@ async def search_tools(
         within_budget = affordable(offered, finding.tools, texts, by_query=request.query is not None)
     admission = loaded.admit(finding.tools, within_budget, finding.loaded_anyway)
     text, remarks = _answer(request, finding, admission, texts, is_repeated=is_repeated)
-    count_search(offered, json.dumps(arguments, ensure_ascii=False, default=str), text)
+    call = {"name": state.search_name, "arguments": arguments}
+    count_search(offered, json.dumps(call, ensure_ascii=False, default=str), text)
     failed = not finding.tools and bool(finding.missing or finding.too_many or finding.failed)
     return SyntheticToolResult(text, admission.loaded, is_error=failed, remarks=remarks), finding.fault
 

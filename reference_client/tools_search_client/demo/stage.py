@@ -18,13 +18,14 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from mcp_types import JSONRPCMessage, JSONRPCRequest, JSONRPCResponse
+from tools_search_hosts import EraChoice
 
 from tools_search_client.demo.installation import Installation
 from tools_search_client.demo.programs import START_SECONDS, StepError, running_gateway
 from tools_search_client.federation.configuration import url_server
 from tools_search_client.federation.federation import Federation, FederationOptions, open_federation
 from tools_search_client.found import FederatedSearch
-from tools_search_client.servers.connection import ConnectionOptions, EraChoice
+from tools_search_client.servers.connection import ConnectionOptions
 
 Working: TypeAlias = Callable[[str], AbstractContextManager[Callable[[str], None]]]
 """Shows that something takes its time, given its name; yields a function that takes note of how far it is."""

@@ -202,7 +202,7 @@ def _shown_answers(answers: Mapping[str, FederatedSearch]) -> Shown:
 # Searches for a document and for a prompt, over the gateway, which reads the texts of documents
 
 
-_DOCUMENT: Final = ("add a tool of my own", "demo://resource/static/document/extension.md")
+_DOCUMENT: Final = ("adding a tool of my own", "demo://resource/static/document/extension.md")
 _PROMPT: Final = ("seed a database with sample data", "sqlite__mcp-demo")
 
 

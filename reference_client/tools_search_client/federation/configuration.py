@@ -97,7 +97,7 @@ class ToolDiscovery:
     """Seconds that a question to all servers waits for the slowest; if not stated 10, and 30 in the command."""
 
     # The following are those of `FederationOptions`, `ConnectionOptions` and `DiscoveryOptions`. In the entry of a
-    # server, `startup_timeout_sec` and `tool_timeout_sec` or `timeout` take precedence.
+    # server, `startup_timeout_sec`, `tool_timeout_sec` or `timeout`, and `era` take precedence.
     grace: _Seconds = 3.0
     rest: _Seconds = 5.0
     longest_rest: _Seconds = 60.0
@@ -108,7 +108,7 @@ class ToolDiscovery:
     retry_after: _Seconds = 1.0
     busy_patience: _Seconds = 2.0
     search_again_after: _Seconds = 300.0
-    era: Annotated[Literal["auto", "legacy"], Field(description='"auto" or "legacy"')] = "auto"
+    era: Annotated[hosts.EraChoice, Field(description='"auto" or "legacy"')] = "auto"
     follow_changes: _Switch = True
 
 

@@ -123,8 +123,8 @@ class FederationOptions:
     """Seconds that a question waits for the slowest server, unless it says itself; 10 where nothing states it."""
 
     def of(self, entry: ServerEntry) -> ConnectionOptions:
-        """Return the options for the connection to one server; the time that its entry states for calls counts."""
-        options = self.connection
+        """Return the options for the connection to one server, with the era and the time for calls of its entry."""
+        options = replace(self.connection, era=entry.era or self.connection.era)
         if entry.call_seconds is not None:
             options = replace(options, discovery=replace(options.discovery, call_timeout=entry.call_seconds))
         own = self.connection_to(entry)

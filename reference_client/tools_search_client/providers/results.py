@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 from mcp_types import (
     AudioContent,
@@ -44,6 +44,8 @@ class Attachment:
         """Refuse what is neither bytes nor a URL, or both."""
         if (self.data is None) is (self.url is None):
             raise LocalError("an attachment has either `data` or a `url`")
+        if self.url is None and not isinstance(cast("object", self.data), bytes):
+            raise LocalError("`data` of an attachment must be bytes: decode base64, and encode text")
 
     @property
     def base64(self) -> str:

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import anyio
 import httpx2
@@ -43,7 +43,7 @@ from mcp_types import (
     ToolListChangedNotification,
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from tools_search_hosts import HttpTarget, StdioTarget, Target, UnusableTarget
+from tools_search_hosts import EraChoice, HttpTarget, StdioTarget, Target, UnusableTarget
 from tools_search_hosts.bounded_http import ACCEPTED_ENCODING, BoundedHttp
 from tools_search_hosts.child_process import StrayLineError, child_streams
 from tools_search_hosts.endings import Ending
@@ -61,9 +61,6 @@ from tools_search_client.servers.faults import as_server_error, host_faults, ref
 from tools_search_client.servers.wire import Streams, Wire, WireObserver
 from tools_search_client.text import shorten
 from tools_search_client.version import VERSION
-
-EraChoice = Literal["auto", "legacy"]
-"""`auto` speaks the newest era that the server knows; `legacy` always shakes hands as before 2026."""
 
 _RELISTEN_SECONDS: Final = 5.0
 """Between a subscription that was lost and the next attempt."""

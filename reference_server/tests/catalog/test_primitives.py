@@ -13,7 +13,7 @@ from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 from mcp_ext_search_primitives import PROMPTS, RESOURCE_TEMPLATES, RESOURCES
 from mcp_ext_search_primitives.client import find, list_definitions, primitives_settings
-from mcp_ext_tools_search.client import TOOLS_SEARCH
+from mcp_ext_tools_search.client import TOOLS_SEARCH, raw_request
 from mcp_types import (
     PromptListChangedNotification,
     ResourceListChangedNotification,
@@ -21,7 +21,7 @@ from mcp_types import (
     TextResourceContents,
 )
 from tools_search_hosts import ConfigurationError
-from tools_search_server.catalog.catalog_file import read_catalog
+from tools_search_server.catalog.catalog_file import bundled_catalog, read_catalog
 
 pytestmark = pytest.mark.anyio
 
@@ -183,6 +183,45 @@ async def test_what_is_hidden_from_a_caller_is_neither_found_nor_read_and_its_co
             assert settings is not None
             assert settings.resources is not None
             assert settings.resources.catalog_size is None
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_what_a_caller_may_not_read_is_listed_and_its_content_changes_nothing(
+    servers: Any, catalog: Path, mode: Any
+) -> None:
+    written(catalog, unreadable={"guest": ["docs://tea/green.md"]})
+    url = servers.start_http("--catalog", str(catalog))
+    with anyio.fail_after(60):
+        async with (
+            httpx2.AsyncClient(headers={"Authorization": "Bearer guest"}) as http,
+            Client(streamable_http_client(url, http_client=http), mode=mode, extensions=[TOOLS_SEARCH]) as client,
+            Client(url, mode=mode, extensions=[TOOLS_SEARCH]) as other,
+        ):
+            assert await found(other, RESOURCES, "steep at seventy degrees") == ["docs://tea/green.md"]
+            assert await found(client, RESOURCES, "steep at seventy degrees") == []
+            assert (await found(client, RESOURCES, "docs://tea/green.md"))[0] == "docs://tea/green.md"
+            with pytest.raises(MCPError):
+                await client.read_resource("docs://tea/green.md")
+
+
+async def test_tools_are_ranked_the_same_byte_for_byte_with_resources_and_prompts_beside_them(
+    connect: Any, tmp_path: Path
+) -> None:
+    tools = [tool.model_dump(by_alias=True, mode="json", exclude_none=True) for tool in bundled_catalog().tools]
+    queries = ["send an invoice", "steep green tea", "book a meeting", tools[7]["name"], "close tickets", "weather"]
+    answers: list[str] = []
+    for number, others in enumerate((CATALOG, {})):
+        file = tmp_path / f"{number}.json"
+        file.write_text(json.dumps({**others, "tools": tools}))
+        with anyio.fail_after(60):
+            async with connect("stdio", "auto", "--catalog", str(file)) as client:
+                found = [
+                    await raw_request(client, "tools/search", {"query": query, "limit": 50}, seconds=20)
+                    for query in queries
+                ]
+        answers.append(json.dumps([page["tools"] for page in found]))
+    assert answers[0] == answers[1]
+    assert len(answers[0]) > 1_000
 
 
 async def test_lists_have_pages_and_their_cursors_are_checked(connect: Any, catalog: Path) -> None:

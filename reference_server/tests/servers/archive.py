@@ -5,6 +5,7 @@ The file is read again for each request. Its members, all optional:
     legacy      whether it speaks the protocol of 2025
     resources, resourceTemplates, prompts
                 what it lists
+    count       how many resources it lists in place of these, made when they are asked for, in pages
     texts       what resources say, by URI; `null` reads as a blob
     settings    what it advertises of its searches
     found       the answers of its searches, by method: definitions in any order, whatever the query
@@ -31,6 +32,7 @@ MEMBERS = {
     "resources/templates/search": "resourceTemplates",
     "prompts/search": "prompts",
 }
+PAGE = 5_000
 PIECE = "all work and no play " * 5_000
 
 
@@ -63,6 +65,12 @@ def misbehave(fault: Any, request: Any) -> None:
             pass
 
 
+def numbered(count: int, start: int) -> dict[str, Any]:
+    end = min(start + PAGE, count)
+    listed = [{"uri": f"many:{number}", "name": f"number {number}"} for number in range(start, end)]
+    return {"resources": listed, **({"nextCursor": str(end)} if end < count else {})}
+
+
 def answer(spec: dict[str, Any], method: str, params: dict[str, Any]) -> dict[str, Any]:
     hints = {"ttlMs": 0, "cacheScope": "public"}
     match method:
@@ -81,6 +89,8 @@ def answer(spec: dict[str, Any], method: str, params: dict[str, Any]) -> dict[st
             if method == "tools/list":
                 announce = {"name": "announce", "description": "Announces new lists", "inputSchema": {"type": "object"}}
                 return {member: [announce], **hints}
+            if method == "resources/list" and "count" in spec:
+                return numbered(spec["count"], int(params.get("cursor", 0))) | hints
             found = spec.get("found", {}).get(method, []) if method.endswith("/search") else spec.get(member, [])
             return {member: found, **hints}
         case _:

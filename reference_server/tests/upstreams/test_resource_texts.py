@@ -47,6 +47,12 @@ def requests(folder: Path) -> list[str]:
     return (folder / "archive.json.log").read_text().splitlines()
 
 
+def peak(servers: Any) -> int:
+    """Return the most memory that the gateway has had, in kB."""
+    lines = Path(f"/proc/{servers.running[0].pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
+
+
 @pytest.fixture
 def gateway_over(tmp_path: Path, configuration: Any) -> Callable[..., Any]:
     """Connect to a gateway in this process over one server, whose texts it reads."""
@@ -101,18 +107,33 @@ async def test_a_hostile_resource_costs_little_memory_in_a_gateway_that_serves_o
     file = configuration(archive=entry(tmp_path, resources=list(map(resource, uris)), faults=faults))
     url = await anyio.to_thread.run_sync(lambda: servers.start_http("--config", str(file), "--search", "contents"))
 
-    def peak() -> int:
-        lines = Path(f"/proc/{servers.running[0].pid}/status").read_text().splitlines()
-        return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
-
     with anyio.fail_after(60):
         async with Client(url, extensions=[TOOLS_SEARCH]) as client:
-            before = peak()
+            before = peak(servers)
             for _ in range(3):
                 assert "good:1" in await found(client, "good:1")
             called = await client.call_tool("archive__announce", {})
     assert not called.is_error
-    assert peak() - before < MAX_GROWTH
+    assert peak(servers) - before < MAX_GROWTH
+
+
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+async def test_ten_million_resources_of_a_server_cost_little_and_those_of_others_are_found(
+    servers: Any, connect: Any, configuration: Any, tmp_path: Path, transport: Any
+) -> None:
+    many, small = tmp_path / "many", tmp_path / "small"
+    for folder in (many, small):
+        folder.mkdir()
+    small_entry = entry(small, resources=[resource("good:1")], texts={"good:1": "zeppelins"})
+    file = configuration(many=entry(many, count=10_000_000), archive=small_entry)
+    with anyio.fail_after(100):
+        async with connect(transport, "auto", "--config", str(file), "--search", "contents") as client:
+            assert await found_in_the_end(client, "zeppelins") == ["good:1"]
+            assert not (await client.call_tool("archive__announce", {})).is_error
+            if transport == "http":
+                assert peak(servers) < 4 * MAX_GROWTH
+    pages = [line for line in requests(many) if line.startswith("resources/list")]
+    assert 0 < len(pages) < 1_000
 
 
 async def test_only_what_can_have_text_and_is_small_is_read(gateway_over: Any, tmp_path: Path) -> None:

@@ -138,6 +138,20 @@ async def test_tools_that_are_read_as_the_connection_is_lost_do_not_make_the_ser
     assert seen == [("ready", ["plain"]), ("down", []), ("down", [])]
 
 
+@pytest.mark.parametrize("era", ["legacy", "auto", None])
+async def test_a_server_is_spoken_to_in_the_era_of_its_entry(versatile: Any, tmp_path: Path, era: Any) -> None:
+    started = versatile(tmp_path)
+    entry = ServerEntry("one", StdioTarget(started["command"], tuple(started["args"])), era=era)
+    upstream = Upstream(entry, lambda _: None, lambda _, __: None, call_seconds=20, max_message_bytes=1 << 20)
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(upstream.run)
+            await upstream.settled.wait()
+            assert upstream.state.kind == "ready"
+            assert upstream.is_modern is (era != "legacy")
+            tasks.cancel_scope.cancel()
+
+
 async def test_a_mute_server_leaves_the_others_answering(gateway: Any, raw: Any) -> None:
     with anyio.fail_after(60):
         async with gateway("auto", mute=raw("mute"), other=raw("good")) as client, anyio.create_task_group() as tasks:

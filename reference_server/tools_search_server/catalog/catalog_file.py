@@ -9,6 +9,7 @@ More members are optional:
 * `{"hidden": {"token": ["name", ...]}}`: what is hidden from HTTP callers with a bearer token: tools and prompts by
   name, resources by URI, templates by URI template. This is a feature of the conformance fixture and no protection,
   since the tokens stand in the file.
+* `{"unreadable": {"token": ["URI", ...]}}`: the resources that such a caller is listed and may not read.
 """
 
 from __future__ import annotations
@@ -59,6 +60,9 @@ class CatalogFile(BaseModel):
     hidden: dict[str, list[str]] = {}
     """What is hidden from some callers, by bearer token: the names or URIs of tools and others."""
 
+    unreadable: dict[str, list[str]] = {}
+    """What some callers may not read, by bearer token: URIs."""
+
     @field_validator("resources", "resource_templates", "prompts")
     @classmethod
     def _are_distinct(cls, items: list[Item]) -> list[Item]:
@@ -85,7 +89,7 @@ def read_catalog(file: Path) -> CatalogFile:
 
     Raises:
         ConfigurationError: The file cannot be read, a definition is not an MCP tool, two have the same name, an
-            answer is not a result of a call, or `hidden` does not hold lists of names.
+            answer is not a result of a call, or `hidden` or `unreadable` does not hold lists of names.
     """
     try:
         return CatalogFile.model_validate(json.loads(file.read_text(encoding="utf-8-sig")), by_name=False)

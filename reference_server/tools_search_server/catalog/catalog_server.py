@@ -81,7 +81,11 @@ class Catalog:
     @property
     def cache_scope(self) -> Literal["public", "private"]:
         """Whether a listing for one caller may be shown to another."""
-        return "private" if self.contents.hidden else "public"
+        return "private" if self._varies else "public"
+
+    @property
+    def _varies(self) -> bool:
+        return bool(self.contents.hidden or self.contents.unreadable)
 
     def seen_by(self, ctx: ServerRequestContext[Any, Any]) -> ToolPages:
         """Return the tools that the caller of `ctx` can list, find and call."""
@@ -91,8 +95,12 @@ class Catalog:
         """Return the names and URIs of what the caller of `ctx` cannot see."""
         return frozenset(self.contents.hidden.get(self._token(ctx), ()))
 
+    def unreadable_by(self, ctx: ServerRequestContext[Any, Any]) -> frozenset[str]:
+        """Return the URIs of what the caller of `ctx` cannot read: what it cannot see, and more."""
+        return self.hidden_from(ctx).union(self.contents.unreadable.get(self._token(ctx), ()))
+
     def _token(self, ctx: ServerRequestContext[Any, Any]) -> str:
-        if not self._of_callers or ctx.request is None:
+        if not self._varies or ctx.request is None:
             return ""
         scheme, _, token = ctx.request.headers.get("authorization", "").partition(" ")
         return token.strip() if scheme.lower() == "bearer" else ""
@@ -144,6 +152,7 @@ def catalog_server(catalog: Catalog, answer: CallTool = canned_answer) -> Server
     ListedCatalog(
         contents=lambda: catalog.contents,
         hidden_from=catalog.hidden_from,
+        unreadable_by=catalog.unreadable_by,
         page_size=limits.page_size,
         caching=lambda: {"ttlMs": _TTL_MS, "cacheScope": catalog.cache_scope},
     ).install(server)
@@ -151,7 +160,10 @@ def catalog_server(catalog: Catalog, answer: CallTool = canned_answer) -> Server
     async def read_text(uri: str) -> str | None:
         return catalog.contents.contents.get(uri)
 
-    contents = Contents(read=read_text, max_age=_REREAD_SECONDS)
+    def may_read(ctx: ServerRequestContext[Any, Any], uri: str) -> bool:
+        return uri not in catalog.unreadable_by(ctx)
+
+    contents = Contents(read=read_text, may_read=may_read, max_age=_REREAD_SECONDS)
     resources = ResourcesSearch(contents=contents if own.contents else False)
     ToolsSearch(
         ranker=ranker,

@@ -43,6 +43,9 @@ class ListedCatalog:
     hidden_from: Callable[[_Ctx], Collection[str]]
     """Returns the keys of what a caller may not see."""
 
+    unreadable_by: Callable[[_Ctx], Collection[str]]
+    """Returns the URIs of what a caller may not read."""
+
     page_size: int
     caching: Callable[[], dict[str, Any]]
     """Returns the members for caching of each page."""
@@ -82,10 +85,10 @@ class ListedCatalog:
     async def _read(self, ctx: _Ctx, params: ReadResourceRequestParams) -> ReadResourceResult:
         """Answer with the content that the file states, or else with the URI itself."""
         catalog, text = self.contents(), None
-        if params.uri not in self.hidden_from(ctx):
+        if params.uri not in self.unreadable_by(ctx):
             text = catalog.contents.get(params.uri)
-        if text is None and params.uri in self._visible(ctx, catalog.resources):
-            text = json.dumps({"uri": params.uri}, ensure_ascii=False)
+            if text is None and any(resource.uri == params.uri for resource in catalog.resources):
+                text = json.dumps({"uri": params.uri}, ensure_ascii=False)
         if text is None:
             code = INVALID_PARAMS if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS else _LEGACY_NOT_FOUND
             raise MCPError(code, "Resource not found", {"uri": params.uri})

@@ -48,7 +48,7 @@ from mcp.server.subscriptions import (
 from mcp.shared.dispatcher import ProgressFnT
 from mcp_ext_tools_search.client import TOOLS_SEARCH, raw_request, server_settings
 from mcp_types import REQUEST_TIMEOUT, Implementation, Tool
-from tools_search_hosts import ServerEntry
+from tools_search_hosts import EraChoice, ServerEntry
 from tools_search_hosts.endings import connection_ended
 
 from tools_search_server.base.redaction import printable
@@ -94,8 +94,9 @@ _SAVED: Final = {"prompts": PROMPTS, "resources": RESOURCES, "templates": TEMPLA
 """The lists in a saved listing."""
 
 
-def _reading_client(transport: Any) -> Client:
-    return Client(transport, client_info=Implementation(name=NAME, version=version("mcp-ext-tools-search")), cache=None)
+def _reading_client(transport: Any, mode: EraChoice) -> Client:
+    client_info = Implementation(name=NAME, version=version("mcp-ext-tools-search"))
+    return Client(transport, client_info=client_info, mode=mode, cache=None)
 
 
 class Upstream:
@@ -148,6 +149,7 @@ class Upstream:
         self._on_event = on_event
         self._on_notification = on_notification
         self._call_seconds = entry.call_seconds or call_seconds
+        self._era: EraChoice = entry.era or "auto"
         self._max_message_bytes = max_message_bytes
         self._index_at_most = index_at_most
         self._delays = attempt_delays()
@@ -171,7 +173,8 @@ class Upstream:
         self.texts: ResourceTexts | None = None
         """The texts of its resources, if they are read."""
         if reads_texts:
-            reading = partial(connection, make_client=_reading_client, max_message_bytes=MAX_READ_BYTES)
+            make_client = partial(_reading_client, mode=self._era)
+            reading = partial(connection, make_client=make_client, max_message_bytes=MAX_READ_BYTES)
             self.texts = ResourceTexts(self.name, lambda use: reading(own.target, use=use))
         self._searched = searched
         is_lazy = laziness is not None and (laziness.for_all if entry.lazy is None else entry.lazy)
@@ -232,6 +235,7 @@ class Upstream:
             transport,
             client_info=Implementation(name=NAME, version=version("mcp-ext-tools-search")),
             extensions=[TOOLS_SEARCH],
+            mode=self._era,
             message_handler=self._notifications.on_message,
             elicitation_callback=self._questions.elicit,
             sampling_callback=self._questions.sample,

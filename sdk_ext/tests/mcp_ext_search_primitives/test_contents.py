@@ -123,6 +123,30 @@ async def test_content_of_what_a_caller_is_not_listed_has_no_influence(offering:
             assert await search(client, query) == await search(other, query)  # sees a part
 
 
+async def test_content_that_a_caller_may_not_read_has_no_influence_though_the_resource_is_listed(
+    offering: Offering, connect: Connect
+) -> None:
+    resources = [{"uri": uri, "name": uri} for uri in TEXTS]
+    first, *_ = TEXTS
+
+    async def read(uri: str) -> str | None:
+        return TEXTS.get(uri)
+
+    async def read_first(uri: str) -> str | None:
+        return TEXTS[uri] if uri == first else None
+
+    def may_read(_ctx: Any, uri: str) -> bool:
+        return next(turns) or uri == first
+
+    turns = itertools.chain([True] * len(TEXTS), itertools.repeat(False))
+    guarded = searching(offering(resources=resources, page_size=5), read=read, may_read=may_read)
+    alone = searching(offering(resources=resources, page_size=5), read=read_first)
+    async with connect(guarded) as client, connect(alone) as other:
+        await found(client, "parcels leave on Mondays")  # may read everything
+        for query in ("parcel", "Mondays", "lost parcel", "handbook"):
+            assert await search(client, query) == await search(other, query)  # may read the first
+
+
 async def test_content_that_changes_is_read_again_once_it_is_old_or_its_definition_changes(connect: Connect) -> None:
     texts, described = ["first edition"], ["one"]
     mcp = MCPServer[Any]("notes")

@@ -69,6 +69,25 @@ def test_a_long_content_does_not_push_a_name_down(ranker: Ranker) -> None:
 
 
 @every_ranker
+def test_the_text_that_says_the_query_goes_before_a_name_that_is_akin_to_one_word_of_it(ranker: Ranker) -> None:
+    texts = {
+        "file:///guides/kitchen.md": "Delete old stock from the freezer before you buy more.",
+        "file:///guides/removal.md": "How to move house.",
+    }
+    items = [*GUIDES, {"uri": "file:///guides/removal.md", "name": "remove.md"}]
+    found = index(RESOURCES, items, ranker, texts).search("delete old stock of the freezer")
+    assert found[0].name == "file:///guides/kitchen.md"
+    assert found[0].matched == ("contents",)
+
+
+@every_ranker
+def test_name_and_content_that_say_parts_of_a_query_together_go_before_either(ranker: Ranker) -> None:
+    items = [{"uri": f"n:{number}", "name": name} for number, name in enumerate(("invoices", "invoices", "letters"))]
+    texts = {"n:0": "about paper", "n:1": "what a late fee is", "n:2": "what a late fee is"}
+    assert index(RESOURCES, items, ranker, texts).search("late fee invoices")[0].name == "n:1"
+
+
+@every_ranker
 def test_a_template_is_found_by_its_variables(ranker: Ranker) -> None:
     templates = [
         {"uriTemplate": "repo://{owner}/{repository}/contents{/path*}", "name": "file"},
@@ -110,7 +129,7 @@ def test_hits_of_a_ranker_that_is_anyones_are_kept_to_the_items() -> None:
 
     found = index(RESOURCES, GUIDES, lambda _: Odd()).search("eggs boil")
     assert [hit.name for hit in found] == [GUIDES[0]["uri"], "file:///guides/kitchen.md"]
-    assert found[0].matched == ("uri", "contents")
+    assert found[0].matched == ("uri",)
 
 
 @pytest.mark.parametrize("query", ["", " ", "\u200b", "x" * 100_000, "\ud800", "🦙", "{", "(((", "[a-z]+"])

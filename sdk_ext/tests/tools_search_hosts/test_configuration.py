@@ -152,6 +152,17 @@ def test_a_server_whose_input_nobody_gives_says_what_to_set_and_leaves_the_other
     )
 
 
+def test_the_era_of_one_server_is_read_and_another_word_makes_that_server_unusable() -> None:
+    servers = {
+        "old": {"command": "x", "era": "legacy"},
+        "new": {"command": "x"},
+        "wrong": {"command": "x", "era": "2025"},
+    }
+    file = read({"mcpServers": servers})
+    assert [entry.era for entry in file.servers] == ["legacy", None, None]
+    assert file.problems == ('server \'wrong\': `era` must be "auto" or "legacy"',)
+
+
 def only_server(folder: Path, **members: Any) -> ServerEntry:
     [entry] = parse_host_file({"servers": {"a": members}}, source="mcp.json", folder=folder, environment={}).servers
     return entry

@@ -141,7 +141,7 @@ async def _expect_fallback(
         outcome = await session.find(_NEED, None if all_pages else 3 if ranked else len(TOOLS))
         where = session.last_request_for_tools
         pages = {str(exchange.params.get("cursor", "")) for exchange in session.peer.listings}
-        message = f"{case}, and the client asked for {len(pages)} of {number} pages of tools/list"
+        message = f"{case}, and the client asked for {len(pages)} of {number} pages of {bench.primitive.list_method}"
         session.expect(len(pages) == number, f"{message}; the search returned {outcome.describe()}", where, case=case)
         place = "the first" if ranked else "there"
         message = f"{case}, all tools were listed, and the one that fits is not {place}: {outcome.describe()}"
@@ -168,6 +168,7 @@ async def fallback_not_advertised(bench: ClientBench) -> None:
     sends="Peers that advertise the extension and refuse the search with error -32601, and with -32021; the client is "
     "to find some tools, and all. On a modern connection over HTTP, with other statuses, too.",
     passes="Requests for all pages of `tools/list`, and the tool on the last page, which alone fits, is found.",
+    methods=EVERY_METHOD,
 )
 async def fallback_after_refusal(bench: ClientBench) -> None:
     over_http = bench.cell.transport == "http" and bench.cell.era == MODERN
@@ -223,6 +224,7 @@ async def fallback_after_invalid_result(bench: ClientBench) -> None:
     "`data.retryAfterMs`; they advertise a large catalog, then a small one. On a modern connection over HTTP, with "
     "status 429 and 503, too. The client searches for several needs.",
     passes="No `tools/list` after such an answer. When the client searches again is not judged.",
+    methods=EVERY_METHOD,
 )
 async def busy_not_listed(bench: ClientBench) -> None:
     over_http = bench.cell.transport == "http" and bench.cell.era == MODERN
@@ -232,7 +234,7 @@ async def busy_not_listed(bench: ClientBench) -> None:
             searched, listed = bool(session.peer.searches), bool(session.peer.listings)
         if settings is not SETTINGS and not searched:
             return  # a small catalog may be listed in the first place
-        bench.require(searched, "the client did not send tools/search", session.latest)
+        bench.require(searched, f"the client did not send {bench.method}", session.latest)
         bench.applies(not listed, "the client lists a server that it searches, busy or not")
         statuses = (429, 503) if over_http and settings is SETTINGS else ()
         for later, status in ((False, None), (True, None), *((False, status) for status in statuses)):
@@ -245,7 +247,8 @@ async def busy_not_listed(bench: ClientBench) -> None:
                         await session.search_all(need)
                     await session.search(_NEED, 5)
                 where = session.last_request_for_tools
-                session.expect(not session.peer.listings, f"{case}, and the client sent tools/list", where, case=case)
+                message = f"{case}, and the client sent {bench.primitive.list_method}"
+                session.expect(not session.peer.listings, message, where, case=case)
 
 
 def _busy(times: int, *, later: bool = False, status: int | None = None) -> Search:
@@ -273,5 +276,5 @@ async def large_catalog_searched(bench: ClientBench) -> None:
         async with bench.connected(Script(settings=settings, tools=MANY, list_page=20)) as session:
             await session.search("mend a clock", 5)
             where = (session.peer.searches or [session.last_request_for_tools])[0]
-            message = f"{case}, and the client read {len(session.peer.listings)} pages of tools/list"
+            message = f"{case}, and the client read {len(session.peer.listings)} pages of {bench.primitive.list_method}"
             session.expect(bool(session.peer.searches), f"{message} and did not send tools/search", where, case=case)

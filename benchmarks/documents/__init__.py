@@ -1,0 +1,1 @@
+"""How well resources are found by name and by content: `python -m benchmarks.documents`."""

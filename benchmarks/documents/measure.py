@@ -1,0 +1,119 @@
+"""Quality and cost of searches over the documents of a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict
+from multiprocessing import get_context
+from pathlib import Path, PurePosixPath
+from statistics import median
+from time import process_time
+from typing import Any, Final, TypeAlias
+
+from mcp_ext_search_primitives import RESOURCES
+from mcp_ext_search_primitives.index import PrimitiveIndex
+from mcp_ext_tools_search.ranking import Ranker, SimpleRanker
+from mcp_types import Tool
+from tools_search_ranking import default_ranker
+
+from benchmarks.bootstrap import mean
+from benchmarks.documents.trees import Tree, read_tree
+from benchmarks.processes import memory_of
+from benchmarks.retrieval.measure import DEPTH, quality
+from benchmarks.speed.engines import BM25S
+
+Search: TypeAlias = Callable[[str], Sequence[str]]
+"""Returns the URIs of what is found, best first."""
+
+CONDITIONS: Final[Mapping[str, Sequence[str]]] = {
+    "contents alone": ("title", "sentence", "link"),
+    "names alone": ("title", "link", "name"),
+    "names and contents": ("title", "sentence", "link", "name"),
+}
+"""What is searched, and the kinds of queries that it can answer. Contents alone have numbers for names."""
+
+
+def _own(ranker: Ranker) -> Callable[[Mapping[str, Any], Mapping[str, str]], Search]:
+    def index(resources: Mapping[str, Any], texts: Mapping[str, str]) -> Search:
+        made = PrimitiveIndex(RESOURCES, resources, ranker, texts)
+        return lambda query: [hit.name for hit in made.search(query)[:DEPTH]]
+
+    return index
+
+
+def _bm25s(resources: Mapping[str, Any], texts: Mapping[str, str]) -> Search:
+    said = {uri: f"{own['name']} {uri.replace('_', ' ')}\n{texts.get(uri, '')}" for uri, own in resources.items()}
+    made = BM25S([Tool(name=uri, description=text, input_schema={}) for uri, text in said.items()], stemmed=True)
+    return made.search
+
+
+_ASKED: Final = 20
+"""Queries of each kind whose time is taken."""
+
+ENGINES: Final = {
+    "gateway": _own(default_ranker()),
+    "extension": _own(SimpleRanker()),
+    "bm25s, stemmed": _bm25s,
+}
+"""The optional part over the ranking of the gateway, and over the readable one; and what both are compared with."""
+
+
+def resources_of(tree: Tree, condition: str) -> tuple[dict[str, str], dict[str, dict[str, str]], dict[str, str]]:
+    """Return the URI of each document by its path, the definitions and the texts by URI."""
+    is_named, is_read = "names" in condition, "contents" in condition
+    uris = {path: f"docs:///{path if is_named else number}" for number, path in enumerate(tree.documents)}
+    names = {path: PurePosixPath(path if is_named else uri).name for path, uri in uris.items()}
+    definitions = {uri: {"uri": uri, "name": names[path]} for path, uri in uris.items()}
+    return uris, definitions, {uris[path]: own.text for path, own in tree.documents.items()} if is_read else {}
+
+
+def measured(tree: Tree, condition: str, engine: str) -> dict[str, Any]:
+    """Return nDCG@10 and Recall@5 of each kind of queries."""
+    uris, definitions, texts = resources_of(tree, condition)
+    search = ENGINES[engine](definitions, texts)
+    kinds: dict[str, Any] = {}
+    for kind in CONDITIONS[condition]:
+        asked = tree.queries[kind]
+        if not asked:
+            continue
+        found = [quality(search(own.query), {uris[path] for path in own.relevant}) for own in asked]
+        kinds[kind] = {
+            "queries": len(asked),
+            "ndcg": asdict(mean([one.ndcg_at_10 for one in found])),
+            "recall": asdict(mean([one.recall_at_5 for one in found])),
+        }
+    return {"tree": tree.name, "condition": condition, "engine": engine, "kinds": kinds}
+
+
+def cost(folder: Path, engine: str, builds: int) -> dict[str, Any]:
+    """Return what it takes an engine, alone in a process, to index the contents of a folder, and to search them."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
+        return process.submit(_cost, folder, engine, builds).result()
+
+
+def _cost(folder: Path, engine: str, builds: int) -> dict[str, Any]:
+    tree = read_tree(folder, "test", _ASKED)
+    _, definitions, texts = resources_of(tree, "contents alone")
+    queries = [own.query for kind in CONDITIONS["contents alone"] for own in tree.queries[kind]]
+    some = {uri: definitions[uri] for uri in [*definitions][:2]}
+    ENGINES[engine](some, {uri: texts[uri] for uri in some})(queries[0])  # what is loaded once is loaded
+    memory = memory_of(lambda: ENGINES[engine](definitions, texts), lambda search: list(map(search, queries)))
+    seconds = [_processor_seconds(lambda: ENGINES[engine](definitions, texts)) for _ in range(builds)]
+    search = ENGINES[engine](definitions, texts)
+    answers = [_processor_seconds(lambda own=own: search(own)) for own in queries]
+    return {
+        "tree": tree.name,
+        "engine": engine,
+        "documents": len(texts),
+        "megabytes": sum(len(text.encode()) for text in texts.values()) / 1e6,
+        "build_seconds": min(seconds),
+        "memory_mb": memory and asdict(memory),
+        "search_ms": 1000 * median(answers),
+    }
+
+
+def _processor_seconds(action: Callable[[], object]) -> float:
+    began = process_time()
+    action()
+    return process_time() - began

@@ -1,0 +1,101 @@
+"""A ranking of texts by their words: BM25 over what resources say.
+
+A text is no definition: it is long, and says again and again what it is about. So words are counted as often as they
+come, and a length is compared with that of other texts alone. Rankers of tools count few occurrences and know short
+fields; texts they rank worse than this does.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from math import log1p
+from typing import Final
+
+from mcp_ext_tools_search.ranking.language import STOP_WORDS, runs, words, words_of
+from mcp_ext_tools_search.ranking.query import AS_WRITTEN, WRITTEN, index_terms, read
+
+_K1: Final = 2.0  # how much a repeated word gains over a single one
+_B: Final = 0.75  # how much of its score a word of a long text loses
+
+MAX_TERMS: Final = 1 << 18
+"""Different terms of all texts together: many times those of documents, and a bound for texts made of random letters.
+
+What comes later is not ranked by.
+"""
+
+
+class TextIndex:
+    """Texts ready to be ranked. It never changes, so any number of threads may search it at once.
+
+    Args:
+        texts: By URI.
+    """
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        self._uris = sorted(texts)
+        self._postings: dict[str, array[int]] = {}
+        """For each term, a place in `_uris` and how often the term comes there, for each text that has it."""
+        lengths: list[int] = []
+        for place, uri in enumerate(self._uris):
+            counts, length = _counted(texts[uri])
+            lengths.append(length)
+            for term, count in counts.items():
+                if (own := self._postings.get(term)) is not None:
+                    own.extend((place, count))
+                elif len(self._postings) < MAX_TERMS:
+                    self._postings[term] = array("I", (place, count))
+        average = sum(lengths) / len(lengths) if any(lengths) else 1.0
+        self._norms = [_K1 * (1 - _B + _B * length / average) for length in lengths]
+
+    @property
+    def terms(self) -> Collection[str]:
+        """What texts are ranked by."""
+        return self._postings.keys()
+
+    def search(self, query: str) -> dict[str, float]:
+        """Return the texts that have a meaningful word of `query`, by URI, with scores of which the best is 1."""
+        scores = defaultdict[int, float](float)
+        for term, weight in _weights(query):
+            own = self._postings.get(term, ())
+            value = weight * self._idf(term) * (_K1 + 1)
+            for place, count in zip(own[::2], own[1::2], strict=True):
+                scores[place] += value * count / (count + self._norms[place])
+        best = max(scores.values(), default=0.0)
+        return {self._uris[place]: score / best for place, score in scores.items()}
+
+    def shares(self, query: str, definitions: Mapping[str, Collection[str]]) -> dict[str, float]:
+        """Return by URI how much of `query` each of these sets of stems has, words weighed as in the texts: 0 to 1."""
+        values = {stem: weight * self._idf(stem) for stem, weight in read(query).stems.items()}
+        total = sum(values.values()) or 1.0
+        return {
+            uri: sum(value for stem, value in values.items() if stem in stems) / total
+            for uri, stems in definitions.items()
+        }
+
+    def _idf(self, term: str) -> float:
+        having = len(self._postings.get(term, ())) // 2
+        return log1p((len(self._uris) - having + 0.5) / (having + 0.5))
+
+
+def stems_of(texts: Iterable[str]) -> frozenset[str]:
+    """Return the stems of the words of these texts."""
+    return frozenset(index_terms(word)[0] for text in texts for word in words(text))
+
+
+def _weights(query: str) -> Iterator[tuple[str, float]]:
+    said = read(query)
+    yield from said.stems.items()
+    yield from ((WRITTEN + word, weight * AS_WRITTEN) for word, weight in said.written.items())
+
+
+def _counted(text: str) -> tuple[Counter[str], int]:
+    """Return how often each term comes in a text, by its stem and as it is written, and the number of its words."""
+    counts, length = Counter[str](), 0
+    for run, count in Counter(runs(text)).items():  # the words of a run are found once
+        for word in words_of(run):
+            if word not in STOP_WORDS:
+                counts.update(dict.fromkeys(index_terms(word), count))
+                length += count
+    return counts, length
