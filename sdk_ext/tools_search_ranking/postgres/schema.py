@@ -56,7 +56,7 @@ def migrate(connection: Connection) -> None:
 
 
 def _require_owner(connection: Connection) -> None:
-    """Refuse a schema that somebody else made: whatever is in it would run with the rights of this role."""
+    """Refuse a schema that another role made: its triggers and functions would run with the rights of this one."""
     row = connection.execute(
         "select rolname from pg_namespace join pg_roles on pg_roles.oid = nspowner "
         "where nspname = 'tools_search' and rolname <> current_user"
