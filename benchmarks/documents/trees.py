@@ -7,7 +7,7 @@ Nobody words a query: each is a text of the documents, taken by the same rule fr
     link       the text of a link in one document to another
     name       the last part of a document's path, in words
 
-Several documents may be right where they share a title, a link text or a name; texts that more than five share tell
+Several documents may be right where they share a title, a link text or a name; texts that more than five share say
 nothing, and are left out. So are titles and links of a single word, sentences of fewer than six, and names without a
 word, such as those of releases.
 """

@@ -27,7 +27,7 @@ FEW_MATCHES = {("max-limit-honored", "http-2026-07-28"), ("max-limit-honored", "
 # The server finds listed resources alone; others are judged in other cells.
 LISTED_ALONE = {("unlisted-readable", "http-2026-07-28"), ("unlisted-readable", "http-2025-11-25")}
 SECONDS = 600
-"""Whole runs in four cells, beside whatever else uses the machine."""
+"""For whole runs in four cells on a busy machine."""
 
 PAGED = (sys.executable, "-m", "tools_search_server", "--page-size", "20")
 

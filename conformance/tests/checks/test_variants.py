@@ -21,7 +21,7 @@ pytestmark = pytest.mark.anyio
 Command = Callable[..., tuple[str, ...]]
 
 SECONDS: Final = 300
-"""Whole runs, beside whatever else uses the machine."""
+"""For whole runs on a busy machine."""
 
 VARIANTS: Final = (
     "all-terms-wanted",

@@ -189,7 +189,7 @@ async def test_what_is_hidden_from_a_caller_is_hidden_from_the_first_request_on_
     everything = {tool["name"] for tool in TEAS}
     without_mint = everything - {"brew_mint"}
     await anyio.to_thread.run_sync(write, {"guest": ["brew_mint"]})
-    catalog = DatabaseCatalog(database.address, "hidden", Limits())  # nothing but requests tells it of changes
+    catalog = DatabaseCatalog(database.address, "hidden", Limits())  # it learns of changes from requests alone
     with anyio.fail_after(SECONDS):
         async with catalog.pool:
             assert await seen_by(catalog, "guest") == (without_mint, without_mint, False, {"private"})

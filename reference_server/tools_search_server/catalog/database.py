@@ -185,7 +185,7 @@ class DatabaseCatalog:
         while True:
             try:
                 found = await self._read_revision()
-            except Exception as error:  # whatever it is, it may pass
+            except Exception as error:  # any of them may pass
                 if not fails:
                     logger.warning("the database is not available: %s", error)
                 fails = True

@@ -365,7 +365,7 @@ def drop_old_generations(connection: Connection) -> None:
 
 
 def _new_generation(connection: Connection, catalog: str, facts: Mapping[str, Any]) -> int:
-    """Return the id of a generation with empty partitions; no other import of this catalog runs beside this one."""
+    """Return the id of a generation with empty partitions; no other import of this catalog runs meanwhile."""
     connection.execute(_MEMORY)
     connection.execute("insert into tools_search.catalog (name) values (%s) on conflict do nothing", [catalog])
     (generation,) = _row(
