@@ -51,8 +51,8 @@ _TEXTUAL: Final = ("json", "xml", "yaml", "javascript", "toml", "sql", "csv", "m
 class Contents:
     """How the content of resources is searched, and how much of it.
 
-    It is read once for all callers: one that is listed a resource is taken to be allowed to read it. Where that does not
-    hold, say who may, with `may_read` (draft: Content of Resources).
+    It is read once for all callers: one that is listed a resource is taken to be allowed to read it. Where this is not
+    so, say who may, with `may_read` (draft: Content of Resources).
 
     Raises:
         ValueError: A bound is not positive.
