@@ -201,14 +201,17 @@ async def test_what_is_hidden_from_a_caller_is_hidden_from_the_first_request_on_
             assert await seen_by(catalog, "guest") == (everything, everything, True, {"private"})
 
 
+@pytest.mark.parametrize("from_file", [True, False])
 def test_a_call_of_a_hidden_tool_is_answered_as_that_of_an_unknown_one(
-    database: Database, servers: Any, tmp_path: Path
+    database: Database, servers: Any, tmp_path: Path, from_file: bool
 ) -> None:
     region = {"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": "Region"}}}
     tools = [*TEAS, {"name": "drink", "description": "Drinks.", "inputSchema": region}]
     file = written(tmp_path / "tools.json", {"tools": tools, "hidden": {"guest": ["drink"]}})
-    command("import", file, "--to", database.address, "--name", "calls")
-    url = servers.start_http("--catalog", database.address, "--catalog-name", "calls")
+    if not from_file:
+        command("import", file, "--to", database.address, "--name", "calls")
+    of_database = ("--catalog", database.address, "--catalog-name", "calls")
+    url = servers.start_http(*(("--catalog", file) if from_file else of_database))
 
     def code(name: str, token: str) -> int:
         """Return the error code of a call without the header that the tool asks for."""

@@ -8,6 +8,7 @@ prompts too (`primitives.py`), which the same `ToolsSearch` makes searchable.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any, Final, Literal, TypeAlias
@@ -18,6 +19,8 @@ from mcp_ext_search_primitives.server import Contents, ResourcesSearch
 from mcp_ext_tools_search.server import Answer, ToolsSearch
 from mcp_ext_tools_search.types import published_metadata
 from mcp_types import CallToolRequestParams, CallToolResult, PaginatedRequestParams, Tool
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
 from tools_search_ranking import default_ranker
 from tools_search_ranking.cache import CatalogSnapshot, IndexCache
 
@@ -112,9 +115,32 @@ class Catalog:
         return self._snapshots[protocol_version]
 
     def input_schema(self, name: str) -> dict[str, Any] | None:
-        """Return the input schema of a tool, or `None` for a name that is not in the catalog."""
-        tool = self._all.by_name.get(name)
+        """Return the input schema of a tool, or `None` for a name that its caller (`with_caller`) does not see."""
+        tool = self._of_callers.get(_calling_token.get(), self._all).by_name.get(name)
         return None if tool is None else tool.input_schema
+
+
+_calling_token: ContextVar[str] = ContextVar("tools_search_calling_token", default="")
+
+
+def with_caller(app: ASGIApp) -> ASGIApp:
+    """Return an application that remembers who sent a request, which the SDK does not say where it asks for a schema.
+
+    Without it, a caller of a hidden tool learns from a missing `Mcp-Param-*` header that there is one.
+    """
+
+    async def call(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            _calling_token.set(bearer_token(Headers(scope=scope)))
+        await app(scope, receive, send)
+
+    return call
+
+
+def bearer_token(headers: Mapping[str, str]) -> str:
+    """Return the token of a request, or nothing."""
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
 
 
 def catalog_server(catalog: Catalog, answer: CallTool = canned_answer) -> Server[Any]:

@@ -35,7 +35,7 @@ from tools_search_server.base.limits import Limits
 from tools_search_server.base.paging import CursorSigner, invalid_cursor, page_of, room_for
 from tools_search_server.catalog.answers import canned_answer
 from tools_search_server.catalog.catalog_file import CatalogFile
-from tools_search_server.catalog.catalog_server import CallTool, Catalog
+from tools_search_server.catalog.catalog_server import CallTool, Catalog, bearer_token
 
 logger = logging.getLogger(__name__)
 
@@ -141,10 +141,8 @@ class _Revision:
         """Return the groups of a caller who sends these headers, or is on stdio."""
         if headers is None:
             return [f"{protocol_version} {_LOCAL}"]
-        scheme, _, token = headers.get("authorization", "").partition(" ")
-        label = _label(token.strip())
-        is_known = scheme.lower() == "bearer" and label in self.callers
-        return [f"{protocol_version} {label if is_known else _OTHERS}"]
+        label = _label(bearer_token(headers))
+        return [f"{protocol_version} {label if label in self.callers else _OTHERS}"]
 
 
 _Found = TypeVar("_Found")

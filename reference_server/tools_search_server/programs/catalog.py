@@ -35,7 +35,7 @@ from tools_search_hosts import ConfigurationError
 from tools_search_server.base.limits import Limits
 from tools_search_server.catalog.answers import canned_answer, echo_answer
 from tools_search_server.catalog.catalog_file import bundled_catalog, read_catalog
-from tools_search_server.catalog.catalog_server import Catalog, catalog_server
+from tools_search_server.catalog.catalog_server import Catalog, catalog_server, with_caller
 from tools_search_server.gateway.changes import LegacySessions
 from tools_search_server.programs.database import checked_catalog, import_file, is_database
 from tools_search_server.programs.serving import Program, changes_of
@@ -83,7 +83,13 @@ def catalog_program(source: str | None, limits: Limits, name: str) -> Program:
             logger.info("%s changed: %d tools", file, len(catalog.contents.tools))
             await changes.announce()
 
-    return Program(server, nullcontext, changes.close, background=() if file is None else (partial(follow, file),))
+    return Program(
+        server,
+        nullcontext,
+        changes.close,
+        guard=lambda app, _: with_caller(app),
+        background=() if file is None else (partial(follow, file),),
+    )
 
 
 def _database_program(source: str, name: str, limits: Limits) -> Program:
