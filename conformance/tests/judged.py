@@ -1,30 +1,23 @@
-"""Judges one target after another in a separate process, and reports each outcome.
+"""Judges one target after another, each in a process of its own, and reports each outcome.
 
 In: a JSON array of arguments a line. Out: a line each, `{"status", "seconds", "megabytes", "said"}`; the peak of memory
-is that of this process alone, since the run before.
+is that of the run's process alone. The processes are forked, so that the suite is imported once.
 """
 
 from __future__ import annotations
 
-import gc
 import json
+import os
 import resource
 import sys
 import time
 import traceback
-from contextlib import suppress
 from pathlib import Path
 
 from click.testing import CliRunner
 from tools_search_conformance.cli.cli import cli
 
 KIBIBYTES = 1024
-
-
-def forget_peak() -> None:
-    gc.collect()  # what the run before has left is not of the next one
-    with suppress(OSError):  # where there is no such file, the peak is that of all runs so far
-        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
 
 
 def peak() -> float:
@@ -36,20 +29,25 @@ def peak() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / KIBIBYTES**2
 
 
+def judge(arguments: list[str]) -> dict[str, object]:
+    began = time.monotonic()
+    ended = CliRunner().invoke(cli, arguments)
+    unexpected = ended.exception if not isinstance(ended.exception, SystemExit) else None
+    return {
+        "status": 4 if unexpected else ended.exit_code,  # as the command ends
+        "seconds": round(time.monotonic() - began, 2),
+        "megabytes": round(peak()),
+        "said": ended.output + "".join(traceback.format_exception(unexpected) if unexpected else ()),
+    }
+
+
 def main() -> None:
     for line in sys.stdin:
-        forget_peak()
-        began = time.monotonic()
-        ended = CliRunner().invoke(cli, json.loads(line))
-        unexpected = ended.exception if not isinstance(ended.exception, SystemExit) else None
-        told = {
-            "status": 4 if unexpected else ended.exit_code,  # as the command ends
-            "seconds": round(time.monotonic() - began, 2),
-            "megabytes": round(peak()),
-            "said": ended.output + "".join(traceback.format_exception(unexpected) if unexpected else ()),
-        }
-        sys.stdout.write(json.dumps(told) + "\n")
-        sys.stdout.flush()
+        child = os.fork()
+        if not child:
+            sys.stdout.write(json.dumps(judge(json.loads(line))) + "\n")
+            return
+        os.waitpid(child, 0)
 
 
 if __name__ == "__main__":
