@@ -147,8 +147,10 @@ class Vocabulary:
 
     def beyond(self, tool: JsonObject) -> list[str]:
         """Return up to one distinctive term of `tool`: the last one of a long description."""
-        terms = [t for t in self._terms(tool) if t in self.distinctive(tool)]
-        return terms[-1:] if len(str(tool.get("description", ""))) > _LONG else []
+        if len(str(tool.get("description", ""))) <= _LONG:
+            return []
+        distinctive = {*self.distinctive(tool)}
+        return [term for term in self._terms(tool) if term in distinctive][-1:]
 
     def alone(self, tool: JsonObject, member: str) -> list[str]:
         """Return up to one distinctive term of `tool` that stands in this member of it and in no other."""
