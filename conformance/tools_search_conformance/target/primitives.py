@@ -20,7 +20,6 @@ TOOLS: Final = PRIMITIVES[0]
 RESOURCES, TEMPLATES, PROMPTS = OTHERS = PRIMITIVES[1:]
 """The lists whose searches are optional."""
 
-TOOLS_ALONE: Final = (TOOLS.method,)
 EVERY_METHOD: Final = tuple(primitive.method for primitive in PRIMITIVES)
 OTHER_METHODS: Final = tuple(primitive.method for primitive in OTHERS)
 METHODS_OF_RESOURCES: Final = (RESOURCES.method, TEMPLATES.method)
