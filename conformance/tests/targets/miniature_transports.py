@@ -111,6 +111,7 @@ class HttpTransport:
         self._notified = notified
         self._is_answer = is_answer
         self._sockets: dict[Any, socket.socket | None] = {}
+        self._idle: list[http.client.HTTPConnection] = []
         self._session: dict[str, str] = {}
         self._streams: list[http.client.HTTPConnection] = []
         self.status = 200
@@ -142,7 +143,7 @@ class HttpTransport:
                 connected.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        for connection in self._streams:
+        for connection in (*self._streams, *self._idle):
             if connection.sock is not None:
                 connection.sock.close()
 
@@ -152,9 +153,11 @@ class HttpTransport:
                 self._notified(message)
 
     def _exchange(self, message: Json, headers: dict[str, str]) -> Iterator[Json]:
-        connection = self._connection(SECONDS)
+        connection = self._idle.pop() if self._idle else self._connection(SECONDS)
+        is_read = False
         try:
-            connection.connect()
+            if connection.sock is None:
+                connection.connect()
             self._sockets[message.get("id")] = connection.sock  # so that it can be abandoned once it is sent
             self._send(connection, message, headers)
             response = connection.getresponse()
@@ -163,14 +166,20 @@ class HttpTransport:
                 self._session = {"Mcp-Session-Id": session}
             if response.headers.get_content_type() == "text/event-stream":
                 yield from self.events(response)
-            elif body := self.body(response):
-                yield json.loads(body)
+            else:
+                body, is_read = self.body(response), not response.will_close
+                if body:
+                    yield json.loads(body)
         except TimeoutError as error:
             raise SilentError(str(error)) from error
         except (OSError, ValueError, http.client.HTTPException) as error:
             raise TransportError(str(error)) from error
         finally:
-            connection.close()
+            self._sockets.pop(message.get("id"), None)
+            if is_read:
+                self._idle.append(connection)
+            else:
+                connection.close()
 
     def _connection(self, seconds: float | None) -> http.client.HTTPConnection:
         assert self._address.hostname is not None
