@@ -76,7 +76,9 @@ def test_the_order_in_which_tools_come_changes_nothing(
 
 @_RANKERS
 @given(tools=_tools(), query=_QUERY)
-def test_hits_are_sound(ranker: Ranker, tools: list[Tool], query: str):
+def test_hits_are_sound_and_none_is_missing_that_the_matching_floor_demands(
+    ranker: Ranker, tools: list[Tool], query: str
+):
     hits = list(floored(ranker)(tools).search(query))
     names = [hit.name for hit in hits]
     assert len(set(names)) == len(names)
@@ -84,11 +86,6 @@ def test_hits_are_sound(ranker: Ranker, tools: list[Tool], query: str):
     assert all(hit.matched and 0 < hit.score <= 1 for hit in hits)
     assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
 
-
-@_RANKERS
-@given(tools=_tools(), query=_QUERY)
-def test_the_matching_floor_holds(ranker: Ranker, tools: list[Tool], query: str):
-    names = [hit.name for hit in floored(ranker)(tools).search(query)]
     for tool in tools:
         if tool.name == trimmed(query):
             assert names[0] == tool.name
