@@ -146,11 +146,16 @@ def test_a_closed_pipe_is_not_reported_as_a_verdict(words: list[str]):
 
 
 def test_the_texts_that_come_with_the_suite_are_listed_and_printed():
-    listed = json.loads(run(["tools-search-conformance", "docs", "--json"]).stdout)
+    def printed(*words: str, code: int = 0) -> str:
+        done = click.testing.CliRunner().invoke(conformance, words, prog_name="tools-search-conformance")
+        assert done.exit_code == code
+        return done.stdout
+
+    listed = json.loads(printed("docs", "--json"))
     assert {"draft", "driver", "skeleton", "server", "client", "host"} <= set(listed)
+    overview = printed("docs")
     for name, entry in listed.items():
-        shown = run(["tools-search-conformance", "docs", name]).stdout
-        assert shown == Path(entry["path"]).read_text(encoding="utf-8")
-        assert entry["purpose"] in run(["tools-search-conformance", "docs"]).stdout
-    assert run(["tools-search-conformance", "docs", "nothing"]).returncode == 2
-    assert listed["draft"]["path"] in run(["tools-search-conformance", "explain", "limit-invalid"]).stdout
+        assert printed("docs", name) == Path(entry["path"]).read_text(encoding="utf-8")
+        assert entry["purpose"] in overview
+    printed("docs", "nothing", code=2)
+    assert listed["draft"]["path"] in printed("explain", "limit-invalid")
