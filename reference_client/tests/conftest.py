@@ -135,6 +135,13 @@ def plain_server() -> Iterator[HttpTarget]:
 
 
 @pytest.fixture(scope="session")
+def asking_server() -> Iterator[HttpTarget]:
+    """A server that asks back while it is called."""
+    with _serving(str(SERVERS / "asking.py"), "--http") as url:
+        yield HttpTarget(url)
+
+
+@pytest.fixture(scope="session")
 def notes_servers() -> Iterator[dict[str, HttpTarget]]:
     """Two servers with prompts, resources and templates, by their names."""
     with ExitStack() as running:
