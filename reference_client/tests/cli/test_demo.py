@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tools_search_client.cli import demo as demo_module
 from tools_search_client.cli import output as output_module
 from tools_search_client.demo import programs
 from tools_search_client.demo import stage as stage_module
+from tools_search_client.demo import steps as steps_module
 from tools_search_client.demo.programs import StepError
 from tools_search_client.demo.stage import Stage
 from tools_search_client.demo.steps import STEPS, Shown, Step
@@ -37,7 +37,7 @@ async def fine(_: Stage) -> Shown:
 
 def only(monkeypatch: pytest.MonkeyPatch, steps: Mapping[str, Step], *servers: str) -> None:
     """Let the demo have these steps, and of its servers those that are named."""
-    monkeypatch.setattr(demo_module, "STEPS", steps)
+    monkeypatch.setattr(steps_module, "STEPS", steps)
     if servers:
         all_of_them = stage_module.demo_servers
         chosen: Callable[..., dict[str, Any]] = lambda *how: {  # noqa: E731

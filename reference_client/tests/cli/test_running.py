@@ -19,8 +19,8 @@ PROGRAM = [sys.executable, "-m", "tools_search_client"]
 STUBBORN = Path(__file__).parents[3] / "reference_server/tests/servers/raw.py"
 VERDICT_ALONE = """
 from tools_search_client.__main__ import main
-from tools_search_client.cli import demo
-demo.STEPS = {"judge": demo.STEPS["judge"]}
+from tools_search_client.demo import steps
+steps.STEPS = {"judge": steps.STEPS["judge"]}
 main()
 """
 """Runs the program, whose demo has one step."""
