@@ -52,11 +52,13 @@ GIVEN: Final = {
 }
 """What a reader is said to have already."""
 
+OVER_HTTP: Final = "--http-command 'tools-search-server --http 127.0.0.1:0'"
+OVER_BOTH: Final = f"{OVER_HTTP} -- tools-search-server"
 IN_SHORT: Final = {
     "pytest spec": "pytest spec -k '2026-07-28 or requirements'",
-    "tools-search-conformance server --http-command 'tools-search-server --http 127.0.0.1:0' -- tools-search-server": (
-        "tools-search-conformance server --only advertised --http-command 'tools-search-server --http 127.0.0.1:0' "
-        "-- tools-search-server"
+    f"tools-search-conformance server {OVER_BOTH}": f"tools-search-conformance server --only advertised {OVER_BOTH}",
+    f"tools-search-conformance server --profile live {OVER_HTTP}": (
+        f"tools-search-conformance server --profile live --only advertised {OVER_HTTP}"
     ),
 }
 """What other steps of `.ci/run` do at length: here only far enough to see that the page has installed what it takes."""
@@ -137,7 +139,7 @@ def test_python_blocks_are_whole_programs(block: Block):
 def test_what_is_typed_in_short_is_printed_and_done_at_length_by_a_step_of_its_own():
     assert IN_SHORT.keys() <= {line for block in ALL for line in block.text.splitlines()}
     at_length = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    assert "--http-command 'tools-search-server --http 127.0.0.1:0' -- tools-search-server" in at_length
+    assert OVER_BOTH in at_length
     assert "run_readme tests" in at_length
 
 
