@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import subprocess
 import sys
 import textwrap
@@ -16,7 +17,7 @@ import pytest
 import tools_search_client
 from mcp import Client, MCPError, StdioServerParameters
 from mcp_ext_tools_search.client import TOOLS_SEARCH
-from tools_search_client import api
+from tools_search_client import api, one_server
 from tools_search_client.one_server import find_tools
 from tools_search_hosts import HttpTarget, StdioTarget
 
@@ -126,11 +127,15 @@ def test_the_page_for_hosts_names_everything_that_is_public():
     ],
     ids=str,
 )
-def test_the_page_to_copy_says_how_it_is_used(arguments: list[str], told: str):
-    command = [sys.executable, "-m", "tools_search_client.one_server", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(told)
+def test_the_page_to_copy_says_how_it_is_used(
+    arguments: list[str], told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr(sys, "argv", ["one_server", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(one_server.__file__, run_name="__main__")
+    shown = capsys.readouterr()
+    assert (ended.value.code, shown.out) == (2, "")
+    assert shown.err.startswith(told)
 
 
 def _parameters(target: StdioTarget) -> StdioServerParameters:

@@ -57,7 +57,7 @@ async def test_a_signal_ends_it_with_its_own_exit_code_and_leaves_no_process(
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("number", [None, signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [None, signal.SIGTERM])
 async def test_servers_that_do_not_stop_are_ended_with_all_that_they_have_started(
     tmp_path: Path, until: Until, number: signal.Signals | None
 ) -> None:
