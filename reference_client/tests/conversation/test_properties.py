@@ -161,6 +161,7 @@ def test_the_list_only_grows_and_holds_nothing_twice_nothing_hidden_and_nothing_
 
 
 @settings(max_examples=25, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(catalogs, min_size=2, max_size=4), st.lists(st.sampled_from((*WORDS, "zebra")), max_size=3))
 def test_what_is_known_after_changes_is_ranked_as_if_it_were_known_from_the_start(changes: Any, words: list[str]):
     ranker = default_ranker()
