@@ -161,7 +161,6 @@ def test_the_list_only_grows_and_holds_nothing_twice_nothing_hidden_and_nothing_
 
 
 @settings(max_examples=25, deadline=None)
-@settings(max_examples=30)
 @given(st.lists(catalogs, min_size=2, max_size=4), st.lists(st.sampled_from((*WORDS, "zebra")), max_size=3))
 def test_what_is_known_after_changes_is_ranked_as_if_it_were_known_from_the_start(changes: Any, words: list[str]):
     ranker = default_ranker()
@@ -193,6 +192,7 @@ def test_only_what_changed_is_indexed_again():
     assert known.ranked("page") == []
 
 
+@settings(max_examples=25, deadline=None)
 @given(catalogs, st.sampled_from(("name", "full", "query")))
 def test_an_exact_name_is_always_found(catalog: Any, way: str):
     async def find() -> None:
