@@ -57,8 +57,10 @@ def test_it_has_at_most_100_lines():
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("said", ["nothing", "reads"])
-@pytest.mark.parametrize(("user", "operator"), [(True, False), (False, False), (False, True)])
+@pytest.mark.parametrize(
+    ("said", "user", "operator"),
+    [("nothing", True, False), ("nothing", False, True), ("reads", True, False), ("reads", False, False)],
+)
 async def test_a_model_that_searches_and_calls_gets_what_the_user_or_the_operator_allows(
     host: Any, configuration: Path, said: str, user: bool, operator: bool
 ):

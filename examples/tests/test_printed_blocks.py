@@ -2,7 +2,8 @@
 
 A page is typed into one shell, from its first block on, in a fresh copy of the sources, with nothing of this
 environment on the path: what a page needs, its own commands install. A mark above a block, an HTML comment, says what
-is special about it.
+is special about it. A judgment that several pages print is made once, and what another step of `.ci/run` does at length
+is typed in short.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import pytest
 
 ROOT: Final = Path(__file__).parents[2]
 PAGES: Final = (
-    ("README.md",),
+    ("README.md", "reference_client/README.md"),
     ("spec/README.md",),
     ("sdk_ext/README.md", "sdk_ext/mcp_ext_search_primitives/README.md", "sdk_ext/tools_search_ranking/README.md"),
     ("conformance/README.md",),
@@ -36,9 +37,8 @@ PAGES: Final = (
         "reference_server/docs/replicas.md",
         "reference_server/docs/databases.md",
     ),
-    ("reference_client/README.md",),
 )
-"""READMEs with blocks, and their further pages; those in one group are read in one sitting."""
+"""READMEs with blocks, and further pages; those in one group are read in one sitting, in one environment."""
 
 BILLING: Final = {"command": "python", "args": ["examples/mcpserver_search.py"]}
 GIT: Final = {"command": "python", "args": ["-m", "mcp_server_git", "--repository", "."]}
@@ -51,6 +51,17 @@ GIVEN: Final = {
     ("reference_client/README.md", "mcp.json"): {"mcpServers": {"billing": BILLING, "git": GIT}},
 }
 """What a reader is said to have already."""
+
+OVER_HTTP: Final = "--http-command 'tools-search-server --http 127.0.0.1:0'"
+OVER_BOTH: Final = f"{OVER_HTTP} -- tools-search-server"
+IN_SHORT: Final = {
+    "pytest spec": "pytest spec -k '2026-07-28 or requirements'",
+    f"tools-search-conformance server {OVER_BOTH}": f"tools-search-conformance server --only advertised {OVER_BOTH}",
+    f"tools-search-conformance server --profile live {OVER_HTTP}": (
+        f"tools-search-conformance server --profile live --only advertised {OVER_HTTP}"
+    ),
+}
+"""What other steps of `.ci/run` do at length: here only far enough to see that the page has installed what it takes."""
 
 NOT_RUN: Final = {"needs a server that has failed"}
 SECONDS: Final = 1500
@@ -92,6 +103,13 @@ def blocks(page: str) -> Iterator[Block]:
 
 
 ALL: Final = [block for group in PAGES for page in group for block in blocks(page)]
+JUDGED_ON: Final = {
+    line: block.page
+    for block in ALL
+    for line in block.text.splitlines()
+    if line.startswith("tools-search-conformance ")
+}
+"""Where each judgment is made: what several pages print, on the last of them, where the least is installed."""
 
 
 def test_every_readme_with_blocks_is_among_the_pages():
@@ -118,7 +136,16 @@ def test_python_blocks_are_whole_programs(block: Block):
     compile(block.text, f"{block.page}:{block.line}", "exec", dont_inherit=True)
 
 
-@pytest.mark.parametrize("page", [group[0] for group in PAGES])
+def test_what_is_typed_in_short_is_printed_and_done_at_length_by_a_step_of_its_own():
+    assert IN_SHORT.keys() <= {line for block in ALL for line in block.text.splitlines()}
+    at_length = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert OVER_BOTH in at_length
+    assert "run_readme tests" in at_length
+
+
+@pytest.mark.parametrize(
+    "page", dict.fromkeys([*(group[0] for group in PAGES), *(one.page for one in ALL if "python3 -m venv" in one.text)])
+)
 def test_a_page_makes_its_environment_before_it_uses_it(page: str):
     first = next(block for block in ALL if block.page == page)
     assert first.text.startswith("python3 -m venv .venv && ")
@@ -182,7 +209,8 @@ def _typed(group: tuple[str, ...], folder: Path) -> str:
             content = folder / f"{number}-{name}"
             content.write_text(json.dumps(GIVEN[block.page, name]))
             lines.append(f"cp {content} {name}")
-        text = block.text.rstrip()
+        lines_here = [line for line in block.text.splitlines() if JUDGED_ON.get(line, block.page) == block.page]
+        text = "\n".join(IN_SHORT.get(line, line) for line in lines_here)
         if "ci" in block.marks:  # the demo itself is run by a step of its own
             text = text.rpartition(" && ")[0]
         if block.language == "python":

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Final
 
@@ -88,15 +89,26 @@ def test_examples_on_a_help_page_are_commands_that_the_program_takes(page: tuple
 
 
 @pytest.mark.parametrize("words", JSON, ids=" ".join)
-def test_with_json_an_error_is_an_object(words: list[str], tmp_path: Path):
-    told = run(words, folder=tmp_path)
-    plain = run([word for word in words if word != "--json"], folder=tmp_path)
-    assert told.returncode != 0
-    assert told.returncode == plain.returncode
-    assert plain.stdout == ""
-    error = json.loads(told.stdout)["error"]
+def test_with_json_an_error_is_an_object(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    main = import_module(f"{MODULES[words[0]]}.__main__").main
+    monkeypatch.chdir(tmp_path)
+
+    def code(*typed: str) -> int:
+        monkeypatch.setattr(sys, "argv", list(typed))
+        with pytest.raises(SystemExit) as ended:
+            main()
+        assert isinstance(ended.value.code, int)
+        return ended.value.code
+
+    plain = code(*(word for word in words if word != "--json"))
+    assert (plain > 0, capsys.readouterr().out) == (True, "")
+    assert code(*words) == plain
+    told = capsys.readouterr()
+    error = json.loads(told.out)["error"]
     assert set(error) == {"type", "message"}
-    assert error["message"].split()[0] in told.stderr
+    assert error["message"].split()[0] in told.err
 
 
 def test_options_of_the_target_are_not_options_of_the_suite(tmp_path: Path):
@@ -146,11 +158,16 @@ def test_a_closed_pipe_is_not_reported_as_a_verdict(words: list[str]):
 
 
 def test_the_texts_that_come_with_the_suite_are_listed_and_printed():
-    listed = json.loads(run(["tools-search-conformance", "docs", "--json"]).stdout)
+    def printed(*words: str, code: int = 0) -> str:
+        done = click.testing.CliRunner().invoke(conformance, words, prog_name="tools-search-conformance")
+        assert done.exit_code == code
+        return done.stdout
+
+    listed = json.loads(printed("docs", "--json"))
     assert {"draft", "driver", "skeleton", "server", "client", "host"} <= set(listed)
+    overview = printed("docs")
     for name, entry in listed.items():
-        shown = run(["tools-search-conformance", "docs", name]).stdout
-        assert shown == Path(entry["path"]).read_text(encoding="utf-8")
-        assert entry["purpose"] in run(["tools-search-conformance", "docs"]).stdout
-    assert run(["tools-search-conformance", "docs", "nothing"]).returncode == 2
-    assert listed["draft"]["path"] in run(["tools-search-conformance", "explain", "limit-invalid"]).stdout
+        assert printed("docs", name) == Path(entry["path"]).read_text(encoding="utf-8")
+        assert entry["purpose"] in overview
+    printed("docs", "nothing", code=2)
+    assert listed["draft"]["path"] in printed("explain", "limit-invalid")

@@ -2,9 +2,10 @@
 
 import json
 import os
+import subprocess
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 
 import anyio
@@ -13,7 +14,7 @@ from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 from tools_search_client.servers.connection import ConnectionOptions
 from tools_search_client.servers.discovery import DiscoveryOptions
-from tools_search_hosts import StdioTarget
+from tools_search_hosts import HttpTarget, StdioTarget
 
 SERVERS = Path(__file__).parent / "fixtures" / "servers"
 
@@ -95,15 +96,59 @@ def catalog(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def reference_server(catalog: Path) -> StdioTarget:
+def reference_program(catalog: Path) -> StdioTarget:
     """The reference server over stdio."""
     return StdioTarget(sys.executable, ("-m", "tools_search_server", "--catalog", str(catalog)))
 
 
 @pytest.fixture
-def plain_server() -> StdioTarget:
+def plain_program() -> StdioTarget:
     """A server of the SDK over stdio that knows nothing of the extension."""
     return StdioTarget(sys.executable, (str(SERVERS / "plain.py"),))
+
+
+@contextmanager
+def _serving(*arguments: str) -> Generator[str]:
+    with subprocess.Popen([sys.executable, *arguments], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            line = process.stdout.readline()
+            yield json.loads(line)["url"] if line.startswith("{") else line.strip()
+        finally:
+            process.kill()
+
+
+@pytest.fixture(scope="session")
+def reference_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpTarget]:
+    """The same two over HTTP, where they are started once: the reference server with the catalog of twelve tools."""
+    path = tmp_path_factory.mktemp("reference") / "catalog.json"
+    path.write_text(json.dumps(CATALOG))
+    with _serving("-m", "tools_search_server", "--catalog", str(path), "--http", "127.0.0.1:0") as url:
+        yield HttpTarget(url)
+
+
+@pytest.fixture(scope="session")
+def plain_server() -> Iterator[HttpTarget]:
+    """The one that knows nothing of the extension."""
+    with _serving(str(SERVERS / "plain.py"), "--http") as url:
+        yield HttpTarget(url)
+
+
+@pytest.fixture(scope="session")
+def asking_server() -> Iterator[HttpTarget]:
+    """A server that asks back while it is called."""
+    with _serving(str(SERVERS / "asking.py"), "--http") as url:
+        yield HttpTarget(url)
+
+
+@pytest.fixture(scope="session")
+def notes_servers() -> Iterator[dict[str, HttpTarget]]:
+    """Two servers with prompts, resources and templates, by their names."""
+    with ExitStack() as running:
+        yield {
+            name: HttpTarget(running.enter_context(_serving(str(SERVERS / "notes.py"), name)))
+            for name in ("ann", "bob")
+        }
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import subprocess
 import sys
 import textwrap
@@ -16,9 +17,9 @@ import pytest
 import tools_search_client
 from mcp import Client, MCPError, StdioServerParameters
 from mcp_ext_tools_search.client import TOOLS_SEARCH
-from tools_search_client import api
+from tools_search_client import api, one_server
 from tools_search_client.one_server import find_tools
-from tools_search_hosts import StdioTarget
+from tools_search_hosts import HttpTarget, StdioTarget
 
 from .providers.endpoint import Step, scripted_model
 
@@ -29,9 +30,9 @@ HOST = Path(__file__).parents[2] / "examples" / "host_in_100_lines.py"
 
 
 def test_the_snippet_runs_as_it_stands(
-    plain_server: StdioTarget, write_configuration: Callable[[dict[str, object]], Path], tmp_path: Path
+    plain_server: HttpTarget, write_configuration: Callable[[dict[str, object]], Path], tmp_path: Path
 ):
-    plain = {"command": plain_server.command, "args": list(plain_server.args)}
+    plain = {"url": plain_server.url}
     write_configuration({"plain": plain, "gone": {"command": "/nowhere/program"}})
     snippet = SNIPPETS[0]
     done = subprocess.run(
@@ -64,13 +65,13 @@ def test_the_lines_that_rank_with_a_model_are_those_of_the_example():
     ids=["in order", "nonsense"],
 )
 def test_a_model_behind_an_endpoint_has_the_last_say(
-    plain_server: StdioTarget,
+    plain_server: HttpTarget,
     write_configuration: Callable[[dict[str, object]], Path],
     said: str,
     first: str,
     told: str,
 ):
-    path = write_configuration({"plain": {"command": plain_server.command, "args": list(plain_server.args)}})
+    path = write_configuration({"plain": {"url": plain_server.url}})
     with scripted_model(Step(said)) as model:
         settings = {"OPENAI_BASE_URL": f"{model.url}/v1", "OPENAI_API_KEY": "secret", "MODEL": "some"}
         done = subprocess.run(
@@ -126,11 +127,15 @@ def test_the_page_for_hosts_names_everything_that_is_public():
     ],
     ids=str,
 )
-def test_the_page_to_copy_says_how_it_is_used(arguments: list[str], told: str):
-    command = [sys.executable, "-m", "tools_search_client.one_server", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(told)
+def test_the_page_to_copy_says_how_it_is_used(
+    arguments: list[str], told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr(sys, "argv", ["one_server", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(one_server.__file__, run_name="__main__")
+    shown = capsys.readouterr()
+    assert (ended.value.code, shown.out) == (2, "")
+    assert shown.err.startswith(told)
 
 
 def _parameters(target: StdioTarget) -> StdioServerParameters:
@@ -177,9 +182,9 @@ async def test_the_page_to_copy_raises_errors_that_listing_would_not_avoid(liar:
 
 
 @pytest.mark.parametrize("server", ["searching", "listed"])
-def test_the_page_to_copy_runs_as_it_stands(server: str, reference_server: StdioTarget, plain_server: StdioTarget):
+def test_the_page_to_copy_runs_as_it_stands(server: str, reference_program: StdioTarget, plain_program: StdioTarget):
     target, query = (
-        (reference_server, "create an invoice") if server == "searching" else (plain_server, "turn a text around")
+        (reference_program, "create an invoice") if server == "searching" else (plain_program, "turn a text around")
     )
     program = [sys.executable, "-m", "tools_search_client.one_server", query, "--", target.command, *target.args]
     done = subprocess.run(program, capture_output=True, text=True, check=True, timeout=30)

@@ -26,7 +26,7 @@ from tools_search_client import (
     ToolDiscovery,
     open_federation,
 )
-from tools_search_hosts import ServerEntry, StdioTarget
+from tools_search_hosts import HttpTarget, ServerEntry
 
 pytestmark = pytest.mark.anyio
 
@@ -195,7 +195,7 @@ async def test_a_federation_reports_a_fault_and_answers_in_the_plain_order(liar:
 
 @pytest.mark.parametrize("place", ["nowhere", "extensions"])
 async def test_a_conversation_over_servers_re_ranks_as_its_federation_does_and_once(
-    liar: Any, plain_server: StdioTarget, place: str
+    liar: Any, plain_server: HttpTarget, place: str
 ):
     entries = (ServerEntry("one", liar(place=place).target), ServerEntry("plain", plain_server))
     configuration = Configuration(entries, ToolDiscovery(enabled=True, defer_all=True, max_search_results=1))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,8 @@ SEARCH = {"openai": "search_tools", "anthropic": "search_tools", "openai-respons
 """What each provider's model calls the search by."""
 
 CHAT = ["-m", "tools_search_client", "chat", "-m", "scripted", "--config"]
+MANY = [f"make_{number}" for number in range(150)]
+"""Tools of the server `stuck`, more than a provider takes at once."""
 LONG = "This is a long answer of many words. " * 8
 
 
@@ -64,7 +65,7 @@ def running(
 ) -> Iterator[Session]:
     folder = tmp_path_factory.mktemp("chat")
     asked = liar_process(folder / "asked.log", ("--fault", "call-dressed-up"))
-    hangs = liar_process(folder / "hangs.log", ("--fault", "call-hangs"))
+    hangs = liar_process(folder / "hangs.log", ("--fault", "call-hangs", "--more", str(len(MANY))))
     servers = {"good": asked.as_configured(), "stuck": hangs.as_configured()}
     configuration = {"mcpServers": servers, "tool_discovery": {"enabled": True, "defer_all": True}}
     (folder / "mcp.json").write_text(json.dumps(configuration))
@@ -80,6 +81,8 @@ def running(
                 url,
                 "--api-key-env",
                 "CHAT_KEY",
+                "--max-rounds",
+                "60",
             ],
             {"CHAT_KEY": "secret"},
         )
@@ -265,6 +268,23 @@ def test_words_that_begin_with_a_slash_are_for_the_program(session: Session):
     assert "find it" not in session.sent()
 
 
+def test_a_model_that_loads_more_tools_than_the_provider_takes_goes_on_and_reset_empties_what_it_found(
+    session: Session,
+):
+    searches = [
+        Play(calls=[(SEARCH[session.provider], {"tool_names": MANY[at : at + 5]})]) for at in range(0, len(MANY), 5)
+    ]
+    session.plays(*searches, Play("All loaded."))
+    assert "All loaded." in session.turn("load them all")
+    sent = session.sent()
+    assert MANY[-1] in sent
+    assert f'"stuck__{MANY[1]}"' in sent
+    session.plays(Play("Still here."))
+    assert "Still here." in session.turn("hello")
+    sent = session.sent()
+    assert [name for name in MANY if f'"stuck__{name}"' in sent] == []
+
+
 def test_ctrl_c_twice_leaves_and_shows_the_savings(tmp_path: Path, liar: Any):
     (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"one": liar().as_configured()}}))
     nowhere = {"OPENAI_API_KEY": "secret", "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
@@ -282,39 +302,3 @@ def test_ctrl_c_twice_leaves_and_shows_the_savings(tmp_path: Path, liar: Any):
         terminal.close()
     assert code == 0
     assert "0 requests" in shown
-
-
-@pytest.mark.parametrize("provider", list(SEARCH))
-def test_a_model_that_loads_more_tools_than_the_provider_takes_goes_on_and_reset_empties_what_it_found(
-    provider: str, tmp_path: Path
-):
-    names = [f"tool_{number}" for number in range(200)]
-    lines = [{"server": "many", "name": name, "inputSchema": {"type": "object"}} for name in names]
-    (tmp_path / "tools.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    listing = str(Path(__file__).parents[1] / "fixtures" / "servers" / "listing.py")
-    many = {"command": sys.executable, "args": [listing, str(tmp_path / "tools.jsonl"), "many"], "defer_loading": True}
-    configuration = tmp_path / "mcp.json"
-    configuration.write_text(json.dumps({"mcpServers": {"many": many}, "tool_discovery": {"enabled": True}}))
-    searches = [Play(calls=[(SEARCH[provider], {"tool_names": names[at : at + 5]})]) for at in range(0, 150, 5)]
-    with stage() as played:
-        played.steps = (*searches, Play("All loaded."), Play("Still here."))
-        url = played.url.removesuffix("/v1") if provider == "anthropic" else played.url
-        key = ("--api-key-env", "CHAT_KEY", "--max-rounds", "60")
-        options = ["--provider", provider, "--base-url", url, *key]
-        terminal = Terminal([*CHAT, str(configuration), *options], {"CHAT_KEY": "secret"})
-        try:
-            terminal.until_prompt()
-            terminal.enter("load them all")
-            assert "All loaded." in terminal.until_prompt()
-            terminal.enter("/reset")
-            terminal.until_prompt()
-            terminal.enter("hello")
-            assert "Still here." in terminal.until_prompt()
-            assert played.faults == []
-            sent = json.dumps(played.requests[-1])
-            assert "tool_149" in json.dumps(played.requests[-2])
-            assert [name for name in ("many__tool_149", "many__tool_1") if f'"{name}"' in sent] == []
-            terminal.type("\x04")
-            assert terminal.until_end()[0] == 0
-        finally:
-            terminal.close()

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tools_search_client.__main__ import main
-from tools_search_hosts import StdioTarget
+from tools_search_hosts import HttpTarget, StdioTarget
 
 Write = Callable[[dict[str, object]], Path]
 Until = Callable[[Callable[[], bool]], Awaitable[None]]
@@ -49,9 +49,9 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
 
 
 @pytest.fixture
-def config(liar: Any, plain_server: StdioTarget, write_configuration: Write) -> Path:
+def config(liar: Any, plain_server: HttpTarget, write_configuration: Write) -> Path:
     """Three servers: one that searches, one that is listed, one that cannot be started."""
-    plain = {"command": plain_server.command, "args": list(plain_server.args)}
+    plain = {"url": plain_server.url}
     return write_configuration({"one": liar().as_configured(), "plain": plain, "gone": {"command": "/nowhere/program"}})
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 import pty
-import shlex
 import signal
 import subprocess
 import sys
@@ -16,7 +15,7 @@ from typing import Any
 import anyio
 import pytest
 from tools_search_client.cli.arguments import type_of
-from tools_search_hosts import StdioTarget
+from tools_search_hosts import HttpTarget
 
 from .conftest import Run, Write, command_line
 
@@ -24,9 +23,9 @@ PROGRAM = [sys.executable, "-m", "tools_search_client"]
 
 
 @pytest.fixture
-def plain_config(plain_server: StdioTarget, write_configuration: Write) -> Path:
+def plain_config(plain_server: HttpTarget, write_configuration: Write) -> Path:
     """One server under a name."""
-    return write_configuration({"plain": {"command": plain_server.command, "args": list(plain_server.args)}})
+    return write_configuration({"plain": {"url": plain_server.url}})
 
 
 def test_call_prints_the_text_of_the_result(run: Run, config: Path):
@@ -39,8 +38,8 @@ def test_call_as_json_prints_the_whole_result(run: Run, config: Path):
     assert run(*arguments).json["result"]["structuredContent"] == {"result": 5}
 
 
-def test_a_tool_that_fails_ends_with_one(run: Run, plain_server: StdioTarget):
-    outcome = run("call", "fail_always", "--command", command_line(plain_server), "--yes")
+def test_a_tool_that_fails_ends_with_one(run: Run, plain_server: HttpTarget):
+    outcome = run("call", "fail_always", "--url", plain_server.url, "--yes")
     assert outcome.code == 1
     assert "reports an error" in outcome.errors
 
@@ -205,9 +204,8 @@ def test_an_error_of_a_server_stays_on_one_line(run: Run, liar: Any):
 
 
 @pytest.mark.anyio
-async def test_a_question_is_interrupted_as_well(plain_server: Any) -> None:
-    command = " ".join([plain_server.command, *plain_server.args])
-    program = [*PROGRAM, "call", "add_numbers", '{"first": 1, "second": 2}', "--command", command]
+async def test_a_question_is_interrupted_as_well(plain_server: HttpTarget) -> None:
+    program = [*PROGRAM, "call", "add_numbers", '{"first": 1, "second": 2}', "--url", plain_server.url]
     ours, theirs = pty.openpty()
     with anyio.fail_after(30):
         async with await anyio.open_process(program, stdin=theirs) as process:
@@ -225,9 +223,8 @@ async def test_a_question_is_interrupted_as_well(plain_server: Any) -> None:
     os.close(ours)
 
 
-def test_where_nobody_can_be_asked_since_the_input_is_closed_a_tool_is_not_called(plain_server: Any) -> None:
-    command = shlex.join([plain_server.command, *plain_server.args])
-    line = [*PROGRAM, "call", "add_numbers", '{"first": 1, "second": 2}', "--command", command]
+def test_where_nobody_can_be_asked_since_the_input_is_closed_a_tool_is_not_called(plain_server: HttpTarget) -> None:
+    line = [*PROGRAM, "call", "add_numbers", '{"first": 1, "second": 2}', "--url", plain_server.url]
     done = subprocess.run(
         ["bash", "-c", 'exec "$@" <&-', "bash", *line], capture_output=True, text=True, timeout=30, check=False
     )

@@ -70,17 +70,24 @@ def test_ctrl_c_while_the_program_is_still_being_loaded_ends_it_in_one_line(impo
         ["call", "x", "{bad", "--command", "true"],
         ["search", "x", "--config", "nowhere.json"],
         ["nothing"],
-        ["call", "x", "-", "--command", "true"],
     ],
 )
-def test_programs_get_every_mistake_as_json(arguments: list[str]) -> None:
-    line = [*PROGRAM, *arguments, "--json"]
+def test_programs_get_every_mistake_as_json(run: Run, arguments: list[str]) -> None:
+    outcome = run(*arguments, "--json")
+    assert outcome.code == 2
+    message = outcome.json["error"]["message"]
+    assert message
+    assert message.splitlines()[0] in outcome.errors
+
+
+def test_an_input_that_is_closed_is_a_mistake_like_others() -> None:
+    line = [*PROGRAM, "call", "x", "-", "--command", "true", "--json"]
     closed_input = ["bash", "-c", 'exec "$@" <&-', "bash", *line]
     done = subprocess.run(closed_input, capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == 2
     message = json.loads(done.stdout)["error"]["message"]
-    assert message
-    assert message.splitlines()[0] in done.stderr
+    assert "standard input, which is closed" in message
+    assert message in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -81,6 +81,6 @@ def test_login_says_where_nobody_comes_back(run: Run, url: str, tmp_path: Path, 
 
 
 def test_login_wants_a_server_with_an_address(run: Run, config: Path):
-    outcome = run("login", "plain", "--config", config)
+    outcome = run("login", "one", "--config", config)
     assert outcome.code == 2
     assert "there is no such server with an address" in outcome.errors

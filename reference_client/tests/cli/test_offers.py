@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import base64
 import json
-import sys
 from pathlib import Path
 
 import pytest
+from tools_search_hosts import HttpTarget
 
 from .conftest import Run, Write
 
-NOTES = str(Path(__file__).parents[1] / "fixtures" / "servers" / "notes.py")
-
 
 @pytest.fixture
-def notes(write_configuration: Write) -> Path:
+def notes(write_configuration: Write, notes_servers: dict[str, HttpTarget]) -> Path:
     """Two servers with notes, and one that cannot be started."""
-    servers: dict[str, object] = {name: {"command": sys.executable, "args": [NOTES, name]} for name in ("ann", "bob")}
+    servers: dict[str, object] = {name: {"url": server.url} for name, server in notes_servers.items()}
     return write_configuration(servers | {"gone": {"command": "/nowhere/program"}})
 
 

@@ -17,6 +17,13 @@ from .conftest import Until
 
 PROGRAM = [sys.executable, "-m", "tools_search_client"]
 STUBBORN = Path(__file__).parents[3] / "reference_server/tests/servers/raw.py"
+VERDICT_ALONE = """
+from tools_search_client.__main__ import main
+from tools_search_client.demo import steps
+steps.STEPS = {"judge": steps.STEPS["judge"]}
+main()
+"""
+"""Runs the program, whose demo has one step."""
 
 
 def is_alive(pid: int) -> bool:
@@ -50,7 +57,7 @@ async def test_a_signal_ends_it_with_its_own_exit_code_and_leaves_no_process(
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("number", [None, signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [None, signal.SIGTERM])
 async def test_servers_that_do_not_stop_are_ended_with_all_that_they_have_started(
     tmp_path: Path, until: Until, number: signal.Signals | None
 ) -> None:
@@ -71,7 +78,7 @@ async def test_servers_that_do_not_stop_are_ended_with_all_that_they_have_starte
 async def test_the_demo_is_interrupted_at_once_even_while_it_waits_for_another_program(
     tmp_path: Path, until: Until
 ) -> None:
-    program = [*PROGRAM, "demo"]
+    program = [sys.executable, "-c", VERDICT_ALONE, "demo"]
     shown = tmp_path / "shown"
     environment = os.environ | {"TMPDIR": str(tmp_path)}
     with anyio.fail_after(100), shown.open("wb") as output:

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tools_search_hosts import StdioTarget
+from tools_search_hosts import HttpTarget
 
-from .conftest import Run, Write, command_line
+from .conftest import Run, Write
 
 PROGRAM = [sys.executable, "-m", "tools_search_client"]
 
@@ -66,15 +66,15 @@ def test_the_entry_of_a_server_has_its_own_times_and_an_option_goes_before_them(
     assert run("call", "make_alpha", "--config", str(file), "--yes", "--call-timeout", "0.2").code == 1
 
 
-def test_the_legacy_era_can_be_asked_for(run: Run, plain_server: StdioTarget):
-    outcome = run("servers", "--command", command_line(plain_server), "--era", "legacy", "--json")
+def test_the_legacy_era_can_be_asked_for(run: Run, plain_server: HttpTarget):
+    outcome = run("servers", "--url", plain_server.url, "--era", "legacy", "--json")
     assert outcome.json["servers"][0]["era"] == "legacy"
 
 
 def test_the_legacy_era_of_one_server_in_the_file_gives_way_to_the_option(
-    run: Run, plain_server: StdioTarget, write_configuration: Write
+    run: Run, plain_server: HttpTarget, write_configuration: Write
 ):
-    plain = {"command": plain_server.command, "args": list(plain_server.args), "era": "legacy"}
+    plain = {"url": plain_server.url, "era": "legacy"}
     file = str(write_configuration({"plain": plain}))
     for options, era in (((), "legacy"), (("--era", "auto"), "modern")):
         assert run("servers", "--config", file, "--json", "--timeout", "100", *options).json["servers"][0]["era"] == era
@@ -126,8 +126,10 @@ def test_a_level_of_the_log_that_is_none_is_refused(run: Run, config: Path, monk
     assert "LOG_LEVEL must be one of CRITICAL, ERROR" in outcome.errors
 
 
-def test_a_configuration_that_others_can_change_is_warned_of(write_configuration: Any, plain_server: Any) -> None:
-    server = {"command": plain_server.command, "args": list(plain_server.args)}
+def test_a_configuration_that_others_can_change_is_warned_of(
+    write_configuration: Any, plain_server: HttpTarget
+) -> None:
+    server = {"url": plain_server.url}
     file: Path = write_configuration({"s": server})
     said: list[str] = []
     for mode in (0o666, 0o600):

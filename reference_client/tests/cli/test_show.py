@@ -12,15 +12,15 @@ from typing import Any
 
 import anyio
 import pytest
-from tools_search_hosts import StdioTarget
+from tools_search_hosts import HttpTarget
 
 from .conftest import Run, Until, Write, command_line
 
 
 def test_tools_are_shown_as_loaded_or_deferred_where_they_are_loaded_on_demand(
-    run: Run, liar: Any, plain_server: StdioTarget, write_configuration: Write
+    run: Run, liar: Any, plain_server: HttpTarget, write_configuration: Write
 ):
-    plain = {"command": plain_server.command, "args": list(plain_server.args)}
+    plain = {"url": plain_server.url}
     config = write_configuration({"one": liar(tools=1).as_configured() | {"defer_loading": True}, "plain": plain})
     assert "status" not in run("tools", "--config", config).output
     document = json.loads(config.read_text()) | {"tool_discovery": {"enabled": True}}
@@ -36,12 +36,10 @@ def test_tools_are_shown_as_loaded_or_deferred_where_they_are_loaded_on_demand(
 
 
 def test_stats_show_the_cost_of_listing_and_the_savings_of_finding_on_demand(
-    run: Run, reference_server: StdioTarget, plain_server: StdioTarget, write_configuration: Write
+    run: Run, reference_server: HttpTarget, plain_server: HttpTarget, write_configuration: Write
 ):
-    many = {"command": reference_server.command, "args": [*reference_server.args], "defer_loading": True}
-    config = write_configuration(
-        {"plain": {"command": plain_server.command, "args": [*plain_server.args]}, "many": many}
-    )
+    many = {"url": reference_server.url, "defer_loading": True}
+    config = write_configuration({"plain": {"url": plain_server.url}, "many": many})
     document = json.loads(config.read_text()) | {"tool_discovery": {"enabled": True}}
     config.write_text(json.dumps(document))
     outcome = run("stats", "--config", config, "--json")
@@ -57,8 +55,8 @@ def test_stats_show_the_cost_of_listing_and_the_savings_of_finding_on_demand(
     assert "less" in run("stats", "--config", config).errors
 
 
-def test_stats_of_few_tools_say_that_nothing_is_saved(run: Run, plain_server: StdioTarget, write_configuration: Write):
-    config = write_configuration({"plain": {"command": plain_server.command, "args": [*plain_server.args]}})
+def test_stats_of_few_tools_say_that_nothing_is_saved(run: Run, plain_server: HttpTarget, write_configuration: Write):
+    config = write_configuration({"plain": {"url": plain_server.url}})
     assert "saves nothing" in run("stats", "--config", config).errors
 
 
@@ -98,18 +96,18 @@ def test_search_prints_plain_lines_into_a_pipe_and_failures_on_standard_error(ru
     ],
 )
 def test_nothing_is_found_below_the_confidence_that_the_configuration_or_an_option_states(
-    run: Run, plain_server: StdioTarget, tmp_path: Path, stated: dict[str, Any], options: list[str], finds: bool
+    run: Run, plain_server: HttpTarget, tmp_path: Path, stated: dict[str, Any], options: list[str], finds: bool
 ):
     path = tmp_path / "confident.json"
-    plain = {"command": plain_server.command, "args": list(plain_server.args)}
+    plain = {"url": plain_server.url}
     path.write_text(json.dumps({"mcpServers": {"plain": plain}, "tool_discovery": stated}))
     outcome = run("search", "reverse the second season", "--config", str(path), *options)
     assert outcome.code == 0
     assert bool(outcome.output) == finds
 
 
-def test_a_search_without_a_match_says_that_this_is_no_proof(run: Run, plain_server: StdioTarget):
-    outcome = run("search", "xylophone", "--command", command_line(plain_server))
+def test_a_search_without_a_match_says_that_this_is_no_proof(run: Run, plain_server: HttpTarget):
+    outcome = run("search", "xylophone", "--url", plain_server.url)
     assert (outcome.code, outcome.output) == (0, "")
     assert "no proof" in outcome.errors
 
@@ -122,9 +120,9 @@ def test_a_search_that_was_listed_instead_says_why(run: Run, liar: Any):
 
 
 def test_nothing_found_while_some_server_failed_is_incomplete(
-    run: Run, plain_server: StdioTarget, write_configuration: Write
+    run: Run, plain_server: HttpTarget, write_configuration: Write
 ):
-    plain = {"command": plain_server.command, "args": list(plain_server.args)}
+    plain = {"url": plain_server.url}
     path = write_configuration({"plain": plain, "gone": {"command": "/nowhere/program"}})
     assert run("search", "xylophone", "--config", path).code == 3
 
@@ -189,10 +187,10 @@ def test_text_of_a_server_cannot_command_the_terminal(run: Run, liar: Any):
 
 @pytest.mark.anyio
 async def test_a_server_that_is_killed_while_it_is_searched_loses_only_its_own_tools(
-    liar: Any, plain_server: StdioTarget, write_configuration: Write, until: Until
+    liar: Any, plain_server: HttpTarget, write_configuration: Write, until: Until
 ):
     victim = liar("hangs")
-    plain = {"command": plain_server.command, "args": list(plain_server.args)}
+    plain = {"url": plain_server.url}
     path = write_configuration({"plain": plain, "victim": victim.as_configured()})
     program = [sys.executable, "-m", "tools_search_client", "search", "reverse a text", "--config", str(path), "--json"]
     with anyio.fail_after(30):
@@ -211,9 +209,9 @@ async def test_a_server_that_is_killed_while_it_is_searched_loses_only_its_own_t
 
 
 @pytest.fixture
-def two_servers(liar: Any, plain_server: StdioTarget, write_configuration: Write) -> Path:
+def two_servers(liar: Any, plain_server: HttpTarget, write_configuration: Write) -> Path:
     """One server that is searched and one that is listed, with toolsets."""
-    plain = {"command": plain_server.command, "args": list(plain_server.args)}
+    plain = {"url": plain_server.url}
     config = write_configuration({"one": liar().as_configured(), "plain": plain})
     sets = {"few": {"servers": {"plain": {"exclude": ["reverse_text"]}}}, "alpha": {"servers": {"one": ["make_alpha"]}}}
     config.write_text(json.dumps(json.loads(config.read_text()) | {"tool_sets": sets}))

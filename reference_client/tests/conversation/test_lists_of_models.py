@@ -11,6 +11,7 @@ from typing import Any
 
 import anyio
 import pytest
+from click.testing import CliRunner
 from mcp_types import Tool
 from tools_search_client import (
     Configuration,
@@ -23,6 +24,7 @@ from tools_search_client import (
     ToolDiscovery,
     open_federation,
 )
+from tools_search_client.cli.command_line import commands
 from tools_search_hosts import ServerEntry, StdioTarget
 from tools_search_hosts.names import MAX_PINNED, MAX_PINNED_PER_SERVER
 
@@ -141,14 +143,15 @@ def test_the_commands_mark_it_and_the_page_to_copy_leaves_it_out(
 ) -> None:
     config = write_configuration({"shop": {"command": shop.command, "args": list(shop.args)}})
 
-    def run(*arguments: str) -> str:
-        command = [sys.executable, "-m", *arguments]
-        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+    def tools(*options: str) -> str:
+        return CliRunner().invoke(commands, ["tools", "--config", str(config), *options]).stdout
 
-    shown = json.loads(run("tools_search_client", "tools", "--config", str(config), "--json"))["tools"]
+    shown = json.loads(tools("--json"))["tools"]
     assert {one["status"] for one in shown if HIDDEN in one["name"]} == {"app only"}
     assert {one["status"] for one in shown if HIDDEN not in one["name"]} == {"loaded"}
-    assert "app only" in run("tools_search_client", "tools", "--config", str(config))
-    page = run("tools_search_client.one_server", "refresh the view of the cart", "--", shop.command, *shop.args)
+    assert "app only" in tools()
+    program = [sys.executable, "-m", "tools_search_client.one_server", "refresh the view of the cart", "--"]
+    line = [*program, shop.command, *shop.args]
+    page = subprocess.run(line, capture_output=True, text=True, check=True, timeout=60).stdout
     assert HIDDEN not in page
     assert "show_cart" in page

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import string
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import anyio
@@ -19,8 +20,12 @@ from tools_search_client import (
     ToolCall,
     ToolDiscovery,
 )
+from tools_search_client.conversation.catalog import Catalog, KnownTools
 from tools_search_client.conversation.manifest import MAX_BYTES, manifest
 from tools_search_hosts.toolsets import EVERYTHING, Rule, Toolset
+from tools_search_ranking import default_ranker
+from tools_search_ranking.index import Documents
+from tools_search_ranking.ranker import FieldedIndex
 
 WORDS = ("read", "write", "page", "file", "light", "alert", "user", "team")
 SERVER_NAMES = ("alpha", "beta", "gamma")
@@ -153,6 +158,38 @@ def test_the_list_only_grows_and_holds_nothing_twice_nothing_hidden_and_nothing_
             game.check()
 
     anyio.run(play)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(catalogs, min_size=2, max_size=4), st.lists(st.sampled_from((*WORDS, "zebra")), max_size=3))
+def test_what_is_known_after_changes_is_ranked_as_if_it_were_known_from_the_start(changes: Any, words: list[str]):
+    ranker = default_ranker()
+    known = KnownTools((), ranker)
+    for catalog in changes:
+        every = Catalog(offers(catalog, set())).tools
+        known, anew = KnownTools(every, ranker, before=known), KnownTools(every, ranker)
+        for query in (" ".join(words), *(tool.name for tool in every)):
+            assert known.ranked(query) == anew.ranked(query)
+            assert known.unknown_words(query) == anew.unknown_words(query)
+
+
+def test_only_what_changed_is_indexed_again():
+    indexed: list[str] = []
+
+    class Index(FieldedIndex):
+        def updated(self, removed: Collection[str], added: Sequence[Tool]) -> FieldedIndex:
+            indexed.extend(tool.name for tool in added)
+            return super().updated(removed, added)
+
+    def index(tools: Sequence[Tool]) -> FieldedIndex:
+        return Index(Documents.of(tools))
+
+    index.keeps_floor = True  # pyright: ignore[reportFunctionMemberAccess]
+    first = Catalog(offers({"alpha": [("read", None), ("write", None), ("page", None)]}, set())).tools
+    then = Catalog(offers({"alpha": [("read", None), ("write", "a file"), ("user", None)]}, set())).tools
+    known = KnownTools(then, index, before=KnownTools(first, index))
+    assert indexed == ["alpha__write", "alpha__user"]
+    assert known.ranked("page") == []
 
 
 @settings(max_examples=25, deadline=None)

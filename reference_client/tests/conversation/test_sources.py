@@ -27,7 +27,7 @@ from tools_search_client import (
     open_federation,
 )
 from tools_search_client.demo.stage import WireMeter
-from tools_search_hosts import Rule, ServerEntry, StdioTarget, Toolset
+from tools_search_hosts import HttpTarget, Rule, ServerEntry, StdioTarget, Toolset
 
 pytestmark = pytest.mark.anyio
 
@@ -89,7 +89,7 @@ def talk_to() -> Open:
 
 
 async def test_searched_and_listed_servers_are_one_to_the_model(
-    talk_to: Open, reference_server: StdioTarget, plain_server: StdioTarget, liar: Any
+    talk_to: Open, reference_server: HttpTarget, plain_server: HttpTarget, liar: Any
 ):
     entries = [
         ServerEntry("shop", reference_server, defer_loading=True),
@@ -189,7 +189,7 @@ async def test_a_toolset_hides_tools_of_servers_that_are_searched(talk_to: Open,
     assert server.asked("tools/list") == ["tools/list"]  # for browsing
 
 
-async def test_a_conversation_over_a_federation_has_what_its_configuration_states(plain_server: StdioTarget):
+async def test_a_conversation_over_a_federation_has_what_its_configuration_states(plain_server: HttpTarget):
     few = Toolset("few", {"plain": Rule(frozenset({"add_numbers"}), excludes=False)})
     discovery = ToolDiscovery(enabled=True, defer_all=True, ranker="plain")
     configuration = Configuration((ServerEntry("plain", plain_server),), discovery, {"few": few})
@@ -223,7 +223,7 @@ async def test_a_server_that_the_toolset_hides_is_not_even_started(talk_to: Open
     assert hidden.asked() == []
 
 
-async def test_a_server_that_fails_is_told_of_and_the_others_go_on(talk_to: Open, plain_server: StdioTarget):
+async def test_a_server_that_fails_is_told_of_and_the_others_go_on(talk_to: Open, plain_server: HttpTarget):
     async with talk_to(ServerEntry("gone", MISSING), ServerEntry("plain", plain_server)) as session:
         begun = await session.state.begin_turn()
         assert "/nowhere/program" in begun.failed["gone"].message

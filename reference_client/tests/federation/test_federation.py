@@ -42,7 +42,7 @@ def offer(catalog: Path, *names: str) -> None:
 
 
 async def test_servers_with_and_without_the_extension_and_of_both_eras_are_one(
-    liar: Any, plain_server: StdioTarget, reference_server: StdioTarget
+    liar: Any, plain_server: HttpTarget, reference_server: HttpTarget
 ):
     servers = configured(plain=plain_server, reference=reference_server, old=liar(era="legacy").target)
     with anyio.fail_after(60):
@@ -58,7 +58,7 @@ async def test_servers_with_and_without_the_extension_and_of_both_eras_are_one(
 
 
 async def test_servers_that_fail_to_start_or_hang_or_lie_are_reported_and_the_rest_is_returned(
-    liar: Any, plain_server: StdioTarget
+    liar: Any, plain_server: HttpTarget
 ):
     servers = configured(
         plain=plain_server,
@@ -310,7 +310,7 @@ async def test_a_tool_that_was_found_is_called_at_once(liar: Any):
     assert server.asked("tools/search", "tools/list", "tools/call") == ["tools/search", "tools/call"]
 
 
-async def test_a_bare_name_will_do_where_only_one_server_has_it(liar: Any, plain_server: StdioTarget):
+async def test_a_bare_name_will_do_where_only_one_server_has_it(liar: Any, plain_server: HttpTarget):
     with anyio.fail_after(40):
         async with open_federation(configured(one=liar().target, plain=plain_server)) as federation:
             assert (await federation.resolve("add_numbers")).name == "plain__add_numbers"
@@ -333,7 +333,7 @@ async def test_a_bare_name_that_looks_like_a_full_one_is_found(liar: Any, tmp_pa
                 await federation.resolve("make__nothing")
 
 
-async def test_an_unknown_name_is_answered_with_the_closest_and_the_servers_that_failed(plain_server: StdioTarget):
+async def test_an_unknown_name_is_answered_with_the_closest_and_the_servers_that_failed(plain_server: HttpTarget):
     servers = configured(plain=plain_server, gone=StdioTarget("/nowhere/program"))
     with anyio.fail_after(40):
         async with open_federation(servers) as federation:
@@ -342,7 +342,7 @@ async def test_an_unknown_name_is_answered_with_the_closest_and_the_servers_that
     assert (error.value.closest[0], list(error.value.failed)) == ("plain__add_numbers", ["gone"])
 
 
-async def test_a_name_that_had_to_be_altered_leads_to_its_tool(catalog: Path, reference_server: StdioTarget):
+async def test_a_name_that_had_to_be_altered_leads_to_its_tool(reference_server: HttpTarget):
     servers = Configuration((ServerEntry("our shop", reference_server),))
     with anyio.fail_after(40):
         async with open_federation(servers) as federation:
@@ -353,19 +353,18 @@ async def test_a_name_that_had_to_be_altered_leads_to_its_tool(catalog: Path, re
     assert altered.startswith("our_shop__create_invoice_")
 
 
-@pytest.mark.parametrize("tool_name", ["天気を調べる", "read.file at once", "9_lives", "a" * 300])
-async def test_a_name_that_no_provider_allows_leads_to_its_tool(
-    tool_name: str, catalog: Path, reference_server: StdioTarget
-):
-    offer(catalog, "other", "天気", tool_name)
-    altered = qualified_name("one", tool_name)
-    assert altered.isascii()
-    with anyio.fail_after(40):
-        async with open_federation(configured(one=reference_server)) as federation:
-            assert (await federation.resolve(altered)).tool.name == tool_name
+async def test_a_name_that_no_provider_allows_leads_to_its_tool(catalog: Path, reference_program: StdioTarget):
+    names = ["天気を調べる", "read.file at once", "9_lives", "a" * 300]
+    offer(catalog, "other", "天気", *names)
+    for name in names:
+        altered = qualified_name("one", name)
+        assert altered.isascii()
+        with anyio.fail_after(40):
+            async with open_federation(configured(one=reference_program)) as federation:
+                assert (await federation.resolve(altered)).tool.name == name
 
 
-async def test_everything_is_listed_by_the_names_to_call_it_by(liar: Any, plain_server: StdioTarget):
+async def test_everything_is_listed_by_the_names_to_call_it_by(liar: Any, plain_server: HttpTarget):
     servers = configured(one=liar(tools=2).target, plain=plain_server, gone=StdioTarget("/nowhere/program"))
     with anyio.fail_after(40):
         async with open_federation(servers) as federation:
@@ -399,14 +398,14 @@ async def test_what_was_forgotten_is_asked_for_again(liar: Any):
     assert server.asked("tools/list") == ["tools/list"] * 2
 
 
-async def test_a_tool_that_fails_is_a_result_and_no_exception(plain_server: StdioTarget):
+async def test_a_tool_that_fails_is_a_result_and_no_exception(plain_server: HttpTarget):
     with anyio.fail_after(40):
         async with open_federation(configured(plain=plain_server)) as federation:
             assert (await federation.call("fail_always")).is_error
 
 
 async def test_a_call_of_a_tool_of_a_server_that_failed_fails_as_the_server_did(
-    liar: Any, plain_server: StdioTarget, until: Until
+    liar: Any, plain_server: HttpTarget, until: Until
 ):
     """Whether the tool was found before, or its name begins with that of the server; by a bare name nobody knows."""
     server = liar("call-dies")

@@ -34,7 +34,7 @@ from tools_search_client import (
     open_federation,
 )
 from tools_search_client.servers.host_connection import OwnConnection
-from tools_search_hosts import ServerEntry, StdioTarget
+from tools_search_hosts import HttpTarget, ServerEntry, StdioTarget
 
 ASKING = str(Path(__file__).parents[1] / "fixtures" / "servers" / "asking.py")
 
@@ -90,7 +90,7 @@ async def test_a_client_that_does_not_declare_the_extension_is_listed():
     assert answer.servers[0].mode == "list"
 
 
-async def test_a_connection_that_ends_fails_that_server_alone_until_the_host_has_another(plain_server: StdioTarget):
+async def test_a_connection_that_ends_fails_that_server_alone_until_the_host_has_another(plain_server: HttpTarget):
     held: list[Client] = []
     own = ConnectedServer("own", connection=lambda: held[-1] if held else None)
     with anyio.fail_after(30):
@@ -174,7 +174,7 @@ async def test_list_changes_of_a_connection_of_the_host_are_followed():
                 await anyio.lowlevel.checkpoint()
 
 
-async def test_a_conversation_loads_tools_of_both_kinds_of_connections(plain_server: StdioTarget):
+async def test_a_conversation_loads_tools_of_both_kinds_of_connections(plain_server: HttpTarget):
     with anyio.fail_after(30):
         async with Client(weather(), extensions=[TOOLS_SEARCH]) as client:
             own = ConnectedServer("own", connection=client, defer_loading=True)

@@ -18,6 +18,7 @@ from tools_search_client import (
     Federation,
     FederationOptions,
     FoundItem,
+    HttpTarget,
     ServerEntry,
     StdioTarget,
     open_federation,
@@ -207,7 +208,7 @@ async def test_invalid_definitions_are_left_out_and_counted(opened: Any) -> None
     assert found.servers[0].left_out == 2
 
 
-async def test_a_server_without_prompts_resources_or_templates_has_none(plain_server: StdioTarget) -> None:
+async def test_a_server_without_prompts_resources_or_templates_has_none(plain_server: HttpTarget) -> None:
     with anyio.fail_after(60):
         async with open_federation(Configuration((ServerEntry("plain", plain_server),))) as servers:
             for search in (servers.search_resources, servers.search_resource_templates, servers.search_prompts):

@@ -27,7 +27,7 @@ from tools_search_client import (
     open_federation,
 )
 from tools_search_client.providers import Adapter, AnthropicMessages, ChatCompletions, Gemini, OpenAIResponses
-from tools_search_hosts import StdioTarget
+from tools_search_hosts import HttpTarget
 
 from .endpoint import SIGNATURE, Step, scripted_model
 
@@ -222,7 +222,7 @@ async def test_an_interrupted_turn_does_not_hinder_the_next_one(way: str):
 @pytest.mark.anyio
 @pytest.mark.parametrize("is_allowed", [True, False])
 async def test_the_loop_of_the_readme_runs_as_it_stands(
-    plain_server: StdioTarget, write_configuration: Callable[[dict[str, object]], Path], is_allowed: bool
+    plain_server: HttpTarget, write_configuration: Callable[[dict[str, object]], Path], is_allowed: bool
 ):
     readme = (Path(__file__).parents[2] / "README.md").read_text()
     (snippet,) = [one for one in re.findall(r"```python\n(.*?)```", readme, re.DOTALL) if "adapter.say" in one]
@@ -243,7 +243,7 @@ async def test_the_loop_of_the_readme_runs_as_it_stands(
 
     arguments = {"first": 2, "second": 3}
     steps = (Step(calls=[("search_tools", {"query": "add"})]), Step(calls=[("plain__add_numbers", arguments)]))
-    plain = {"command": plain_server.command, "args": list(plain_server.args), "defer_loading": True}
+    plain = {"url": plain_server.url, "defer_loading": True}
     configuration = load_configuration(write_configuration({"plain": plain}))
     configuration = replace(configuration, tool_discovery=ToolDiscovery(enabled=True))
     with anyio.fail_after(30), scripted_model(*steps, Step("5, of course.")) as model:

@@ -26,7 +26,7 @@ from mcp_types import (
 )
 from pydantic import FileUrl
 from tools_search_client import ConnectionOptions, HostError, ServerRefusedError, open_server
-from tools_search_hosts import EraChoice, StdioTarget
+from tools_search_hosts import EraChoice, HttpTarget, StdioTarget
 
 ASKING = StdioTarget(sys.executable, (str(Path(__file__).parents[1] / "fixtures" / "servers" / "asking.py"),))
 
@@ -101,9 +101,11 @@ async def test_what_a_server_asks_is_answered_by_the_host_in_either_era(era: Era
 
 
 @pytest.mark.parametrize("era", ["auto", "legacy"])
-async def test_a_server_that_asks_a_host_without_answers_is_refused_that_call(era: EraChoice):
+async def test_a_server_that_asks_a_host_without_answers_is_refused_that_call(
+    asking_server: HttpTarget, era: EraChoice
+):
     with anyio.fail_after(20):
-        async with open_server(ASKING, ConnectionOptions(era=era)) as tools:
+        async with open_server(asking_server, ConnectionOptions(era=era)) as tools:
             with pytest.raises(ServerRefusedError, match="elicitation"):
                 await tools.call("travel")
 
@@ -114,13 +116,14 @@ async def forgotten(*_: Any, **__: Any) -> Any:
 
 @pytest.mark.parametrize("era", ["auto", "legacy"])
 async def test_a_callback_that_raises_is_named_and_neither_the_server_nor_the_connection_suffers(
+    asking_server: HttpTarget,
     era: EraChoice,
 ):
     ann, seen = Person(), Seen()
     with anyio.fail_after(20):
         for name, part in (("elicitation", "elicitation"), ("sampling", "sampling"), ("list_roots", "roots")):
             options = replace(ann.options(era), observer=seen, **{f"{name}_callback": forgotten})
-            async with open_server(ASKING, options) as tools:
+            async with open_server(asking_server, options) as tools:
                 with pytest.raises(HostError, match=f"the {part} callback of the host failed: KeyError") as error:
                     await tools.call("travel")
                 assert await tools.list()
@@ -129,17 +132,19 @@ async def test_a_callback_that_raises_is_named_and_neither_the_server_nor_the_co
 
 
 @pytest.mark.parametrize("era", ["auto", "legacy"])
-async def test_what_only_takes_note_costs_nothing_if_it_raises(era: EraChoice, caplog: pytest.LogCaptureFixture):
+async def test_what_only_takes_note_costs_nothing_if_it_raises(
+    asking_server: HttpTarget, era: EraChoice, caplog: pytest.LogCaptureFixture
+):
     ann, seen = Person(), Seen(raises=True)
     options = replace(ann.options(era), logging_callback=forgotten, message_handler=forgotten, observer=seen)
     with anyio.fail_after(20):
-        async with open_server(ASKING, options) as tools:
+        async with open_server(asking_server, options) as tools:
             assert not (await tools.call("travel", progress=forgotten)).is_error
     assert "the observer of the host failed" in caplog.text
 
 
 @pytest.mark.parametrize("era", ["auto", "legacy"])
-async def test_no_call_is_given_up_while_a_person_thinks(era: EraChoice):
+async def test_no_call_is_given_up_while_a_person_thinks(asking_server: HttpTarget, era: EraChoice):
     ann = Person()
     deadlines: list[float] = []
     scope = anyio.CancelScope()
@@ -154,7 +159,7 @@ async def test_no_call_is_given_up_while_a_person_thinks(era: EraChoice):
 
     options = replace(ann.options(era), elicitation_callback=think, list_roots_callback=note)
     with anyio.fail_after(20):
-        async with open_server(ASKING, options) as tools, tools.patience() as scope:
+        async with open_server(asking_server, options) as tools, tools.patience() as scope:
             started = scope.deadline
             assert not (await tools.call("travel")).is_error
     assert math.inf in deadlines

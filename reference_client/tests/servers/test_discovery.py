@@ -478,9 +478,9 @@ async def test_a_limit_below_one_is_a_local_mistake(liar: Any):
                 await tools.search("alpha", limit=0)
 
 
-async def test_listing_and_ranking_here_orders_as_the_reference_server_does(reference_server: StdioTarget):
+async def test_listing_and_ranking_here_orders_as_the_reference_server_does(reference_program: StdioTarget):
     with anyio.fail_after(20):
-        async with open_server(reference_server) as tools:
+        async with open_server(reference_program) as tools:
             searched = await tools.search("delete a customer", limit=4)
             listed = await tools.list()
             assert len(listed) == 12
@@ -488,9 +488,9 @@ async def test_listing_and_ranking_here_orders_as_the_reference_server_does(refe
     assert [hit.tool.name for hit in ranked] == [hit.tool.name for hit in searched.tools]
 
 
-async def test_a_server_of_the_sdk_without_the_extension_is_listed(plain_server: StdioTarget):
+async def test_a_server_of_the_sdk_without_the_extension_is_listed(plain_program: StdioTarget):
     with anyio.fail_after(20):
-        async with open_server(plain_server) as tools:
+        async with open_server(plain_program) as tools:
             found = await tools.search("add two numbers")
             result = await tools.call(found.tools[0].tool.name, {"first": 2, "second": 3})
     assert (found.mode, found.tools[0].tool.name) == ("list", "add_numbers")

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 import click
-from tools_search_hosts.arguments import complaints
 
 from tools_search_client.errors import LocalError
 from tools_search_client.found import FoundTool
@@ -49,6 +48,8 @@ def fitting(typed: Sequence[tuple[str | None, Any]], tool: FoundTool) -> dict[st
     Raises:
         InvalidArgumentsError: They do not fit the tool's schema; the message has every parameter.
     """
+    from tools_search_hosts.arguments import complaints  # other commands start without a validator of schemas
+
     schema = tool.tool.input_schema
     arguments: dict[str, Any] = {}
     for name, value in typed:

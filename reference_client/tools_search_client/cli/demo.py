@@ -17,9 +17,6 @@ from tools_search_ranking.extras import install_command
 from tools_search_client.cli import output
 from tools_search_client.cli.running import run_until_signal
 from tools_search_client.demo.installation import DOWNLOAD, ON_DISK, Installation, install_extra_servers
-from tools_search_client.demo.programs import StepError
-from tools_search_client.demo.stage import missing_packages, open_stage
-from tools_search_client.demo.steps import STEPS, perform
 from tools_search_client.errors import LocalError
 from tools_search_client.text import printable
 
@@ -55,6 +52,9 @@ def demo(*, extra_servers: bool, as_json: bool) -> int:
     The servers came with the extra [demo]. Nothing is downloaded without --extra-servers, nothing is sent to another
     machine, and all files go into a temporary folder that is removed at the end.
     """
+    # Imported here so that the other commands start without what only the demo needs.
+    from tools_search_client.demo.stage import missing_packages
+
     missing = missing_packages()
     if missing:
         raise LocalError(f"the demo needs {', '.join(missing)}. {install_command('demo')}")
@@ -110,6 +110,10 @@ async def _play(
     installation: Installation | None, say: Callable[..., None]
 ) -> tuple[Sequence[str], Sequence[str], Sequence[dict[str, Any]]]:
     """Run every step and show it when it is over; return the servers, the notes and the reports."""
+    from tools_search_client.demo.programs import StepError
+    from tools_search_client.demo.stage import open_stage
+    from tools_search_client.demo.steps import STEPS, perform
+
     reports: list[dict[str, Any]] = []
     try:
         async with open_stage(installation, output.working) as stage:

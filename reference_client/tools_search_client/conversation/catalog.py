@@ -12,10 +12,11 @@ from typing import Final, Literal, Protocol
 from mcp_ext_tools_search.client import is_for_model
 from mcp_ext_tools_search.ranking import Ranker
 from mcp_ext_tools_search.ranking.floor import floored
+from mcp_types import Tool
 from tools_search_hosts import SEPARATOR
 from tools_search_hosts.names import tool_among_servers
 from tools_search_hosts.toolsets import Toolset
-from tools_search_ranking import unknown_words
+from tools_search_ranking import UpdatableIndex, unknown_words
 from tools_search_ranking.hits import names_of
 
 from tools_search_client.errors import Failure
@@ -142,21 +143,32 @@ class ToolSource(Protocol):
 
 
 class KnownTools:
-    """The tools whose definitions are at hand, of all servers together, ready to be looked up and searched."""
+    """The tools whose definitions are at hand, of all servers together, ready to be looked up and searched.
 
-    def __init__(self, tools: Iterable[FoundTool], ranker: Ranker) -> None:
+    Args:
+        tools: With full names, each once.
+        ranker: Indexes them.
+        before: Those that the same ranker indexed before: only what differs is indexed again, where it can do that.
+    """
+
+    def __init__(self, tools: Iterable[FoundTool], ranker: Ranker, *, before: KnownTools | None = None) -> None:
         self._tools = {tool.name: tool for tool in tools}
         self._spelled: dict[str, list[FoundTool]] = {}
         for tool in self._tools.values():
             for spelling in spellings(tool):
                 self._spelled.setdefault(spelling, []).append(tool)
-        # Ranked under the full names, which are unique, and as a gateway over the same servers ranks them.
-        self._index = floored(ranker)(
-            [
-                tool_among_servers(tool.server, tool.tool).model_copy(update={"name": name})
-                for name, tool in self._tools.items()
-            ]
-        )
+        if before is None or not isinstance(before._index, UpdatableIndex):
+            self._index = floored(ranker)(self._definitions(self._tools))
+            return
+        known = {name: (tool.server, tool.tool) for name, tool in before._tools.items()}
+        new = [name for name, tool in self._tools.items() if known.pop(name, None) != (tool.server, tool.tool)]
+        changed = [name for name in new if name in before._tools]
+        self._index = before._index.updated([*known, *changed], self._definitions(new))
+
+    def _definitions(self, names: Iterable[str]) -> list[Tool]:
+        """Return tools under their full names, which are unique, and as a gateway over the same servers ranks them."""
+        own = ((name, self._tools[name]) for name in names)
+        return [tool_among_servers(tool.server, tool.tool).model_copy(update={"name": name}) for name, tool in own]
 
     def get(self, name: str) -> FoundTool | None:
         """Return the tool with this full name."""

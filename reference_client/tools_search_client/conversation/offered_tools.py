@@ -141,7 +141,7 @@ class OfferedTools:
         """Make everything but the tools `loaded` from the start something that a search finds."""
         tools = self.state.catalog.tools
         if tools != self._indexed:
-            self._indexed, self.known = tools, KnownTools(tools, self.ranker)
+            self._indexed, self.known = tools, KnownTools(tools, self.ranker, before=self.known)
         self._deferred = frozenset(tool.name for tool in tools if tool.name not in loaded)
         self.state.answered.clear()
 

@@ -56,7 +56,7 @@ from tools_search_client.errors import (
     UnauthorizedError,
 )
 from tools_search_client.servers.diagnostics import Diagnostics, kept_diagnostics
-from tools_search_client.servers.discovery import DiscoveryOptions, ServerTools, completed
+from tools_search_client.servers.discovery import DiscoveryOptions, ServerTools, stated
 from tools_search_client.servers.faults import as_server_error, host_faults, refusal
 from tools_search_client.servers.wire import Streams, Wire, WireObserver
 from tools_search_client.text import shorten
@@ -128,7 +128,8 @@ class ConnectionOptions:
 
     def completed(self, otherwise: ConnectionOptions) -> ConnectionOptions:
         """Return these options with what they leave open as it is in `otherwise`."""
-        return replace(completed(self, otherwise), discovery=completed(self.discovery, otherwise.discovery))
+        discovery = replace(otherwise.discovery, **stated(self.discovery))
+        return replace(otherwise, **stated(self) | {"discovery": discovery})
 
 
 @asynccontextmanager

@@ -194,13 +194,10 @@ _CHEAP_LISTING: Final = 200
 """Tools that are listed for the sake of one search that failed."""
 
 
-Options = TypeVar("Options", bound="DataclassInstance")
-
-
-def completed(given: Options, otherwise: Options) -> Options:
-    """Return `given` with what it leaves open, `None`, as it is in `otherwise`."""
-    of = {each.name: getattr(given, each.name) for each in fields(given)}
-    return replace(given, **{name: getattr(otherwise, name) for name, value in of.items() if value is None})
+def stated(options: DataclassInstance) -> dict[str, Any]:
+    """Return the members of options that are not left open, which is `None`."""
+    of = {each.name: getattr(options, each.name) for each in fields(options)}
+    return {name: value for name, value in of.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,28 +230,18 @@ class DiscoveryOptions:
     """Names the authorization of the moment; what a server calls private is only answered to the one that asked."""
 
 
-DEFAULT_DISCOVERY: Final = DiscoveryOptions(
-    listing_ttl=30.0,
-    request_timeout=30.0,
-    call_timeout=CALL_SECONDS,
-    retry_after=1.0,
-    busy_patience=2.0,
-    search_again_after=300.0,
-    authorization=str,
-)
-
-
-class _Complete(Protocol):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompleteDiscoveryOptions:
     """`DiscoveryOptions` that leave nothing open."""
 
-    ranker: Ranker
-    listing_ttl: float
-    request_timeout: float
-    call_timeout: float
-    retry_after: float
-    busy_patience: float
-    search_again_after: float
-    authorization: Callable[[], str]
+    ranker: Ranker = field(default_factory=default_ranker)
+    listing_ttl: float = 30.0
+    request_timeout: float = 30.0
+    call_timeout: float = CALL_SECONDS
+    retry_after: float = 1.0
+    busy_patience: float = 2.0
+    search_again_after: float = 300.0
+    authorization: Callable[[], str] = str
 
 
 _SearchError: TypeAlias = InvalidServerResultError | ServerRefusedError
@@ -312,14 +299,14 @@ class Discovery:
         self,
         client: Client,
         primitive: Primitive[Any],
-        options: _Complete,
+        options: CompleteDiscoveryOptions,
         deadline: Callable[[float], AbstractAsyncContextManager[anyio.CancelScope]],
     ) -> None:
         self.primitive: Final = primitive
-        stated = primitives_settings(client) if _is_declared(client) else None
-        own: ServerSettings | PrimitiveSettings | None = stated
-        if stated is not None and primitive.setting:
-            own = stated.prompts if primitive is PROMPTS else stated.resources
+        whole = primitives_settings(client) if _is_declared(client) else None
+        own: ServerSettings | PrimitiveSettings | None = whole
+        if whole is not None and primitive.setting:
+            own = whole.prompts if primitive is PROMPTS else whole.resources
         self.settings: Final = own
         """What the server says of this search; `None` where it offers none, or the client does not declare it."""
         self._client = client
@@ -506,8 +493,7 @@ class ServerTools:
         self, client: Client, options: DiscoveryOptions | None = None, *, ended: Callable[[], str] = str
     ) -> None:
         self._ended = ended
-        default = replace(DEFAULT_DISCOVERY, ranker=default_ranker())
-        self._options = cast("_Complete", completed(options or default, default))
+        self._options = CompleteDiscoveryOptions(**stated(options) if options else {})
         self.client: Final = client
         """The connection, for everything that is not about finding tools."""
         # Read now, since a client forgets them when its connection ends, and reports are written after that.
