@@ -236,7 +236,7 @@ async def _suspended_and_back(
     pid = stop(folder, suspended)
     with suppress(MCPError):  # the call is late, or the server is taken for dead in the middle of it
         assert (await call(client, tool))[0]
-    while "frozen is down: it hangs" not in log.text:
+    while "frozen is down: it hangs" not in log.text:  # noqa: ASYNC110 - the log is the only thing to look at
         await anyio.sleep(0.1)
     os.kill(pid, signal.SIGCONT)
     while (await call(client, tool))[0]:  # noqa: ASYNC110 - calls are the only thing to look at
