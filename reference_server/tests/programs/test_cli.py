@@ -42,7 +42,10 @@ def test_help_shows_how_to_start() -> None:
 def test_ranking_by_meaning_without_its_extra_is_refused_with_what_to_install(
     module: str, extra: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(f"tools_search_ranking.semantic.{module}.find_spec", lambda _: None)
+    def nothing(_name: str) -> None:
+        pass
+
+    monkeypatch.setattr(f"tools_search_ranking.semantic.{module}.find_spec", nothing)
     says = refused(f"--{extra}")
     assert f"--{extra} cannot be used" in says
     assert f"pip install '.[{extra}]'" in says
