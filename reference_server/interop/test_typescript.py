@@ -37,9 +37,8 @@ def install(folder: Path, *packages: str) -> None:
 
 def judged(folder: Path, *arguments: str, returns: int) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Return the report of the conformance suite, and its results."""
-    judge = [sys.executable, "-m", "tools_search_conformance", arguments[0], "--json"]
-    how = ["--effort", "quick", "--seed", "1", "--out", str(folder / "report")]
-    done = run([*judge, *how, *arguments[1:]], folder)
+    judge = [sys.executable, "-m", "tools_search_conformance", arguments[0], "--json", "--seed", "1"]
+    done = run([*judge, "--out", str(folder / "report"), *arguments[1:]], folder)
     assert done.returncode == returns, done.stdout[-4000:] + done.stderr
     report = json.loads(done.stdout)
     return report, report["results"]
