@@ -71,15 +71,9 @@ class Catalog:
         facts: dict[str, Any] = {"topics": list(groups)[:_MAX_TOPICS]} if groups else {}
         if not contents.hidden:  # Draft, Visibility: no size where callers see different numbers of tools
             facts["catalog_size"] = len(tools)
-        self.settings = PrimitivesServerSettings(**facts, **self._other_facts())
-
-    def _other_facts(self) -> dict[str, Any]:
-        """Return what is said of the search of resources and prompts, where the catalog has any."""
-        own = self.contents
-        if own.hidden:
-            return {}
-        sizes = {"resources": len(own.resources), "prompts": len(own.prompts)}
-        return {name: {"catalog_size": size} for name, size in sizes.items() if size}
+            sizes = {"resources": len(contents.resources), "prompts": len(contents.prompts)}
+            facts |= {name: {"catalog_size": size} for name, size in sizes.items() if size}
+        self.settings = PrimitivesServerSettings(**facts)
 
     @property
     def cache_scope(self) -> Literal["public", "private"]:
