@@ -19,7 +19,7 @@ from tools_search_ranking import default_ranker
 
 from benchmarks.bootstrap import mean
 from benchmarks.documents.trees import Tree, read_tree
-from benchmarks.processes import memory_of
+from benchmarks.memory import memory_of
 from benchmarks.retrieval.measure import DEPTH, quality
 from benchmarks.speed.engines import BM25S
 

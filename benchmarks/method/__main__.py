@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from statistics import fmean, median
@@ -62,25 +62,33 @@ def main(
         if by_steps:
             whole_texts = [replace(task, steps=()) for task in own]
             searched = {"searched by their whole text": whole_texts, "searched step by step": own}
-        for how, one in searched.items():
-            reports.append(numbers | {"searched": how, "ways": anyio.run(_measured, catalog, one, results, rounds)})
+        measured = anyio.run(_measured, catalog, searched, results, rounds)
+        reports += [numbers | {"searched": how, "ways": ways} for how, ways in measured.items()]
     options = {"split": split, "encoding": ENCODING, "results": results, "rounds": rounds, "by_steps": by_steps}
     write_figures({**options, "datasets": reports}, method_tables, json_file)
 
 
-async def _measured(catalog: Catalog, tasks: Sequence[Task], results: int, rounds: int) -> Sequence[dict[str, Any]]:
-    """Return the costs of each way for one task; they take turns, so that other work of the machine falls on all."""
+async def _measured(
+    catalog: Catalog, searched: Mapping[str, Sequence[Task]], results: int, rounds: int
+) -> Mapping[str, Sequence[dict[str, Any]]]:
     async with gateway_over(catalog) as gateway:
-        names = [*WAYS]
-        for name in names:  # what is made once is made
-            _replayed(gateway, name, StandIn(tasks[0], catalog), results)
-        models = {name: [StandIn(task, catalog) for task in tasks] for name in names}
-        traffic: dict[str, list[Traffic]] = {name: [] for name in names}
-        for turn in range(rounds):
-            for place, task in enumerate(tasks):
-                for name in random.Random(f"{turn} {place}").sample(names, len(names)):  # noqa: S311 - no secret
-                    model = StandIn(task, catalog) if turn else models[name][place]
-                    traffic[name].append(_replayed(gateway, name, model, results))
+        return {how: _ways(gateway, catalog, tasks, results, rounds) for how, tasks in searched.items()}
+
+
+def _ways(
+    gateway: Gateway, catalog: Catalog, tasks: Sequence[Task], results: int, rounds: int
+) -> Sequence[dict[str, Any]]:
+    """Return the costs of each way for one task; they take turns, so that other work of the machine falls on all."""
+    names = [*WAYS]
+    for name in names:  # what is made once is made
+        _replayed(gateway, name, StandIn(tasks[0], catalog), results)
+    models = {name: [StandIn(task, catalog) for task in tasks] for name in names}
+    traffic: dict[str, list[Traffic]] = {name: [] for name in names}
+    for turn in range(rounds):
+        for place, task in enumerate(tasks):
+            for name in random.Random(f"{turn} {place}").sample(names, len(names)):  # noqa: S311 - no secret
+                model = StandIn(task, catalog) if turn else models[name][place]
+                traffic[name].append(_replayed(gateway, name, model, results))
     count = TokenCounter()
     seconds = {name: [one.seconds for one in own] for name, own in traffic.items()}
     return [

@@ -16,7 +16,7 @@ from tools_search_ranking.postgres.embedded import embedded_address
 from benchmarks.datasets import SMALL, read_dataset
 from benchmarks.options import data_option, json_option, split_option, write_figures
 from benchmarks.postgres.answers import compare
-from benchmarks.postgres.scale import as_figures, measure
+from benchmarks.postgres.scale import measure
 from benchmarks.report.tables import postgres_tables
 
 _QUERIES = 200
@@ -54,7 +54,7 @@ def main(
             answers = [asdict(compare(connection, dataset)) for dataset in datasets]
         at_once = [int(one) for one in callers.split(",")]
         scales = [
-            as_figures(measure(address, parents, queries, int(size), at_once, searches))
+            asdict(measure(address, parents, queries, int(size), at_once, searches))
             for size in sizes.split(",")
             if size
         ]

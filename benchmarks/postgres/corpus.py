@@ -16,6 +16,8 @@ from typing import Any, Final
 
 from mcp_types import Tool
 
+from benchmarks.speed.corpus import halves
+
 _RARE: Final = 3
 """Tools up to which a word counts as rare."""
 
@@ -40,20 +42,13 @@ def synthetic(parents: Sequence[Tool], number: int, seed: int) -> Iterator[dict[
 
     taken = Counter[str]()
     for _ in range(number):
-        one, other = chance.choice(parents), chance.choice(parents)
-        words = _halves(re.findall(r"[A-Za-z0-9]+", one.name), re.findall(r"[A-Za-z0-9]+", other.name))
-        description = " ".join(_halves((one.description or "").split(" "), (other.description or "").split(" ")))
-        properties = dict(_halves(_properties(one), _properties(other)))
-        name = stem = varied("_".join(words))
+        words, description, schema = halves(chance.choice(parents), chance.choice(parents))
+        name = stem = varied(words)
         while name in taken:
             taken[stem] += 1
             name = f"{stem}_{taken[stem]}"
         taken[name] = 1
-        yield {
-            "name": name,
-            "description": varied(description),
-            "inputSchema": {"type": "object", "properties": properties},
-        }
+        yield {"name": name, "description": varied(description), "inputSchema": schema}
 
 
 def _relative(word: str, rare: frozenset[str], chance: random.Random) -> str:
@@ -66,12 +61,3 @@ def _relative(word: str, rare: frozenset[str], chance: random.Random) -> str:
         rank, place = divmod(rank, len(_CONSONANTS) * len(_VOWELS))
         syllables += _CONSONANTS[place // len(_VOWELS)] + _VOWELS[place % len(_VOWELS)]
     return word + syllables
-
-
-def _halves(one: Sequence[Any], other: Sequence[Any]) -> list[Any]:
-    return [*one[: (len(one) + 1) // 2], *other[len(other) // 2 :]]
-
-
-def _properties(tool: Tool) -> list[tuple[str, Any]]:
-    properties: dict[str, Any] = tool.input_schema.get("properties") or {}
-    return list(properties.items())

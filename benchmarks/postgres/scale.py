@@ -8,13 +8,13 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from itertools import cycle, islice
 from pathlib import Path
 from random import Random
 from statistics import fmean, quantiles
 from time import monotonic, perf_counter
-from typing import Any, Final
+from typing import Final
 
 import click
 import psycopg
@@ -90,7 +90,7 @@ class Scale:
     compared: int
     """Tools of that comparison."""
 
-    plan: Sequence[str] = field(default_factory=list[str])
+    plan: Sequence[str]
     """How the postings of the most frequent term are read."""
 
 
@@ -248,15 +248,13 @@ def _processor_ms(connection: Connection) -> float:
 
 
 def _bytes(connection: Connection, name: str) -> dict[str, int]:
-    row = connection.execute("select generation from tools_search.catalog where name = %s", [name]).fetchone()
-    generation = row[0] if row else 0
-    sizes: dict[str, int] = {}
-    for table in _TABLES:
-        row = connection.execute(
-            "select pg_total_relation_size(%s::regclass)", [f"tools_search.{table}_{generation}"]
-        ).fetchone()
-        sizes[table] = row[0] if row else 0
-    return sizes
+    rows = connection.execute(
+        "select part, pg_total_relation_size(format('tools_search.%%s_%%s', part, generation)::regclass) "
+        "from tools_search.catalog, unnest(%s::text[]) with ordinality parts (part, place) where name = %s "
+        "order by place",
+        [list(_TABLES), name],
+    )
+    return dict(rows.fetchall())
 
 
 def _change_ms(connection: Connection, name: str) -> float:
@@ -293,22 +291,16 @@ def _compared(
 
 
 def _plan(connection: Connection, name: str) -> list[str]:
-    row = connection.execute("select generation from tools_search.catalog where name = %s", [name]).fetchone()
-    generation = row[0] if row else 0
-    term = connection.execute(
-        "select id from tools_search.term where generation = %s and key !~ '^[=~]' order by tools desc limit 1",
-        [generation],
-    ).fetchone()
+    generation, term = connection.execute(
+        "select generation, term.id from tools_search.catalog join tools_search.term using (generation) "
+        "where name = %s and key !~ '^[=~]' order by tools desc limit 1",
+        [name],
+    ).fetchall()[0]
     lines = connection.execute(
         "explain (analyze, buffers, timing off, costs off) select part.tool, part.impact from ("
         "select tools, impacts, audiences from tools_search.posting where generation = %s and term = %s "
         "order by level desc, block desc) by_level, "
         "unnest(tools, impacts, audiences) part (tool, impact, audience) limit 2000",
-        [generation, term[0] if term else 0],
+        [generation, term],
     ).fetchall()
     return [line for (line,) in lines]
-
-
-def as_figures(scale: Scale) -> dict[str, Any]:
-    """Return the figures as JSON has them."""
-    return asdict(scale)

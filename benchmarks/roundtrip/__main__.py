@@ -22,7 +22,7 @@ import click
 from mcp_ext_tools_search.types import METHOD
 from mcp_types.version import LATEST_HANDSHAKE_VERSION
 
-from benchmarks.options import FILE
+from benchmarks.options import json_option, write_figures
 from benchmarks.overhead.__main__ import catalog
 from benchmarks.processes import ENVELOPE, ROOT
 
@@ -109,7 +109,7 @@ def roundtrips(server: Server, nothing: str, requests: int) -> Mapping[str, Sequ
 @click.command()
 @click.option("--tools", type=click.IntRange(10), default=10_000, show_default=True, help="Tools that are searched.")
 @click.option("--requests", type=click.IntRange(1), default=500, show_default=True, help="Of each kind.")
-@click.option("--json", "json_file", type=FILE, help="Write the figures here.")
+@json_option
 def main(tools: int, requests: int, json_file: Path | None) -> None:
     """Measure a search over many tools on stdio, and a request that does nothing, in both protocol eras."""
     figures: dict[str, Any] = {}
@@ -124,11 +124,12 @@ def main(tools: int, requests: int, json_file: Path | None) -> None:
                 server.close()
             for way, own in costs.items():
                 figures[f"{era}, {way}"] = _figures(own, costs[nothing])
+    write_figures(figures, _lines, json_file)
+
+
+def _lines(figures: Mapping[str, Any]) -> str:
     form = "{:24} {ms:7.3f} ms {times:5.2f} times  processor {processor_ms:7.3f} ms {processor_times:5.2f} times"
-    for row, own in figures.items():
-        click.echo(form.format(row, **own) + f"  {own['size']} bytes")
-    if json_file:
-        json_file.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+    return "\n".join(f"{form.format(row, **own)}  {own['size']} bytes" for row, own in figures.items())
 
 
 def _figures(costs: Sequence[Cost], nothing: Sequence[Cost]) -> dict[str, Any]:

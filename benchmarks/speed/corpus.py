@@ -54,13 +54,19 @@ def crossed(parents: Sequence[Tool], number: int, seed: int) -> list[Tool]:
     children: list[Tool] = []
     while len(children) < number:
         one, other = chance.choice(parents), chance.choice(parents)
-        words = _halves(re.findall(r"[A-Za-z0-9]+", one.name), re.findall(r"[A-Za-z0-9]+", other.name))
-        name = _free("_".join(words) or one.name, taken)
-        description = _halves((one.description or "").split(" "), (other.description or "").split(" "))
-        properties = dict(_halves(_properties(one), _properties(other)))
-        schema: dict[str, Any] = {"type": "object", "properties": properties}
-        children.append(Tool(name=name, description=" ".join(description), input_schema=schema, _meta=one.meta))
+        name, description, schema = halves(one, other)
+        children.append(
+            Tool(name=_free(name or one.name, taken), description=description, input_schema=schema, _meta=one.meta)
+        )
     return children
+
+
+def halves(one: Tool, other: Tool) -> tuple[str, str, dict[str, Any]]:
+    """Return name, description and input schema made of the first half of one tool's and the second of another's."""
+    words = _halves(re.findall(r"[A-Za-z0-9]+", one.name), re.findall(r"[A-Za-z0-9]+", other.name))
+    description = _halves((one.description or "").split(" "), (other.description or "").split(" "))
+    properties = dict(_halves(_properties(one), _properties(other)))
+    return "_".join(words), " ".join(description), {"type": "object", "properties": properties}
 
 
 def _halves(one: Sequence[_Part], other: Sequence[_Part]) -> list[_Part]:

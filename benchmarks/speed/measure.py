@@ -20,7 +20,7 @@ from time import perf_counter
 from typing import Final
 
 from benchmarks.bootstrap import Estimate, percentile, ratio_of_medians
-from benchmarks.processes import Memory, memory_of
+from benchmarks.memory import Memory, memory_of
 from benchmarks.speed.corpus import Corpus, read_corpus
 from benchmarks.speed.engines import ENGINES, ENVIRONMENTS, Built
 

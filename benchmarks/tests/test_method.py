@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping
 from contextlib import closing
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -23,8 +24,9 @@ _NOUNS = ("invoice", "forecast", "ticket", "mailbox", "playlist", "volcano")
 _LISTED, _, _MODEL_DRIVEN, _DESCRIBED, _WHOLE = WAYS
 
 
-@pytest.fixture
-def directory(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("set")
     tools = [
         {
             "id": f"{server}::{noun}",
@@ -41,26 +43,56 @@ def directory(tmp_path: Path) -> Path:
         {"id": "2", "query": "ticket, town", "relevant": ["town::ticket"], "split": "test"},
     ]
     for name, lines in (("tools", tools), ("queries", queries)):
-        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    return tmp_path
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    return folder
 
 
-async def replayed(directory: Path, task: Task) -> Mapping[str, tuple[list[Request], Traffic]]:
-    """The turns and the traffic of each way."""
-    catalog, _ = read_catalog(directory, "test")
-    outcomes: dict[str, tuple[list[Request], Traffic]] = {}
-    with anyio.fail_after(120):
-        async with gateway_over(catalog) as gateway:
-            for name, way in WAYS.items():
-                model = StandIn(task, catalog)
-                gateway.plain.traffic = gateway.meta_tools.traffic = Traffic()
-                way(gateway, model, 2)
-                outcomes[name] = (model.requests, gateway.plain.traffic)
-    return outcomes
+@pytest.fixture(scope="module")
+def stepwise(directory: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    task = {"id": "abcdef-123", "query": "plan my trip", "relevant": ["city::forecast"], "split": "test"}
+    steps = [
+        {"id": "abcdef-s1", "query": "where a volcano is in the city", "relevant": ["city::volcano"], "split": "test"},
+        {"id": "abcdef-s0", "query": "a forecast of the city", "relevant": ["city::forecast"], "split": "test"},
+        {"id": "abcdef-s2", "query": "the forecast again, city", "relevant": ["city::forecast"], "split": "test"},
+    ]
+    folder = Path(shutil.copytree(directory, tmp_path_factory.mktemp("steps") / "set"))
+    with (folder / "queries.jsonl").open("a", encoding="utf-8") as file:
+        file.writelines(json.dumps(line) + "\n" for line in (task, *steps))
+    return folder
 
 
-def test_a_search_tool_takes_the_model_one_turn_and_schemas_that_it_has_to_ask_for_another(directory: Path):
-    outcomes = anyio.run(replayed, directory, Task("the volcano of the city", frozenset({("city", "get_volcano")})))
+Outcomes = Mapping[str, tuple[list[Request], Traffic]]
+"""The turns and the traffic of each way."""
+
+
+@pytest.fixture(scope="module")
+def replayed(stepwise: Path) -> Mapping[str, Outcomes]:
+    """By the text of the task, what each way took of one gateway."""
+    catalog, stepped = read_catalog(stepwise, "test", by_steps=True)
+    found = Task("the volcano of the city", frozenset({("city", "get_volcano")}))
+    lost = Task("zebra", frozenset({("town", "get_ticket")}))
+
+    async def replay() -> Mapping[str, Outcomes]:
+        by_task: dict[str, Outcomes] = {}
+        with anyio.fail_after(120):
+            async with gateway_over(catalog) as gateway:
+                for task in (found, lost, *stepped):
+                    outcomes: dict[str, tuple[list[Request], Traffic]] = {}
+                    for name, way in WAYS.items():
+                        model = StandIn(task, catalog)
+                        gateway.plain.traffic = gateway.meta_tools.traffic = Traffic()
+                        way(gateway, model, 2)
+                        outcomes[name] = (model.requests, gateway.plain.traffic)
+                    by_task[task.text] = outcomes
+        return by_task
+
+    return anyio.run(replay)
+
+
+def test_a_search_tool_takes_the_model_one_turn_and_schemas_that_it_has_to_ask_for_another(
+    replayed: Mapping[str, Outcomes],
+):
+    outcomes = replayed["the volcano of the city"]
     taken = {name: (len(turns), traffic.requests) for name, (turns, traffic) in outcomes.items()}
     assert taken == {_LISTED: (1, 2), BASE: (1, 2), _MODEL_DRIVEN: (2, 2), _DESCRIBED: (3, 4), _WHOLE: (2, 3)}
     for name, (turns, traffic) in outcomes.items():
@@ -72,19 +104,23 @@ def test_a_search_tool_takes_the_model_one_turn_and_schemas_that_it_has_to_ask_f
     assert [len(turns[0].tools) for turns, _ in outcomes.values()] == [12, 3, 1, 7, 7]
 
 
-def test_a_model_that_finds_nothing_searches_twice_and_asks_for_no_schema(directory: Path):
-    outcomes = anyio.run(replayed, directory, Task("zebra", frozenset({("town", "get_ticket")})))
+def test_a_model_that_finds_nothing_searches_twice_and_asks_for_no_schema(replayed: Mapping[str, Outcomes]):
+    outcomes = replayed["zebra"]
     taken = {name: (len(turns), traffic.requests) for name, (turns, traffic) in outcomes.items()}
     assert taken == {_LISTED: (1, 2), BASE: (2, 3), _MODEL_DRIVEN: (3, 3), _DESCRIBED: (3, 4), _WHOLE: (3, 4)}
 
 
-def test_the_command_prints_a_table_and_writes_the_figures(directory: Path, tmp_path: Path):
+def test_the_command_replays_what_the_servers_can_serve_prints_a_table_and_writes_the_figures(
+    directory: Path, tmp_path: Path
+):
     report = tmp_path / "method.json"
-    options = ["--data", str(directory), "--rounds", "1", "--json", str(report)]
+    options = ["--data", str(directory), "--rounds", "1", "--servers", "1", "--servers", "2", "--json", str(report)]
     outcome = CliRunner().invoke(main, options, catch_exceptions=False)
     assert outcome.exit_code == 0, outcome.output
     assert "12 tools of 2 servers, 2 requests" in outcome.output
-    [written] = json.loads(report.read_text())["datasets"]
+    measured = json.loads(report.read_text())["datasets"]
+    assert [(one["servers"], one["tools"], one["tasks"]) for one in measured] == [(1, 6, 1), (2, 12, 2)]
+    written = measured[1]
     ways: dict[str, Any] = {one["way"]: one for one in written["ways"]}
     assert [*ways] == [*WAYS]
     assert [one["turns"] for one in ways.values()] == [1.0, 1.0, 2.0, 3.0, 2.0]
@@ -103,33 +139,13 @@ def test_servers_are_chosen_so_that_many_requests_need_no_others_and_fewer_are_a
     assert [*catalog.of_servers(70, asked).servers] == ["city", "town"]
 
 
-def test_only_requests_that_the_servers_can_serve_are_replayed(directory: Path, tmp_path: Path):
-    report = tmp_path / "method.json"
-    options = ["--data", str(directory), "--rounds", "1", "--servers", "1", "--servers", "2", "--json", str(report)]
-    outcome = CliRunner().invoke(main, options, catch_exceptions=False)
-    assert outcome.exit_code == 0, outcome.output
-    measured = json.loads(report.read_text())["datasets"]
-    assert [(one["servers"], one["tools"], one["tasks"]) for one in measured] == [(1, 6, 1), (2, 12, 2)]
-
-
-@pytest.fixture
-def stepwise(directory: Path) -> Path:
-    task = {"id": "abcdef-123", "query": "plan my trip", "relevant": ["city::forecast"], "split": "test"}
-    steps = [
-        {"id": "abcdef-s1", "query": "where a volcano is in the city", "relevant": ["city::volcano"], "split": "test"},
-        {"id": "abcdef-s0", "query": "a forecast of the city", "relevant": ["city::forecast"], "split": "test"},
-        {"id": "abcdef-s2", "query": "the forecast again, city", "relevant": ["city::forecast"], "split": "test"},
-    ]
-    with (directory / "queries.jsonl").open("a", encoding="utf-8") as file:
-        file.writelines(json.dumps(line) + "\n" for line in (task, *steps))
-    return directory
-
-
-def test_a_task_of_several_steps_is_searched_step_by_step_for_what_is_not_there_yet(stepwise: Path):
+def test_a_task_of_several_steps_is_searched_step_by_step_for_what_is_not_there_yet(
+    stepwise: Path, replayed: Mapping[str, Outcomes]
+):
     _, tasks = read_catalog(stepwise, "test", by_steps=True)
     assert [(task.text, len(task.steps)) for task in tasks] == [("plan my trip", 3)]
     assert tasks[0].needed == {("city", "get_forecast"), ("city", "get_volcano")}
-    outcomes = anyio.run(replayed, stepwise, tasks[0])
+    outcomes = replayed["plan my trip"]
     taken = {name: (len(turns), traffic.requests) for name, (turns, traffic) in outcomes.items()}
     assert taken == {_LISTED: (1, 2), BASE: (3, 4), _MODEL_DRIVEN: (3, 3), _DESCRIBED: (4, 5), _WHOLE: (3, 4)}
     for name, (turns, _) in outcomes.items():

@@ -10,7 +10,7 @@ from benchmarks.overhead.__main__ import main
 
 def test_every_way_is_measured_next_to_the_others(tmp_path: Path) -> None:
     file = tmp_path / "figures.json"
-    few = ["--calls", "2", "--searches", "2", "--starts", "1", "--tools", "40", "--servers", "2"]
+    few = ["--calls", "2", "--searches", "2", "--starts", "1", "--tools", "40", "--servers", "1"]
     result = CliRunner().invoke(main, [*few, "--json", str(file)], catch_exceptions=False)
     assert result.exit_code == 0, result.output
     rows = json.loads(file.read_text())["rows"]

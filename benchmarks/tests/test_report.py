@@ -3,6 +3,8 @@ from __future__ import annotations
 import ast
 import json
 import re
+from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -74,18 +76,18 @@ def test_a_block_of_figures_keeps_its_indentation_and_fits_the_page():
 
 
 def test_a_run_of_some_measurements_writes_the_page_with_their_tables_and_what_they_were_taken_with(tmp_path: Path):
-    chosen = ["--quick", "--only", "speed", "--only", "nothing", "--sizes", "10", "--out", str(tmp_path)]
+    chosen = ["--quick", "--only", "listing", "--only", "nothing", "--out", str(tmp_path)]
     outcome = CliRunner().invoke(main, chosen, catch_exceptions=False)
     assert outcome.exit_code == 0, outcome.output
     page = (tmp_path / "RESULTS.md").read_text()
     assert [line for line in page.splitlines() if line.startswith("## ")] == [
         "## Nothing: does a request that no tool serves get no answer?",
-        "## Speed: how long does an answer take?",
+        "## Listing: what does a list of tools weigh?",
         "## Versions",
     ]
-    assert "| fielded |" in page
+    assert "| tools | bytes | tokens |" in page
     assert "`python -m benchmarks.retrieval --data small --split test --ranker fielded --foreign 5 " in page
-    record = json.loads((tmp_path / "results" / "speed.json").read_text())
+    record = json.loads((tmp_path / "results" / "listing.json").read_text())
     assert {"revision", "date", "python", "machine", "load_after", "versions"} <= set(record)
     assert str(SMALL) not in page + record["command"]
 
@@ -101,6 +103,11 @@ def test_every_measurement_is_offered_the_options_that_it_has():
     material = Material(data=[SMALL], servers=[SMALL], documents=[SMALL], sizes="10", is_quick=True)
     options = {name: step.options(material) for name, step in STEPS.items()}
     assert all(options.values())
+    for is_quick in (True, False):
+        for name, step in STEPS.items():
+            program = import_module(f"benchmarks.{step.program}.__main__").main
+            own = [*(step.options(replace(material, is_quick=is_quick)) or ()), "--json", "figures.json"]
+            assert program.make_context(name, own).params["json_file"] == Path("figures.json")
     assert str(SMALL) in (options["servers"] or ()), "its requests go to several servers"
     assert str(SMALL) not in (options["steps"] or ()), "it has no steps"
     without = Material(data=[], servers=[], documents=[], sizes="10", is_quick=False)

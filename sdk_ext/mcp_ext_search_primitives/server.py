@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from mcp import MCPError
 from mcp.server import MCPServer, Server
 from mcp.server.context import ServerRequestContext
-from mcp_ext_tools_search.ranking import Ranker, ToolIndex
+from mcp_ext_tools_search.ranking import Ranker
 from mcp_ext_tools_search.server.errors import ServerSetupError
 from mcp_ext_tools_search.server.listing import ListPage, caller_listing, read_listing
 from mcp_ext_tools_search.server.search import Answer, ListingSearch, Search
 from mcp_ext_tools_search.types import Primitive
-from mcp_types import METHOD_NOT_FOUND, Tool
+from mcp_types import METHOD_NOT_FOUND
 
 from mcp_ext_search_primitives.contents import Contents, ContentStore
 from mcp_ext_search_primitives.index import CONTENTS, Definition, PrimitiveIndex
@@ -73,26 +73,21 @@ def optional_searches(
     """Return what the arguments of `ToolsSearch` of these names ask for."""
     searches: dict[Primitive[Any], Search] = {}
     settings: dict[str, dict[str, Any]] = {}
-    attach: Attach = _attach_nothing
+    store: ContentStore | None = None
     if resources:
         how = resources if isinstance(resources, ResourcesSearch) else ResourcesSearch()
         stated = {"contents": bool(how.contents), "unlisted": how.unlisted}
         settings["resources"] = {name: True for name, is_so in stated.items() if is_so}
-        store = None
         if how.contents and how.search is None:
             store = ContentStore(how.contents if isinstance(how.contents, Contents) else Contents())
-            attach = store.attach
         searches[RESOURCES] = how.search or _ListedSearch(RESOURCES, ranker, max_concurrency, store)
         searches[RESOURCE_TEMPLATES] = how.templates or _ListedSearch(RESOURCE_TEMPLATES, ranker, max_concurrency)
     if prompts:
         own = prompts.search if isinstance(prompts, PromptsSearch) else None
         settings["prompts"] = {}
         searches[PROMPTS] = own or _ListedSearch(PROMPTS, ranker, max_concurrency)
+    attach: Attach = store.attach if store else lambda _, __: None
     return OptionalSearches(searches, settings, attach)
-
-
-def _attach_nothing(_server: MCPServer[Any] | Server[Any], _lowlevel: Server[Any], /) -> None:
-    pass
 
 
 class _ListedSearch(ListingSearch):
@@ -101,9 +96,10 @@ class _ListedSearch(ListingSearch):
     def __init__(
         self, primitive: Primitive[Any], ranker: Ranker, max_concurrency: int, store: ContentStore | None = None
     ) -> None:
-        super().__init__(_Slow(ranker) if store else ranker, max_concurrency=max_concurrency)
+        super().__init__(ranker, max_concurrency=max_concurrency)
         if store:
             self.kept_indexes = _KEPT_WITH_CONTENTS
+            self.thread_from = 0  # contents are long
         self._primitive, self._own_ranker, self._store = primitive, ranker, store
 
     async def __call__(self, ctx: ServerRequestContext[Any, Any], query: str, note: str | None) -> Answer:
@@ -123,18 +119,6 @@ class _ListedSearch(ListingSearch):
         texts = {uri: self._store.text(uri) for uri, item in items.items() if self._store and item[CONTENTS]}
         texts = {uri: text for uri, text in texts.items() if text}
         return PrimitiveIndex(self._primitive, items, self._own_ranker, texts)
-
-
-class _Slow:
-    """A ranker whose searches never run on the event loop, as contents are long."""
-
-    is_slow: Final = True
-
-    def __init__(self, ranker: Ranker) -> None:
-        self._ranker = ranker
-
-    def __call__(self, tools: Sequence[Tool], /) -> ToolIndex:
-        return self._ranker(tools)
 
 
 def _bounded(list_page: ListPage, primitive: Primitive[Any]) -> ListPage:

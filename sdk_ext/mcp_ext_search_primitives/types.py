@@ -8,31 +8,13 @@ from __future__ import annotations
 
 from typing import Annotated, Final, Literal
 
-from mcp_ext_tools_search.types import (
-    ExtensionModel,
-    JsonInteger,
-    LeftOut,
-    Primitive,
-    SearchResult,
-    SearchToolsRequestParams,
-    ServerSettings,
-    Text,
-)
+from mcp_ext_tools_search.types import LeftOut, Primitive, SearchResult, SearchToolsRequestParams, ServerSettings
 from mcp_types import Prompt, Request, Resource, ResourceTemplate
-from pydantic import Field, StrictBool
+from pydantic import StrictBool
 
 
-class PrimitiveSettings(ExtensionModel):
-    """What a server says of its search of one kind of items (draft: Settings of Each Method)."""
-
-    catalog_size: Annotated[Annotated[JsonInteger, Field(ge=0)] | None, LeftOut] = None
-    """Approximate number of items that the caller can find."""
-
-    topics: Annotated[list[Text] | None, LeftOut] = None
-    """Short phrases naming what can be found."""
-
-    max_limit: Annotated[Annotated[JsonInteger, Field(ge=1)] | None, LeftOut] = None
-    """The largest number of items that the server ever returns in one page."""
+class PrimitiveSettings(ServerSettings):
+    """What a server says of its search of one kind of items, as of that of tools (draft: Settings of Each Method)."""
 
 
 class ResourcesSettings(PrimitiveSettings):

@@ -11,13 +11,12 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, Final
 
 _LEXICON: Final[Mapping[str, Any]] = json.loads(Path(__file__).with_name("lexicon.json").read_text("utf-8"))
-
 
 STOP_WORDS: Final = frozenset(" ".join(_LEXICON["stopWords"]).split())
 """Words of grammar and of courtesy, folded, which neither index nor query counts while a query has any other."""
@@ -146,7 +145,7 @@ def relatives(stemmed: str) -> Sequence[tuple[str, float]]:
 
     They are of words for the same operation or thing, of those that an abbreviation stands for, or an abbreviation.
     """
-    return _RELATIVES.get(stemmed, ())
+    return _relatives().get(stemmed, ())
 
 
 def is_one_slip(left: str, right: str) -> bool:
@@ -244,6 +243,7 @@ def _trigrams(word: str) -> frozenset[str]:
     return frozenset(map("".join, zip(f"^{word}", word, f"{word[1:]}$", strict=False)))
 
 
+@cache  # made for the first search, as a server may be started for none
 def _relatives() -> Mapping[str, Sequence[tuple[str, float]]]:
     related: dict[str, dict[str, None]] = {}
     for group in VERB_GROUPS + CHINESE_VERB_GROUPS + NOUN_GROUPS:
@@ -265,4 +265,3 @@ def _relatives() -> Mapping[str, Sequence[tuple[str, float]]]:
 _FILLER: Final = re.compile(  # or a word that begins or ends with a filler and means something else
     "({})|{}".format("|".join(_LEXICON["wordsWithFillers"].split()), "|".join(" ".join(_LEXICON["fillers"]).split()))
 )
-_RELATIVES: Final = _relatives()

@@ -13,7 +13,6 @@ from math import log1p
 from typing import Final
 
 from mcp_types import Tool
-from rank_bm25 import BM25Okapi
 
 from mcp_ext_tools_search.ranking import language
 from mcp_ext_tools_search.ranking.fields import MEMBERS, STEPS, fields
@@ -43,6 +42,8 @@ class SimpleIndex:
         in_names = ([term for term in members["name"] if term[0] != "="] for members in self._members)
         self._name_idf = [sum(map(self._idf.__getitem__, stems)) or 1.0 for stems in in_names]
         if self._idf:
+            from rank_bm25 import BM25Okapi  # with numpy: a server that is never searched does without
+
             self._okapi = BM25Okapi([list(counts.elements()) for counts, _, _ in documents], k1=_K1 * STEPS, b=_B)
             self._okapi.idf = self._idf
             # Each word is in the corpus by its stem and as it is written, and makes a definition longer once.

@@ -82,7 +82,7 @@ class ListingSearch:
     def __init__(self, ranker: Ranker, *, max_concurrency: int) -> None:
         self._ranker = floored(ranker)
         self.kept_indexes = 8  # callers that see different tools have different listings
-        self._thread_from = 0 if getattr(ranker, "is_slow", False) else _THREAD_FROM_TOOLS
+        self.thread_from = 0 if getattr(ranker, "is_slow", False) else _THREAD_FROM_TOOLS
         self._limiter = anyio.CapacityLimiter(max_concurrency)
         self._indexes: OrderedDict[bytes, _KeptIndex] = OrderedDict()
 
@@ -111,7 +111,7 @@ class ListingSearch:
 
     async def _run(self, size: int, work: Callable[[], Result]) -> Result:
         """Return the result of `work`, from a thread where `size` items take long enough to hold up the event loop."""
-        return work() if size < self._thread_from else await anyio.to_thread.run_sync(work, limiter=self._limiter)
+        return work() if size < self.thread_from else await anyio.to_thread.run_sync(work, limiter=self._limiter)
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,6 +65,7 @@ async def test_ten_million_resources_are_refused_by_a_search_and_the_server_serv
             assert (await client.list_tools()).tools == []
 
 
+@pytest.mark.parametrize("serving", ["stdio"], indirect=True)  # what a client reads is the same over either
 async def test_a_client_reads_of_ten_million_resources_what_it_may_and_says_that_there_are_more(
     serving: Serving, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -335,11 +335,11 @@ async def test_every_decorated_resource_template_and_prompt_can_be_found(connect
         assert await found(client, PROMPTS, "late delivery") == ["apologize"]
 
 
-def test_a_server_of_tools_alone_does_not_even_load_what_searches_more() -> None:
+def test_a_server_of_tools_alone_does_not_even_load_what_searches_more_nor_numpy_before_its_first_search() -> None:
     program = (
         "import sys; from mcp.server import MCPServer; from mcp_ext_tools_search.server import install; "
         "install(MCPServer('x')); import mcp_ext_tools_search.client; "
-        "print([name for name in sys.modules if name.startswith('mcp_ext_search_primitives')])"
+        "print([name for name in sys.modules if name.startswith(('mcp_ext_search_primitives', 'numpy'))])"
     )
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert run.stdout == "[]\n"

@@ -15,13 +15,13 @@ from weakref import WeakSet
 
 import anyio
 import psycopg
-from mcp_ext_tools_search.ranking.fields import MEMBERS
 from mcp_ext_tools_search.ranking.interface import Hit
 from psycopg import errors
 from psycopg_pool import AsyncConnectionPool
 
 from tools_search_ranking.postgres.request import SEARCH, parameters
 from tools_search_ranking.postgres.schema import READ_VERSION, Connection, SchemaError, require_version
+from tools_search_ranking.postings import members_in
 
 MOST_PLACES: Final = 20_000
 """More than an answer has places."""
@@ -70,16 +70,11 @@ def _found(rows: Sequence[_Row]) -> Excerpt:
     definitions: dict[str, dict[str, Any]] = {}
     for _, name, score, members, definition, *_ in rows:
         own = bytes(name).decode("utf-8", "surrogatepass")
-        hits.append(Hit(own, score, members_of(members)))
+        hits.append(Hit(own, score, members_in(members)))
         if definition is not None:
             definitions[own] = json.loads(definition)
     total, revision = rows[0][5:] if rows else (0, None)
     return Excerpt(hits, total, definitions, revision)
-
-
-def members_of(bits: int) -> tuple[str, ...]:
-    """Return the members of a definition that these bits stand for."""
-    return tuple(member for place, member in enumerate(MEMBERS) if bits >> place & 1)
 
 
 def search_values(

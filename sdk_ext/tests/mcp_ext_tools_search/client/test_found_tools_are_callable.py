@@ -79,17 +79,17 @@ async def test_without_a_search_the_same_call_lists_behind_the_callers_back(
 
 
 async def test_a_tool_with_an_invalid_header_is_left_out_on_modern_connections(
-    connect: Connect, serve_http: ServeHttp, transport: str, era: str
+    connect: Connect, serve_http: ServeHttp, era: str
 ) -> None:
-    async with _connected(connect, serve_http, transport) as client:
+    async with _connected(connect, serve_http, "http") as client:
         found = {tool.name async for tool in iter_tools(client, "invoice")}
     assert found == ({"send_invoice"} if era == "auto" else {"send_invoice", "print_invoice"})
 
 
 async def test_the_output_schema_of_a_found_tool_is_held_against_what_it_returns(
-    connect: Connect, serve_http: ServeHttp, transport: str
+    connect: Connect, serve_http: ServeHttp
 ) -> None:
-    async with _connected(connect, serve_http, transport) as client:
+    async with _connected(connect, serve_http, "http") as client:
         (tool,) = (await search_tools(client, "send_invoice", limit=1)).tools
         assert tool.output_schema == {"type": "object", "required": ["number"]}
         with pytest.raises(RuntimeError, match="number"):

@@ -36,6 +36,13 @@ def test_scores_fall(index: ToolIndex):
     assert scores[0] == 1.0
 
 
+def test_equal_tools_are_ordered_by_name_in_whatever_order_they_come(make_tool: Callable[..., Tool]):
+    tools = [make_tool(f"send_{noun}", "Send a message.") for noun in ("mail", "card", "note", "memo")]
+    for listed in (tools, tools[::-1]):
+        hits = SimpleRanker()(listed).search("message")
+        assert [hit.name for hit in hits] == ["send_card", "send_mail", "send_memo", "send_note"]
+
+
 def test_a_hidden_tool_changes_nothing(index: ToolIndex, make_tool: Callable[..., Tool]):
     visible = {"read_file", "send_mail"}
     alone = SimpleRanker()(
