@@ -451,7 +451,7 @@ async def test_the_health_of_a_principal_moves_with_nothing_that_it_does_not_see
     tokens = {name: new_token() for name in ("part", "whole", "other")}
 
     def write(name: str, hidden: dict[str, Any]) -> str:
-        entries = {"git": GIT, **hidden}
+        entries = {"git": raw("stated", tmp_path), **hidden}
         principals: dict[str, Any] = {"part": {"token": token_hash(tokens["part"]), "toolset": "reading"}}
         if hidden:
             principals |= {name: {"token": token_hash(tokens[name])} for name in ("whole", "other")}
@@ -466,6 +466,8 @@ async def test_the_health_of_a_principal_moves_with_nothing_that_it_does_not_see
             del server["since"]
         return health
 
+    tools = [{"name": name, "inputSchema": {"type": "object"}} for name in ("log", "diff")]
+    (tmp_path / "tools.json").write_text(json.dumps({"tools": tools}))
     with anyio.fail_after(60):
         hidden = {"crashing": raw("crashing"), "stuck": raw("hanging"), "other": raw("good")}
         url = await anyio.to_thread.run_sync(lambda: write("all.json", hidden))

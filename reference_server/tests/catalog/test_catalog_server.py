@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -66,7 +67,7 @@ def text_of(result: CallToolResult) -> str:
     return content.text
 
 
-@every_cell
+@pytest.mark.parametrize(("transport", "mode"), [("stdio", "auto"), ("http", "legacy")])
 async def test_the_bundled_catalog_is_listed_by_pages_searched_and_called(
     connect: Any, transport: str, mode: str
 ) -> None:
@@ -152,15 +153,15 @@ async def test_a_catalog_that_becomes_invalid_leaves_what_was_served(
             assert len((await client.list_tools()).tools) == len(DEFINITIONS)
 
 
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_what_is_hidden_from_a_caller_is_neither_listed_nor_found_nor_called(
-    servers: Any, tmp_path: Path, mode: Any
+    servers: Any, tmp_path: Path
 ) -> None:
     file = tmp_path / "catalog.json"
     file.write_text(json.dumps({"tools": DEFINITIONS[:2], "hidden": {"kettle": ["boil"]}}))
     url = servers.start_http("--catalog", str(file))
     with anyio.fail_after(60):
-        for caller, seen in (("kettle", ["brew tea"]), ("other", ["brew tea", "boil"])):
+        callers = (("kettle", ["brew tea"]), ("other", ["brew tea", "boil"]))
+        for mode, (caller, seen) in itertools.product(("auto", "legacy"), callers):
             async with (
                 httpx2.AsyncClient(headers={"Authorization": f"Bearer {caller}"}) as http,
                 Client(streamable_http_client(url, http_client=http), mode=mode, extensions=[TOOLS_SEARCH]) as client,
@@ -190,45 +191,37 @@ async def test_a_delayed_search_can_be_cancelled(connect: Any, catalog: Path) ->
             assert (await client.list_tools()).tools
 
 
-async def test_an_unknown_tool_names_the_closest(connect: Any, catalog: Path) -> None:
-    with anyio.fail_after(60):
-        async with connect("stdio", "auto", "--catalog", str(catalog)) as client:
-            with pytest.raises(MCPError) as close:
-                await client.call_tool("brew_tea")
-            with pytest.raises(MCPError) as far:
-                await client.call_tool("x" * 1000)
-    assert close.value.code == far.value.code == INVALID_PARAMS
-    assert "brew tea" in close.value.message
-    assert "list or search" in far.value.message
-    assert len(far.value.message) < 300
-
-
-async def test_page_sizes_and_limits_are_those_of_the_command_line(connect: Any, tmp_path: Path) -> None:
-    key = tmp_path / "key"
-    key.write_text("k" * 32)
-    limits = ["--page-size", "7", "--default-limit", "4", "--max-limit", "3", "--cursor-key-file", str(key)]
-    with anyio.fail_after(60):
-        async with connect("stdio", "auto", *limits) as client:
-            listed = await client.list_tools()
-            found = await search_tools(client, "report", limit=1000)
-    assert (len(listed.tools), len(found.tools)) == (7, 3)
-
-
-async def test_replicas_with_one_key_continue_each_others_searches(connect: Any) -> None:
-    env = {"TOOLS_SEARCH_CURSOR_KEY": "0123456789abcdef" * 2}
-    with anyio.fail_after(60):
-        async with connect("stdio", "auto", env=env) as first, connect("stdio", "auto", env=env) as second:
-            page = await search_tools(first, "report", limit=2)
-            one = await search_tools(first, "report", limit=2, cursor=page.next_cursor)
-            other = await search_tools(second, "report", limit=2, cursor=page.next_cursor)
-    assert [tool.name for tool in one.tools] == [tool.name for tool in other.tools] != []
-
-
-async def test_stated_answers_are_given(connect: Any, tmp_path: Path) -> None:
+async def test_stated_answers_are_given_and_an_unknown_tool_names_the_closest(connect: Any, tmp_path: Path) -> None:
     file = tmp_path / "catalog.json"
     content = [{"type": "image", "data": "AAAA", "mimeType": "image/png"}]
     file.write_text(json.dumps({"tools": DEFINITIONS, "answers": {"boil": {"content": content}}}))
     with anyio.fail_after(60):
         async with connect("stdio", "auto", "--catalog", str(file)) as client:
             result = await client.call_tool("boil")
+            with pytest.raises(MCPError) as close:
+                await client.call_tool("brew_tea")
+            with pytest.raises(MCPError) as far:
+                await client.call_tool("x" * 1000)
     assert result.content[0].type == "image"
+    assert close.value.code == far.value.code == INVALID_PARAMS
+    assert "brew tea" in close.value.message
+    assert "list or search" in far.value.message
+    assert len(far.value.message) < 300
+
+
+async def test_page_sizes_and_limits_are_those_of_the_command_line_and_replicas_with_one_key_continue_searches(
+    connect: Any, tmp_path: Path
+) -> None:
+    file = tmp_path / "key"
+    file.write_text("0123456789abcdef" * 2 + "\n")
+    limits = ["--page-size", "7", "--default-limit", "4", "--max-limit", "3", "--cursor-key-file", str(file)]
+    env = {"TOOLS_SEARCH_CURSOR_KEY": "0123456789abcdef" * 2}
+    with anyio.fail_after(60):
+        async with connect("stdio", "auto", *limits) as first, connect("stdio", "auto", env=env) as second:
+            listed = await first.list_tools()
+            found = await search_tools(first, "report", limit=1000)
+            page = await search_tools(first, "report", limit=2)
+            one = await search_tools(first, "report", limit=2, cursor=page.next_cursor)
+            other = await search_tools(second, "report", limit=2, cursor=page.next_cursor)
+    assert (len(listed.tools), len(found.tools)) == (7, 3)
+    assert [tool.name for tool in one.tools] == [tool.name for tool in other.tools] != []

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
-import subprocess
-import sys
 import tempfile
 from collections.abc import Generator
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 import anyio
 import httpx2
 import pytest
+from click.testing import CliRunner, Result
 from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 from mcp_ext_tools_search.client import TOOLS_SEARCH, iter_tools, retry_after, search_tools, server_settings
@@ -28,6 +28,7 @@ psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed: pip i
 from tools_search_ranking.postgres.embedded import embedded_address  # noqa: E402
 from tools_search_server.base.limits import Limits  # noqa: E402
 from tools_search_server.catalog.database import DatabaseCatalog  # noqa: E402
+from tools_search_server.programs.cli import command  # noqa: E402
 
 SECONDS = 60
 KEY = {"TOOLS_SEARCH_CURSOR_KEY": "k" * 32}
@@ -81,15 +82,8 @@ def database() -> Generator[Database]:
     made.remove()
 
 
-def command(*arguments: str, given: str | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "tools_search_server", *arguments],
-        input=given,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
+def run(*arguments: str, given: str = "") -> Result:
+    return CliRunner().invoke(command, arguments, input=given)
 
 
 def written(file: Path, contents: dict[str, Any]) -> str:
@@ -100,16 +94,15 @@ def written(file: Path, contents: dict[str, Any]) -> str:
 def test_tools_are_imported_shown_and_indexed_again(database: Database, tmp_path: Path) -> None:
     file = written(tmp_path / "tools.json", {"tools": TEAS})
     assert (
-        "5 tools are in the catalog 'shown'"
-        in command("import", file, "--to", database.address, "--name", "shown").stdout
+        "5 tools are in the catalog 'shown'" in run("import", file, "--to", database.address, "--name", "shown").stdout
     )
     lines = "\n".join(map(json.dumps, TEAS[:2]))
-    assert "2 tools" in command("import", "-", "--to", database.address, "--name", "lines", given=lines).stdout
-    again = command("reindex", "--database", database.address, "--name", "shown")
-    assert (again.returncode, again.stdout) == (0, "5 tools of the catalog 'shown' are indexed again\n")
-    shown = command("status", "--database", database.address, "--json")
+    assert "2 tools" in run("import", "-", "--to", database.address, "--name", "lines", given=lines).stdout
+    again = run("reindex", "--database", database.address, "--name", "shown")
+    assert (again.exit_code, again.stdout) == (0, "5 tools of the catalog 'shown' are indexed again\n")
+    shown = run("status", "--database", database.address, "--json")
     document = json.loads(shown.stdout)
-    assert (shown.returncode, document["ok"]) == (0, True)
+    assert (shown.exit_code, document["ok"]) == (0, True)
     sizes = {one["name"]: one["tools"] for one in document["catalogs"]}
     assert (sizes["shown"], sizes["lines"]) == (5, 2)
 
@@ -131,26 +124,24 @@ def test_what_has_to_be_corrected_first_ends_with_2_and_says_what(
 ) -> None:
     file = written(tmp_path / "tools.json", {"tools": TEAS})
     filled = [one.replace("{file}", file).replace("{address}", database.address) for one in arguments]
-    refused = command(*filled, given="")
-    assert (refused.returncode, refused.stdout) == (2, "")
+    refused = run(*filled)
+    assert (refused.exit_code, refused.stdout) == (2, "")
     assert says in refused.stderr
-    assert "Traceback" not in refused.stderr
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_callers_list_find_and_call_what_they_see_as_from_a_file(
-    database: Database, servers: Any, tmp_path: Path, mode: Any
+    database: Database, servers: Any, tmp_path: Path
 ) -> None:
     tools = [*TEAS, OLD_SCHEMA]
     file = written(tmp_path / "tools.json", {"tools": tools, "hidden": {"guest": ["brew_mint"]}})
     reader = database.reader()
-    command("import", file, "--to", database.address, "--name", "seen", "--reader", reader)
+    run("import", file, "--to", database.address, "--name", "seen", "--reader", reader)
     of_file = servers.start_http("--catalog", file)
     as_reader = database.address.replace("//postgres:", f"//{reader}:")
     of_database = servers.start_http("--catalog", as_reader, "--catalog-name", "seen")
     with anyio.fail_after(SECONDS):
-        for caller in ("guest", "other"):
+        for mode, caller in itertools.product(("auto", "legacy"), ("guest", "other")):
             answers: list[Any] = []
             for url in (of_file, of_database):
                 async with (
@@ -175,7 +166,7 @@ async def test_what_is_hidden_from_a_caller_is_hidden_from_the_first_request_on_
 ) -> None:
     def write(hidden: dict[str, list[str]]) -> None:
         file = written(tmp_path / "tools.json", {"tools": TEAS, "hidden": hidden})
-        assert command("import", file, "--to", database.address, "--name", "hidden").returncode == 0
+        assert run("import", file, "--to", database.address, "--name", "hidden").exit_code == 0
 
     async def seen_by(catalog: DatabaseCatalog, caller: str) -> tuple[set[str], set[str], bool, set[Any]]:
         request = SimpleNamespace(headers={"authorization": f"Bearer {caller}"})
@@ -209,7 +200,7 @@ def test_a_call_of_a_hidden_tool_is_answered_as_that_of_an_unknown_one(
     tools = [*TEAS, {"name": "drink", "description": "Drinks.", "inputSchema": region}]
     file = written(tmp_path / "tools.json", {"tools": tools, "hidden": {"guest": ["drink"]}})
     if not from_file:
-        command("import", file, "--to", database.address, "--name", "calls")
+        run("import", file, "--to", database.address, "--name", "calls")
     of_database = ("--catalog", database.address, "--catalog-name", "calls")
     url = servers.start_http(*(("--catalog", file) if from_file else of_database))
 
@@ -232,7 +223,7 @@ def test_a_call_of_a_hidden_tool_is_answered_as_that_of_an_unknown_one(
 async def test_a_cursor_holds_at_another_replica_and_an_outage_is_an_error_to_be_retried(
     database: Database, servers: Any, tmp_path: Path
 ) -> None:
-    command("import", written(tmp_path / "t.json", {"tools": TEAS}), "--to", database.address, "--name", "paged")
+    run("import", written(tmp_path / "t.json", {"tools": TEAS}), "--to", database.address, "--name", "paged")
     options = ("--catalog", database.address, "--catalog-name", "paged")
     one, other = (servers.start_http(*options, env=KEY) for _ in range(2))
     with anyio.fail_after(SECONDS):
@@ -262,10 +253,10 @@ async def test_a_cursor_holds_at_another_replica_and_an_outage_is_an_error_to_be
 
 @pytest.mark.anyio
 async def test_replicas_of_a_gateway_share_an_index_each_with_what_its_callers_see(
-    database: Database, servers: Any, tmp_path: Path
+    database: Database, servers: Any, raw: Any, tmp_path: Path
 ) -> None:
-    upstream = written(tmp_path / "tools.json", {"tools": TEAS})
-    entry = {"command": sys.executable, "args": ["-m", "tools_search_server", "--catalog", upstream]}
+    written(tmp_path / "tools.json", {"tools": TEAS})
+    entry = raw("stated", tmp_path)
     config = {
         "mcpServers": {"kitchen": entry, "bar": entry},
         "toolsets": {"few": {"kitchen": ["brew_mint", "brew_green"]}},

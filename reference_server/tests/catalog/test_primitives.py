@@ -21,7 +21,9 @@ from mcp_types import (
     TextResourceContents,
 )
 from tools_search_hosts import ConfigurationError
+from tools_search_server.base.limits import Limits
 from tools_search_server.catalog.catalog_file import bundled_catalog, read_catalog
+from tools_search_server.programs.catalog import catalog_program
 
 pytestmark = pytest.mark.anyio
 
@@ -106,7 +108,7 @@ async def test_what_a_catalog_holds_is_listed_exactly_searched_and_used(
                     await unknown
 
 
-@every_cell
+@pytest.mark.parametrize(("transport", "mode"), [("stdio", "auto"), ("http", "legacy")])
 async def test_a_catalog_of_tools_alone_offers_and_states_no_more_than_before(
     connect: Any, tmp_path: Path, transport: str, mode: str
 ) -> None:
@@ -158,54 +160,54 @@ async def test_a_replaced_catalog_is_searched_and_announced(
             tasks.cancel_scope.cancel()
 
 
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_what_is_hidden_from_a_caller_is_neither_found_nor_read_and_its_content_changes_nothing(
-    servers: Any, catalog: Path, mode: Any
+    servers: Any, catalog: Path
 ) -> None:
     hidden = ["docs://tea/green.md", "docs://orders/{number}", "docs://orders/7", "recommend"]
     written(catalog, hidden={"guest": hidden})
     url = servers.start_http("--catalog", str(catalog))
     with anyio.fail_after(60):
-        async with (
-            httpx2.AsyncClient(headers={"Authorization": "Bearer guest"}) as http,
-            Client(streamable_http_client(url, http_client=http), mode=mode, extensions=[TOOLS_SEARCH]) as client,
-        ):
-            assert await found(client, RESOURCES, "steep at seventy degrees") == []
-            assert await found(client, RESOURCES, "docs://tea/green.md") != ["docs://tea/green.md"]
-            assert await found(client, RESOURCE_TEMPLATES, "order") == []
-            assert await found(client, PROMPTS, "recommend") == []
-            for unseen in ("docs://tea/green.md", "docs://orders/7"):
+        for mode in ("auto", "legacy"):
+            async with (
+                httpx2.AsyncClient(headers={"Authorization": "Bearer guest"}) as http,
+                Client(streamable_http_client(url, http_client=http), mode=mode, extensions=[TOOLS_SEARCH]) as client,
+            ):
+                assert await found(client, RESOURCES, "steep at seventy degrees") == []
+                assert await found(client, RESOURCES, "docs://tea/green.md") != ["docs://tea/green.md"]
+                assert await found(client, RESOURCE_TEMPLATES, "order") == []
+                assert await found(client, PROMPTS, "recommend") == []
+                for unseen in ("docs://tea/green.md", "docs://orders/7"):
+                    with pytest.raises(MCPError):
+                        await client.read_resource(unseen)
                 with pytest.raises(MCPError):
-                    await client.read_resource(unseen)
-            with pytest.raises(MCPError):
-                await client.get_prompt("recommend")
-            settings = primitives_settings(client)
-            assert settings is not None
-            assert settings.resources is not None
-            assert settings.resources.catalog_size is None
+                    await client.get_prompt("recommend")
+                settings = primitives_settings(client)
+                assert settings is not None
+                assert settings.resources is not None
+                assert settings.resources.catalog_size is None
 
 
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_what_a_caller_may_not_read_is_listed_and_its_content_changes_nothing(
-    servers: Any, catalog: Path, mode: Any
+    servers: Any, catalog: Path
 ) -> None:
     written(catalog, unreadable={"guest": ["docs://tea/green.md"]})
     url = servers.start_http("--catalog", str(catalog))
     with anyio.fail_after(60):
-        async with (
-            httpx2.AsyncClient(headers={"Authorization": "Bearer guest"}) as http,
-            Client(streamable_http_client(url, http_client=http), mode=mode, extensions=[TOOLS_SEARCH]) as client,
-            Client(url, mode=mode, extensions=[TOOLS_SEARCH]) as other,
-        ):
-            assert await found(other, RESOURCES, "steep at seventy degrees") == ["docs://tea/green.md"]
-            assert await found(client, RESOURCES, "steep at seventy degrees") == []
-            assert (await found(client, RESOURCES, "docs://tea/green.md"))[0] == "docs://tea/green.md"
-            with pytest.raises(MCPError):
-                await client.read_resource("docs://tea/green.md")
+        for mode in ("auto", "legacy"):
+            async with (
+                httpx2.AsyncClient(headers={"Authorization": "Bearer guest"}) as http,
+                Client(streamable_http_client(url, http_client=http), mode=mode, extensions=[TOOLS_SEARCH]) as client,
+                Client(url, mode=mode, extensions=[TOOLS_SEARCH]) as other,
+            ):
+                assert await found(other, RESOURCES, "steep at seventy degrees") == ["docs://tea/green.md"]
+                assert await found(client, RESOURCES, "steep at seventy degrees") == []
+                assert (await found(client, RESOURCES, "docs://tea/green.md"))[0] == "docs://tea/green.md"
+                with pytest.raises(MCPError):
+                    await client.read_resource("docs://tea/green.md")
 
 
 async def test_tools_are_ranked_the_same_byte_for_byte_with_resources_and_prompts_beside_them(
-    connect: Any, tmp_path: Path
+    tmp_path: Path,
 ) -> None:
     tools = [tool.model_dump(by_alias=True, mode="json", exclude_none=True) for tool in bundled_catalog().tools]
     queries = ["send an invoice", "steep green tea", "book a meeting", tools[7]["name"], "close tickets", "weather"]
@@ -214,7 +216,8 @@ async def test_tools_are_ranked_the_same_byte_for_byte_with_resources_and_prompt
         file = tmp_path / f"{number}.json"
         file.write_text(json.dumps({**others, "tools": tools}))
         with anyio.fail_after(60):
-            async with connect("stdio", "auto", "--catalog", str(file)) as client:
+            server = catalog_program(str(file), Limits(), "").server
+            async with Client(server, extensions=[TOOLS_SEARCH]) as client:
                 found = [
                     await raw_request(client, "tools/search", {"query": query, "limit": 50}, seconds=20)
                     for query in queries
@@ -224,9 +227,9 @@ async def test_tools_are_ranked_the_same_byte_for_byte_with_resources_and_prompt
     assert len(answers[0]) > 1_000
 
 
-async def test_lists_have_pages_and_their_cursors_are_checked(connect: Any, catalog: Path) -> None:
+async def test_lists_have_pages_and_their_cursors_are_checked(catalog: Path) -> None:
     with anyio.fail_after(60):
-        async with connect("stdio", "auto", "--catalog", str(catalog), "--page-size", "2") as client:
+        async with Client(catalog_program(str(catalog), Limits(page_size=2), "").server) as client:
             first = await client.list_resources()
             second = await client.list_resources(cursor=first.next_cursor)
             assert [len(page.resources) for page in (first, second)] == [2, 1]

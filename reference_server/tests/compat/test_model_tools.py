@@ -13,7 +13,7 @@ import anyio
 import anyio.to_thread
 import pytest
 from mcp import Client
-from mcp_ext_tools_search.client import search_tools
+from mcp_ext_tools_search.client import TOOLS_SEARCH, search_tools
 from mcp_ext_tools_search.types import EXTENSION_ID
 from mcp_types import ToolListChangedNotification
 
@@ -21,10 +21,7 @@ pytestmark = pytest.mark.anyio
 
 HIDDEN = "refresh_cart_view"
 
-every_cell = pytest.mark.parametrize(
-    ("transport", "mode"), [("stdio", "auto"), ("stdio", "legacy"), ("http", "auto"), ("http", "legacy")]
-)
-indexed_or_not = pytest.mark.parametrize("index_at_most", ["5000", "0"], ids=["indexed", "searched there"])
+INDEXED, SEARCHED_THERE = "5000", "0"
 
 
 def tool(name: str, visibility: Any = None, **labels: Any) -> dict[str, Any]:
@@ -73,8 +70,15 @@ async def connected(
         yield client
 
 
-@indexed_or_not
-@every_cell
+@pytest.mark.parametrize(
+    ("transport", "mode", "index_at_most"),
+    [
+        ("stdio", "auto", INDEXED),
+        ("stdio", "legacy", SEARCHED_THERE),
+        ("http", "auto", SEARCHED_THERE),
+        ("http", "legacy", INDEXED),
+    ],
+)
 async def test_the_meta_tools_name_no_tool_that_is_for_apps_alone_and_refuse_to_call_it(
     servers: Any, connect: Any, file: Path, transport: str, mode: str, index_at_most: str
 ) -> None:
@@ -98,7 +102,7 @@ async def test_the_meta_tools_name_no_tool_that_is_for_apps_alone_and_refuse_to_
             assert HIDDEN not in str(listed)
             assert HIDDEN not in str(client.instructions)
             await refusals_say_why(client)
-            if index_at_most != "0":
+            if index_at_most == INDEXED:
                 categories = said["list_tool_categories"]["structuredContent"]
                 assert [(one["name"], one["count"]) for one in categories["categories"]] == [("shop", 2)]
                 assert said["search_tools"]["structuredContent"]["metadata"]["total_count"] == 2
@@ -119,25 +123,19 @@ async def refusals_say_why(client: Client) -> None:
     assert not reachable.is_error
 
 
-@pytest.mark.parametrize("transport", ["stdio", "http"])
-async def test_hosts_still_list_find_and_call_it_at_the_plain_endpoint(
-    servers: Any, connect: Any, file: Path, transport: str
+async def test_hosts_still_list_find_and_call_it_at_the_plain_endpoint_and_instructions_do_not_count_it(
+    servers: Any, file: Path
 ) -> None:
+    arguments = ["--config", str(file), "--compat", "meta-tools", "--start-deadline", "60"]
     with anyio.fail_after(60):
-        async with connect(transport, "auto", "--config", str(file), "--start-deadline", "60") as client:
+        url = await anyio.to_thread.run_sync(lambda: servers.start_http(*arguments))
+        async with Client(url, extensions=[TOOLS_SEARCH]) as client:
             listed = {one.name: one for one in (await client.list_tools()).tools}
+            assert len(listed) == 3
             assert (listed[f"shop__{HIDDEN}"].meta or {})["ui"]["visibility"] == ["app"]
             found = [one.name for one in (await search_tools(client, "refresh the view of the cart")).tools]
             assert found[0] == f"shop__{HIDDEN}"
             assert not (await client.call_tool(f"shop__{HIDDEN}", {})).is_error
-
-
-async def test_instructions_count_only_tools_for_models(servers: Any, file: Path) -> None:
-    arguments = ["--config", str(file), "--compat", "meta-tools", "--start-deadline", "60"]
-    with anyio.fail_after(60):
-        url = await anyio.to_thread.run_sync(lambda: servers.start_http(*arguments))
-        async with Client(url) as client:
-            assert len((await client.list_tools()).tools) == 3
         for path in ("", "/meta-tools"):
             async with Client(f"{url}{path}") as client:
                 assert "2 tools of 1 MCP servers" in (client.instructions or "")
@@ -154,8 +152,7 @@ class Told:
             self.changed = anyio.Event()
 
 
-@indexed_or_not
-@pytest.mark.parametrize("transport", ["stdio", "http"])
+@pytest.mark.parametrize(("transport", "index_at_most"), [("stdio", INDEXED), ("http", SEARCHED_THERE)])
 async def test_a_search_adds_only_tools_for_models_to_the_list_of_a_session(
     servers: Any, connect: Any, file: Path, transport: str, index_at_most: str
 ) -> None:

@@ -308,8 +308,7 @@ async def test_a_change_of_a_list_is_found_once_the_server_announces_it(
     assert [one.uri for one in found] == ["gateway://handbook/docs://new.md"]
 
 
-@pytest.mark.parametrize("transport", ["stdio", "http"])
-@EVERY_ERA
+@pytest.mark.parametrize(("transport", "mode"), [("stdio", "auto"), ("http", "legacy")])
 async def test_the_option_of_the_command_serves_the_searches_over_both_transports(
     connect: Any, archive: Any, configuration: Any, transport: str, mode: str
 ) -> None:

@@ -8,7 +8,6 @@ import re
 import shutil
 import socket
 import subprocess
-import sys
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -22,6 +21,7 @@ from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 from mcp_ext_tools_search.client import TOOLS_SEARCH, search_tools
 from mcp_types import EmptyResult, SubscribeRequest, SubscribeRequestParams
+from tools_search_server.catalog.catalog_file import bundled_catalog
 
 EXAMPLE = Path(__file__).parents[3] / "examples/tools-search-nginx.conf"
 NGINX = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
@@ -103,11 +103,14 @@ def nginx(tmp_path: Path, unused_tcp_port: int) -> Generator[Nginx]:
 
 
 @pytest.fixture
-def replicas(servers: Any, configuration: Any) -> Callable[..., list[str]]:
+def replicas(servers: Any, configuration: Any, raw: Any, tmp_path: Path) -> Callable[..., list[str]]:
     """Start three gateways that share the key of cursors, and return their addresses."""
 
     def start(*arguments: str) -> list[str]:
-        file = configuration(catalog={"command": sys.executable, "args": ["-m", "tools_search_server"]})
+        as_listed: Any = {"by_alias": True, "mode": "json", "exclude_none": True, "exclude": {"output_schema"}}
+        tools = [tool.model_dump(**as_listed) for tool in bundled_catalog().tools]
+        (tmp_path / "tools.json").write_text(json.dumps({"tools": tools}))
+        file = configuration(catalog=raw("stated", tmp_path))
         options = ("--config", str(file), "--page-size", "100", "--default-limit", "20", *arguments)
         argv = ["-m", "tools_search_server", "--http", "127.0.0.1:0", *options]
         started = [servers.start(*argv, env=KEY) for _ in range(3)]

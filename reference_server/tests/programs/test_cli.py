@@ -3,55 +3,52 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
+from tools_search_server.programs.cli import command
 
 SECONDS = 30
 
 
-def run(*arguments: str, env: Mapping[str, str] | None = None, **options: Any) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "tools_search_server", *arguments],
-        env=os.environ | dict(env or {}),
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-        **options,
-    )
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-m", "tools_search_server", *arguments]
+    return subprocess.run(argv, capture_output=True, text=True, timeout=SECONDS, check=False)
+
+
+def refused(*arguments: str, **env: str) -> str:
+    """Return what the program says before it ends with 2, having printed nothing."""
+    ended = CliRunner().invoke(command, arguments, env=env)
+    assert (ended.exit_code, ended.stdout) == (2, "")
+    assert isinstance(ended.exception, SystemExit)
+    return ended.stderr
 
 
 def test_help_shows_how_to_start() -> None:
-    shown = run("--help")
-    assert shown.returncode == 0
+    shown = CliRunner().invoke(command, ["--help"])
+    assert shown.exit_code == 0
     for word in ("--config FILE", "--catalog FILE", "--http HOST:PORT", "Examples:", "Exit codes:"):
         assert word in shown.stdout
 
 
 @pytest.mark.parametrize(("module", "extra"), [("minilm", "semantic"), ("universal", "multilingual")])
-def test_ranking_by_meaning_without_its_extra_is_refused_with_what_to_install(module: str, extra: str) -> None:
-    without = f"""
-import runpy
-from tools_search_ranking.semantic import {module}
+def test_ranking_by_meaning_without_its_extra_is_refused_with_what_to_install(
+    module: str, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nothing(_name: str) -> None:
+        pass
 
-{module}.find_spec = lambda name: None
-runpy.run_module("tools_search_server", run_name="__main__")
-"""
-    shown = subprocess.run(
-        [sys.executable, "-c", without, f"--{extra}"], capture_output=True, text=True, timeout=SECONDS, check=False
-    )
-    assert (shown.returncode, shown.stdout) == (2, "")
-    assert f"--{extra} cannot be used" in shown.stderr
-    assert f"pip install '.[{extra}]'" in shown.stderr
+    monkeypatch.setattr(f"tools_search_ranking.semantic.{module}.find_spec", nothing)
+    says = refused(f"--{extra}")
+    assert f"--{extra} cannot be used" in says
+    assert f"pip install '.[{extra}]'" in says
 
 
 @pytest.mark.parametrize("imported", ["click", "mcp", "uvicorn", "tools_search_server.gateway.gateway"])
@@ -74,7 +71,7 @@ runpy.run_module("tools_search_server", run_name="__main__")
 
 
 def test_the_version_is_that_of_the_distribution() -> None:
-    assert run("--version").stdout.startswith("tools-search-server, version ")
+    assert CliRunner().invoke(command, ["--version"]).stdout.startswith("tools-search-server, version ")
 
 
 @pytest.mark.parametrize(
@@ -91,11 +88,7 @@ def test_the_version_is_that_of_the_distribution() -> None:
     ],
 )
 def test_what_has_to_be_mended_first_ends_with_2_and_names_it(arguments: list[str], says: str) -> None:
-    refused = run(*arguments, stdin=subprocess.DEVNULL)
-    assert refused.returncode == 2
-    assert says in refused.stderr
-    assert refused.stdout == ""
-    assert "Traceback" not in refused.stderr
+    assert says in refused(*arguments)
 
 
 @pytest.mark.parametrize(
@@ -107,9 +100,7 @@ def test_what_has_to_be_mended_first_ends_with_2_and_names_it(arguments: list[st
     ],
 )
 def test_an_environment_that_has_to_be_mended_first_ends_with_2(env: dict[str, str], says: str) -> None:
-    refused = run(env=env, stdin=subprocess.DEVNULL)
-    assert refused.returncode == 2
-    assert says in refused.stderr
+    assert says in refused(**env)
 
 
 def test_a_configuration_with_a_mistake_in_what_callers_may_see_starts_nothing(tmp_path: Path) -> None:
@@ -117,25 +108,20 @@ def test_a_configuration_with_a_mistake_in_what_callers_may_see_starts_nothing(t
     toucher = {"command": sys.executable, "args": ["-c", f"open({str(witness)!r}, 'w')"]}
     file = tmp_path / "mcp.json"
     file.write_text(json.dumps({"mcpServers": {"fine": toucher}, "toolsets": {"reading": {"wrong": True}}}))
-    refused = run("--config", str(file), stdin=subprocess.DEVNULL)
-    assert refused.returncode == 2
-    assert "wrong" in refused.stderr
+    assert "wrong" in refused("--config", str(file))
     assert not witness.exists()
 
 
-def test_a_port_that_is_taken_ends_with_1() -> None:
+def test_a_port_that_is_taken_ends_with_1_and_what_to_do() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        refused = run("--http", f"127.0.0.1:{taken.getsockname()[1]}")
-    assert refused.returncode == 1
-    assert "cannot serve on 127.0.0.1" in refused.stderr
-    assert "Traceback" not in refused.stderr
-
-
-def test_the_end_of_standard_input_is_the_end() -> None:
-    ended = run(stdin=subprocess.DEVNULL)
-    assert (ended.returncode, ended.stdout) == (0, "")
+        port = taken.getsockname()[1]
+        ended = run("--http", f"127.0.0.1:{port}")
+    assert ended.returncode == 1
+    advice = "something else listens there. Choose another port, or 0 for any free one."
+    assert f"cannot serve on 127.0.0.1:{port}: {advice}" in ended.stderr
+    assert "Traceback" not in ended.stderr
 
 
 def test_requests_may_come_from_a_file_and_answers_go_to_one(tmp_path: Path) -> None:
@@ -245,9 +231,7 @@ def test_modes_that_cannot_be_served_are_refused_with_the_reason(
 ) -> None:
     file: Path = configuration(one=raw("good"))
     argv = [str(file) if option == "FILE" else option for option in options]
-    ended = run(*argv, stdin=subprocess.DEVNULL)
-    assert ended.returncode == 2
-    assert says in " ".join(ended.stderr.split())
+    assert says in " ".join(refused(*argv).split())
 
 
 def test_an_installation_without_the_programs_libraries_names_the_extra():

@@ -6,8 +6,6 @@ import json
 import os
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,13 +20,6 @@ from mcp_types import INVALID_PARAMS, CallToolResult, ToolListChangedNotificatio
 UPSTREAMS = Path(__file__).parents[1] / "servers"
 
 pytestmark = pytest.mark.anyio
-
-DEAF = """
-import os, pathlib, signal, sys, time
-signal.signal(signal.SIGTERM, signal.SIG_IGN)
-pathlib.Path(sys.argv[1]).write_text(str(os.getpid()))
-time.sleep(1000)
-"""
 
 LIKE_NOHUP = """
 import os, signal, sys
@@ -55,7 +46,7 @@ async def children(pid: int) -> list[int]:
 
 @every_cell
 async def test_all_servers_are_listed_searched_and_called_as_one(
-    connect: Any, arguments: list[str], transport: str, mode: str
+    connect: Any, arguments: list[str], until: Any, transport: str, mode: str, tmp_path: Path
 ) -> None:
     steps: list[float] = []
 
@@ -69,6 +60,13 @@ async def test_all_servers_are_listed_searched_and_called_as_one(
             found = [tool async for tool in iter_tools(client, "plain")]
             result = await client.call_tool(found[0].name)
             await client.call_tool("busy__count", progress_callback=progress)
+            with pytest.raises(MCPError) as unknown:
+                await client.call_tool("busy__ecko")
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(client.call_tool, "busy__wait")
+                await until((tmp_path / "waiting").exists)
+                tasks.cancel_scope.cancel()
+            await until((tmp_path / "cancelled").exists)
     assert settings is not None
     assert settings.topics == ["busy", "old"]
     # One definition is invalid for legacy callers; the size is an approximate number.
@@ -77,6 +75,8 @@ async def test_all_servers_are_listed_searched_and_called_as_one(
     assert {tool.name for tool in found} <= listed.keys()
     assert isinstance(result, CallToolResult)
     assert steps == [1, 2, 3]
+    assert unknown.value.code == INVALID_PARAMS
+    assert "busy__echo" in unknown.value.message
 
 
 @every_cell
@@ -118,61 +118,6 @@ async def test_a_change_of_a_servers_tools_reaches_every_subscriber(
     assert found == ["busy__grown_14"]
 
 
-@every_cell
-async def test_an_unknown_tool_names_the_closest(connect: Any, arguments: list[str], transport: str, mode: str) -> None:
-    with anyio.fail_after(60):
-        async with connect(transport, mode, *arguments) as client:
-            with pytest.raises(MCPError) as unknown:
-                await client.call_tool("busy__ecko")
-    assert unknown.value.code == INVALID_PARAMS
-    assert "busy__echo" in unknown.value.message
-
-
-@every_cell
-async def test_a_cancelled_call_is_cancelled_upstream(
-    connect: Any, arguments: list[str], until: Any, transport: str, mode: str, tmp_path: Path
-) -> None:
-    with anyio.fail_after(60):
-        async with connect(transport, mode, *arguments) as client:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(client.call_tool, "busy__wait")
-                await until((tmp_path / "waiting").exists)
-                tasks.cancel_scope.cancel()
-            await until((tmp_path / "cancelled").exists)
-
-
-@pytest.mark.parametrize("signal_number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-async def test_a_signal_ends_the_gateway_and_leaves_no_child_process(
-    servers: Any, arguments: list[str], is_alive: Callable[[int], bool], until: Any, signal_number: int, tmp_path: Path
-) -> None:
-    with anyio.fail_after(60):
-        process = servers.start("-m", "tools_search_server", "--http", "127.0.0.1:0", *arguments)
-        await until(lambda: (tmp_path / "pid").exists() and (tmp_path / "old" / "pid").exists())
-        started = await children(process.pid)
-        assert len(started) == 2
-        process.send_signal(signal_number)
-        assert await anyio.to_thread.run_sync(lambda: process.wait(20)) == 0
-    assert not any(is_alive(pid) for pid in started)
-
-
-async def test_a_second_signal_does_not_cut_the_end_short(
-    servers: Any, configuration: Any, is_alive: Callable[[int], bool], until: Any, tmp_path: Path
-) -> None:
-    note = tmp_path / "pid"
-    file = configuration(deaf={"command": sys.executable, "args": ["-c", DEAF, str(note)]})
-    with anyio.fail_after(60):
-        process = servers.start(
-            "-m", "tools_search_server", "--http", "127.0.0.1:0", "--config", str(file), stderr=subprocess.PIPE
-        )
-        await until(note.exists)
-        process.terminate()
-        assert "stopping on SIGTERM" in await anyio.to_thread.run_sync(process.stderr.readline)
-        process.terminate()
-        assert await anyio.to_thread.run_sync(lambda: process.wait(20)) == 0
-        process.stderr.close()
-    assert not is_alive(int(note.read_text()))
-
-
 async def test_a_terminal_that_is_closed_does_not_end_what_nohup_has_started(
     servers: Any, configuration: Any, raw: Any
 ) -> None:
@@ -183,20 +128,6 @@ async def test_a_terminal_that_is_closed_does_not_end_what_nohup_has_started(
         process.send_signal(signal.SIGHUP)
         async with Client(url) as client:
             assert (await client.session.list_tools()).tools
-
-
-async def test_the_end_of_standard_input_ends_the_gateway_and_leaves_no_child_process(
-    servers: Any, arguments: list[str], is_alive: Callable[[int], bool], until: Any, tmp_path: Path
-) -> None:
-    reading, writing = os.pipe()
-    with anyio.fail_after(60):
-        process = servers.start("-m", "tools_search_server", *arguments, stdin=reading)
-        await until(lambda: (tmp_path / "pid").exists() and (tmp_path / "old" / "pid").exists())
-        started = await children(process.pid)
-        os.close(writing)
-        assert await anyio.to_thread.run_sync(lambda: process.wait(20)) == 0
-    os.close(reading)
-    assert not any(is_alive(pid) for pid in started)
 
 
 async def test_a_signal_ends_a_stdio_gateway_whose_host_is_silent(
@@ -292,20 +223,19 @@ async def test_the_death_of_an_http_server_is_noticed_without_any_call(
             assert [tool.name for tool in (await client.session.list_tools()).tools] == ["other__plain"]
 
 
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_arguments_that_are_mirrored_into_headers_reach_an_http_server(
-    servers: Any, connect: Any, configuration: Any, until: Any, mode: str, tmp_path: Path, unused_tcp_port: int
+    servers: Any, configuration: Any, until: Any, tmp_path: Path, unused_tcp_port: int
 ) -> None:
     servers.start(str(UPSTREAMS / "versatile.py"), str(tmp_path), "--http", str(unused_tcp_port))
     file = configuration(web={"url": f"http://127.0.0.1:{unused_tcp_port}/mcp"})
     with anyio.fail_after(60):
-        await until((tmp_path / "pid").exists)
-        async with connect("http", mode, "--config", str(file)) as client:
-            while not (  # noqa: ASYNC110 - a listing is the only thing to look at
-                listed := [tool.name for tool in (await client.session.list_tools()).tools]
-            ):
-                await anyio.sleep(0.05)
-            result = await client.session.call_tool("web__region", {"region": "north"})
-    assert "web__wrong" not in listed
-    assert isinstance(result, CallToolResult)
-    assert not result.is_error, result.content
+        await until(lambda: accepts(unused_tcp_port))
+        url = await anyio.to_thread.run_sync(lambda: servers.start_http("--config", str(file)))
+        for mode in ("auto", "legacy"):
+            async with Client(url, mode=mode) as client:
+                listed = [tool.name for tool in (await client.session.list_tools()).tools]
+                result = await client.session.call_tool("web__region", {"region": "north"})
+            assert "web__region" in listed
+            assert "web__wrong" not in listed
+            assert isinstance(result, CallToolResult)
+            assert not result.is_error, result.content

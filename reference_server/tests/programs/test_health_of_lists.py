@@ -14,10 +14,12 @@ import anyio
 import anyio.to_thread
 import httpx2
 import pytest
+from click.testing import CliRunner
 from mcp import Client
 from mcp_ext_tools_search.client import server_settings
 from mcp_types import Tool, ToolListChangedNotification
 from tools_search_server.base.paging import MAX_PAGE_BYTES, ToolPages
+from tools_search_server.programs.cli import command
 
 pytestmark = pytest.mark.anyio
 
@@ -35,25 +37,18 @@ def written(catalog: Path, offered: list[dict[str, Any]]) -> None:
 
 @pytest.fixture
 def catalog(tmp_path: Path) -> Path:
-    return tmp_path / "catalog.json"
+    return tmp_path / "tools.json"
 
 
 @pytest.fixture
-def file(tmp_path: Path, catalog: Path) -> Path:
-    server = {"command": sys.executable, "args": ["-m", "tools_search_server", "--catalog", str(catalog)]}
-    configuration = tmp_path / "mcp.json"
-    configuration.write_text(json.dumps({"mcpServers": {"many": server}}))
-    return configuration
+def file(configuration: Any, raw: Any, tmp_path: Path, catalog: Path) -> Path:
+    return configuration(many=raw("stated", tmp_path))
 
 
-@pytest.mark.parametrize("transport", ["stdio", "http"])
-async def test_a_host_that_reads_one_page_has_all_of_a_thousand_tools(
-    connect: Any, file: Path, catalog: Path, transport: str
-) -> None:
+async def test_a_host_that_reads_one_page_has_all_of_a_thousand_tools(connect: Any, file: Path, catalog: Path) -> None:
     written(catalog, tools(1000, "道具" * 100))
     with anyio.fail_after(90):
-        more = ["--config", str(file), "--start-deadline", "60"]
-        async with connect(transport, "legacy", *more) as client:
+        async with connect("stdio", "legacy", "--config", str(file), "--start-deadline", "60") as client:
             page = await client.session.list_tools()
             assert len(page.tools) == 1000
             assert page.next_cursor is None
@@ -70,8 +65,8 @@ def test_a_page_is_bounded_in_bytes_whatever_the_characters() -> None:
 
 
 def ended(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "tools_search_server", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, stdin=subprocess.DEVNULL)
+    program = [sys.executable, "-m", "tools_search_server", *arguments]
+    return subprocess.run(program, capture_output=True, text=True, check=False, timeout=60, stdin=subprocess.DEVNULL)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +104,7 @@ async def test_the_log_and_the_status_of_a_gateway_tell_it_too(servers: Any, fil
         )
         async with Client(url) as client:
             assert len((await client.list_tools()).tools) == 300
-        shown = await anyio.to_thread.run_sync(lambda: ended("status", "--url", url))
+        shown = await anyio.to_thread.run_sync(lambda: CliRunner().invoke(command, ["status", "--url", url]))
         assert "warning: tools/list has 300 tools." in shown.stdout
         health = (await anyio.to_thread.run_sync(lambda: httpx2.get(f"{url.removesuffix('/mcp')}/healthz"))).json()
         assert health["status"] == "ok"
@@ -165,8 +160,11 @@ async def names_of(client: Client) -> list[str]:
 
 @pytest.mark.parametrize(("transport", "mode"), [("stdio", "legacy"), ("http", "legacy"), ("http", "auto")])
 async def test_auto_lists_few_tools_plainly_and_tells_an_open_session_when_they_become_many(
-    servers: Any, connect: Any, file: Path, catalog: Path, transport: str, mode: str
+    servers: Any, connect: Any, configuration: Any, catalog: Path, transport: str, mode: str
 ) -> None:
+    file = configuration(
+        many={"command": sys.executable, "args": ["-m", "tools_search_server", "--catalog", str(catalog)]}
+    )
     written(catalog, tools(3))
     told = Told()
 
@@ -203,6 +201,6 @@ async def test_auto_lists_few_tools_plainly_and_tells_an_open_session_when_they_
     ],
 )
 def test_a_size_that_cannot_be_one_is_refused(file: Path, mode: str, says: str) -> None:
-    refused = ended("--config", str(file), "--compat", mode)
-    assert refused.returncode == 2
+    refused = CliRunner().invoke(command, ["--config", str(file), "--compat", mode])
+    assert refused.exit_code == 2
     assert says in " ".join(refused.stderr.split())

@@ -193,6 +193,7 @@ def test_only_names_of_this_machine_are_accepted_as_host_and_origin(servers: Any
     process = servers.start("-m", "tools_search_server", "--http", address)
     url = json.loads(process.stdout.readline())["url"]
     health = url.removesuffix("/mcp") + "/healthz"
+    assert httpx2.get(health, trust_env=False).json() == {"status": "ok"}
     asked = [httpx2.get(health, headers=headers, trust_env=False).status_code for headers, _ in NAMES]
     opened = [opens_session(url, **headers) for headers, _ in NAMES]
     assert asked == opened == [status for _, status in NAMES]

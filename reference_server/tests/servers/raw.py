@@ -42,6 +42,8 @@ def listing(params: dict[str, Any]) -> dict[str, Any]:
         return {"tools": "none"}
     if BEHAVIOR == "named":
         return {"tools": [TOOL | {"name": sys.argv[2]}]}
+    if BEHAVIOR == "stated":
+        return json.loads((Path(sys.argv[2]) / "tools.json").read_text())
     if BEHAVIOR == "growing":
         grown = (Path(sys.argv[2]) / "grown").read_text().split() if (Path(sys.argv[2]) / "grown").exists() else []
         return {"tools": [TOOL, *(TOOL | {"name": name} for name in grown)]}

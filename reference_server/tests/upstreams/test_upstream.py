@@ -138,7 +138,7 @@ async def test_tools_that_are_read_as_the_connection_is_lost_do_not_make_the_ser
     assert seen == [("ready", ["plain"]), ("down", []), ("down", [])]
 
 
-@pytest.mark.parametrize("era", ["legacy", "auto", None])
+@pytest.mark.parametrize("era", ["legacy", None])
 async def test_a_server_is_spoken_to_in_the_era_of_its_entry(versatile: Any, tmp_path: Path, era: Any) -> None:
     started = versatile(tmp_path)
     entry = ServerEntry("one", StdioTarget(started["command"], tuple(started["args"])), era=era)

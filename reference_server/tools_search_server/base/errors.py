@@ -12,7 +12,10 @@ from mcp.server import Server
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp_ext_tools_search.server.errors import internal_faults_hidden
 from mcp_types import INVALID_PARAMS, InitializeRequestParams, methods
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
+
+LEGACY_NOT_FOUND: Final = -32002
 
 
 def hide_internal_errors(server: Server[Any]) -> None:
@@ -64,6 +67,11 @@ def unknown_name(
     said = f"the closest are {', '.join(closest)}" if closest else advice
     data = {"field": "name", "reason": f"unknown {kind}", "closest": closest}
     return MCPError(INVALID_PARAMS, f"Unknown {kind}: {name!r}; {said}.", data)
+
+
+def not_found_code(protocol_version: str) -> int:
+    """Return the code of the error for a URI at which there is no resource (MCP, Resources: Error Handling)."""
+    return INVALID_PARAMS if protocol_version in MODERN_PROTOCOL_VERSIONS else LEGACY_NOT_FOUND
 
 
 def closest_names(name: str, known: Iterable[str]) -> list[str]:

@@ -9,12 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from jsonschema import SchemaError
-from jsonschema.protocols import Validator
-from jsonschema.validators import validator_for
 from mcp_types import CallToolResult, TextContent, Tool
-from referencing import Registry
-from referencing.exceptions import Unresolvable
 
 _MAX_COMPLAINTS: Final = 5
 
@@ -71,6 +66,13 @@ def canned_answer(tool: Tool, arguments: Mapping[str, Any]) -> CallToolResult:
 
 
 def _complaints(schema: dict[str, Any], value: Any) -> list[str]:
+    # Here, since they take as long as all of this program's own modules, and most servers start without a call.
+    from jsonschema import SchemaError
+    from jsonschema.protocols import Validator
+    from jsonschema.validators import validator_for
+    from referencing import Registry
+    from referencing.exceptions import Unresolvable
+
     try:
         kind = validator_for(schema)
         kind.check_schema(schema)

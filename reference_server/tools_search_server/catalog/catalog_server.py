@@ -27,9 +27,9 @@ from tools_search_ranking.cache import CatalogSnapshot, IndexCache
 from tools_search_server.base.errors import hide_internal_errors, unknown_tool
 from tools_search_server.base.limits import Limits
 from tools_search_server.base.paging import ToolPages
+from tools_search_server.catalog import primitives
 from tools_search_server.catalog.answers import canned_answer
 from tools_search_server.catalog.catalog_file import CatalogFile
-from tools_search_server.catalog.primitives import ListedCatalog
 
 CallTool: TypeAlias = Callable[[Tool, Mapping[str, Any]], CallToolResult]
 """Answers a call of a tool with some arguments."""
@@ -71,15 +71,9 @@ class Catalog:
         facts: dict[str, Any] = {"topics": list(groups)[:_MAX_TOPICS]} if groups else {}
         if not contents.hidden:  # Draft, Visibility: no size where callers see different numbers of tools
             facts["catalog_size"] = len(tools)
-        self.settings = PrimitivesServerSettings(**facts, **self._other_facts())
-
-    def _other_facts(self) -> dict[str, Any]:
-        """Return what is said of the search of resources and prompts, where the catalog has any."""
-        own = self.contents
-        if own.hidden:
-            return {}
-        sizes = {"resources": len(own.resources), "prompts": len(own.prompts)}
-        return {name: {"catalog_size": size} for name, size in sizes.items() if size}
+            sizes = {"resources": len(contents.resources), "prompts": len(contents.prompts)}
+            facts |= {name: {"catalog_size": size} for name, size in sizes.items() if size}
+        self.settings = PrimitivesServerSettings(**facts)
 
     @property
     def cache_scope(self) -> Literal["public", "private"]:
@@ -89,6 +83,11 @@ class Catalog:
     @property
     def _varies(self) -> bool:
         return bool(self.contents.hidden or self.contents.unreadable)
+
+    @property
+    def caching(self) -> dict[str, Any]:
+        """The members of a page that say how long clients may keep it, and for whom."""
+        return {"ttlMs": _TTL_MS, "cacheScope": self.cache_scope}
 
     def seen_by(self, ctx: ServerRequestContext[Any, Any]) -> ToolPages:
         """Return the tools that the caller of `ctx` can list, find and call."""
@@ -103,10 +102,7 @@ class Catalog:
         return self.hidden_from(ctx).union(self.contents.unreadable.get(self._token(ctx), ()))
 
     def _token(self, ctx: ServerRequestContext[Any, Any]) -> str:
-        if not self._varies or ctx.request is None:
-            return ""
-        scheme, _, token = ctx.request.headers.get("authorization", "").partition(" ")
-        return token.strip() if scheme.lower() == "bearer" else ""
+        return bearer_token(ctx.request.headers) if self._varies and ctx.request is not None else ""
 
     def catalog(self, protocol_version: str) -> CatalogSnapshot:
         """Return all tools as a listing in that version carries them: the same object until they change."""
@@ -147,8 +143,7 @@ def catalog_server(catalog: Catalog, answer: CallTool = canned_answer) -> Server
     """Build a server that lists, searches and answers for `catalog`, in both protocol eras."""
 
     async def list_tools(ctx: ServerRequestContext[Any, Any], params: PaginatedRequestParams) -> dict[str, Any]:
-        page = catalog.seen_by(ctx).page(params.cursor, ctx.protocol_version)
-        return page | {"ttlMs": _TTL_MS, "cacheScope": catalog.cache_scope}
+        return catalog.seen_by(ctx).page(params.cursor, ctx.protocol_version) | catalog.caching
 
     async def call_tool(ctx: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
         seen = catalog.seen_by(ctx).by_name
@@ -175,13 +170,7 @@ def catalog_server(catalog: Catalog, answer: CallTool = canned_answer) -> Server
     ranker = limits.ranker or default_ranker()
     indexes = IndexCache(ranker, max_concurrency=_LARGE_RANKED_AT_ONCE)
     own = catalog.contents
-    ListedCatalog(
-        contents=lambda: catalog.contents,
-        hidden_from=catalog.hidden_from,
-        unreadable_by=catalog.unreadable_by,
-        page_size=limits.page_size,
-        caching=lambda: {"ttlMs": _TTL_MS, "cacheScope": catalog.cache_scope},
-    ).install(server)
+    primitives.install(server, catalog)
 
     async def read_text(uri: str) -> str | None:
         return catalog.contents.contents.get(uri)

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from mcp_types import Tool
-from tools_search_hosts.arguments import complaints
 
 LIST_AT_MOST: Final = 64
 """Below the lowest number of tools at which a host is known to complain, with room for the host's own."""
@@ -164,6 +163,8 @@ def checked_arguments(tool: Tool, plain: str, arguments: Mapping[str, Any]) -> d
     Raises:
         ToolFailureError: They do not fit.
     """
+    from tools_search_hosts.arguments import complaints  # imports jsonschema, which takes long
+
     spellings = _SPELLINGS.get(plain, {})
     given = {spellings.get(name, name): value for name, value in arguments.items()}
     if plain == "call_tool" and isinstance(inner := given.get("arguments"), str):

@@ -16,7 +16,6 @@ from mcp_ext_tools_search.client import is_for_model
 from mcp_ext_tools_search.types import SearchToolsRequestParams
 from pydantic import ValidationError
 from tools_search_hosts import qualified_name
-from tools_search_hosts.arguments import complaints
 
 from tools_search_server.base.errors import closest_names
 from tools_search_server.base.redaction import quoted
@@ -159,6 +158,8 @@ class ModelTools:
 
         Progress, cancellation and questions of the inner call are those of the outer call.
         """
+        from tools_search_hosts.arguments import complaints  # imports jsonschema, which takes long
+
         name, given = arguments["name"], arguments.get("arguments", {})
         await self._look_up([name])
         if (plain := self._names.plain(name)) is not None:

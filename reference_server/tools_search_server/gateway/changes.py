@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import anyio
@@ -69,14 +70,14 @@ class LegacySessions:
         self.owners: dict[Connection, str | None] = {}
         """The principals that have opened them, if there are principals."""
 
-    def install(self, server: Server[Any]) -> None:
-        """Remember the sessions of `server`, to which their greeting promises notifications."""
+    def install(self, server: Server[Any], *others: str) -> None:
+        """Remember the sessions of `server`, to which their greeting promises changes of tools, and of `others`."""
 
         async def remember(ctx: Ctx, _: NotificationParams) -> None:
             self.add(connection_of(ctx))
 
         server.add_notification_handler("notifications/initialized", NotificationParams, remember)
-        server.middleware.append(_declare_list_changes)
+        server.middleware.append(partial(_declare_list_changes, ("tools", *others)))
 
     def add(self, connection: Connection) -> None:
         """Remember the session of the current caller."""
@@ -112,11 +113,12 @@ async def notify_all(connections: Iterable[Connection], event: ServerEvent) -> N
             tasks.start_soon(notify, connection)
 
 
-async def _declare_list_changes(ctx: Ctx, call_next: CallNext) -> HandlerResult:
-    """Declare `tools.listChanged` in `initialize`, as a middleware: the SDK's HTTP entry has no option for it."""
+async def _declare_list_changes(offered: Iterable[str], ctx: Ctx, call_next: CallNext) -> HandlerResult:
+    """Declare `listChanged` in `initialize`, as a middleware: the SDK's HTTP entry has no option for it."""
     result = await call_next(ctx)
     if ctx.method == "initialize" and isinstance(result, dict):
-        result.setdefault("capabilities", {}).setdefault("tools", {})["listChanged"] = True
+        for name in offered:
+            result.setdefault("capabilities", {}).setdefault(name, {})["listChanged"] = True
     return result
 
 

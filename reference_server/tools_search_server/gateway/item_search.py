@@ -19,7 +19,6 @@ from typing import Any, Final, cast
 import anyio
 import anyio.lowlevel
 import anyio.to_thread
-from mcp import MCPError
 from mcp.server.caching import CacheHint
 from mcp_ext_search_primitives import PrimitiveSettings, ResourcesSettings
 from mcp_ext_search_primitives.index import CONTENTS, PrimitiveIndex
@@ -28,15 +27,14 @@ from mcp_ext_tools_search.ranking.floor import trimmed
 from mcp_ext_tools_search.ranking.fusion import fuse_and_rerank
 from mcp_ext_tools_search.server import Answer
 from mcp_ext_tools_search.types import published_metadata
-from mcp_types import INTERNAL_ERROR
 from pydantic import BaseModel
 
-from tools_search_server.gateway.absent_servers import AbsentServers
+from tools_search_server.gateway.fanout import ask_all
 from tools_search_server.gateway.orientation import topics
 from tools_search_server.gateway.prompts_and_resources import entries_by_server, public_key, wire_entry
 from tools_search_server.gateway.public_names import split_uri
 from tools_search_server.gateway.views import Ctx, View, Views, VisibleServer
-from tools_search_server.upstreams.delegated_search import NoAnswerError, UpstreamSearch
+from tools_search_server.upstreams.delegated_search import UpstreamSearch
 from tools_search_server.upstreams.listing import RESOURCES, Kind
 
 logger = logging.getLogger(__name__)
@@ -114,35 +112,17 @@ class ItemSearch:
         """
         view = self._views.current()
         catalog = await self._catalog(view, ctx.protocol_version)
-        absent = AbsentServers(note or "")
-        asked = [
-            (seen, search)
+        asks = {
+            seen.name: partial(self._found_by, seen, search, query, catalog, ctx.protocol_version)
             for seen in view.upstreams
-            if seen.rule.shows_more
-            and (search := seen.upstream.searches.by_list.get(self._kind.method)) is not None
-            and seen.name not in absent
-        ]
-        found: dict[str, _Found] = {}
-
-        async def ask(seen: VisibleServer, search: UpstreamSearch) -> None:
-            try:
-                found[seen.name] = await self._found_by(seen, search, query, catalog, ctx.protocol_version)
-            except NoAnswerError as failure:
-                logger.warning("left out of a search: %s", failure, extra={"server": seen.name})
-
-        async with anyio.create_task_group() as tasks:
-            for seen, search in asked:
-                tasks.start_soon(ask, seen, search)
-        failed = [seen.name for seen, _ in asked if seen.name not in found]
-        if failed and note is not None:  # what it found was on earlier pages
-            text = f"The MCP server {failed[0]!r} did not answer its part of this search in time; ask again"
-            raise MCPError(INTERNAL_ERROR, text)
-        absent = absent.joined_by(failed)
+            if seen.rule.shows_more and (search := seen.upstream.searches.by_list.get(self._kind.method)) is not None
+        }
+        found, absent = await ask_all(asks, note)
         unlisted = {key: item for one in found.values() for key, item in one.unlisted.items()}
         items = {**catalog.wire, **unlisted} if unlisted else catalog.wire
         hits = await anyio.to_thread.run_sync(_arranged, query, catalog, found, items, limiter=self._limiter)
-        ttl_ms = 0 if absent.note else self._caching.ttl_ms  # an incomplete answer must not be kept
-        return Answer(hits, items, ttl_ms, self._caching.scope, absent.note)
+        ttl_ms = 0 if absent else self._caching.ttl_ms  # an incomplete answer must not be kept
+        return Answer(hits, items, ttl_ms, self._caching.scope, absent)
 
     def settings(self) -> PrimitiveSettings:
         """Return what is advertised to the current caller."""

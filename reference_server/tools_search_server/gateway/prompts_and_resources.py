@@ -29,11 +29,10 @@ from mcp_types import (
     ReadResourceRequestParams,
     methods,
 )
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ValidationError
 from tools_search_hosts import qualified_name
 
-from tools_search_server.base.errors import unknown_name
+from tools_search_server.base.errors import LEGACY_NOT_FOUND, not_found_code, unknown_name
 from tools_search_server.base.paging import cursor_after, invalid_cursor, room_for, size_of
 from tools_search_server.gateway.public_names import public_uri, split_uri
 from tools_search_server.gateway.relay import relay
@@ -47,7 +46,6 @@ METHODS: Final = frozenset({*LISTINGS, "completion/complete", "prompts/get", "re
 """The requests about prompts, resources and completions."""
 
 GREETINGS: Final = frozenset({"initialize", "server/discover"})
-_LEGACY_NOT_FOUND: Final = -32002
 
 _Entries: TypeAlias = dict[str, tuple[Upstream, BaseModel]]
 """The entries of a list, each with its upstream, by public name or URI."""
@@ -103,8 +101,8 @@ async def _read(views: Views, ctx: Ctx, params: ReadResourceRequestParams) -> Ha
     except MCPError as error:
         data: Any = error.data
         names_it = isinstance(data, dict) and cast("dict[str, Any]", data).get("uri") == own
-        is_unknown = error.code == _LEGACY_NOT_FOUND or (error.code == INVALID_PARAMS and names_it)
-        code = _not_found(version) if is_unknown else error.code
+        is_unknown = error.code == LEGACY_NOT_FOUND or (error.code == INVALID_PARAMS and names_it)
+        code = not_found_code(version) if is_unknown else error.code
         raise MCPError(code, error.message, {**data, "uri": uri} if names_it else data) from error
 
 
@@ -220,7 +218,7 @@ async def owner_of(view: View, uri: str, version: str) -> tuple[VisibleServer, s
         text = f"Several MCP servers have the resource {uri!r}: read it as one of {', '.join(known_as)}"
         raise MCPError(INVALID_PARAMS, text, {"uri": uri})
     if not owners:
-        raise MCPError(_not_found(version), "Resource not found", {"uri": uri})
+        raise MCPError(not_found_code(version), "Resource not found", {"uri": uri})
     return owners[0], uri
 
 
@@ -229,7 +227,3 @@ def _fits(uri: str, template: str) -> bool:
         return uri == template or UriTemplate.parse(template).match(uri) is not None
     except InvalidUriTemplate:
         return False
-
-
-def _not_found(version: str) -> int:
-    return INVALID_PARAMS if version in MODERN_PROTOCOL_VERSIONS else _LEGACY_NOT_FOUND

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import anyio
 import anyio.to_thread
-from mcp import MCPError
 from mcp.server.caching import CacheHint
 from mcp_ext_search_primitives import PrimitivesServerSettings
 from mcp_ext_search_primitives.server import PromptsSearch, ResourcesSearch
@@ -26,7 +26,7 @@ from mcp_ext_tools_search.ranking.fusion import fuse_and_rerank
 from mcp_ext_tools_search.server import Answer, ToolsSearch
 from mcp_ext_tools_search.server.errors import too_busy
 from mcp_ext_tools_search.types import ServerSettings
-from mcp_types import INTERNAL_ERROR, Tool
+from mcp_types import Tool
 from tools_search_hosts import own_name, split_candidates
 from tools_search_ranking import FieldedRanker, default_ranker
 from tools_search_ranking.cache import IndexCache
@@ -36,7 +36,7 @@ from tools_search_server.access.principals import HTTP_CALLER
 from tools_search_server.base.limits import Limits
 from tools_search_server.base.paging import ToolPages
 from tools_search_server.gateway import orientation
-from tools_search_server.gateway.absent_servers import AbsentServers
+from tools_search_server.gateway.fanout import ask_all
 from tools_search_server.gateway.gateway import ExposedTool, Gateway
 from tools_search_server.gateway.item_search import ItemSearch
 from tools_search_server.gateway.listing import GatewayListing
@@ -184,27 +184,13 @@ class GatewaySearch:
             local = await self._indexes.rank(tools, query, catalog=self.views.catalog(ctx.protocol_version))
         if not (delegated := view.delegated):
             return Answer(local, tools, self.caching.ttl_ms, self.caching.scope), {}
-        absent = AbsentServers(note or "")
-        asked = [(seen, delegate) for seen, delegate in delegated if seen.name not in absent]
-        finds: dict[str, _Finds] = {}
 
-        async def ask(seen: VisibleServer, delegate: DelegatedSearch) -> None:
-            try:
-                finds[seen.name] = await self._search_delegated(seen, delegate, query)
-            except NoAnswerError as failure:
-                logger.warning("left out of a search: %s", failure, extra={"server": seen.name})
+        def named(servers: list[str]) -> list[str]:
+            return [server for server, _ in split_candidates(trimmed(query), servers)]
 
-        async with anyio.create_task_group() as tasks:
-            for seen, delegate in asked:
-                tasks.start_soon(ask, seen, delegate)
-        if failed := [seen.name for seen, _ in asked if seen.name not in finds]:
-            # None can be missed whose tools were on earlier pages, or that the query names.
-            named = [server for server, _ in split_candidates(trimmed(query), failed)]
-            if needed := named if note is None else failed:
-                text = f"The MCP server {needed[0]!r} did not answer its part of this search in time; ask again"
-                raise MCPError(INTERNAL_ERROR, text)
-            absent = absent.joined_by(failed)
-        ordered = [finds[seen.name] for seen, _ in asked if seen.name in finds]
+        asks = {seen.name: partial(self._search_delegated, seen, delegate, query) for seen, delegate in delegated}
+        finds, absent = await ask_all(asks, note, named)
+        ordered = [*finds.values()]
         not_indexed = {name: exposed for one in ordered for name, (exposed, _) in one.items()}
         definitions = ToolPages([one.tool for one in not_indexed.values()], len(not_indexed)).wire(ctx.protocol_version)
         there = [[Hit(name, 0.0, its[1]) for name, its in one.items() if name in definitions] for one in ordered]
@@ -215,8 +201,8 @@ class GatewaySearch:
             known |= {name: exposed.tool for name, exposed in not_indexed.items()}
             arguments = (query, local, found_there, known, self._ranker)
             hits = await anyio.to_thread.run_sync(fused, *arguments, limiter=self._limiter)
-        ttl_ms = 0 if absent.note else self.caching.ttl_ms  # an incomplete answer must not be kept
-        return Answer(hits, {**tools, **definitions}, ttl_ms, self.caching.scope, absent.note), not_indexed
+        ttl_ms = 0 if absent else self.caching.ttl_ms  # an incomplete answer must not be kept
+        return Answer(hits, {**tools, **definitions}, ttl_ms, self.caching.scope, absent), not_indexed
 
     async def _search_delegated(self, seen: VisibleServer, delegate: DelegatedSearch, query: str) -> _Finds:
         """Search one upstream, and ask it for tools that match only by their public name, which it does not know."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -130,11 +129,10 @@ class _Changes:
     def __init__(self, server: Server[Any]) -> None:
         offered = {"resources": ResourcesListChanged(), "prompts": PromptsListChanged()}
         offered = {name: event for name, event in offered.items() if server.get_request_handler(f"{name}/list")}
-        server.middleware.append(_promise_changes(offered))
         self._events: list[ServerEvent] = [ToolsListChanged(), *offered.values()]
         self._bus = InMemorySubscriptionBus()
         self._sessions = LegacySessions()
-        self._sessions.install(server)
+        self._sessions.install(server, *offered)
         listen = ListenHandler(self._bus)
         server.add_request_handler("subscriptions/listen", SubscriptionsListenRequestParams, listen)
         self.close = listen.close
@@ -157,19 +155,6 @@ def _delay_searches(server: Server[Any]) -> None:
         raise ConfigurationError(f"environment variable {DELAY_VARIABLE}", [problem])
     if int(milliseconds):
         server.middleware.append(_delay(int(milliseconds) / 1000))
-
-
-def _promise_changes(offered: Iterable[str]) -> ServerMiddleware[Any]:
-    """Declare `listChanged` in `initialize` for what is offered besides tools: the SDK's HTTP entry has no option."""
-
-    async def declare(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-        result = await call_next(ctx)
-        if ctx.method == "initialize" and isinstance(result, dict):
-            for name in offered:
-                result.setdefault("capabilities", {}).setdefault(name, {})["listChanged"] = True
-        return result
-
-    return declare
 
 
 def _delay(seconds: float) -> ServerMiddleware[Any]:

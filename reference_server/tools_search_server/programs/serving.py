@@ -233,11 +233,12 @@ async def _collect_seldom(loaded: Callable[[], Awaitable[None]]) -> None:
     """
     gc.set_threshold(*_GC_THRESHOLDS)
     await loaded()
+    gc.freeze()
     while True:
+        await anyio.sleep(_GC_SECONDS)
         gc.unfreeze()  # what was frozen before may have become garbage
         gc.collect()
         gc.freeze()
-        await anyio.sleep(_GC_SECONDS)
 
 
 async def changes_of(file: Path, seconds: float) -> AsyncIterator[None]:

@@ -1,0 +1,67 @@
+"""One answer of several upstreams that are asked at once, and those that it is without.
+
+A server that had failed for the first page is left out of the following ones as well, so that the pages are of one
+answer. Cursors carry which these are to the search for the next page, by marks that say no names.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import Final, TypeVar
+
+import anyio
+from mcp import MCPError
+from mcp_types import INTERNAL_ERROR
+
+from tools_search_server.upstreams.delegated_search import NoAnswerError
+
+logger = logging.getLogger(__name__)
+
+_MARK_CHARS: Final = 8
+_MAX_MARKS: Final = 100
+
+_Found = TypeVar("_Found")
+
+
+async def ask_all(
+    asks: Mapping[str, Callable[[], Awaitable[_Found]]],
+    note: str | None,
+    needed: Callable[[list[str]], Collection[str]] = lambda _: (),
+) -> tuple[dict[str, _Found], str]:
+    """Return what the upstreams answer, by name and in the order of `asks`, and the note for the next page.
+
+    Args:
+        asks: Asks an upstream, by its name.
+        note: That of the page before, whose absent servers are not asked; `None` on the first page.
+        needed: Returns those of some servers without which there is no first page. None can be missed on the others,
+            since what it found was on earlier ones.
+
+    Raises:
+        MCPError: -32603, an upstream that is needed for this page did not answer.
+    """
+    absent = note or ""
+    marks = {absent[start : start + _MARK_CHARS] for start in range(0, len(absent), _MARK_CHARS)}
+    asked = {name: ask for name, ask in asks.items() if _mark(name) not in marks}
+    found: dict[str, _Found] = {}
+
+    async def answer(name: str, ask: Callable[[], Awaitable[_Found]]) -> None:
+        try:
+            found[name] = await ask()
+        except NoAnswerError as failure:
+            logger.warning("left out of a search: %s", failure, extra={"server": name})
+
+    async with anyio.create_task_group() as tasks:
+        for name, ask in asked.items():
+            tasks.start_soon(answer, name, ask)
+    failed = [name for name in asked if name not in found]
+    if missed := needed(failed) if note is None else failed:
+        text = f"The MCP server {next(iter(missed))!r} did not answer its part of this search in time; ask again"
+        raise MCPError(INTERNAL_ERROR, text)
+    following = (absent + "".join(map(_mark, failed)))[: _MARK_CHARS * _MAX_MARKS]
+    return {name: found[name] for name in asked if name in found}, following
+
+
+def _mark(server: str) -> str:
+    return hashlib.sha256(server.encode("utf-8", "surrogatepass")).hexdigest()[:_MARK_CHARS]
