@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tools_search_client import (
     Conversation,
@@ -84,8 +84,18 @@ def known(text: str) -> dict[str, Any]:
     return json.loads(text) | {"definitions": [], "discovered": [], "unconfirmed": []}
 
 
+READ: dict[str, Any] = {"alpha": [], "beta": [("read", None)], "gamma": []}
+REDEFINED: Any = ("servers change", READ | {"beta": [("read", "read")]})
+
+
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(catalogs, deferred, discoveries, st.lists(steps, max_size=8))
+@example(
+    READ,
+    set(),
+    ToolDiscovery(enabled=True, auto=True, context_window=100, max_search_results=1),
+    [("search", {"query": "read"}), REDEFINED, ("search", {})],
+)
 def test_a_conversation_that_was_saved_does_and_sends_the_same_as_one_that_was_not(
     catalog: Any, deferred: set[str], discovery: ToolDiscovery, played: list[tuple[str, Any]]
 ):

@@ -520,7 +520,8 @@ async def test_a_changed_definition_is_announced_and_given_when_the_model_asks_f
     talk.offers(rooms.servers)
     assert (await talk.state.begin_turn()).changed == ("weather__get_alerts",)
     offer = talk.state.offer()
-    assert (offer.tools, offer.prefix) == (before.tools, before.prefix)
+    assert [one.to_json() for one in offer.tools] == [one.to_json() for one in before.tools]
+    assert (offer.tools[-1].is_like(before.tools[-1]), offer.prefix) == (True, before.prefix)
     assert offer.notices == (
         "The definitions of these tools have changed since you were given them: weather__get_alerts. Before you call "
         "one of them, read its new definition: name it in tool_names of 'search_tools'.",

@@ -323,7 +323,7 @@ class LoadedTools:
         return tuple(added)
 
     def _follow(self, tool: FoundTool | None) -> None:
-        """Keep a tool as its server defines it now, where nothing changed of what the model was sent."""
+        """Keep a tool as its server defines it now, next to what the model was sent."""
         if tool is not None and (sent := self.state.definitions.get(tool.name)) is not None:
             self.state.definitions[tool.name] = replace(sent, tool=tool)
 
@@ -400,8 +400,8 @@ class LoadedTools:
                 if not now.is_like(state.seen.get(name, sent)):
                     state.seen[name] = now
                     state.changed[name] = None
+                self._follow(offered)
                 if now.is_like(sent):
-                    self._follow(offered)
                     state.outdated.discard(name)
                 elif name not in state.outdated:
                     state.outdated.add(name)

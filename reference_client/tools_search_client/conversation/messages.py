@@ -40,7 +40,7 @@ class Definition:
     """As its server states them: hints, not to be trusted."""
 
     tool: FoundTool | None = None
-    """The server's tool behind it; `None` for a synthetic tool."""
+    """The server's tool behind it, as it was offered last; `None` for a synthetic tool."""
 
     @classmethod
     def of(cls, tool: FoundTool, *, name: str | None = None) -> Definition:
