@@ -1,4 +1,4 @@
-"""Bounds on what an HTTP server makes its client read, beneath the transports of the SDK.
+"""Bounds on what an HTTP server makes its client read and wait for, beneath the transports of the SDK.
 
 The SDK reads a JSON body whole however large it is or becomes when it is decompressed, takes 20 times the memory for
 parsing it, and lets a request wait for the whole of its time where the answer cannot be attributed. So bodies and
@@ -48,6 +48,8 @@ ACCEPTED_ENCODING: Final = "gzip"
 _PIECE_BYTES: Final = 256 * 1024
 """Bytes that are decompressed before others have their turn."""
 
+_SESSION_END_SECONDS: Final = 2
+
 _MAX_SMALL_PIECES: Final = 5000
 _SMALL_BYTES: Final = 32
 """Average size of so many pieces of one body or event; each piece takes as much time as 10 kB of a large one."""
@@ -57,6 +59,16 @@ _GZIP: Final = zlib.MAX_WBITS | 16
 _LINE: Final = re.compile(rb"[^\r\n]*+(?>\r\n|\r|\n|\Z)")
 _BLANK_LINE: Final = re.compile(rb"(?>\r\n|\r|\n){2}")
 _KEY: Final = "stand-in:"
+
+
+async def limit_session_end(request: httpx2.Request) -> None:
+    """Bound the request that ends a session; for the `request` hooks of the client that the transport uses.
+
+    The transport awaits it when a connection is left, and under the time limit of calls a server that hangs would hold
+    its client for minutes.
+    """
+    if request.method == "DELETE":
+        request.extensions["timeout"] = httpx2.Timeout(_SESSION_END_SECONDS).as_dict()
 
 
 @dataclass(kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import signal
 import ssl
 import sys
 from collections.abc import AsyncGenerator, Callable
@@ -209,6 +210,14 @@ async def test_a_server_that_grants_no_subscription_is_used_all_the_same(liar: A
             while "subscriptions/listen" not in server.asked():
                 await tools.search("alpha")
             assert (await tools.search("alpha")).mode == "search"
+
+
+async def test_a_connection_to_a_server_that_hangs_is_left_within_seconds(serve_http: Any):
+    async with serve_http() as (url, process):
+        with anyio.fail_after(30):
+            async with open_server(HttpTarget(url), ConnectionOptions(era="legacy")) as tools:
+                assert await tools.list()
+                process.send_signal(signal.SIGSTOP)
 
 
 async def test_tools_of_a_connection_that_was_left_are_unavailable(liar: Any):

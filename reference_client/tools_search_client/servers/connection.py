@@ -44,7 +44,7 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from tools_search_hosts import EraChoice, HttpTarget, StdioTarget, Target, UnusableTarget
-from tools_search_hosts.bounded_http import ACCEPTED_ENCODING, BoundedHttp
+from tools_search_hosts.bounded_http import ACCEPTED_ENCODING, BoundedHttp, limit_session_end
 from tools_search_hosts.child_process import StrayLineError, child_streams
 from tools_search_hosts.endings import Ending
 
@@ -351,7 +351,7 @@ def _http_client(
         headers={"Accept-Encoding": ACCEPTED_ENCODING, **(headers or {})},
         timeout=timeout,
         auth=auth,
-        event_hooks={"response": [note_status, bounded.guard]},
+        event_hooks={"request": [limit_session_end], "response": [note_status, bounded.guard]},
         verify=certificates(),
     )
 

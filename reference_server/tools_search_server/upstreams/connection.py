@@ -34,7 +34,7 @@ from mcp_types import (
 )
 from pydantic import ValidationError
 from tools_search_hosts import HttpTarget, StdioTarget, Target, UnusableTarget
-from tools_search_hosts.bounded_http import ACCEPTED_ENCODING, BoundedHttp
+from tools_search_hosts.bounded_http import ACCEPTED_ENCODING, BoundedHttp, limit_session_end
 from tools_search_hosts.child_process import child_streams
 from tools_search_hosts.endings import Ending, connection_ended, malformed
 
@@ -49,9 +49,6 @@ _CONNECT_SECONDS: Final = 30
 _KEEP_ALIVE_SECONDS: Final = 2
 """How long an idle connection is used again. Servers close theirs after 5 s, as uvicorn and Node do; a request on one
 that is being closed is lost, and nobody knows whether it has taken effect."""
-
-_GOODBYE_SECONDS: Final = 2
-"""How long an HTTP server may take to end a session: one that hangs would not let go of the connection."""
 
 _SSE_STATUSES: Final = frozenset({400, 404, 405})
 """HTTP statuses with which a server on the old HTTP+SSE transport refuses a POST to its address."""
@@ -187,7 +184,7 @@ class Connection:
                 async with AsyncExitStack() as stack:
                     # Any number of connections: a stream for each subscription, in addition to the calls.
                     limits = httpx2.Limits(max_connections=None, keepalive_expiry=_KEEP_ALIVE_SECONDS)
-                    hooks = {"request": [_limit_goodbye], "response": [self._note_refusal, bounded.guard]}
+                    hooks = {"request": [limit_session_end], "response": [self._note_refusal, bounded.guard]}
                     make_client = partial(_http_client, limits=limits, event_hooks=hooks)
                     if transport == "sse":
                         opened = sse_client(url, dict(headers), _CONNECT_SECONDS, self.read_seconds, make_client)
@@ -227,11 +224,6 @@ def _http_client(
 ) -> httpx2.AsyncClient:
     headers = {"Accept-Encoding": ACCEPTED_ENCODING, **(headers or {})}
     return httpx2.AsyncClient(headers=headers, timeout=timeout, auth=auth, verify=_certificates(), **options)
-
-
-async def _limit_goodbye(request: httpx2.Request) -> None:
-    if request.method == "DELETE":
-        request.extensions["timeout"] = httpx2.Timeout(_GOODBYE_SECONDS).as_dict()
 
 
 @cache
