@@ -37,7 +37,7 @@ _EVERYDAY: Final = "is it already evening in Sydney?"
 _EVERYDAY_TOOL: Final = "time__get_current_time"
 _CLIENT_CAPABILITIES: Final = "io.modelcontextprotocol/clientCapabilities"
 
-MEASURED: Final = (57, 79)
+MEASURED: Final = (58, 80)
 """Percent of the right tools that come first, and among the first five, over five public sets of requests."""
 _HOW_GOOD: Final = (
     "These requests use the words of the tools. Not all do: over the requests of five public sets, "
