@@ -52,14 +52,10 @@ GIVEN: Final = {
 }
 """What a reader is said to have already."""
 
-OVER_HTTP: Final = "--http-command 'tools-search-server --http 127.0.0.1:0'"
-OVER_BOTH: Final = f"{OVER_HTTP} -- tools-search-server"
+OVER_BOTH: Final = "--http-command 'tools-search-server --http 127.0.0.1:0' -- tools-search-server"
 IN_SHORT: Final = {
     "pytest spec": "pytest spec -k '2026-07-28 or requirements'",
     f"tools-search-conformance server {OVER_BOTH}": f"tools-search-conformance server --only advertised {OVER_BOTH}",
-    f"tools-search-conformance server --profile live {OVER_HTTP}": (
-        f"tools-search-conformance server --profile live --only advertised {OVER_HTTP}"
-    ),
 }
 """What other steps of `.ci/run` do at length: here only far enough to see that the page has installed what it takes."""
 
