@@ -191,56 +191,43 @@ async def test_a_server_that_ends_when_it_is_asked_for_a_sign_of_life_is_asked_o
     assert caplog.text.count("frail is ready") <= 2
 
 
-@pytest.mark.parametrize("era", [[], ["--legacy"]])
-async def test_an_http_server_that_is_suspended_is_down_until_it_goes_on(
+@pytest.mark.parametrize(
+    ("program", "kind", "tool"),
+    [
+        (["versatile.py", "{folder}", "--http"], "http", "frozen__echo"),
+        (["versatile.py", "{folder}", "--legacy", "--http"], "http", "frozen__echo"),
+        (["over_sse.py"], "sse", "frozen__ancient"),
+    ],
+    ids=["modern", "legacy", "old transport"],
+)
+async def test_a_server_over_http_that_is_suspended_is_down_until_it_goes_on(
     servers: Any,
     gateway: Any,
     hasty: None,
     suspended: list[int],
     unused_tcp_port: int,
     tmp_path: Path,
-    era: list[str],
+    program: list[str],
+    kind: str,
+    tool: str,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    servers.start(str(UPSTREAMS / "versatile.py"), str(tmp_path), *era, "--http", str(unused_tcp_port))
-    with anyio.fail_after(90):
-        entry = {"url": f"http://127.0.0.1:{unused_tcp_port}/mcp"}
-        async with gateway("auto", frozen=entry, call_timeout=2, start_deadline=30) as client:
-            while (await call(client, "frozen__echo"))[0]:  # noqa: ASYNC110 - until it serves
-                await anyio.sleep(0.1)
-            await _suspended_and_back(client, "frozen__echo", tmp_path, suspended, caplog)
-
-
-async def test_a_server_on_the_old_transport_that_is_suspended_is_down_until_it_goes_on(
-    servers: Any,
-    gateway: Any,
-    hasty: None,
-    suspended: list[int],
-    unused_tcp_port: int,
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    process = servers.start(str(UPSTREAMS / "over_sse.py"), str(unused_tcp_port))
+    name, *options = (word.format(folder=tmp_path) for word in program)
+    process = servers.start(str(UPSTREAMS / name), *options, str(unused_tcp_port))
     (tmp_path / "pid").write_text(str(process.pid))
+    entry = {"url": f"http://127.0.0.1:{unused_tcp_port}/{'sse' if kind == 'sse' else 'mcp'}", "type": kind}
     with anyio.fail_after(90):
-        entry = {"url": f"http://127.0.0.1:{unused_tcp_port}/sse", "type": "sse"}
         async with gateway("auto", frozen=entry, call_timeout=2, start_deadline=30) as client:
-            while (await call(client, "frozen__ancient"))[0]:  # noqa: ASYNC110 - until it serves
+            while (await call(client, tool))[0]:  # noqa: ASYNC110 - until it serves
                 await anyio.sleep(0.1)
-            await _suspended_and_back(client, "frozen__ancient", tmp_path, suspended, caplog)
-
-
-async def _suspended_and_back(
-    client: Client, tool: str, folder: Path, suspended: list[int], log: pytest.LogCaptureFixture
-) -> None:
-    pid = stop(folder, suspended)
-    with suppress(MCPError):  # the call is late, or the server is taken for dead in the middle of it
-        assert (await call(client, tool))[0]
-    while "frozen is down: it hangs" not in log.text:  # noqa: ASYNC110 - the log is the only thing to look at
-        await anyio.sleep(0.1)
-    os.kill(pid, signal.SIGCONT)
-    while (await call(client, tool))[0]:  # noqa: ASYNC110 - calls are the only thing to look at
-        await anyio.sleep(0.1)
+            pid = stop(tmp_path, suspended)
+            with suppress(MCPError):  # the call is late, or the server is taken for dead in the middle of it
+                assert (await call(client, tool))[0]
+            while "frozen is down: it hangs" not in caplog.text:  # noqa: ASYNC110 - the log is the only thing to look at
+                await anyio.sleep(0.1)
+            os.kill(pid, signal.SIGCONT)
+            while (await call(client, tool))[0]:  # noqa: ASYNC110 - calls are the only thing to look at
+                await anyio.sleep(0.1)
 
 
 async def test_progress_gives_a_call_more_time_whether_its_caller_wants_to_hear_of_it_or_not(
