@@ -214,6 +214,15 @@ async def test_a_toolset_that_names_tools_of_a_searched_server_needs_no_listing(
     assert server.asked("tools/list") == []
 
 
+async def test_a_server_that_refuses_searches_for_the_tools_of_a_toolset_is_reported_with_its_reason(
+    talk_to: Open, liar: Any
+):
+    named = Toolset("few", {"one": Rule(frozenset({"make_alpha", "make_beta"}), excludes=False)})
+    async with talk_to(ServerEntry("one", liar("refuses:-32000").target)) as session:
+        begun = await session.state.begin_turn(toolset=named)
+    assert (begun.failed["one"].kind, begun.failed["one"].code) == ("refused", -32000)
+
+
 async def test_a_server_that_the_toolset_hides_is_not_even_started(talk_to: Open, liar: Any):
     shown, hidden = liar(), liar()
     async with talk_to(ServerEntry("shown", shown.target), ServerEntry("hidden", hidden.target)) as session:

@@ -62,19 +62,27 @@ Method: TypeAlias = str
 
 
 async def in_parallel(function: Callable[[Item], Awaitable[Result]], items: Sequence[Item]) -> list[Result]:
-    """Return `function` of each item, in the order of `items`, running a few of them at the same time."""
-    if len(items) == 1:  # no group, so that what the function raises is raised as it is
-        return [await function(items[0])]
+    """Return `function` of each item, in the order of `items`, running a few of them at the same time.
+
+    What the function raises ends the others, and is raised as it is: the first error, and no group of them.
+    """
     results: dict[int, Result] = {}
+    errors: list[Exception] = []
     limiter = anyio.CapacityLimiter(_AT_ONCE)
 
     async def run(position: int, item: Item) -> None:
         async with limiter:
-            results[position] = await function(item)
+            try:
+                results[position] = await function(item)
+            except Exception as error:
+                errors.append(error)
+                tasks.cancel_scope.cancel()
 
     async with anyio.create_task_group() as tasks:
         for position, item in enumerate(items):
             tasks.start_soon(run, position, item)
+    if errors:
+        raise errors[0]
     return [results[position] for position in range(len(items))]
 
 
