@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import Any, Final, TypeVar, cast
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import to_jsonable_python
 
-from tools_search_client.errors import InvalidAnswerError
+from tools_search_client.errors import InvalidAnswerError, LocalError
 from tools_search_client.text import shorten
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -57,6 +58,22 @@ def copied(value: Any) -> Any:
         raise InvalidAnswerError("the JSON is nested too deeply") from None
     except (TypeError, ValueError) as error:
         raise InvalidAnswerError(f'not JSON, as `model_dump(mode="json")` gives it: {error}') from None
+
+
+def require_json(value: object, what: str) -> None:
+    """Refuse what the SDK cannot send, before it is sent: that would end the connection for everyone who uses it.
+
+    Raises:
+        LocalError: `what`, as the message calls it, is not JSON in Unicode, or is nested too deeply.
+    """
+    try:
+        # The message around it is nested as well.
+        text = json.dumps(to_jsonable_python([[[[value]]]]), ensure_ascii=False, allow_nan=False)
+        text.encode()
+    except UnicodeEncodeError:
+        raise LocalError(f"{what} cannot be sent: a text in it holds half a character") from None
+    except (TypeError, ValueError, RecursionError) as error:
+        raise LocalError(f"{what} cannot be sent as JSON: {shorten(str(error), _QUOTED_CHARS)}") from None
 
 
 def without_nulls(block: Mapping[str, Any], *left_out: str) -> dict[str, Any]:

@@ -12,9 +12,9 @@ from typing import Any
 import anyio
 import pytest
 from mcp_ext_tools_search.ranking import ToolIndex
-from mcp_types import TextContent, Tool
+from mcp_types import PromptReference, TextContent, Tool
 from tools_search_client.demo.stage import WireMeter
-from tools_search_client.errors import AmbiguousToolError, ServerUnavailableError, UnknownToolError
+from tools_search_client.errors import AmbiguousToolError, LocalError, ServerUnavailableError, UnknownToolError
 from tools_search_client.federation.configuration import Configuration
 from tools_search_client.federation.federation import FederationOptions, open_federation
 from tools_search_client.found import FederatedSearch
@@ -497,3 +497,30 @@ async def test_an_answer_that_breaks_the_ranking_loses_only_its_own_server(liar:
             answer = await federation.search("alpha", limit=1)
     assert failures(answer) == {"listed": "invalid-result"}
     assert [tool.name for tool in answer.tools] == ["searched__make_alpha"]
+
+
+async def test_what_cannot_be_sent_is_refused_before_it_is_and_the_connection_lasts(liar: Any):
+    server = liar()
+    deep: dict[str, Any] = {}
+    for _ in range(300):
+        deep = {"a": deep}
+    with anyio.fail_after(20):
+        async with open_federation(configured(liar=server.target)) as federation:
+            for value in ("\ud800", deep, math.nan, b"\xff", object()):
+                with pytest.raises(LocalError, match="cannot be sent"):
+                    await federation.call("liar__make_alpha", {"size": value})
+            requests = (
+                federation.call("liar__make_alpha", meta={"example.com/note": "\ud800"}),  # pyright: ignore[reportArgumentType]
+                federation.get_prompt("liar", "\ud800"),
+                federation.read_resource("liar", "notes:\ud800"),
+                federation.complete("liar", PromptReference(name="a"), {"name": "b", "value": "\ud800"}),
+            )
+            for request in requests:
+                with pytest.raises(LocalError, match="cannot be sent: a text in it holds half a character"):
+                    await request
+            for name in ("\ud800", " ", "liar: "):
+                with pytest.raises(UnknownToolError) as unknown:
+                    await federation.resolve(name)
+                assert not unknown.value.failed
+            assert not (await federation.call("liar__make_alpha", {"size": 1})).is_error
+    assert server.asked("initialize", "server/discover", "tools/call") == ["server/discover", "tools/call"]

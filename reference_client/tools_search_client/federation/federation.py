@@ -74,6 +74,7 @@ from tools_search_client.found import (
     NamedItem,
     ServerDescription,
 )
+from tools_search_client.json_values import require_json
 from tools_search_client.reranking import Reranking
 from tools_search_client.servers.connection import ConnectionOptions, open_server
 from tools_search_client.servers.discovery import (
@@ -426,7 +427,7 @@ class Federation:
         """Call the tool that `name` means (see `resolve`).
 
         Raises:
-            LocalError: The name means no tool, or several.
+            LocalError: The name means no tool, or several; or the arguments or `meta` cannot be sent as JSON.
             HostError: The host's own part of it raised.
             ServerError: The server failed. A tool that fails is a result with `is_error`. A result that the protocol
                 forbids in part keeps the rest (see `ServerTools.call`).
@@ -456,14 +457,14 @@ class Federation:
         """Return a prompt, by the server's own name of it, with its arguments filled in.
 
         Raises:
-            LocalError: There is no server of that name.
+            LocalError: There is no server of that name, or what is given cannot be sent as JSON.
             ServerError: The server failed, or knows no such prompt.
         """
-        return await self._of_server(server, lambda client: client.get_prompt(name, arguments))
+        return await self._of_server(server, lambda client: client.get_prompt(name, arguments), name, arguments)
 
     async def read_resource(self, server: str, uri: str) -> ReadResourceResult:
         """Return what a resource of the server holds; raises as `get_prompt` does."""
-        return await self._of_server(server, lambda client: client.read_resource(uri))
+        return await self._of_server(server, lambda client: client.read_resource(uri), uri)
 
     async def complete(
         self,
@@ -480,7 +481,8 @@ class Federation:
             argument: `{"name": …, "value": …}`, the value as far as it was typed.
             context_arguments: Arguments that have values already.
         """
-        result = await self._of_server(server, lambda client: client.complete(ref, argument, context_arguments))
+        given = (ref, argument, context_arguments)
+        result = await self._of_server(server, lambda client: client.complete(*given), *given)
         return result.completion
 
     async def _search_items(
@@ -550,7 +552,8 @@ class Federation:
         reports = [answer.report(hits=len(answer.value or ()), primitive=primitive) for answer in answers]
         return FederatedOffers(tuple(offers), servers=tuple(reports))
 
-    async def _of_server(self, server: str, request: Callable[[Client], Awaitable[Result]]) -> Result:
+    async def _of_server(self, server: str, request: Callable[[Client], Awaitable[Result]], *given: object) -> Result:
+        require_json(given, "the request")
         if server not in self.supervised:
             raise LocalError(f"no server is named {server!r}; {closest(server, self.supervised)}")
         tools = await self.supervised[server].tools()
@@ -597,6 +600,10 @@ class Federation:
 
             if tools.mode == "list":
                 return await list_as_found(tools)
+            try:
+                require_request(own_name, 1)
+            except ValueError:  # no tool has such a name
+                return Found((), "search")
             found = await tools.search(own_name, limit=_CANDIDATES)
             shortened = without_digest(own_name)
             if shortened == own_name or has_it(found):

@@ -63,6 +63,7 @@ from tools_search_client.errors import (
     ServerUnavailableError,
 )
 from tools_search_client.found import Era, Found, FoundTool, Mode
+from tools_search_client.json_values import require_json
 from tools_search_client.servers.cache import CacheScope, ExpiringCache
 from tools_search_client.servers.faults import server_faults
 
@@ -575,10 +576,12 @@ class ServerTools:
         """Call a tool that a search or a listing of this connection returned; nothing is listed for it.
 
         Raises:
+            LocalError: Name, arguments or `meta` cannot be sent as JSON.
             ServerError: The server failed. A tool that fails is a result with `is_error`, not an exception; so is a
                 result of which nothing can be read. One that the protocol forbids in part keeps the rest, with a text
                 for what is left out, where the client was made by `open_server`.
         """
+        require_json([name, arguments, meta], f"the call of {name!r}")
         report = progress
         seconds = self._options.call_timeout
         latest = anyio.current_time() + seconds * _MAX_EXTENSION
