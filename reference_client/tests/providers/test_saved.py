@@ -258,3 +258,18 @@ async def test_attachments_are_sent_in_the_providers_form_or_refused_with_what_i
         assert body == talk.adapter.request()
         check(talk.kind, body)
         assert ("https://files.example/1" if is_url else "ZGF0YQ==") in json.dumps(body) or mime_type == "text/plain"
+
+
+@pytest.mark.parametrize("kind", [AnthropicMessages, Gemini])  # whose calls have objects
+async def test_a_call_of_any_depth_is_saved_while_it_is_open(kind: Any):
+    arguments: dict[str, Any] = {}
+    for _ in range(800):
+        arguments = {"a": arguments}
+    talk, again = Talk(kind), Talk(kind)
+    await talk.conversation.begin_turn()
+    talk.adapter.say("Go.")
+    body = talk.adapter.request()
+    talk.adapter.read(RENDERERS[talk.kind](Step("Well.", calls=[("find_order", arguments)]), 1, body))
+    await again.adapter.restore(talk.adapter.save())
+    assert again.adapter.open_calls == talk.adapter.open_calls
+    assert again.adapter.transcript == talk.adapter.transcript

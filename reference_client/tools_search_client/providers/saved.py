@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any, ClassVar
 
 from mcp_types import CallToolResult
@@ -27,7 +26,13 @@ class SavedCall(SavedPart):
     def of(cls, sent: ProviderCall, call: ToolCall) -> SavedCall:
         """Return the saved form of both forms of a call."""
         return cls(
-            **asdict(sent), original_name=call.name, original_arguments=dict(call.arguments), problem=call.problem
+            id=sent.id,
+            name=sent.name,
+            arguments=sent.arguments,
+            is_cut=sent.is_cut,
+            original_name=call.name,
+            original_arguments=dict(call.arguments),
+            problem=call.problem,
         )
 
     def restored(self) -> tuple[ProviderCall, ToolCall]:
