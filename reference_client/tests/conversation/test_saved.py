@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import anyio
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from mcp_types import Tool
 from tools_search_client import (
+    Catalog,
     Conversation,
     Failure,
     Forward,
+    FoundTool,
     ListedSource,
     LocalError,
     Reply,
+    SavedConversation,
     SavedConversationError,
     ServerOffer,
+    SourceAnswer,
     ToolCall,
     ToolDiscovery,
     TurnStart,
@@ -108,7 +113,7 @@ def test_a_conversation_that_was_saved_does_and_sends_the_same_as_one_that_was_n
     anyio.run(play)
 
 
-async def restored(begun: Talk, text: str, **options: Any) -> tuple[Talk, TurnStart]:
+async def restored(begun: Talk, text: str | SavedConversation, **options: Any) -> tuple[Talk, TurnStart]:
     """Return a new conversation over the same servers that goes on with what was saved."""
     again = Talk({}, begun.deferred, **options)
     again.source.offers = begun.source.offers
@@ -142,6 +147,66 @@ async def test_a_text_that_cannot_be_used_is_refused_with_its_fault_and_changes_
         await fresh.state.restore(text)
     assert fresh.state.save() == before
     await fresh.state.restore(talk.state.save())
+
+
+class Searched(ListedSource):
+    """One server that is searched and never listed, and answers when it may."""
+
+    def __init__(self, *tools: Tool) -> None:
+        super().__init__([ServerOffer("shop", None, defer_loading=True)])
+        self.tools = {f"shop__{tool.name}": FoundTool(f"shop__{tool.name}", "shop", tool) for tool in tools}
+        self.may_answer = anyio.Event()
+
+    async def survey(self, toolset: Toolset, /) -> Catalog:
+        return Catalog(self.offers)
+
+    async def search(self, query: str, /, *, servers: Collection[str], limit: int) -> SourceAnswer:
+        return SourceAnswer(tuple(self.tools.values())[:limit])
+
+    async def look_up(self, name: str, /, *, servers: Collection[str]) -> SourceAnswer:
+        await self.may_answer.wait()
+        return SourceAnswer(tuple(tool for tool in self.tools.values() if tool.name == name))
+
+
+def order(description: str) -> Tool:
+    return Tool(name="find_order", description=description, input_schema={"type": "object"})
+
+
+async def begun_at(source: Searched) -> Conversation:
+    """Return a conversation that has found the tool of that server."""
+    conversation = Conversation(source, ToolDiscovery(enabled=True))
+    await conversation.begin_turn()
+    await conversation.take(ToolCall("search_tools", {"query": "order"}))
+    conversation.offer()
+    return conversation
+
+
+async def test_a_restoring_that_is_given_up_changes_nothing():
+    source = Searched(order("Find an order"))
+    saved = (await begun_at(source)).save()
+    fresh = Conversation(source, ToolDiscovery(enabled=True))
+    before = fresh.save()
+    with anyio.move_on_after(0.01) as waiting:
+        await fresh.restore(saved)
+    assert waiting.cancelled_caught
+    assert fresh.save() == before
+    assert not fresh.definitions
+    source.may_answer.set()
+    await fresh.restore(saved)
+    assert isinstance(await fresh.take(ToolCall("shop__find_order")), Forward)
+
+
+async def test_conversations_that_go_on_from_the_same_place_do_not_touch_each_other(start: Start):
+    begun = start()
+    await begun.state.begin_turn()
+    saved = begun.state.saved()
+    text = saved.to_text()
+    one, _ = await restored(begun, saved)
+    other, _ = await restored(begun, saved)
+    await one.search(tool_names=["get_alerts"])
+    await one.call("weather__get_alerts")
+    await begun.search(tool_names=["get_forecast"])
+    assert other.state.save() == text == saved.to_text()
 
 
 async def test_a_conversation_that_was_begun_is_not_overwritten(start: Start):

@@ -12,7 +12,7 @@ from tools_search_hosts.toolsets import EVERYTHING, Toolset, closest
 
 from tools_search_client.conversation import prompts
 from tools_search_client.conversation.budget import affordable, count_search
-from tools_search_client.conversation.catalog import ToolSource
+from tools_search_client.conversation.catalog import Catalog, ToolSource
 from tools_search_client.conversation.loaded_tools import LoadedTools
 from tools_search_client.conversation.manifest import manifest
 from tools_search_client.conversation.messages import (
@@ -205,16 +205,25 @@ class Conversation:
             toolset: The choice among all tools that holds from now on, as for `begin_turn`: `saved` does not decide it.
 
         Raises:
-            SavedConversationError: `saved` cannot be read; nothing was restored.
+            SavedConversationError: `saved` cannot be read.
             LocalError: There is no toolset of that name, or the conversation was begun already.
+
+        Nothing is restored where it raises or is cancelled.
         """
-        read = saved if isinstance(saved, SavedConversation) else SavedConversation.read(saved)
+        # Read anew, since what becomes part of this conversation may be part of no other.
+        read = SavedConversation.read(saved.to_text() if isinstance(saved, SavedConversation) else saved)
         toolset = self._chosen(toolset)
         if self._state.toolset is not None:
             raise LocalError("restore a conversation before its first turn")
         catalog = await self._source.survey(toolset)
-        read.restore(self._state)
-        await self._loaded.restore(catalog, toolset, read.toolset, read.catalog)
+        blank = self.save()
+        try:
+            read.restore(self._state)
+            await self._loaded.restore(catalog, toolset, read.toolset, read.catalog)
+        except BaseException:  # such as a cancellation, before anybody vouched for what was saved
+            SavedConversation.read(blank).restore(self._state)
+            self._state.catalog, self._state.toolset = Catalog(), None
+            raise
         return TurnStart((), self._failed(), self._problems(), self._take_changes())
 
     def forget_unless(self, referred_to: Collection[str]) -> Compaction:

@@ -8,6 +8,7 @@ keep both where the data of your user is kept.
 from __future__ import annotations
 
 import json
+from copy import deepcopy
 from dataclasses import fields
 from typing import Annotated, Any, ClassVar, Final, Self, cast
 
@@ -158,6 +159,7 @@ class SavedConversation(SavedText):
         """Return the saved form of a state."""
         members = {name: getattr(state, name) for name in cls.model_fields if hasattr(state, name)}
         members |= {"format": cls.FORMAT, "version": cls.VERSION, "catalog": state.catalog.digest}
+        members["statistics"] = deepcopy(state.statistics)
         members["answered"] = sorted(state.answered, key=repr)
         members["definitions"] = [saved_definition(one) for one in state.definitions.values()]
         members["discovered"] = [SavedTool.of(tool) for tool in state.discovered.values()]
