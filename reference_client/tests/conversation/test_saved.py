@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -194,6 +195,19 @@ async def test_a_restoring_that_is_given_up_changes_nothing():
     source.may_answer.set()
     await fresh.restore(saved)
     assert isinstance(await fresh.take(ToolCall("shop__find_order")), Forward)
+
+
+async def test_a_tool_of_a_searched_server_that_changed_meanwhile_is_reported_to_user_and_model():
+    source = Searched(order("Find an order"))
+    source.may_answer.set()
+    begun = await begun_at(source)
+    source.tools["shop__find_order"] = replace(source.tools["shop__find_order"], tool=order("Find and cancel an order"))
+    again = Conversation(source, ToolDiscovery(enabled=True))
+    started = await again.restore(begun.save())
+    assert started.changed == ("shop__find_order",)
+    assert [one.serialized() for one in again.definitions] == [one.serialized() for one in begun.definitions]
+    (notice,) = again.offer().notices
+    assert notice.startswith("The definitions of these tools have changed since you were given them: shop__find_order.")
 
 
 async def test_conversations_that_go_on_from_the_same_place_do_not_touch_each_other(start: Start):

@@ -394,18 +394,22 @@ class LoadedTools:
             if self.offered.has_lost(sent.tool):
                 gone += [] if name in state.gone else [name]
                 state.gone.add(name)
-            elif (offered := self.offered.known.get(name)) is not None:
+                continue
+            offered = self.offered.known.get(name)
+            if offered is not None:
                 state.gone.discard(name)
-                now = Definition.of(offered)
-                if not now.is_like(state.seen.get(name, sent)):
-                    state.seen[name] = now
-                    state.changed[name] = None
                 self._follow(offered)
-                if now.is_like(sent):
-                    state.outdated.discard(name)
-                elif name not in state.outdated:
-                    state.outdated.add(name)
-                    outdated.append(name)
+            elif name in state.gone:
+                continue
+            now = Definition.of(offered or sent.tool)  # one of a server that is only searched, as it was last found
+            if not now.is_like(state.seen.get(name, sent)):
+                state.seen[name] = now
+                state.changed[name] = None
+            if now.is_like(sent):
+                state.outdated.discard(name)
+            elif name not in state.outdated:
+                state.outdated.add(name)
+                outdated.append(name)
         return gone, outdated
 
     def _servers(self) -> dict[str, ServerNotice]:
