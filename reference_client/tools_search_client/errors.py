@@ -3,8 +3,8 @@
 A `LocalError` is the caller's, who has to correct the call or the configuration; nothing was sent. A `ServerError` is
 one server's, and the others go on. A `HostError` is that of the host's own program.
 
-Texts that quote a server hold what that server sent: clean them with `tools_search_client.text` before they reach a
-terminal.
+The text of a `ServerError` may quote its server: it can be shown in a terminal, and is as little to be trusted as
+anything that a server says.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import tools_search_hosts as hosts
+
+from tools_search_client.text import printable
 
 FailureKind = Literal["unavailable", "unauthorized", "timeout", "refused", "busy", "invalid-result", "host"]
 """Short names of the ways in which a server fails, as reports and `--json` show them; `host` is no fault of it."""
@@ -91,6 +93,9 @@ class ServerError(ToolsSearchClientError):
     """A server failed to do its part."""
 
     kind: ClassVar[FailureKind]
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message))
 
 
 class ServerUnavailableError(ServerError):

@@ -29,8 +29,10 @@ from mcp_types import (
 )
 from tools_search_client.errors import (
     Challenge,
+    Failure,
     InvalidServerResultError,
     ServerError,
+    ServerRefusedError,
     ServerUnavailableError,
     UnauthorizedError,
 )
@@ -74,6 +76,16 @@ async def refused(target: StdioTarget | HttpTarget) -> str:
 
 async def test_a_program_that_is_not_there_is_named():
     assert "/nowhere/program" in await refused(StdioTarget("/nowhere/program"))
+
+
+async def test_what_a_server_says_of_its_failure_has_nothing_that_a_terminal_obeys(liar: Any):
+    said = await refused(StdioTarget("sh", ("-c", "printf 'out of \\033[2Jcheese\\n' >&2")))
+    assert said.endswith("it last said: out of [2Jcheese")
+    with anyio.fail_after(10):
+        async with open_server(liar("refuses:-32000").target) as tools:
+            with pytest.raises(ServerRefusedError) as error:
+                await tools.search("alpha")
+    assert (str(error.value), Failure.of(error.value).message) == ("[31mno (-32000)", "[31mno (-32000)")
 
 
 async def test_a_folder_that_is_not_there_is_named():
