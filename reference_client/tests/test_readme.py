@@ -181,6 +181,13 @@ async def test_the_page_to_copy_raises_errors_that_listing_would_not_avoid(liar:
     assert server.asked("tools/list") == []
 
 
+def test_the_page_to_copy_says_in_one_line_what_a_server_refused(liar: Any):
+    server = liar("refuses:-32602").target
+    program = [sys.executable, "-m", "tools_search_client.one_server", "alpha", "--", server.command, *server.args]
+    done = subprocess.run(program, capture_output=True, text=True, check=False, timeout=30)
+    assert (done.returncode, done.stderr) == (1, "the server failed: '\\x1b[31mno' (-32602)\n")
+
+
 @pytest.mark.parametrize("server", ["searching", "listed"])
 def test_the_page_to_copy_runs_as_it_stands(server: str, reference_program: StdioTarget, plain_program: StdioTarget):
     target, query = (

@@ -35,7 +35,8 @@ async def find_tools(client: Client, query: str, *, limit: int | None = 5) -> li
     """Return the tools that fit `query`, best first, all without a limit; each can be called by its name at once.
 
     A server that stays too busy is not listed: that is an `MCPError` as any other, to be reported as such
-    (`mcp_ext_tools_search.client.retry_after`).
+    (`mcp_ext_tools_search.client.retry_after`). Catch it inside `async with Client(…)`, which makes an exception group
+    of what leaves its block.
     """
     # Negotiate, never probe: a server that did not advertise the extension is not asked.
     if server_settings(client) is None:
@@ -90,23 +91,29 @@ QUERY is what is needed, in plain language; COMMAND starts an MCP server on stdi
 """
 
 
-async def _main(query: str, command: list[str]) -> None:
+async def _main(query: str, command: list[str]) -> str | None:
+    """Print the tools that fit, and return what the server refused."""
     server = StdioServerParameters(command=command[0], args=command[1:])
     # Declaring the extension is what allows the client to use it; the era is negotiated by the SDK.
     async with Client(server, extensions=[TOOLS_SEARCH]) as client:
         mode = "tools/search" if server_settings(client) else "tools/list, ranked here"
         print(f"protocol {client.protocol_version}, by {mode}")  # noqa: T201
-        for tool in await find_tools(client, query):
+        try:
+            tools = await find_tools(client, query)
+        except MCPError as error:  # in here: outside, it would be in an exception group
+            return f"the server failed: {error.message!a} ({error.code})"
+        for tool in tools:
             # What a host does here: register `tool` with its model as it is, and when the model calls it,
             #     await client.call_tool(tool.name, arguments)
             # Nothing has to be listed for that: the definition from the search is enough.
             print(ascii(tool.name), ascii(tool.description or ""))  # noqa: T201
+    return None
 
 
 if __name__ == "__main__":
     match sys.argv[1:]:
         case [query, "--", program, *arguments] if which(program):
-            anyio.run(_main, query, [program, *arguments])
+            sys.exit(anyio.run(_main, query, [program, *arguments]))
         case [_, "--", program, *_]:
             sys.stderr.write(f"there is no program {program!r} on this machine\n")
             sys.exit(2)
