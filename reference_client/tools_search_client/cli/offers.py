@@ -136,7 +136,7 @@ def search_offers(
         columns = ("#", noun, "server", "by", *(("rank",) if explain else ()), "matched")
         output.print_table(columns, rows, [output.purpose(one.item) for one in answer.items])
     else:
-        output.print_note(f"No {noun} fits. Other words may find one: an empty answer is no proof that there is none.")
+        output.note_nothing_found(answer.servers, noun)
     output.note_fallbacks(answer.servers)
     output.note_troubles(answer.servers, noun)
     return code

@@ -107,6 +107,12 @@ def print_note(text: str) -> None:
     click.echo(one_line(text), err=True)
 
 
+def note_nothing_found(reports: Sequence[ServerReport], noun: str) -> None:
+    """Print that nothing fits, unless no server was there to say so, on standard error."""
+    if any(report.failure is None for report in reports):
+        print_note(f"No {noun} fits. Other words may find one: an empty answer is no proof that there is none.")
+
+
 def note_fallbacks(reports: Sequence[ServerReport]) -> None:
     """Print which servers were listed although they offer to be searched, on standard error."""
     for report in reports:

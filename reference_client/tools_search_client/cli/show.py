@@ -183,7 +183,7 @@ def search(
         if unknown := KnownTools(answer.tools, FieldedRanker()).unknown_words(query):
             output.print_note(f"None of the tools found mentions: {', '.join(unknown)}.")
     else:
-        output.print_note("No tool fits. Other words may find one: an empty answer is no proof that there is none.")
+        output.note_nothing_found(answer.servers, "tool")
     output.note_fallbacks(answer.servers)
     output.note_troubles(answer.servers)
     return code
