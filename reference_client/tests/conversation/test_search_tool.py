@@ -22,6 +22,7 @@ from tools_search_client import (
 from tools_search_client.chat.terminal import savings_line
 from tools_search_client.conversation.catalog import ServerOffer
 from tools_search_client.conversation.manifest import manifest
+from tools_search_client.conversation.state import Statistics
 from tools_search_client.found import FoundTool
 
 pytestmark = pytest.mark.anyio
@@ -423,3 +424,7 @@ async def test_what_finding_on_demand_costs_more_than_listing_is_told(start: Sta
     talk.state.offer()
     assert talk.state.statistics.saved_share < -1
     assert "more than that" in savings_line(talk.state.statistics)
+
+
+def test_no_savings_are_stated_where_nobody_knows_what_listing_would_cost():
+    assert savings_line(Statistics(requests=1, definition_tokens_sent=280)).endswith("280 tokens of definitions sent")

@@ -172,10 +172,11 @@ def savings_line(counts: Statistics) -> str:
     if counts.discovery is not None:
         found = _number(counts.discovery.tools_discovered, "tool")
         parts.insert(1, f"{_number(counts.discovery.search_calls, 'search', 'searches')} found {found}")
-    share = counts.saved_share
-    saved = f" ({abs(share):.0%} {'saved' if share > 0 else 'more than that'})" if share else ""
-    sent, listed = counts.definition_tokens_sent, counts.definition_tokens_listed
-    parts.append(f"about {sent:,} tokens of definitions sent, {listed:,} if all were listed{saved}")
+    sent, listed, share = counts.definition_tokens_sent, counts.definition_tokens_listed, counts.saved_share
+    parts.append(f"about {sent:,} tokens of definitions sent")
+    if listed:  # else no server was listed, and none says how many tools it has
+        saved = f" ({abs(share):.0%} {'saved' if share > 0 else 'more than that'})" if share else ""
+        parts[-1] += f", {listed:,} if all were listed{saved}"
     if counts.total_tokens:
         parts.append(f"{counts.prompt_tokens:,} tokens read and {counts.completion_tokens:,} written in all")
     return "; ".join(parts)
