@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from time import process_time
 from typing import Any
 
 import pytest
@@ -106,4 +107,32 @@ def test_keywords_that_a_narrow_dialect_lacks_are_described_in_words():
         "x": {"type": "string", "description": 'A word. (pattern: "^a")'},
         "y": {"enum": [5]},
         "z": {},
+    }
+
+
+MIXED = [one if one % 2 else str(one) for one in range(8_000)]
+COSTLY: dict[str, dict[str, Any]] = {
+    "many schemas": {"a": {"anyOf": [{}] * 30_000}},
+    "types of several types": {"a": {"type": MIXED}},
+    "names of several types": {"a": {"required": MIXED}},
+    "dependencies of several types": {"a": {"dependencies": {"b": MIXED}}},
+    "names that are alike": {chr(0x4E00 + one): {} for one in range(10_000)},
+}
+
+
+@pytest.mark.parametrize("costly", COSTLY)
+@pytest.mark.parametrize("narrow", [False, True])
+def test_no_schema_keeps_a_host_waiting(costly: str, narrow: bool):
+    began = process_time()
+    schema, _ = adapted(OBJECT | {"properties": COSTLY[costly]}, keywords=KEYWORDS if narrow else None)
+    assert process_time() - began < 2
+    assert len(schema["properties"]) == len(COSTLY[costly])
+
+
+def test_names_that_a_list_repeats_are_sent_once():
+    inner = {"type": ["string", "null", "string"], "required": ["x", 1, "x"], "dependentRequired": {"x": ["y", "y"]}}
+    assert adapted(OBJECT | {"properties": {"a": inner}})[0]["properties"]["a"] == {
+        "type": ["string", "null"],
+        "required": ["x"],
+        "dependentRequired": {"x": ["y"]},
     }

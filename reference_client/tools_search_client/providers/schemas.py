@@ -29,6 +29,8 @@ _NOT_IN_PLAIN_NAME: Final = re.compile(r"[^A-Za-z0-9_]")
 _MAX_NAME: Final = 64
 _MAX_REFERENCES: Final = 20
 """References that lead to references, before the chain is given up as a loop."""
+_MAX_OBJECTS: Final = 4_000
+"""Objects in a schema that is judged, which takes most of a second; the largest in this repository's sets has 103."""
 _QUOTED_CHARS: Final = 200
 _QUOTED_ROOT_CHARS: Final = 1_000
 
@@ -71,7 +73,7 @@ def adapted(
     """
     valid = _PLAIN_NAME if plain_names else _NAME
     try:
-        root = _object_at_root(_each_subschema(copied(schema), lambda one: _without(one, *_IDENTITY)))
+        root = _object_at_root(_each_subschema(copied(schema), _plain))
         root, renamed = _renamed(root, valid)
         if keywords is not None:
             root = _each_subschema(root, lambda one: _in_dialect(one, keywords))
@@ -97,7 +99,12 @@ def adapted(
 
 @lru_cache(maxsize=500)
 def _is_valid(serialized: str) -> bool:
-    """Whether a schema is valid by JSON Schema 2020-12: that takes milliseconds, and conversations share tools."""
+    """Whether a schema is valid by JSON Schema 2020-12: that takes milliseconds, and conversations share tools.
+
+    One that would keep everything else waiting for longer counts as invalid.
+    """
+    if serialized.count("{") > _MAX_OBJECTS:
+        return False
     try:
         Draft202012Validator.check_schema(json.loads(serialized))
     except SchemaError:
@@ -123,6 +130,26 @@ def _each_subschema(schema: Schema, change: Callable[[Schema], Schema]) -> Schem
         else:
             result[keyword] = changed(value, or_else=value) if keyword in _HAVE_SCHEMA else value
     return change(result)
+
+
+def _plain(schema: Schema) -> Schema:
+    """Return a schema without what names it, and with texts alone, each once, where a list of names belongs.
+
+    In a list of other members jsonschema compares each with every other.
+    """
+    plain = _without(schema, *_IDENTITY)
+
+    def names(value: object) -> object:
+        stated = _strings(value)
+        return list(dict.fromkeys(stated)) if isinstance(value, list) else value
+
+    for keyword in ("type", "required"):
+        if keyword in plain:
+            plain[keyword] = names(plain[keyword])
+    for keyword in ("dependentRequired", "dependencies"):
+        if isinstance(plain.get(keyword), dict):
+            plain[keyword] = {name: names(value) for name, value in plain[keyword].items()}
+    return plain
 
 
 def _subschema_at(root: Schema, reference: str) -> Schema | bool | None:
@@ -183,14 +210,17 @@ def _renamed(root: Schema, valid: re.Pattern[str]) -> tuple[Schema, dict[str, st
     properties = as_object(root.get("properties"))
     new = {name: name for name in properties if valid.fullmatch(name)}
     taken = set(new)
+    numbers: dict[str, int] = {}
     for name in [name for name in properties if name not in new]:
         spelled = _NOT_IN_PLAIN_NAME.sub("_", name)
         stem = spelled if _PLAIN_NAME.match(spelled) else f"_{spelled}"
-        new[name], number = stem[:_MAX_NAME], 2
+        stem = stem[:_MAX_NAME]
+        new[name], number = stem, numbers.get(stem, 2)
         while new[name] in taken:
             suffix = f"_{number}"
             new[name], number = stem[: _MAX_NAME - len(suffix)] + suffix, number + 1
         taken.add(new[name])
+        numbers[stem] = number
     renamed = {new[name]: name for name in properties if new[name] != name}
     if not renamed:
         return root, {}
