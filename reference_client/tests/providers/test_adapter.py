@@ -28,6 +28,7 @@ from tools_search_client import (
     ToolDiscovery,
 )
 from tools_search_client.providers import Adapter, AnthropicMessages, ChatCompletions, Gemini, OpenAIResponses
+from tools_search_client.providers.results import parts_of
 
 from .endpoint import RENDERERS, Step
 from .rules import RULES
@@ -413,6 +414,27 @@ async def test_a_megabyte_of_text_is_cut():
     _, adapter = await begun(AnthropicMessages)
     said = adapter.read(answer(AnthropicMessages, ("shop__delete_order", {})))
     adapter.answer(said.calls[0], CallToolResult(content=[TextContent(type="text", text="x" * 1_000_000)] * 2))
-    first, second = transcript(adapter)[-1]["content"][0]["content"]
-    assert first["text"].endswith("xxx\n[cut: 900000 more characters; ask for less at once]")
-    assert second["text"] == "\n[cut: 1000000 more characters; ask for less at once]"
+    (only,) = transcript(adapter)[-1]["content"][0]["content"]
+    assert only["text"].endswith("xxx\n[cut: 1900000 more characters; ask for less at once]")
+
+
+PICTURE = ImageContent(type="image", data="aGk=", mime_type="image/png")
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        TextContent(type="text", text="x"),
+        ResourceLink(type="resource_link", name="n", uri="x:y"),
+        EmbeddedResource(type="resource", resource=TextResourceContents(uri="x:y", text="")),
+        EmbeddedResource(type="resource", resource=BlobResourceContents(uri="x:y", blob="")),
+        PICTURE.model_copy(update={"data": "?"}),
+    ],
+    ids=["texts", "links", "empty texts", "empty files", "no pictures"],
+)
+def test_a_result_of_very_many_parts_is_cut_with_one_note_and_shows_a_picture_all_the_same(block: Any):
+    parts = parts_of(CallToolResult(content=[PICTURE, *[block] * 20_000]))
+    words = [part for part in parts if isinstance(part, str)]
+    assert len(parts) > len(words)
+    assert sum(map(len, words)) < 101_000
+    assert sum(part.count("cut:") + part.count("left out") for part in words) == 1

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias, cast
 
 from mcp_types import (
     AudioContent,
+    BlobResourceContents,
     CallToolResult,
     ContentBlock,
     EmbeddedResource,
@@ -24,6 +25,8 @@ from tools_search_client.text import shorten
 
 MAX_RESULT_CHARS: Final = 100_000
 """Characters of text of one result; a server that answers with more would fill the model's whole context."""
+_MAX_MEDIA: Final = 100
+"""Pictures, recordings and files of one result."""
 _MAX_MEDIA_BYTES: Final = 5_000_000
 """Size of one picture, recording or file: the smallest limit among the providers."""
 EMPTY_RESULT: Final = "(The result is empty.)"
@@ -87,24 +90,30 @@ def parts_of(result: CallToolResult) -> list[Part]:
 
 
 def bounded(result: CallToolResult, max_chars: int) -> CallToolResult:
-    """Return a result with at most `max_chars` characters of text, and a note of how much was left out."""
-    left = max_chars
+    """Return a result with at most `max_chars` characters of text and 100 media, and a note of what was left out."""
+    left, media = max_chars, 0
     content: list[Any] = []
     for block in result.content:
-        text = _text(block)
-        if len(text) > left:
-            cut = {"text": _cut(text, left)}
-            if isinstance(block, EmbeddedResource):
-                cut = {"resource": block.resource.model_copy(update=cut)}
-            block = block.model_copy(update=cut)
-        left = max(0, left - len(text))
-        content.append(block)
+        words = _words(block)
+        if words is None:
+            media += 1
+            content += [block] if media <= _MAX_MEDIA else []
+        elif len(words) <= left:
+            left -= len(words)
+            content.append(block)
+        elif left >= 0:
+            note = f"[cut: {text_length(result) - max_chars} more characters; ask for less at once]"
+            content.append(TextContent(type="text", text=f"{words[:left]}\n{note}"))
+            left = -1  # what comes after it is left out, be it short
+    if media > _MAX_MEDIA:
+        note = f"[{media - _MAX_MEDIA} more pictures, recordings or files are left out]"
+        content.append(TextContent(type="text", text=note))
     return result.model_copy(update={"content": content})
 
 
 def text_length(result: CallToolResult) -> int:
-    """Return the number of characters in all texts of a result."""
-    return sum(len(_text(block)) for block in result.content)
+    """Return how many characters of a result a model reads."""
+    return sum(len(_words(block) or "") for block in result.content)
 
 
 def as_text(parts: Iterable[Part], *, is_error: bool = False) -> str:
@@ -120,19 +129,28 @@ def media_of(parts: Iterable[Part], mime_types: Sequence[str]) -> list[Media]:
 
 def _part(block: ContentBlock) -> Part:
     match block:
-        case TextContent():
-            return copied(block.text)
         case ImageContent() | AudioContent():
             return _media(block.mime_type, block.data, block.type)
+        case EmbeddedResource(resource=BlobResourceContents() as held):
+            what = f"resource {shorten(held.uri, _NAME_CHARS)}"
+            return _media(held.mime_type or "application/octet-stream", held.blob, what)
+        case _:
+            return str(copied(_words(block)))
+
+
+def _words(block: ContentBlock) -> str | None:
+    """Return what a model reads of a block; `None` where that is a picture, a recording or a file."""
+    match block:
+        case TextContent():
+            return block.text
         case ResourceLink():
             kind = f", {block.mime_type}" if block.mime_type else ""
             name, uri, kind = (shorten(text, _NAME_CHARS) for text in (block.name, block.uri, kind))
             return f"[resource {name}: {uri}{kind}]"
-        case EmbeddedResource():
-            held, what = block.resource, f"resource {shorten(block.resource.uri, _NAME_CHARS)}"
-            if isinstance(held, TextResourceContents):
-                return f"[{what}]\n{copied(held.text)}"
-            return _media(held.mime_type or "application/octet-stream", held.blob, what)
+        case EmbeddedResource(resource=TextResourceContents() as held):
+            return f"[resource {shorten(held.uri, _NAME_CHARS)}]\n{held.text}"
+        case _:
+            return None
 
 
 def _media(mime_type: str, data: str, what: str) -> Part:
@@ -146,14 +164,6 @@ def _media(mime_type: str, data: str, what: str) -> Part:
     if not raw or len(raw) > _MAX_MEDIA_BYTES:
         return note
     return Media(kind, base64.b64encode(raw).decode(), note)
-
-
-def _text(block: ContentBlock) -> str:
-    match block:
-        case TextContent(text=text) | EmbeddedResource(resource=TextResourceContents(text=text)):
-            return text
-        case _:
-            return ""
 
 
 def _cut(text: str, max_chars: int) -> str:
