@@ -249,7 +249,7 @@ async def test_redirects_are_not_followed(endpoint: Endpoint):
 
 async def test_an_endpoint_that_is_not_there_is_a_fault():
     async with aclosing(HttpTransport("http://127.0.0.1:9/mcp")) as transport:
-        assert "ConnectError" in str((await transport.request(REQUEST, {}, 5)).fault)
+        assert "cannot connect to 127.0.0.1:9" in str((await transport.request(REQUEST, {}, 5)).fault)
         await transport.leave({}, 1)
         assert (await transport.notify(REQUEST, {}, 5)).message is None
     assert transport.ended == "the connection was closed"
