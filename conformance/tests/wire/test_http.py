@@ -275,7 +275,13 @@ def test_another_machine_only_if_that_was_asked_for():
     check_address("http://example.com/mcp", allow_remote=True)
 
 
-@pytest.mark.parametrize("url", ["", "mcp", "ftp://127.0.0.1/", "http://", "http://[::1", "file:///etc/passwd"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "", "mcp", "ftp://127.0.0.1/", "http://", "http://[::1", "file:///etc/passwd", "http://a..b/", "http://a:x/",
+        "http://a:70000/", "http://a b/", f"http://{'a' * 64}/", "http://a\x01/", "http://a\u2100/",
+    ],
+)  # fmt: skip
 def test_what_is_no_address_is_refused(url: str):
     with pytest.raises(TargetError, match="no "):
         check_address(url, allow_remote=True)

@@ -53,13 +53,16 @@ WAITING: Final = ContextVar[Callable[[float], None]]("WAITING", default=lambda _
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _DELAY_SECONDS: Final = re.compile("[0-9]{1,9}")
+_HOST: Final = re.compile("[a-z0-9._:%-]*")
 
 
 def check_address(url: str, *, allow_remote: bool) -> None:
     """Raise a `TargetError` unless `url` is one of http(s), and of this machine where no other is allowed."""
     try:
         address = urlsplit(url)
-        host, _ = address.hostname, address.port
+        host, _ = (address.hostname or "").encode("idna").decode(), address.port
+        if not _HOST.fullmatch(host):
+            raise ValueError(f"{host!r} names no machine")
     except ValueError as error:
         raise TargetError(f"{url!r} is no URL: {error}") from error
     if address.scheme not in {"http", "https"} or not host:
