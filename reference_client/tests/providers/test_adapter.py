@@ -424,7 +424,7 @@ PICTURE = ImageContent(type="image", data="aGk=", mime_type="image/png")
 @pytest.mark.parametrize(
     "block",
     [
-        TextContent(type="text", text="x"),
+        TextContent(type="text", text="a short text"),
         ResourceLink(type="resource_link", name="n", uri="x:y"),
         EmbeddedResource(type="resource", resource=TextResourceContents(uri="x:y", text="")),
         EmbeddedResource(type="resource", resource=BlobResourceContents(uri="x:y", blob="")),
