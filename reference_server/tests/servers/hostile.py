@@ -1,8 +1,10 @@
 """An MCP server that sends what no client should read: `hostile.py WAY ERA BEHAVIOR [PORT]`. Standard library only.
 
 WAY is `stdio`, or `json`, `events` or `old-sse` at a port of this machine; ERA is `modern` or `legacy`. A call is
-answered with the text of its argument `answer`, in which `ID` is the id of the request. BEHAVIOR is how the tools are
-listed, or `good`; it may be `at-greeting` for a first answer that is the text in the variable ANSWER.
+answered with the text of its argument `answer`, in which `ID` is the id of the request. Over HTTP, a call that `holds`
+is answered after one that `releases`, and the response to one that `breaks` ends without an answer while another is
+held. BEHAVIOR is how the tools are listed, or `good`; it may be `at-greeting` for a first answer that is the text in
+the variable ANSWER.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import json
 import os
 import queue
 import sys
+import threading
 import zlib
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -99,6 +102,7 @@ def serve_stdio() -> None:
 
 
 STREAMS: list[queue.Queue[str]] = []
+HELD, RELEASED = threading.Event(), threading.Event()
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -126,6 +130,16 @@ class Handler(BaseHTTPRequestHandler):
         is_list = request["method"] == "tools/list"
         if is_list and BEHAVIOR in ATTACKS and WAY != "old-sse":
             ATTACKS[BEHAVIOR](self)
+            return
+        arguments = request.get("params", {}).get("arguments", {})
+        if "releases" in arguments:
+            RELEASED.set()
+        if "holds" in arguments:
+            HELD.set()
+            RELEASED.wait(60)
+        if "breaks" in arguments:
+            HELD.wait(60)
+            self.reply(200, {"Content-Type": "text/event-stream"}, [b": nothing else\n\n"])
             return
         text = text_for(request)
         if WAY == "json":

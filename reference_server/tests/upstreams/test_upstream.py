@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 from anyio.abc import SocketAttribute, SocketStream
-from mcp import Client
+from mcp import Client, MCPError
 from mcp_types import CallToolResult, TextContent
 from tools_search_hosts import ServerEntry, StdioTarget, qualified_name
 from tools_search_server.upstreams.questions import Caller
@@ -112,6 +114,32 @@ async def test_a_call_under_way_learns_that_its_server_went_away(gateway: Any, v
             is_error, text = await text_of_call(client, "busy__die")
     assert is_error
     assert "went away" in text
+
+
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+async def test_what_ends_one_call_over_http_ends_no_other_call(gateway: Any, hostile: Any, era: str) -> None:
+    results: dict[str, CallToolResult] = {}
+    error = {"jsonrpc": "2.0", "id": "ID", "error": {"code": -32000, "message": "No browser session is open"}}
+
+    async def call(client: Client, **arguments: str) -> None:
+        result: Any = await client.session.call_tool("web__say", arguments)
+        results["".join(arguments)] = result
+
+    with anyio.fail_after(60):
+        entry = await hostile("events", era)
+        async with gateway("auto", web=entry) as client, anyio.create_task_group() as tasks:
+            await wait_for(client, {"web__say"})
+            tasks.start_soon(partial(call, client, holds=""))
+            await call(client, breaks="")
+            with pytest.raises(MCPError, match="No browser session is open"):
+                await call(client, answer=json.dumps(error).replace('"ID"', "ID"))
+            await call(client, releases="")
+    assert {name: bool(result.is_error) for name, result in results.items()} == {
+        "breaks": True,
+        "releases": False,
+        "holds": False,
+    }
+    assert "may or may not have taken effect" in str(results["breaks"].content)
 
 
 async def test_tools_that_are_read_as_the_connection_is_lost_do_not_make_the_server_ready_again() -> None:

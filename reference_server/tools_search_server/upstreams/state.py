@@ -27,6 +27,9 @@ _MAX_SUMMARY_CHARS: Final = 120
 _SESSION_CODES: Final = frozenset({CONNECTION_CLOSED, INVALID_REQUEST, REQUEST_TIMEOUT})
 """-32000, -32600 and -32001: what official SDKs have used for an unknown session."""
 
+_SESSION_STATUSES: Final = frozenset({400, 404})
+"""The second is what the protocol demands, the first what some servers answer."""
+
 
 class UnavailableError(Exception):
     """The server cannot be asked, or went away before it answered; the message says which, and since when."""
@@ -108,13 +111,15 @@ def is_modern(client: Client) -> bool:
     return client.protocol_version in MODERN_PROTOCOL_VERSIONS
 
 
-def is_session_lost(client: Client, error: MCPError) -> bool:
+def is_session_lost(client: Client, error: MCPError, http_status: int | None) -> bool:
     """Return whether a legacy HTTP server has forgotten the session, as it does when it restarts.
 
-    The server answers HTTP 404, which the session does not pass on. Its text differs from server to server: "Session
-    not found", "No valid session ID provided", or nothing, for which the SDK says "Session terminated".
+    The text of its error differs from server to server: "Session not found", "No valid session ID provided", or
+    nothing, for which the SDK says "Session terminated". Tools have errors about sessions of their own, in answers
+    that the server does not refuse: `http_status` is the one with which it refused the last message, if it did.
     """
-    return not is_modern(client) and error.code in _SESSION_CODES and "session" in error.message.lower()
+    is_refused = http_status in _SESSION_STATUSES and error.code in _SESSION_CODES
+    return is_refused and not is_modern(client) and "session" in error.message.lower()
 
 
 def backoff_delays(longest: float = _MAX_DELAY, *, first: float = _FIRST_DELAY) -> Iterator[float]:

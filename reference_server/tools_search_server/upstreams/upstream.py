@@ -49,7 +49,7 @@ from mcp.shared.dispatcher import ProgressFnT
 from mcp_ext_tools_search.client import TOOLS_SEARCH, raw_request, server_settings
 from mcp_types import REQUEST_TIMEOUT, Implementation, Tool
 from tools_search_hosts import EraChoice, ServerEntry
-from tools_search_hosts.endings import connection_ended
+from tools_search_hosts.endings import answer_broke_off, connection_ended
 
 from tools_search_server.base.redaction import printable
 from tools_search_server.upstreams.connection import Connection
@@ -472,14 +472,17 @@ class Upstream:
             raise MCPError(REQUEST_TIMEOUT, f"Request {method!r} timed out") from None
         except MCPError as error:
             # A program has no session to lose: when it is started again, the connection ends as well.
-            is_lost = self._connection.is_http and is_session_lost(client, error)
+            is_lost = self._connection.is_http and is_session_lost(client, error, ended.http_status)
             if not is_lost and not connection_ended(error):
                 raise
-            self._lose(client)
+            goes_on = self.transport == "streamable-http" and answer_broke_off(error)
+            if is_lost or not goes_on:
+                self._lose(client)
             if is_lost:
                 raise SessionLostError(f"The MCP server {self.name!r} has restarted and is not back yet.") from error
             why = f": {ended.reason}" if ended.reason else ""
-            text = f"The MCP server {self.name!r} went away during this request{why}."
+            what = "broke off its answer to" if goes_on else "went away during"
+            text = f"The MCP server {self.name!r} {what} this request{why}."
             raise UnavailableError(f"{text} It may or may not have taken effect.") from error
 
     # Changes.
