@@ -14,6 +14,7 @@ from anyio.abc import SocketAttribute, SocketStream
 from mcp import Client, MCPError
 from mcp_types import CallToolResult, TextContent
 from tools_search_hosts import ServerEntry, StdioTarget, qualified_name
+from tools_search_server.upstreams import state
 from tools_search_server.upstreams.questions import Caller
 from tools_search_server.upstreams.state import UnavailableError
 from tools_search_server.upstreams.upstream import Upstream
@@ -259,6 +260,23 @@ async def test_a_subscription_that_is_lost_is_made_again_and_nothing_is_missed(g
     with anyio.fail_after(60):
         async with gateway("auto", forgetful=entry) as client:
             await wait_for(client, {"forgetful__seen_by_2"})
+
+
+async def test_a_subscription_that_is_lost_after_it_has_lasted_is_made_again_soon(
+    gateway: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(state, "STEADY_SECONDS", 0)
+    entry = {"command": sys.executable, "args": [str(UPSTREAMS / "forgetful.py"), "end"]}
+    with anyio.fail_after(25):  # with pauses that grow, it would be a minute
+        async with gateway("auto", forgetful=entry) as client:
+            await wait_for(client, {"forgetful__seen_by_8"})
+
+
+async def test_a_subscription_that_fails_once_is_tried_again(gateway: Any) -> None:
+    entry = {"command": sys.executable, "args": [str(UPSTREAMS / "forgetful.py"), "falter"]}
+    with anyio.fail_after(60):
+        async with gateway("auto", forgetful=entry) as client:
+            await wait_for(client, {"forgetful__seen_by_3"})
 
 
 async def test_a_server_that_refuses_subscriptions_is_used_all_the_same(

@@ -53,7 +53,7 @@ _LIST_SECONDS: Final = 5
 """How long one server may hold up a listing of prompts, resources or templates of all of them."""
 
 _FRESH_SECONDS: Final = 5
-"""How long a list stays current of a server that does not announce changes: as long as callers may keep it."""
+"""How long a list stays current of a server whose changes are not heard of: as long as callers may keep it."""
 
 _FAILED_SECONDS: Final = 30
 """How long a server that failed to list is left alone."""
@@ -127,6 +127,9 @@ class Lists:
     on_faults: Callable[[str], None] = lambda _: None
     """Called with the faults of its lists whenever they have changed, with an empty text when none is left."""
 
+    is_told: Callable[[], bool] = lambda: True
+    """Returns whether changes that the server announces are heard of."""
+
     saved: InitVar[Mapping[Kind, Sequence[BaseModel]] | None] = None
     """The entries of each kind."""
 
@@ -172,7 +175,7 @@ class Lists:
             if anyio.current_time() < until:
                 return entries
             changes, fault = self._changes, ""
-            seconds = math.inf if capability.list_changed else _FRESH_SECONDS
+            seconds = math.inf if capability.list_changed and self.is_told() else _FRESH_SECONDS
             try:
                 with anyio.fail_after(_LIST_SECONDS):
                     entries = await self._read(self.client, kind, _LIST_SECONDS)

@@ -35,7 +35,7 @@ from mcp_types import (
 )
 
 from tools_search_server.base.redaction import quoted
-from tools_search_server.upstreams.state import UnavailableError, backoff_delays, is_modern
+from tools_search_server.upstreams.state import Retries, UnavailableError, is_modern
 
 logger = logging.getLogger(__name__)
 
@@ -68,6 +68,9 @@ class Notifications:
     on_elicitation_complete: Callable[[str], Awaitable[None]]
     """Called with the id of a question that was answered on a page in a browser."""
 
+    hears: bool = True
+    """Whether changes of lists that the server announces are heard of at the moment."""
+
     _has_streams: bool = False
     _has_warned: bool = False
 
@@ -98,19 +101,24 @@ class Notifications:
         if not followed:
             return
         filters: Any = dict.fromkeys(followed, True)
-        for delay in backoff_delays():
+        retries = Retries()
+        while True:
             try:
                 async with client.listen(**filters) as events:
+                    self.hears = True
                     for event in followed.values():  # for changes between the reading and the subscription
                         self.on_event(event, False)
                     async for event in events:
                         self.on_event(event, True)
             except SubscriptionLost:
                 logger.debug("%s: the subscription was lost", self.server)
-            except MCPError as error:
-                logger.warning("%s: cannot follow changes of its lists: %s", self.server, quoted(error.message))
-                return
-            await anyio.sleep(delay)
+            except MCPError as error:  # refused for good, or by a proxy while the server is away
+                if self.hears:
+                    logger.warning("%s: cannot follow changes of its lists: %s", self.server, quoted(error.message))
+                    self.hears = False
+                    for event in followed.values():  # what is known has been kept for as long as no change is heard of
+                        self.on_event(event, False)
+            await retries.pause()
 
 
 @dataclass
@@ -258,8 +266,8 @@ class ResourceSubscriptions:
     async def _listen(self, client: Client, uri: str, *, task_status: TaskStatus[anyio.CancelScope]) -> None:
         # A stream for each resource, so that neither the start nor the end of one disturbs another.
         with anyio.CancelScope() as scope:
-            is_first = True
-            for delay in backoff_delays():
+            is_first, retries = True, Retries()
+            while True:
                 try:
                     async with client.listen(resource_subscriptions=[uri]) as events:
                         if uri not in (events.honored.resource_subscriptions or ()):
@@ -276,4 +284,4 @@ class ResourceSubscriptions:
                     if is_first:
                         raise
                     logger.debug("%s: the subscription to %r was lost: %s", self._server, uri, error)
-                await anyio.sleep(delay)
+                await retries.pause()

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal
 
+import anyio
 from mcp import Client, MCPError
 from mcp_ext_tools_search.types import EXTENSION_ID, METHOD
 from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST, REQUEST_TIMEOUT, ServerCapabilities
@@ -20,6 +21,9 @@ _FIRST_DELAY: Final = 0.5
 _MAX_DELAY: Final = 60
 _FIRST_DELAY_AFTER_EXCESS: Final = 60
 _MAX_DELAY_AFTER_EXCESS: Final = 3600
+
+STEADY_SECONDS: Final = 30
+"""How long an attempt lasts after which the pauses before the next ones are short again."""
 
 _MAX_INSTRUCTIONS_CHARS: Final = 4_000
 _MAX_SUMMARY_CHARS: Final = 120
@@ -129,6 +133,22 @@ def backoff_delays(longest: float = _MAX_DELAY, *, first: float = _FIRST_DELAY) 
     while True:
         yield delay * spread.uniform(0.5, 1.5)
         delay = min(delay * 2, longest)
+
+
+class Retries:
+    """The pauses before the next attempts at what is to last: they grow, and are short again after one that lasted."""
+
+    def __init__(self, longest: float = _MAX_DELAY) -> None:
+        self._longest = longest
+        self._delays = backoff_delays(longest)
+        self._began = anyio.current_time()
+
+    async def pause(self) -> None:
+        """Wait before the next attempt."""
+        if anyio.current_time() - self._began > STEADY_SECONDS:
+            self._delays = backoff_delays(self._longest)
+        await anyio.sleep(next(self._delays))
+        self._began = anyio.current_time()
 
 
 def attempt_delays() -> dict[bool, Iterator[float]]:

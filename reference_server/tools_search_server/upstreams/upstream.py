@@ -61,6 +61,7 @@ from tools_search_server.upstreams.notifications import Notifications, ResourceS
 from tools_search_server.upstreams.questions import ANSWER_SECONDS, Caller, Questions
 from tools_search_server.upstreams.resource_texts import MAX_READ_BYTES, ResourceTexts
 from tools_search_server.upstreams.state import (
+    STEADY_SECONDS,
     Greeting,
     SessionLostError,
     State,
@@ -81,9 +82,6 @@ _READ_SECONDS: Final = 30
 
 _GATHER_SECONDS: Final = 0.1
 """Changes of the list of tools that come together are read once."""
-
-_STEADY_SECONDS: Final = 30
-"""How long a connection lasts after which the pauses before the next attempts are short again."""
 
 _RETURN_SECONDS: Final = 10
 """How long a request waits for a server that has restarted."""
@@ -219,7 +217,7 @@ class Upstream:
                 self._lose(self._client)
             if self.state.kind == "idle":
                 continue
-            if self._file is None and anyio.current_time() - began > _STEADY_SECONDS:
+            if self._file is None and anyio.current_time() - began > STEADY_SECONDS:
                 self._delays = attempt_delays()
             pause = next(self._delays[self._connection.ended.is_excess])
             extra = {"server": self.name, "state": "down", "reason": reason}
@@ -244,7 +242,10 @@ class Upstream:
 
     async def _use(self, client: Client, is_usable: Callable[[], None]) -> None:
         """Serve callers on a new connection until it has ended."""
-        lists = Lists(self.name, client, self._max_message_bytes, partial(self._note, client))
+        notifications = self._notifications
+        lists = Lists(
+            self.name, client, self._max_message_bytes, partial(self._note, client), lambda: notifications.hears
+        )
         async with anyio.create_task_group() as tasks:
             tools, delegated = await self._read_catalog(client, lists)
             is_usable()
@@ -252,7 +253,7 @@ class Upstream:
             self.searches = OfferedSearches.of(client, self.name, self._searched)
             self._learn(client, tools, delegated)
             self._announce_lists()
-            tasks.start_soon(self._notifications.follow, client)
+            tasks.start_soon(notifications.follow, client)
             tasks.start_soon(self.subscriptions.keep, client)
             tasks.start_soon(self._keep_fresh, client, lists)
             tasks.start_soon(self._end_when_dead, client)
