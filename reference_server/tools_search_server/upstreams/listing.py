@@ -32,6 +32,7 @@ from mcp_types import (
 )
 from pydantic import BaseModel, ValidationError
 from pydantic_core import to_json
+from tools_search_hosts.endings import timed_out
 from tools_search_hosts.messages import mebibytes
 
 from tools_search_server.base.redaction import quoted
@@ -141,6 +142,8 @@ class Lists:
             for kind, entries in (saved or {}).items()
         }
         """The entries of a kind by key, and until when they are current."""
+        self._rests_until: dict[str, float] = {}
+        """Until when a list is left alone that was not there in time, whatever changes of it are announced."""
         self._locks = {kind.method: anyio.Lock() for kind in (PROMPTS, RESOURCES, TEMPLATES)}
         self._changes = 0
 
@@ -172,7 +175,7 @@ class Lists:
             return {}
         async with self._locks[kind.method]:
             until, entries = self._known.get(kind.method, (-math.inf, {}))
-            if anyio.current_time() < until:
+            if anyio.current_time() < max(until, self._rests_until.get(kind.method, -math.inf)):
                 return entries
             changes, fault = self._changes, ""
             seconds = math.inf if capability.list_changed and self.is_told() else _FRESH_SECONDS
@@ -182,6 +185,10 @@ class Lists:
             except (ListingError, MCPError, TimeoutError) as error:
                 entries = {}
                 seconds = _EXCESS_SECONDS if isinstance(error, ListingTooLargeError) else _FAILED_SECONDS
+                if isinstance(error, TimeoutError | ListingTooLargeError) or (
+                    isinstance(error, MCPError) and timed_out(error)
+                ):
+                    self._rests_until[kind.method] = anyio.current_time() + seconds
                 # Templates are optional, and there is no capability that says so.
                 if kind is not TEMPLATES or not isinstance(error, MCPError) or error.code != METHOD_NOT_FOUND:
                     reason = quoted(error.message) if isinstance(error, MCPError) else str(error)
