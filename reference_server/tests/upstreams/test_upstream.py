@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from functools import partial
@@ -141,6 +142,26 @@ async def test_what_ends_one_call_over_http_ends_no_other_call(gateway: Any, hos
         "holds": False,
     }
     assert "may or may not have taken effect" in str(results["breaks"].content)
+
+
+@pytest.mark.parametrize(("way", "era"), [("events", "modern"), ("events", "legacy"), ("json", "legacy")])
+async def test_of_calls_over_http_that_were_given_up_nothing_is_left(
+    gateway: Any, hostile: Any, until: Any, caplog: pytest.LogCaptureFixture, way: str, era: str
+) -> None:
+    async def call(client: Client) -> None:
+        with pytest.raises(MCPError, match="did not answer in time"):
+            await client.session.call_tool("web__say", {"drips": ""})
+
+    with anyio.fail_after(60):
+        entry = await hostile(way, era)
+        async with gateway("auto", call_timeout=0.5, web=entry) as client:
+            await wait_for(client, {"web__say"})
+            before = len(asyncio.all_tasks())
+            async with anyio.create_task_group() as tasks:
+                for _ in range(20):
+                    tasks.start_soon(call, client)
+            await until(lambda: len(asyncio.all_tasks()) < before + 20)
+            assert "is down" not in caplog.text
 
 
 async def test_tools_that_are_read_as_the_connection_is_lost_do_not_make_the_server_ready_again() -> None:

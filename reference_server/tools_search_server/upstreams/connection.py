@@ -193,7 +193,8 @@ class Connection:
                         client = await stack.enter_async_context(make_client(dict(headers), timeout))
                         opened = streamable_http_client(url, http_client=client)
                     incoming, outgoing = await stack.enter_async_context(opened)
-                    yield _Converted(incoming, partial(self._heard, bounded), self.ended.set), outgoing
+                    heard = partial(self._heard, bounded)
+                    yield _Converted(incoming, heard, self.ended.set), _Converted(outgoing, bounded.sent)
             case UnusableTarget() as unusable:
                 raise OSError(str(unusable))
 
