@@ -67,6 +67,12 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
         with (Path(sys.argv[2]) / "grown").open("a") as grown:
             grown.write(params["arguments"]["name"] + "\n")
         send({"method": "notifications/tools/list_changed"})
+    while method == "tools/call" and BEHAVIOR == "asking":
+        send(*({"id": number, "method": "ping"} for number in range(100)))
+    if method == "tools/call" and BEHAVIOR == "fickle":
+        for number in range(300):
+            send({"id": number, "method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 1}})
+            send({"method": "notifications/cancelled", "params": {"requestId": number}})
     if method == "tools/call" and BEHAVIOR == "turning":
         send({"method": "notifications/tools/list_changed"})
     return {"content": [{"type": "text", "text": f"{method} by {os.getpid()}"}]}
@@ -112,7 +118,7 @@ for line in sys.stdin:
     message = json.loads(line)
     if BEHAVIOR == "hanging":
         time.sleep(3600)
-    if "id" not in message:
+    if "id" not in message or "method" not in message:
         continue
     if message["method"] == "server/discover":
         send({"id": message["id"], "error": {"code": -32601, "message": "Method not found"}})

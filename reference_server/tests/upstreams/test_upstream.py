@@ -8,6 +8,7 @@ import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import anyio
 import pytest
@@ -200,6 +201,19 @@ async def test_a_server_is_spoken_to_in_the_era_of_its_entry(versatile: Any, tmp
             assert upstream.state.kind == "ready"
             assert upstream.is_modern is (era != "legacy")
             tasks.cancel_scope.cancel()
+
+
+async def test_a_server_that_asks_without_end_and_reads_no_answer_is_down_with_the_reason(
+    gateway: Any, raw: Any
+) -> None:
+    with anyio.fail_after(60):
+        async with gateway("auto", asking=raw("asking"), fickle=raw("fickle")) as client:
+            is_error, text = await text_of_call(client, "asking__plain")
+            assert is_error
+            assert "it asks, and does not read the answers" in text
+            await wait_for(client, {"fickle__plain"})
+            # One that takes its questions back waits for no answer.
+            assert [await text_of_call(client, "fickle__plain") for _ in range(2)] == [(False, ANY), (False, ANY)]
 
 
 async def test_a_mute_server_leaves_the_others_answering(gateway: Any, raw: Any) -> None:

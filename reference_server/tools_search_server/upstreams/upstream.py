@@ -86,6 +86,9 @@ _GATHER_SECONDS: Final = 0.1
 _RETURN_SECONDS: Final = 10
 """How long a request waits for a server that has restarted."""
 
+_MAX_PROGRESS: Final = 64
+"""Messages of progress that wait for the caller of one request to read them; further ones are left out."""
+
 _MIN_IDLE_SECONDS: Final = 0.05
 
 _SAVED: Final = {"prompts": PROMPTS, "resources": RESOURCES, "templates": TEMPLATES}
@@ -442,11 +445,17 @@ class Upstream:
 
         async def ask(client: Client) -> dict[str, Any]:
             with self._questions.request(caller, self._call_seconds) as extend:
+                waiting = 0
 
                 async def progressed(progress: float, total: float | None, message: str | None) -> None:
+                    nonlocal waiting
                     extend()
-                    if on_progress is not None:
-                        await on_progress(progress, total, message)
+                    if on_progress is not None and waiting < _MAX_PROGRESS:
+                        waiting += 1
+                        try:
+                            await on_progress(progress, total, message)
+                        finally:
+                            waiting -= 1
 
                 return await raw_request(
                     client, method, params, seconds=None, on_progress=progressed, capabilities=capabilities
