@@ -235,8 +235,8 @@ async def test_what_is_no_tool_and_what_comes_twice_is_left_out_and_reported(
     assert len(long) <= 64
     assert long.startswith("untidy__a_name_with_spaces")
     assert "no messages of the protocol" in caplog.text
-    assert "second tool named 'plain'" in caplog.text
-    assert "invalid at 'inputSchema'" in caplog.text
+    assert 'second tool named "plain"' in caplog.text
+    assert 'invalid at "inputSchema"' in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,9 @@ _MIN_BYTES_OF_AN_ENTRY: Final = 800
 _ENTRIES_AT_ONCE: Final = 100
 """Entries that are validated before other tasks have their turn."""
 
+_MAX_REPORTED: Final = 10
+"""Faults of one list that are logged one by one."""
+
 _TOOLS_SECONDS: Final = 30
 """How long a server may take for one page of its tools."""
 
@@ -160,9 +163,8 @@ class Lists:
             return {}
         listed = cast("dict[str, Tool]", await self._read(client, TOOLS, _TOOLS_SECONDS, most))
         kept = {tool.name: tool for tool in absorb(client.session, [*listed.values()], complete=True)}
-        for name in listed.keys() - kept.keys():
-            text = "%s: tool %r is left out: its x-mcp-header is invalid"
-            logger.warning(text, self.server, name, extra={"server": self.server})
+        odd = [quoted(name) for name in listed if name not in kept]
+        _report(self.server, TOOLS, [f"tool {name} is left out: its x-mcp-header is invalid" for name in odd])
         return kept
 
     async def entries(self, kind: Kind) -> Mapping[str, BaseModel]:
@@ -266,15 +268,23 @@ async def usable_entries(
 ) -> dict[str, BaseModel]:
     """Return the valid entries by key; the others, and duplicates, are reported at `level`."""
     usable: dict[str, BaseModel] = {}
+    faults: list[str] = []
     for number, entry in enumerate(entries, 1):
         if number % _ENTRIES_AT_ONCE == 0:
             await anyio.lowlevel.checkpoint()
         try:
             valid = kind.primitive.item.model_validate(entry, by_name=False)
-            if usable.setdefault(key := kind.key_of(valid), valid) is valid:
-                continue
-            text, detail = "%s: the second %s named %r is left out", key
+            if usable.setdefault(key := kind.key_of(valid), valid) is not valid:
+                faults.append(f"the second {kind.noun} named {quoted(key)} is left out")
         except ValidationError as error:
-            text, detail = "%s: a %s is left out: it is invalid at %r", ".".join(map(str, error.errors()[0]["loc"]))
-        logger.log(level, text, server, kind.noun, detail, extra={"server": server})
+            place = quoted(".".join(map(str, error.errors()[0]["loc"])))
+            faults.append(f"a {kind.noun} is left out: it is invalid at {place}")
+    _report(server, kind, faults, level)
     return usable
+
+
+def _report(server: str, kind: Kind, faults: Sequence[str], level: int = logging.WARNING) -> None:
+    """Log the faults in a list, the first few one by one: it may be nothing but faults, and be read again and again."""
+    more = len(faults) - _MAX_REPORTED
+    for fault in [*faults[:_MAX_REPORTED], *([f"{more} more {kind.noun}s are left out"] if more > 0 else [])]:
+        logger.log(level, "%s: %s", server, fault, extra={"server": server})
