@@ -33,6 +33,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
+from time import thread_time
 from typing import Any, Final, Literal
 
 import anyio
@@ -82,6 +83,10 @@ _READ_SECONDS: Final = 30
 
 _GATHER_SECONDS: Final = 0.1
 """Changes of the list of tools that come together are read once."""
+
+_REST_SHARE: Final = 5
+"""How many times the processor time of a reading passes before the next one: others must not wait for a server with
+many tools that announces changes all the time."""
 
 _RETURN_SECONDS: Final = 10
 """How long a request waits for a server that has restarted."""
@@ -289,6 +294,7 @@ class Upstream:
         while True:
             await self._are_tools_stale.wait()
             self._are_tools_stale = anyio.Event()
+            began = thread_time()
             if self.delegated is None:
                 tools = await lists.tools()
                 if tools != self.tools and self._client is client:
@@ -296,11 +302,13 @@ class Upstream:
                     logger.info("%s changed: %d tools", self.name, len(tools), extra=extra)
                     self._move("ready", tools, self.state.reason)
             elif self._index_at_most() is None:  # a caller may see a part of it now
-                self._learn(client, *await self._read_catalog(client, lists))
+                tools, delegated = await self._read_catalog(client, lists)
+                if self._client is client:
+                    self._learn(client, tools, delegated)
             else:
                 self.delegated.changed()
                 self._on_change(self)
-            await anyio.sleep(_GATHER_SECONDS)
+            await anyio.sleep(max(_GATHER_SECONDS, _REST_SHARE * (thread_time() - began)))
 
     async def _end_when_dead(self, client: Client) -> None:
         connection, probes = self._connection, self._stands_probes
