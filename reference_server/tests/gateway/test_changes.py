@@ -181,6 +181,20 @@ async def test_a_server_that_comes_back_is_asked_again_and_what_may_have_changed
     assert again.count("memo:one:1") == 1
 
 
+async def test_a_lazy_server_that_ends_while_it_is_followed_comes_back_without_a_request(
+    gateway: Any, told: Any, until: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    entry = library("legacy", "one") | {"lazy": True}
+    with anyio.fail_after(60):
+        async with gateway("legacy", one=entry, client={"message_handler": told.on_message}) as client:
+            await client.session.list_resources()
+            await until(lambda: bool(list((tmp_path / "cache").rglob("*.json"))))
+            async with following(client, "legacy", "gateway://one/memo:one:1"):
+                await client.session.call_tool("one__die", {})
+                await told.until("gateway://one/memo:one:1")
+
+
 @both_eras
 async def test_a_subscription_that_cannot_be_carried_is_refused_with_the_reason(
     gateway: Any, versatile: Any, tmp_path: Path, mode: str

@@ -203,6 +203,10 @@ class Lists:
                 self._known[kind.method] = anyio.current_time() + seconds, entries
             return entries
 
+    def has_failed(self, kind: Kind) -> bool:
+        """Return whether the server failed to list a kind when it was asked last."""
+        return bool(self._faults.get(kind.method))
+
     def forget(self, event: ServerEvent) -> bool:
         """Read the changed lists again at the next request for them; return whether any was known before."""
         if self.client is None:

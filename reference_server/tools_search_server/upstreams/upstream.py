@@ -217,7 +217,8 @@ class Upstream:
             await self._recall(self._file)
         while True:
             if self._saved is not None:
-                await self._wanted.wait()
+                if not self.subscriptions.is_any_wanted:  # as when it ends by itself while a caller follows a resource
+                    await self._wanted.wait()
                 self._move("starting")
             began = anyio.current_time()
             reason = printable(self._connection.secrets.masked(await self._connection.run()))
@@ -406,6 +407,10 @@ class Upstream:
 
     async def _save(self, lists: Lists, file: ListingFile) -> None:
         listed: dict[str, Any] = {name: [*(await lists.entries(kind)).values()] for name, kind in _SAVED.items()}
+        if self.lists is not lists:  # the connection is lost, and with it perhaps the lists
+            return
+        if self._saved is not None:  # a list that has failed now is as it was
+            listed |= {name: getattr(self._saved, name) for name, kind in _SAVED.items() if lists.has_failed(kind)}
         self._saved = SavedListing(greeting=self.greeting, tools=[*self.tools.values()], **listed)
         await anyio.to_thread.run_sync(file.save, self._saved)
 
