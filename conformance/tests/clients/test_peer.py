@@ -247,7 +247,7 @@ async def test_a_client_that_listens_is_notified_over_stdio():
 @pytest.mark.parametrize("era", [MODERN, LEGACY])
 async def test_a_client_that_listens_is_notified_over_http(era: Era):
     async with standing(Script(), "http", era) as caller, httpx2.AsyncClient(timeout=5) as client:
-        url = str(vars(caller.transport)["_url"])
+        url = str(vars(caller.transport)["url"])
         message: Json = {"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": {}}
         method, body = ("POST", json.dumps(message)) if era == MODERN else ("GET", None)
         async with client.stream(method, url, content=body) as response:
@@ -265,7 +265,7 @@ async def test_a_client_that_listens_is_notified_over_http(era: Era):
 )
 async def test_nobody_else_gets_in_over_http(path: str | None, host: str | None):
     async with standing(Script(), "http") as caller, httpx2.AsyncClient() as client:
-        url = httpx2.URL(str(vars(caller.transport)["_url"]))
+        url = httpx2.URL(str(vars(caller.transport)["url"]))
         headers = {"Host": host} if host else {}
         response = await client.post(url.copy_with(path=path or url.path), content=b"{}", headers=headers)
         assert response.status_code == 404
@@ -287,7 +287,7 @@ async def test_nobody_else_gets_in_by_a_relay():
 @pytest.mark.parametrize("body", [b"{", b"[]", b'{"jsonrpc": "1.0"}'])
 async def test_a_body_that_is_no_message_is_refused_over_http(body: bytes):
     async with standing(Script(), "http") as caller, httpx2.AsyncClient() as client:
-        response = await client.post(str(vars(caller.transport)["_url"]), content=body)
+        response = await client.post(str(vars(caller.transport)["url"]), content=body)
         assert (response.status_code, response.json()["error"]["code"]) == (400, -32700)
 
 

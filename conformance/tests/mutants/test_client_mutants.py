@@ -39,6 +39,11 @@ class Mutant:
         return not self.cells or any(part in cell for part in self.cells)
 
     @property
+    def lists(self) -> tuple[str, ...]:
+        """How the miniature is told to search tools alone, where no search of another list is broken."""
+        return () if "@" in self.name else ("--without", "primitives")
+
+    @property
     def turn(self) -> tuple[TransportName, Era]:
         """The cell whose turn it is where each mutant is judged in one: they go round."""
         checks = [CHECKS[rule] for rule in self.turns_red]
@@ -85,7 +90,7 @@ async def test_each_fault_of_a_client_turns_exactly_its_checks_red(
     options = Options(
         selection=CLIENT_CHECKS.select([]),
         out=tmp_path,
-        argv=target("miniature_client", "--fault", mutant),
+        argv=target("miniature_client", "--fault", mutant, *MUTANTS[mutant].lists),
         effort="quick",
         era="auto" if every else era,
     )

@@ -58,6 +58,11 @@ class Mutant:
         return frozenset(feature for rule in self.turns_red if (feature := CHECKS[rule].fixture_feature))
 
     @property
+    def lists(self) -> tuple[str, ...]:
+        """How the miniature is told to serve tools alone, where nothing of the other lists is broken."""
+        return () if self.elsewhere or _OF_SEVERAL_LISTS.intersection(self.turns_red) else ("--tools-alone",)
+
+    @property
     def in_brief(self) -> bool:
         """Whether it is judged by a brief run."""
         return self.brief and self.effort == "quick" and not self.features
@@ -99,6 +104,9 @@ OF_LIVE_SERVERS: Final = [
     if mutant.live and any("live" in CHECKS[rule].profiles for rule in mutant.turns_red)
 ]
 OF_THE_REFERENCE: Final = [name for name, mutant in MUTANTS.items() if mutant.reference]
+_OF_SEVERAL_LISTS: Final = frozenset(
+    {"primitives-advertised", "primitives-settings-shape", "primitives-served", "cursor-other-method"}
+)
 SOME: Final = 12
 FEW: Final = 24
 SEVERAL: Final = 6
@@ -183,7 +191,7 @@ def _assert_exact(mutant: Mutant, run: Run) -> None:
 async def test_each_fault_turns_exactly_its_checks_red(
     mutant: str, target: Command, judge: Judge, pytestconfig: pytest.Config
 ):
-    argv = target("miniature", "--fault", mutant)
+    argv = target("miniature", "--fault", mutant, *MUTANTS[mutant].lists)
     # In all cells the largest catalogs are searched as well, on machines under other load.
     patience = 15 if pytestconfig.getoption("--all-cells") else 5
     _assert_exact(MUTANTS[mutant], await judge(MUTANTS[mutant], argv, "--http", all_cells=True, timeout=patience))

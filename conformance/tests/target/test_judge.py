@@ -14,6 +14,7 @@ from tools_search_conformance.model import Result, Run
 from tools_search_conformance.report.verdict import exit_status, verdict_of
 from tools_search_conformance.run.options import Options
 from tools_search_conformance.target.judge import judge_server
+from tools_search_conformance.wire.eras import LEGACY, MODERN
 
 pytestmark = pytest.mark.anyio
 
@@ -89,6 +90,17 @@ async def test_fixtures_are_judged_over_both_transports_side_by_side_and_reporte
     assert [cell.name for cell in run.cells] == cells
     assert [result.cell.name for result in run.results] == [cell for cell in cells for _ in range(2)]
     assert exit_status(run) == 0
+
+
+async def test_both_eras_of_a_fixture_on_stdio_are_judged_side_by_side(options: Build, target: Command):
+    found: list[str] = []
+    rules = ("query-type", "cancelled-not-answered", "cancelled-leaves-others")
+    chosen = options(*rules, argv=target("miniature"), fixture_features=frozenset({"delay"}))
+    with anyio.fail_after(120):
+        await judge_server(chosen, lambda result: found.append(result.cell.era))
+    assert found[0] == MODERN
+    assert found.index(LEGACY) < len(rules), "before the last result of the first era"
+    assert len(found) == 2 * len(rules)
 
 
 async def test_servers_with_tools_of_their_own_are_never_running_at_once(

@@ -1,6 +1,6 @@
 """A whole server that offers `tools/search`, on nothing but the standard library: the draft read a second time.
 
-    target.py miniature [--http] [--fault NAME] [--variant NAME]
+    target.py miniature [--http] [--tools-alone] [--fault NAME] [--variant NAME]
 
 It serves the catalog that TOOLS_SEARCH_CATALOG names, in both eras, on stdio or on a free port of the loopback. With
 a fault it breaks exactly one rule; a variant breaks none, and does otherwise what the draft leaves free.
@@ -282,6 +282,7 @@ def serve_stdio(server: Miniature) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--http", action="store_true")
+    parser.add_argument("--tools-alone", action="store_true", help="leave out the other lists of the catalog")
     parser.add_argument("--fault", default="none")
     parser.add_argument("--variant", default="none")
     arguments = parser.parse_args()
@@ -292,7 +293,7 @@ def main() -> None:
     if arguments.variant == "none":
         from .miniature_features import Fixture  # it imports this module
 
-        server = Fixture(file, find_fault(arguments.fault))
+        server = Fixture(file, find_fault(arguments.fault), tools_alone=arguments.tools_alone)
     else:
         from .variants import find_variant  # so does this one
 

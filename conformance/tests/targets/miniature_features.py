@@ -38,12 +38,13 @@ class Varying(Miniature):
 class Fixture(Miniature):
     """A miniature for each caller of each state of the file; HTTP puts the caller's token into the session."""
 
-    def __init__(self, file: Path, fault: Fault) -> None:
+    def __init__(self, file: Path, fault: Fault, *, tools_alone: bool = False) -> None:
         os.environ.setdefault(
             "TOOLS_SEARCH_CURSOR_KEY", secrets.token_hex(32)
         )  # cursors outlive every state of the file
         super().__init__([], fault)
         self._file = file
+        self._tools_alone = tools_alone
         self._delay = int(os.environ.get("TOOLS_SEARCH_DELAY_MS", "0")) / 1000
         self._state: tuple[int, int] | None = None
         self._everyone: Miniature = self
@@ -78,6 +79,8 @@ class Fixture(Miniature):
 
     def _read(self) -> None:
         catalog = json.loads(self._file.read_text(encoding="utf-8"))
+        if self._tools_alone:
+            catalog = {name: catalog[name] for name in ("tools", "hidden") if name in catalog}
         tools: list[Json] = catalog["tools"]
         hidden, unreadable = member(catalog, "hidden"), member(catalog, "unreadable")
         varying = bool(hidden or unreadable)

@@ -15,7 +15,8 @@ import pytest
 import trustme
 from click.testing import CliRunner
 from tools_search_conformance.cli.cli import cli
-from tools_search_conformance.wire.http import HttpTransport, authorities
+from tools_search_conformance.wire.http import HttpTransport
+from tools_search_conformance.wire.http_client import authorities
 
 pytestmark = pytest.mark.anyio
 

@@ -24,7 +24,7 @@ from tools_search_conformance.run.baseline import BaselineError, Entry, read_bas
 from tools_search_conformance.run.options import Options, features_named
 from tools_search_conformance.run.registry import UnknownCheckError
 from tools_search_conformance.wire.display import plain
-from tools_search_conformance.wire.http import authorities
+from tools_search_conformance.wire.http_client import authorities
 from tools_search_conformance.wire.process import TargetError
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])

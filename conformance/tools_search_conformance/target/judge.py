@@ -98,9 +98,7 @@ def targets_of(options: Options, tasks: TaskGroup, folder: Path) -> Sequence[Tar
     if options.argv:
         (own := folder / "stdio").mkdir(exist_ok=True)
         # A brief run starts one usual fixture a cell; of any other the number is unknown.
-        cells = [Cell(transport="stdio", era=era) for era in options.eras]
-        brief = sum(bool(options.selection.wanted(cell)) for cell in cells)
-        needed = brief if options.effective_brief else math.inf
+        needed = 1 if options.effective_brief else math.inf
         targets.append(StdioTarget(options.argv, needed=needed, folder=own, **given))
     if options.http_argv:
         (own := folder / "http").mkdir(exist_ok=True)
@@ -128,7 +126,7 @@ class _TargetJudge:
     """How many cells are judged now."""
 
     async def run(self, turns: anyio.CapacityLimiter) -> None:
-        """Judge each cell after the one before, or together with it where the target is a slow fixture."""
+        """Judge each cell after the one before, or beside it where the target is a fixture, once that is known."""
         async with turns:
             async with anyio.create_task_group() as judging:
                 for cell in (Cell(transport=self.target.transport, era=era) for era in self.options.eras):
@@ -186,12 +184,14 @@ class _TargetJudge:
                 found.cells.append(cell)
                 found.methods |= {other.method for other in bench.offered if other.has_served}
                 self.promised = LEGACY in (as_array(connection.server.get("supportedVersions")) or [])
-                if go_on is not None and bench.server.concurrency.slow and bench.profile == "fixture":
+                # Over HTTP the same processes serve both eras, one after the other, which takes fewer starts.
+                beside = isinstance(target, StdioTarget) or bench.server.concurrency.slow
+                if go_on is not None and bench.profile == "fixture" and beside:
                     go_on.set()
             cause = ""  # the rule of the check that shows that no search is served
             checks = sorted(options.selection.wanted(cell), key=lambda check: check.rule != _SERVED)
             for check in checks:
-                if check is checks[-1] and cell.era == options.eras[-1] and isinstance(target, StdioTarget):
+                if check is checks[-1] and isinstance(target, StdioTarget):
                     target.needed = min(target.needed, 1)  # none is started ahead of what is not needed
                 if unadvertised and not check.rule.startswith("advertised"):
                     continue

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import ipaddress
-import os
 import re
-import ssl
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
-from functools import cache
-from http.cookiejar import DefaultCookiePolicy
 from typing import Final
+from urllib.parse import urlsplit
 
 import anyio
 import anyio.lowlevel
-import httpx2
 
 from tools_search_conformance.wire.codec import (
     DEFAULT_LIMITS,
@@ -31,6 +27,7 @@ from tools_search_conformance.wire.codec import (
 )
 from tools_search_conformance.wire.display import abridged
 from tools_search_conformance.wire.eras import TransportName
+from tools_search_conformance.wire.http_client import HttpClient, HttpError, Response
 from tools_search_conformance.wire.process import TargetError
 from tools_search_conformance.wire.record import RATE_LIMITED, Answer, others
 
@@ -42,7 +39,6 @@ _BASE_HEADERS: Final = {
 _MAX_STRAYS: Final = 100
 _MAX_COMPLAINTS: Final = 10_000
 """How many complaints are kept; each is short."""
-_MAX_COOKIES: Final = 50
 _LARGE_BYTES: Final = 64 * 1024
 """Of bodies beyond this size, one is read after the other, however many requests are under way."""
 _READ_OUT_SECONDS: Final = 0.05
@@ -57,29 +53,33 @@ WAITING: Final = ContextVar[Callable[[float], None]]("WAITING", default=lambda _
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _DELAY_SECONDS: Final = re.compile("[0-9]{1,9}")
+_HOST: Final = re.compile("[a-z0-9._:%-]*")
 
 
 def check_address(url: str, *, allow_remote: bool) -> None:
     """Raise a `TargetError` unless `url` is one of http(s), and of this machine where no other is allowed."""
     try:
-        address = httpx2.URL(url)
-    except httpx2.InvalidURL as error:
+        address = urlsplit(url)
+        host, _ = (address.hostname or "").encode("idna").decode(), address.port
+        if not _HOST.fullmatch(host):
+            raise ValueError(f"{host!r} names no machine")
+    except ValueError as error:
         raise TargetError(f"{url!r} is no URL: {error}") from error
-    if address.scheme not in {"http", "https"} or not address.host:
+    if address.scheme not in {"http", "https"} or not host:
         raise TargetError(f"{url!r} is no http:// or https:// URL")
     try:
-        local = ipaddress.ip_address(address.host).is_loopback
+        local = ipaddress.ip_address(host).is_loopback
     except ValueError:
-        local = address.host == "localhost" or address.host.endswith(".localhost")
+        local = host == "localhost" or host.endswith(".localhost")
     if not allow_remote and not local:
-        raise TargetError(f"{address.host} is not this machine; add --allow-remote if you are sure")
+        raise TargetError(f"{host} is not this machine; add --allow-remote if you are sure")
 
 
 class EventReader:
     """Reads one event stream. Comments, ids and retry times carry no message, nor do events with a name of their own.
 
-    A byte order mark before the first line is no part of it, and an event that no empty line ends is no event. The
-    reader of httpx2 replaces bytes that are no UTF-8; here they are kept, for the codec to refuse.
+    A byte order mark before the first line is no part of it, and an event that no empty line ends is no event. Bytes
+    that are no UTF-8 are kept, for the codec to refuse.
     """
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
@@ -123,18 +123,6 @@ class EventReader:
         if len(self._rest) > self._most:
             raise MalformedError(f"an event of more than {self._most} bytes")
         return events
-
-
-@cache
-def authorities(ca_file: str | None = None) -> ssl.SSLContext:
-    """Return the certificate authorities to trust: the usual ones, those of SSL_CERT_FILE, and those of `ca_file`.
-
-    Reading them takes longer than most checks, so it is done once. `OSError` or `SSLError` says that a file has none.
-    """
-    context = httpx2.create_ssl_context(trust_env=False)
-    for file in filter(None, (os.environ.get("SSL_CERT_FILE"), ca_file)):
-        context.load_verify_locations(file)
-    return context
 
 
 @dataclass(eq=False)
@@ -201,16 +189,12 @@ class HttpTransport:
         self._gone = gone
         self._settle = settle
         self._logged = logged
-        self._url = url
         self._limits = limits
         self._large = anyio.Lock()
         self._streams_end = True
         """Whether event streams end with the response, so far."""
-        self._client = httpx2.AsyncClient(
-            headers=dict(headers or {}), trust_env=False, timeout=None, verify=authorities(ca_file)
-        )
-        # No cookie is sent back: one that a header cannot hold would end the request, and none has a meaning here.
-        self._client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=[]))
+        self.url = url
+        self._client = HttpClient(url, headers=headers or {}, ca_file=ca_file)
 
     @property
     def ended(self) -> str | None:
@@ -245,13 +229,11 @@ class HttpTransport:
     async def _post(self, message: JsonObject, headers: Mapping[str, str], seconds: float) -> Answer:
         try:
             with anyio.move_on_after(seconds):
-                async with self._client.stream(
-                    "POST", self._url, content=encode(message), headers=_BASE_HEADERS | dict(headers)
-                ) as response:
-                    return await self._answer(message, response)
-        except (httpx2.HTTPError, httpx2.StreamError) as error:
+                async with self._client.send("POST", _BASE_HEADERS | dict(headers), encode(message)) as response:
+                    return await self._answer(message, headers, response)
+        except HttpError as error:
             await self._settle()
-            fault = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            fault = str(error)
             hint = "; --ca-file FILE trusts another authority" if "CERTIFICATE_VERIFY_FAILED" in fault else ""
             return Answer(fault=f"{fault}{hint}")
         return Answer(fault=f"no response within {seconds:g} s")
@@ -262,8 +244,8 @@ class HttpTransport:
 
     async def leave(self, headers: Mapping[str, str], seconds: float) -> None:
         """End the session with a legacy server; its answer does not matter."""
-        with anyio.move_on_after(seconds), suppress(httpx2.HTTPError):
-            async with self._client.stream("DELETE", self._url, headers=dict(headers)):
+        with anyio.move_on_after(seconds), suppress(HttpError):
+            async with self._client.send("DELETE", headers):
                 pass
 
     async def aclose(self) -> None:
@@ -271,38 +253,39 @@ class HttpTransport:
         self._closed = self._closed or "the connection was closed"
         await self._client.aclose()
 
-    async def _answer(self, sent: JsonObject, response: httpx2.Response) -> Answer:
-        fault, message, before = None, None, len(self.strays)
-        headers = {name.lower(): value for name, value in response.headers.items()}
+    async def _answer(self, sent: JsonObject, sent_headers: Mapping[str, str], response: Response) -> Answer:
+        fault, message, before, headers = None, None, len(self.strays), response.headers
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         reader = EventReader(self._limits) if kind == "text/event-stream" else None
         try:
             async with AsyncExitStack() as turn:
-                message = await self._response_to(sent, response, turn, reader)
+                message = await self._response_to(sent, sent_headers, response, turn, reader)
             if message is None:
                 half = reader is not None and reader.unfinished
                 came = ", but half an event: no empty line ends it" if half else others(self.strays[before:])
-                fault = f"HTTP {response.status_code} without a response to the request{came}"
+                fault = f"HTTP {response.status} without a response to the request{came}"
         except MalformedError as error:
             fault = str(error)
             promised = headers.get("content-type", "").startswith(("application/json", "text/event-stream"))
             # What limits rates may stand in front of the target, and need not speak JSON-RPC.
-            if promised and response.status_code not in RATE_LIMITED and len(self.malformed) < _MAX_COMPLAINTS:
+            if promised and response.status not in RATE_LIMITED and len(self.malformed) < _MAX_COMPLAINTS:
                 self.malformed.append(f"a body that is no message ({fault})")
-        if message is None and response.status_code in RATE_LIMITED:
+        if message is None and response.status in RATE_LIMITED:
             del self.strays[before:]
-        if len(self._client.cookies.jar) > _MAX_COOKIES:
-            self._client.cookies.clear()
-        return Answer(message=message, status=response.status_code, headers=headers, fault=fault)
+        return Answer(message=message, status=response.status, headers=headers, fault=fault)
 
     async def _response_to(
-        self, sent: JsonObject, response: httpx2.Response, turn: AsyncExitStack, reader: EventReader | None
+        self,
+        sent: JsonObject,
+        sent_headers: Mapping[str, str],
+        response: Response,
+        turn: AsyncExitStack,
+        reader: EventReader | None,
     ) -> JsonObject | None:
         """Return the response in a body, or in the events that `reader` reads; a large body waits for its `turn`."""
         limits, body = self._limits, bytearray()
-        chunks = response.aiter_raw()
         taken = count = 0
-        async for chunk in chunks:
+        while chunk := await response.read():
             if taken <= _LARGE_BYTES < taken + len(chunk):
                 await turn.enter_async_context(self._large)
             taken = _counted(taken + len(chunk), limits.total_bytes, "bytes")
@@ -314,19 +297,19 @@ class HttpTransport:
             for data in reader.feed(chunk):
                 count = _counted(count + 1, limits.messages, "events")
                 if self._answers(sent, message := decode_message(data, limits)):
-                    await self._read_out(chunks)
+                    await self._read_out(response)
                     return message
                 if message.get("method") == "ping" and "id" in message:
-                    await self._answer_ping(message["id"], response.request.headers)
+                    await self._answer_ping(message["id"], sent_headers)
         if body.strip() and self._answers(sent, message := decode_message(bytes(body), limits)):
             return message
         return None
 
-    async def _read_out(self, chunks: AsyncIterator[bytes]) -> None:
+    async def _read_out(self, response: Response) -> None:
         """Read an event stream to its end, which comes at once where a connection can carry the next request."""
         if self._streams_end:
-            with suppress(httpx2.HTTPError, httpx2.StreamError), anyio.move_on_after(_READ_OUT_SECONDS):
-                if await anext(chunks, None) is None:
+            with suppress(HttpError), anyio.move_on_after(_READ_OUT_SECONDS):
+                if not await response.read():
                     return
             self._streams_end = False
 
@@ -334,8 +317,8 @@ class HttpTransport:
         """Answer a legacy server's sign of life, in the session that it came in."""
         own = {name: value for name, value in headers.items() if name.lower().startswith("mcp-")}
         message: JsonObject = {"jsonrpc": "2.0", "id": number, "result": {}}
-        with suppress(httpx2.HTTPError):
-            async with self._client.stream("POST", self._url, content=encode(message), headers=_BASE_HEADERS | own):
+        with suppress(HttpError):
+            async with self._client.send("POST", _BASE_HEADERS | own, encode(message)):
                 pass
 
     def _answers(self, sent: JsonObject, message: JsonObject) -> bool:

@@ -193,30 +193,31 @@ class SharedDefinitions:
                 shared.append(item)
                 own += memory(item)
                 continue
-            if "_meta" in members:  # a search adds it, for each query another
-                kept, more, size = self._by_member(members)
-            elif len(text := json.dumps(members)) > _LARGE:
-                (kept, more, _), size = self._by_member(members), len(text)
+            # A search adds metadata to a definition, for each query other ones.
+            rest = {name: value for name, value in members.items() if name != "_meta"}
+            size = len(text := json.dumps(rest))
+            if size > _LARGE:
+                kept, more = self._by_member(members)
             else:
-                (kept, more), size = self._once(text, members), len(text)
+                kept, more = self._once(text, rest)
+                if "_meta" in members:
+                    kept = {name: kept.get(name, value) for name, value in members.items()}
+                    more += memory([members["_meta"], *members])
             shared.append(kept)
             own += more
             length += size
         return shared, own, length
 
-    def _by_member(self, members: JsonObject) -> tuple[JsonObject, int, int]:
-        """Return an item whose members are known ones, with the same figures."""
-        kept, own, length = dict[str, Any](), 0, 0
+    def _by_member(self, members: JsonObject) -> tuple[JsonObject, int]:
+        """Return an item whose members are known ones, and about how many bytes it takes by itself."""
+        kept, own = dict[str, Any](), 0
         for name, value in members.items():
-            short = isinstance(value, str) and len(value) < _LEAST_CHARACTERS
-            if short or name == "_meta" or not isinstance(value, str | dict | list):
-                kept[name], more, size = value, memory(value), len(value) if short else len(json.dumps(value))
+            if name == "_meta" or not isinstance(value, str | dict | list):
+                kept[name], more = value, memory(value)
             else:
-                text = json.dumps(value)
-                (kept[name], more), size = self._once(text, value), len(text)
+                kept[name], more = self._once(json.dumps(value), value)
             own += more
-            length += len(name) + size
-        return kept, own, length
+        return kept, own
 
     def _once(self, text: str, value: Any) -> tuple[Any, int]:
         """Return the value that was the first with this text, and about how many bytes it takes by itself."""

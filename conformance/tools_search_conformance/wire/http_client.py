@@ -1,0 +1,191 @@
+"""HTTP/1.1 with one endpoint, from the client's side: connections are kept, and bodies read as they come."""
+
+from __future__ import annotations
+
+import base64
+import os
+import select
+import ssl
+import sys
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Final
+from urllib.parse import quote, unquote, urlsplit
+
+import anyio
+import h11
+from anyio.abc import ByteStream, SocketAttribute
+
+_HEAD_BYTES: Final = 100 * 1024
+_READ_BYTES: Final = 64 * 1024
+_IDLE_SECONDS: Final = 4.0
+"""How long a connection is kept that carries nothing: many servers close theirs after five seconds."""
+_UNESCAPED: Final = "/%:@!$&'()*+,;=~-._"
+
+
+class HttpError(Exception):
+    """The endpoint cannot be reached, or what it sends is no HTTP; the message says how."""
+
+
+@dataclass(frozen=True)
+class Response:
+    """A response whose body may still be on its way."""
+
+    status: int
+    headers: Mapping[str, str]
+    """By their names in lower case; values of one name are joined by commas."""
+    read: Callable[[], Awaitable[bytes]]
+    """Returns more of the body as it was sent, nothing after its end; raises `HttpError` where it breaks off."""
+
+
+@dataclass(eq=False)
+class _Connection:
+    """One connection, for one request after the other."""
+
+    stream: ByteStream
+    http: h11.Connection = field(
+        default_factory=lambda: h11.Connection(h11.CLIENT, max_incomplete_event_size=_HEAD_BYTES)
+    )
+    idle_since: float = 0.0
+
+    async def respond_to(self, request: h11.Request, body: bytes) -> Response:
+        """Send a request, and return the response once its head is there."""
+        parts = [self.http.send(event) for event in (request, h11.Data(data=body), h11.EndOfMessage())]
+        # An endpoint may answer, and close, before it has read everything.
+        with _as_http_errors(), suppress(anyio.BrokenResourceError):
+            await self.stream.send(b"".join(filter(None, parts)))
+        while not isinstance(event := await self._next(), h11.Response):
+            pass
+        headers: dict[str, str] = {}
+        for name, value in ((name.decode("latin-1"), value.decode("latin-1")) for name, value in event.headers):
+            headers[name] = f"{headers[name]}, {value}" if name in headers else value
+        return Response(event.status_code, headers, self._read)
+
+    async def _read(self) -> bytes:
+        while isinstance(event := await self._next(), h11.Data):
+            if event.data:
+                return bytes(event.data)
+        return b""
+
+    async def _next(self) -> object:
+        with _as_http_errors():
+            while (event := self.http.next_event()) is h11.NEED_DATA:
+                try:
+                    data = await self.stream.receive(_READ_BYTES)
+                except anyio.EndOfStream:
+                    if self.http.their_state is h11.SEND_RESPONSE and not self.http.trailing_data[0]:
+                        raise HttpError("it closed the connection instead of answering") from None
+                    data = b""
+                self.http.receive_data(data)
+        return event
+
+    def is_finished(self) -> bool:
+        """Return whether it can carry another request, and prepare it for that."""
+        if not (self.http.our_state is self.http.their_state is h11.DONE) or self.http.trailing_data[0]:
+            return False
+        self.http.start_next_cycle()
+        self.idle_since = time.monotonic()
+        return True
+
+    def is_usable(self) -> bool:
+        """Return whether it is as it was left: anything that came meanwhile is the end, or answers no request."""
+        poll, socket = select.poll(), self.stream.extra(SocketAttribute.raw_socket)  # noqa: S610 - no database
+        poll.register(socket, select.POLLIN)
+        return time.monotonic() - self.idle_since < _IDLE_SECONDS and not poll.poll(0)
+
+    async def aclose(self) -> None:
+        with anyio.CancelScope(shield=True):
+            await self.stream.aclose()
+
+
+class HttpClient:
+    """Sends requests to one URL. Nothing is followed, decoded, kept of cookies, or taken from the environment."""
+
+    def __init__(self, url: str, *, headers: Mapping[str, str], ca_file: str | None = None) -> None:
+        """Take an http or https URL, headers of every request, and a file of certificate authorities to trust too."""
+        address = urlsplit(url)
+        self._tls = authorities(ca_file) if address.scheme == "https" else None
+        self._host = address.hostname or ""
+        self._port = address.port or (443 if self._tls else 80)
+        query = f"?{quote(address.query, safe=_UNESCAPED + '?')}" if address.query else ""
+        self._target = (quote(address.path, safe=_UNESCAPED) or "/") + query
+        self._headers = {"Host": address.netloc.rpartition("@")[2].encode("idna").decode(), **headers}
+        if address.username is not None:
+            user = f"{unquote(address.username)}:{unquote(address.password or '')}".encode()
+            self._headers["Authorization"] = f"Basic {base64.b64encode(user).decode()}"
+        self._idle: list[_Connection] = []
+
+    @asynccontextmanager
+    async def send(self, method: str, headers: Mapping[str, str], body: bytes = b"") -> AsyncGenerator[Response]:
+        """Send a request and yield the response; what is not read of its body is given up with its connection."""
+        named = {name.lower(): (name, value) for name, value in {**self._headers, **headers}.items()}
+        named["content-length"] = ("Content-Length", str(len(body)))
+        with _as_http_errors():
+            request = h11.Request(method=method, target=self._target, headers=[*named.values()])
+        connection = await self._connection()
+        try:
+            yield await connection.respond_to(request, body)
+        finally:
+            if connection.is_finished():
+                self._idle.append(connection)
+            else:
+                await connection.aclose()
+
+    async def aclose(self) -> None:
+        """Close the connections that carry nothing."""
+        while self._idle:
+            await self._idle.pop().aclose()
+
+    async def _connection(self) -> _Connection:
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.is_usable():
+                return connection
+            await connection.aclose()
+        try:
+            if self._tls is None:
+                return _Connection(await anyio.connect_tcp(self._host, self._port))
+            return _Connection(
+                await anyio.connect_tcp(
+                    self._host, self._port, tls=True, ssl_context=self._tls, tls_standard_compatible=False
+                )
+            )
+        except (OSError, anyio.BrokenResourceError, anyio.EndOfStream) as error:
+            raise HttpError(f"cannot connect to {self._host}:{self._port}: {_reason(error)}") from error
+
+
+@cache
+def authorities(ca_file: str | None = None) -> ssl.SSLContext:
+    """Return the certificate authorities to trust: the usual ones, those of SSL_CERT_FILE, and those of `ca_file`.
+
+    Reading them takes longer than most checks, so it is done once. `OSError` or `SSLError` says that a file has none.
+    """
+    if sys.platform in {"darwin", "win32"}:
+        import truststore  # elsewhere OpenSSL itself reads the authorities of the system
+
+        context: ssl.SSLContext = truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    else:
+        context = ssl.create_default_context()
+    for file in filter(None, (os.environ.get("SSL_CERT_FILE"), ca_file)):
+        context.load_verify_locations(file)
+    return context
+
+
+@contextmanager
+def _as_http_errors() -> Generator[None]:
+    try:
+        yield
+    except h11.ProtocolError as error:
+        raise HttpError(f"{type(error).__name__}: {error}") from error
+    except (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
+        raise HttpError(f"the connection broke: {_reason(error)}") from error
+
+
+def _reason(error: BaseException) -> str:
+    """Return the reason of the system, which anyio wraps."""
+    while error.__cause__ is not None and not isinstance(error.__cause__, BaseExceptionGroup):
+        error = error.__cause__
+    return str(error) or type(error).__name__
