@@ -8,15 +8,17 @@ when it comes out of the transport.
 
 from __future__ import annotations
 
+import math
 import re
 import zlib
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Final, cast
 
+import anyio
 import anyio.lowlevel
 import httpx2
 from mcp.shared.dispatcher import coerce_request_id
@@ -49,6 +51,8 @@ _PIECE_BYTES: Final = 256 * 1024
 """Bytes that are decompressed before others have their turn."""
 
 _SESSION_END_SECONDS: Final = 2
+_LAST_WORDS_SECONDS: Final = 2
+"""How long the response to a request may go on that was given up."""
 
 _MAX_SMALL_PIECES: Final = 5000
 _SMALL_BYTES: Final = 32
@@ -94,6 +98,7 @@ class BoundedHttp:
         self._held: OrderedDict[str, tuple[JSONRPCMessage, int]] = OrderedDict()
         self._held_bytes = 0
         self._numbers = count(1)
+        self._responses: dict[RequestId, _Response] = {}
 
     async def guard(self, response: httpx2.Response) -> None:
         """Bound the body of a response; for the `response` hooks of the client that the transport uses.
@@ -117,7 +122,43 @@ class BoundedHttp:
         else:
             is_answer = content_type.startswith("application/json")
             pieces = self._whole(body, asked if is_answer else None, is_error=response.is_error)
+        if asked is not None:
+            is_stream = response.headers.get("content-type", "").lower().startswith("text/event-stream")
+            pieces = self._until_given_up(pieces, asked, httpx2.SSEError if is_stream else httpx2.StreamError)
         response.stream = _Body(response.stream, pieces)
+
+    def sent(self, item: SessionMessage) -> SessionMessage:
+        """Note in a message to the server which request was given up, and return the message.
+
+        A legacy server is told by a notification and need not answer: some never end the response then.
+        """
+        match item.message:
+            case JSONRPCNotification(method="notifications/cancelled", params={"requestId": int() | str() as request}):
+                if (response := self._responses.get(request)) is not None:
+                    response.scope.deadline = response.latest = anyio.current_time() + _LAST_WORDS_SECONDS
+            case _:
+                pass
+        return item
+
+    async def _until_given_up(
+        self, pieces: AsyncGenerator[bytes], asked: RequestId, kind_of_end: Callable[[str], Exception]
+    ) -> AsyncGenerator[bytes]:
+        """Yield a body up to its end, or until its request was given up, with an error that the transport expects."""
+        response = self._responses[asked] = _Response()
+        try:
+            async with aclosing(pieces):
+                while True:
+                    piece = None
+                    with anyio.CancelScope(deadline=response.latest) as response.scope:
+                        piece = await anext(pieces, None)
+                    if response.scope.cancelled_caught:
+                        raise kind_of_end("the request was given up")
+                    if piece is None:
+                        return
+                    yield piece
+        finally:
+            if self._responses.get(asked) is response:
+                del self._responses[asked]
 
     def exchange(self, item: SessionMessage) -> SessionMessage:
         """Return the message for which the transport was given `item`, and `item` itself where that is no stand-in."""
@@ -274,6 +315,17 @@ class BoundedHttp:
             raise httpx2.StreamError(f"it sent {excess}")
         error = ErrorData(code=INTERNAL_ERROR, message=f"it sent {excess}")
         return self._stand_in(JSONRPCError(jsonrpc="2.0", id=asked, error=error), 0)
+
+
+@dataclass
+class _Response:
+    """The response to a request, while it is read."""
+
+    latest: float = math.inf
+    """When it ends at the latest."""
+
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    """That of the piece which is read."""
 
 
 class _Body(httpx2.AsyncByteStream):

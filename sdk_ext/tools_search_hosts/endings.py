@@ -16,7 +16,8 @@ import anyio
 from mcp import MCPError
 from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR, REQUEST_TIMEOUT
 
-_ENDED: Final = re.compile(r"Connection closed\Z|SSE stream (?:failed|ended)\b")
+_BROKE_OFF: Final = re.compile(r"SSE stream (?:failed|ended)\b")
+_ENDED: Final = re.compile(rf"Connection closed\Z|{_BROKE_OFF.pattern}")
 _MALFORMED: Final = re.compile(r"its answer is malformed: ")
 _TIMED_OUT: Final = re.compile(r"Request '[^']*' timed out\Z|Timed out after ")
 
@@ -53,6 +54,14 @@ class Ending:
 def connection_ended(error: MCPError) -> bool:
     """Return whether the connection ended before the server answered."""
     return error.code == CONNECTION_CLOSED and _ENDED.match(error.message) is not None
+
+
+def answer_broke_off(error: MCPError) -> bool:
+    """Return whether it was the response to this request that ended before the answer, as at a proxy's time limit.
+
+    Other requests of a Streamable HTTP connection have responses of their own, which may go on.
+    """
+    return error.code == CONNECTION_CLOSED and _BROKE_OFF.match(error.message) is not None
 
 
 def timed_out(error: MCPError) -> bool:

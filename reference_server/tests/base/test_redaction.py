@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import re
 import sys
+import time
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -13,6 +14,8 @@ import anyio
 import anyio.to_thread
 import pytest
 from mcp import Client, MCPError
+from mcp.shared.message import SessionMessage
+from mcp_types import ErrorData, JSONRPCError
 from tools_search_hosts import HttpTarget, StdioTarget, Target, parse_host_file
 from tools_search_server.base.redaction import Secrets, printable, quoted
 
@@ -156,3 +159,13 @@ async def test_a_server_that_repeats_its_token_of_progress_tells_nothing_of_how_
     tokens = [one.content[0].model_dump()["text"] for one in answers]
     assert len(set(tokens)) == 3
     assert all(re.fullmatch("[0-9a-f]{32}", token) for token in tokens), tokens
+
+
+@pytest.mark.parametrize("piece", ["eyJ-", "eyJaaaaaaaa.", "1", "Failed to parse ", "://a:", "xoxb-", "bearer ", "a"])
+def test_no_text_of_a_server_takes_longer_than_its_length_says(piece: str) -> None:
+    text = piece * (500_000 // len(piece))
+    failure = SessionMessage(JSONRPCError(jsonrpc="2.0", id=1, error=ErrorData(code=1, message=text)))
+    secrets = Secrets(StdioTarget("x", (), {f"KEY_{number}": f"{SECRET}/{number}" for number in range(20)}))
+    began = time.process_time()
+    secrets.masked_message(failure)
+    assert time.process_time() - began < 5

@@ -27,6 +27,7 @@ from mcp_types import (
     UnsubscribeRequestParams,
 )
 from tools_search_server.gateway.changes import LegacySessions
+from tools_search_server.upstreams import notifications
 
 LIBRARY = Path(__file__).parents[1] / "servers" / "library.py"
 
@@ -180,6 +181,20 @@ async def test_a_server_that_comes_back_is_asked_again_and_what_may_have_changed
     assert again.count("memo:one:1") == 1
 
 
+async def test_a_lazy_server_that_ends_while_it_is_followed_comes_back_without_a_request(
+    gateway: Any, told: Any, until: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    entry = library("legacy", "one") | {"lazy": True}
+    with anyio.fail_after(60):
+        async with gateway("legacy", one=entry, client={"message_handler": told.on_message}) as client:
+            await client.session.list_resources()
+            await until(lambda: bool(list((tmp_path / "cache").rglob("*.json"))))
+            async with following(client, "legacy", "gateway://one/memo:one:1"):
+                await client.session.call_tool("one__die", {})
+                await told.until("gateway://one/memo:one:1")
+
+
 @both_eras
 async def test_a_subscription_that_cannot_be_carried_is_refused_with_the_reason(
     gateway: Any, versatile: Any, tmp_path: Path, mode: str
@@ -196,6 +211,27 @@ async def test_a_subscription_that_cannot_be_carried_is_refused_with_the_reason(
             unable = await refusal(client, "gateway://busy/file:///a")
     assert unknown == "Resource not found"
     assert "'busy' does not announce changes" in unable
+
+
+async def test_a_server_that_answers_nothing_about_subscriptions_holds_up_nobody(
+    gateway: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notifications, "_SUBSCRIBE_SECONDS", 1)
+    mute = library("legacy", "one")
+    mute["args"].append("mute")
+    with anyio.fail_after(60):
+        async with gateway("legacy", one=mute) as client:
+            await client.session.list_tools()
+            for number in range(6):
+                await subscribe(client, f"gateway://one/memo:{number}")
+            began = anyio.current_time()
+            for number in range(6):
+                with pytest.raises(MCPError, match="does not accept subscriptions in time"):
+                    await subscribe(client, f"gateway://one/mute:{number}")
+            seconds_of_refusals, leaves = anyio.current_time() - began, anyio.current_time()
+        seconds_of_leaving = anyio.current_time() - leaves
+    assert seconds_of_refusals < 4
+    assert seconds_of_leaving < 4
 
 
 async def test_sessions_whose_list_grows_by_what_they_find_are_told_of_all_that_changes(

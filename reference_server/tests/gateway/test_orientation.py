@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -79,6 +80,14 @@ def test_names_of_tools_are_those_that_callers_can_use() -> None:
     assert "use firecrawl__firecrawl_search from this server" in said
     assert "`firecrawl__scrape` or firecrawl__firecrawl_scrape(url)." in said
     assert "You can scrape or search" in said  # words of the language
+
+
+@pytest.mark.parametrize("char", "./-")
+def test_instructions_that_are_no_words_take_no_longer_than_others(char: str) -> None:
+    one = upstream("odd", char * 20_000, "scrape")
+    began = time.process_time()
+    assert one.instructions == char * 20_000
+    assert time.process_time() - began < 1
 
 
 @pytest.mark.parametrize("rule", [Rule(frozenset({"scrape"}), excludes=False), Rule(frozenset({"hidden_tool"}))])

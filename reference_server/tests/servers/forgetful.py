@@ -1,4 +1,7 @@
-"""A modern MCP server whose subscriptions do not last: `forgetful.py refuse|end`."""
+"""A modern MCP server whose subscriptions do not last: `forgetful.py refuse|end|falter`.
+
+One that falters ends the first, fails at the second, and holds the third.
+"""
 
 from __future__ import annotations
 
@@ -32,9 +35,13 @@ for line in sys.stdin:
             send(id=request["id"], error={"code": -32601, "message": "Method not found"})
         case "subscriptions/listen":
             listened += 1
+            if sys.argv[1] == "falter" and listened == 2:
+                send(id=request["id"], error={"code": -32603, "message": "Bad gateway"})
+                continue
             meta = {ID: request["id"]}
             params = {"notifications": {"toolsListChanged": True}, "_meta": meta}
             send(method="notifications/subscriptions/acknowledged", params=params)
-            send(method="notifications/cancelled", params={"requestId": request["id"]})
+            if sys.argv[1] != "falter" or listened == 1:
+                send(method="notifications/cancelled", params={"requestId": request["id"]})
         case _:
             pass

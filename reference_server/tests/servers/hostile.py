@@ -1,8 +1,10 @@
 """An MCP server that sends what no client should read: `hostile.py WAY ERA BEHAVIOR [PORT]`. Standard library only.
 
 WAY is `stdio`, or `json`, `events` or `old-sse` at a port of this machine; ERA is `modern` or `legacy`. A call is
-answered with the text of its argument `answer`, in which `ID` is the id of the request. BEHAVIOR is how the tools are
-listed, or `good`; it may be `at-greeting` for a first answer that is the text in the variable ANSWER.
+answered with the text of its argument `answer`, in which `ID` is the id of the request. Over HTTP, a call that `holds`
+is answered after one that `releases`; the response to one that `breaks` ends without an answer while another is held,
+and that to one that `drips` begins and never ends. BEHAVIOR is how the tools are listed, or `good`; it may be
+`at-greeting` for a first answer that is the text in the variable ANSWER.
 """
 
 from __future__ import annotations
@@ -11,6 +13,8 @@ import json
 import os
 import queue
 import sys
+import threading
+import time
 import zlib
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -99,6 +103,7 @@ def serve_stdio() -> None:
 
 
 STREAMS: list[queue.Queue[str]] = []
+HELD, RELEASED = threading.Event(), threading.Event()
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -127,6 +132,8 @@ class Handler(BaseHTTPRequestHandler):
         if is_list and BEHAVIOR in ATTACKS and WAY != "old-sse":
             ATTACKS[BEHAVIOR](self)
             return
+        if self.is_ended(request.get("params", {}).get("arguments", {})):
+            return
         text = text_for(request)
         if WAY == "json":
             self.reply(200, {"Content-Type": "application/json"}, [text.encode("utf-8", "surrogatepass")])
@@ -140,6 +147,21 @@ class Handler(BaseHTTPRequestHandler):
                 STREAMS[-1].put("data: " + "0" * 65_536)
         STREAMS[-1].put(event)
         self.reply(202, {}, [])
+
+    def is_ended(self, arguments: dict[str, Any]) -> bool:
+        """Return whether the response to a call is over, after the wait that its arguments ask for."""
+        if "releases" in arguments:
+            RELEASED.set()
+        if "holds" in arguments:
+            HELD.set()
+            RELEASED.wait(60)
+        if "breaks" in arguments:
+            HELD.wait(60)
+            self.reply(200, {"Content-Type": "text/event-stream"}, [b": nothing else\n\n"])
+        if "drips" in arguments:
+            kind, piece = ("application/json", b" ") if WAY == "json" else ("text/event-stream", b": nothing yet\n\n")
+            self.reply(200, {"Content-Type": kind}, (time.sleep(0.1) or piece for _ in iter(int, 1)))
+        return bool({"breaks", "drips"} & arguments.keys())
 
     def reply(self, status: int, headers: dict[str, str], pieces: Any) -> None:
         self.send_response(status)

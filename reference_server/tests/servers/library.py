@@ -1,6 +1,7 @@
 """An MCP server without an SDK that offers more than tools: `library.py modern|legacy NAME [mute]`.
 
-A mute one never answers requests for lists other than tools. Standard library only.
+A mute one never answers requests for lists other than tools, about subscriptions to resources of the scheme `mute:`,
+and to end a subscription. Standard library only.
 """
 
 from __future__ import annotations
@@ -201,7 +202,11 @@ def take(message: dict[str, Any]) -> None:
     method, params = message["method"], message.get("params", {})
     if method == "notifications/cancelled":
         streams.pop(params["requestId"], None)
-    if "id" not in message or (IS_MUTE and method in LISTS and method != "tools/list"):
+    is_about_lists = method in LISTS and method != "tools/list"
+    is_left_open = method == "resources/unsubscribe" or (
+        method == "resources/subscribe" and params["uri"].startswith("mute:")
+    )
+    if "id" not in message or (IS_MUTE and (is_about_lists or is_left_open)):
         return
     if method == ("initialize" if IS_MODERN else "server/discover"):
         send(id=message["id"], error={"code": -32601, "message": "Method not found"})

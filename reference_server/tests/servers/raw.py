@@ -14,7 +14,7 @@ from typing import Any
 BEHAVIOR = sys.argv[1]
 TOOL: dict[str, Any] = {"name": "plain", "description": "A plain tool", "inputSchema": {"type": "object"}}
 withheld: list[Any] = []
-"""The ids of requests, some of which are answered together with a later one."""
+"""What is not answered yet, or not any more."""
 
 if BEHAVIOR == "crashing":
     sys.exit("I always crash")
@@ -54,12 +54,17 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
     if method == "initialize":
         is_changing = BEHAVIOR in ("growing", "turning", "leaving")
         offered: dict[str, Any] = {} if BEHAVIOR == "toolless" else {"tools": {"listChanged": is_changing}}
+        if BEHAVIOR == "failing":
+            offered["prompts"] = {}
         if BEHAVIOR == "dawdling":
             offered["prompts"] = {"listChanged": True}
         info = {"name": "raw", "version": "0"}
         return {"protocolVersion": params["protocolVersion"], "capabilities": offered, "serverInfo": info}
     if method == "tools/list":
         return listing(params)
+    if method == "prompts/list" and BEHAVIOR == "failing":
+        withheld.append(method)
+        return {"prompts": [{"name": "only"}] if len(withheld) == 1 else None}
     if method == "tools/call" and BEHAVIOR in {"mute", "stubborn"}:
         return None
     if method == "tools/call" and BEHAVIOR == "growing" and params.get("arguments"):
@@ -67,9 +72,20 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
         with (Path(sys.argv[2]) / "grown").open("a") as grown:
             grown.write(params["arguments"]["name"] + "\n")
         send({"method": "notifications/tools/list_changed"})
+    if method == "tools/call":
+        ask()
     if method == "tools/call" and BEHAVIOR == "turning":
         send({"method": "notifications/tools/list_changed"})
     return {"content": [{"type": "text", "text": f"{method} by {os.getpid()}"}]}
+
+
+def ask() -> None:
+    """Ask without end, or take each question back."""
+    while BEHAVIOR == "asking":
+        send(*({"id": number, "method": "ping"} for number in range(100)))
+    for number in range(300 if BEHAVIOR == "fickle" else 0):
+        send({"id": number, "method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 1}})
+        send({"method": "notifications/cancelled", "params": {"requestId": number}})
 
 
 def send(*messages: dict[str, Any]) -> None:
@@ -112,7 +128,7 @@ for line in sys.stdin:
     message = json.loads(line)
     if BEHAVIOR == "hanging":
         time.sleep(3600)
-    if "id" not in message:
+    if "id" not in message or "method" not in message:
         continue
     if message["method"] == "server/discover":
         send({"id": message["id"], "error": {"code": -32601, "message": "Method not found"}})

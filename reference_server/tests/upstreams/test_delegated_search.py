@@ -15,7 +15,7 @@ import anyio.lowlevel
 import anyio.to_thread
 import httpx2
 import pytest
-from mcp import Client, MCPError
+from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp_ext_tools_search.client import TOOLS_SEARCH, iter_tools, search_tools, server_settings
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, CallToolResult, TextContent, Tool, ToolListChangedNotification
@@ -26,7 +26,7 @@ from tools_search_server.compat.definitions import CompatOptions
 from tools_search_server.gateway.gateway import GatewayOptions
 from tools_search_server.programs.gateway import gateway_program
 from tools_search_server.upstreams import delegated_search
-from tools_search_server.upstreams.delegated_search import Bounds, NoAnswerError
+from tools_search_server.upstreams.delegated_search import Bounds, DelegatedSearch, NoAnswerError
 
 pytestmark = pytest.mark.anyio
 
@@ -308,6 +308,27 @@ async def test_a_vast_server_over_http_is_searched_there(open_gateway: Open, ser
 
 
 AT_ONCE = 8
+
+
+async def test_what_is_remembered_of_a_vast_server_is_bounded(
+    vast: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delegated_search, "_MAX_KNOWN", 5)
+    server = StdioServerParameters(command=vast["command"], args=vast["args"])
+    with anyio.fail_after(60):
+        async with Client(server, mode="legacy", extensions=[TOOLS_SEARCH]) as client:
+            settings = server_settings(client)
+            assert settings is not None
+            search = DelegatedSearch(client, "vast", settings)
+            found = [
+                tool.name for word in ("weather", "invoice", "photo", "ticket") for tool in await search.search(word)
+            ]
+            known = [name for name in found if search.seen(name)]
+            remembered = client.session._tool_output_schemas  # pyright: ignore[reportPrivateUsage] - shows it to nobody
+    assert len(found) == 41
+    assert known == found[-5:]
+    assert remembered.keys() >= set(known)
+    assert len(remembered) <= 10
 
 
 @pytest.fixture

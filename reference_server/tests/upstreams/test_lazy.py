@@ -21,6 +21,7 @@ from tools_search_server.gateway.search import GatewaySearch
 from tools_search_server.gateway.server import Endpoint
 from tools_search_server.programs.gateway import configured_gateway
 from tools_search_server.programs.health import gateway_health
+from tools_search_server.upstreams import listing
 from tools_search_server.upstreams.lazy import Laziness
 
 pytestmark = pytest.mark.anyio
@@ -136,6 +137,18 @@ async def test_a_lazy_server_that_is_used_again_while_its_listing_is_saved_is_st
             await until(lambda: health()["idle"] == 1)
             await until(lambda: not lazy.is_alive())
     assert lazy.starts == 1
+
+
+async def test_a_list_that_fails_when_a_lazy_server_is_stopped_is_known_as_it_was(
+    lazy: Lazy, until: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing, "_FRESH_SECONDS", 0)
+    with anyio.fail_after(60):
+        async with lazy.gateway(idle_seconds=0.2, behavior="failing") as (client, health):
+            await until(lambda: health()["idle"] == 1)
+            [prompt] = (await client.session.list_prompts()).prompts
+    assert prompt.name == "old__only"
+    assert '"prompts":[{"name":"only"}]' in lazy.cache.read_text()
 
 
 async def test_a_lazy_server_that_cannot_be_started_says_so_to_every_caller_and_is_tried_again_later(

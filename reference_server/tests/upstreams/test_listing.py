@@ -152,3 +152,16 @@ async def _server(http: httpx2.AsyncClient, url: str) -> dict[str, Any]:
 async def _list_prompts(url: str) -> None:
     async with Client(url) as client:
         assert (await client.list_prompts()).prompts == []
+
+
+async def test_a_list_of_faults_takes_a_few_short_lines_of_the_log(
+    gateway: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    tools = [TOOL | {"name": "n" * 1_000}] * 60 + [{"title": "nameless"}] * 40
+    with anyio.fail_after(60):
+        async with gateway("auto", odd=answering("legacy", **{"tools/list": {"tools": tools}})) as client:
+            assert len((await client.list_tools()).tools) == 1
+    told = [record.getMessage() for record in caplog.records if "left out" in record.getMessage()]
+    assert len(told) == 11
+    assert told[-1] == "odd: 89 more tools are left out"
+    assert max(map(len, told)) < 400

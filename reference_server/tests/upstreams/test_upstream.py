@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import anyio
 import pytest
 from anyio.abc import SocketAttribute, SocketStream
-from mcp import Client
+from mcp import Client, MCPError
 from mcp_types import CallToolResult, TextContent
 from tools_search_hosts import ServerEntry, StdioTarget, qualified_name
+from tools_search_server.upstreams import state
 from tools_search_server.upstreams.questions import Caller
 from tools_search_server.upstreams.state import UnavailableError
 from tools_search_server.upstreams.upstream import Upstream
@@ -114,6 +119,52 @@ async def test_a_call_under_way_learns_that_its_server_went_away(gateway: Any, v
     assert "went away" in text
 
 
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+async def test_what_ends_one_call_over_http_ends_no_other_call(gateway: Any, hostile: Any, era: str) -> None:
+    results: dict[str, CallToolResult] = {}
+    error = {"jsonrpc": "2.0", "id": "ID", "error": {"code": -32000, "message": "No browser session is open"}}
+
+    async def call(client: Client, **arguments: str) -> None:
+        result: Any = await client.session.call_tool("web__say", arguments)
+        results["".join(arguments)] = result
+
+    with anyio.fail_after(60):
+        entry = await hostile("events", era)
+        async with gateway("auto", web=entry) as client, anyio.create_task_group() as tasks:
+            await wait_for(client, {"web__say"})
+            tasks.start_soon(partial(call, client, holds=""))
+            await call(client, breaks="")
+            with pytest.raises(MCPError, match="No browser session is open"):
+                await call(client, answer=json.dumps(error).replace('"ID"', "ID"))
+            await call(client, releases="")
+    assert {name: bool(result.is_error) for name, result in results.items()} == {
+        "breaks": True,
+        "releases": False,
+        "holds": False,
+    }
+    assert "may or may not have taken effect" in str(results["breaks"].content)
+
+
+@pytest.mark.parametrize(("way", "era"), [("events", "modern"), ("events", "legacy"), ("json", "legacy")])
+async def test_of_calls_over_http_that_were_given_up_nothing_is_left(
+    gateway: Any, hostile: Any, until: Any, caplog: pytest.LogCaptureFixture, way: str, era: str
+) -> None:
+    async def call(client: Client) -> None:
+        with pytest.raises(MCPError, match="did not answer in time"):
+            await client.session.call_tool("web__say", {"drips": ""})
+
+    with anyio.fail_after(60):
+        entry = await hostile(way, era)
+        async with gateway("auto", call_timeout=0.5, web=entry) as client:
+            await wait_for(client, {"web__say"})
+            before = len(asyncio.all_tasks())
+            async with anyio.create_task_group() as tasks:
+                for _ in range(20):
+                    tasks.start_soon(call, client)
+            await until(lambda: len(asyncio.all_tasks()) < before + 20)
+            assert "is down" not in caplog.text
+
+
 async def test_tools_that_are_read_as_the_connection_is_lost_do_not_make_the_server_ready_again() -> None:
     seen: list[tuple[str, list[str]]] = []
     is_over = anyio.Event()
@@ -152,6 +203,19 @@ async def test_a_server_is_spoken_to_in_the_era_of_its_entry(versatile: Any, tmp
             tasks.cancel_scope.cancel()
 
 
+async def test_a_server_that_asks_without_end_and_reads_no_answer_is_down_with_the_reason(
+    gateway: Any, raw: Any
+) -> None:
+    with anyio.fail_after(60):
+        async with gateway("auto", asking=raw("asking"), fickle=raw("fickle")) as client:
+            is_error, text = await text_of_call(client, "asking__plain")
+            assert is_error
+            assert "it asks, and does not read the answers" in text
+            await wait_for(client, {"fickle__plain"})
+            # One that takes its questions back waits for no answer.
+            assert [await text_of_call(client, "fickle__plain") for _ in range(2)] == [(False, ANY), (False, ANY)]
+
+
 async def test_a_mute_server_leaves_the_others_answering(gateway: Any, raw: Any) -> None:
     with anyio.fail_after(60):
         async with gateway("auto", mute=raw("mute"), other=raw("good")) as client, anyio.create_task_group() as tasks:
@@ -171,8 +235,8 @@ async def test_what_is_no_tool_and_what_comes_twice_is_left_out_and_reported(
     assert len(long) <= 64
     assert long.startswith("untidy__a_name_with_spaces")
     assert "no messages of the protocol" in caplog.text
-    assert "second tool named 'plain'" in caplog.text
-    assert "invalid at 'inputSchema'" in caplog.text
+    assert 'second tool named "plain"' in caplog.text
+    assert 'invalid at "inputSchema"' in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -231,6 +295,23 @@ async def test_a_subscription_that_is_lost_is_made_again_and_nothing_is_missed(g
     with anyio.fail_after(60):
         async with gateway("auto", forgetful=entry) as client:
             await wait_for(client, {"forgetful__seen_by_2"})
+
+
+async def test_a_subscription_that_is_lost_after_it_has_lasted_is_made_again_soon(
+    gateway: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(state, "STEADY_SECONDS", 0)
+    entry = {"command": sys.executable, "args": [str(UPSTREAMS / "forgetful.py"), "end"]}
+    with anyio.fail_after(25):  # with pauses that grow, it would be a minute
+        async with gateway("auto", forgetful=entry) as client:
+            await wait_for(client, {"forgetful__seen_by_8"})
+
+
+async def test_a_subscription_that_fails_once_is_tried_again(gateway: Any) -> None:
+    entry = {"command": sys.executable, "args": [str(UPSTREAMS / "forgetful.py"), "falter"]}
+    with anyio.fail_after(60):
+        async with gateway("auto", forgetful=entry) as client:
+            await wait_for(client, {"forgetful__seen_by_3"})
 
 
 async def test_a_server_that_refuses_subscriptions_is_used_all_the_same(

@@ -105,6 +105,8 @@ def read_catalog(file: Path) -> CatalogFile:
     except ValidationError as error:
         advice = 'Write {"tools": [Tool, ...]}, each as in the MCP schema.'
         problem = f"{validation_problem(error.errors(include_url=False)[0])}. {advice}"
+    except ValueError:  # an integer of thousands of digits
+        problem = "holds a number that is too long to be read. Name a catalog file."
     raise ConfigurationError(str(file), [problem])
 
 

@@ -60,8 +60,6 @@ _SEND_SECONDS: Final = 5
 _MAX_RESOURCES: Final = 1000
 """Resources that one client may follow on one connection or stream."""
 
-_DROP_SECONDS: Final = 5
-
 
 class LegacySessions:
     """The sessions of legacy clients that are notified of changes, each until it ends."""
@@ -306,8 +304,7 @@ class _Subscriptions:
             try:
                 yield
             finally:
-                with anyio.move_on_after(_DROP_SECONDS, shield=True):
-                    await upstream.subscriptions.drop(own)
+                upstream.subscriptions.drop(own)
         except UnavailableError as error:
             raise MCPError(INTERNAL_ERROR, str(error)) from error
         finally:

@@ -136,6 +136,8 @@ class Gateway:
         self.notifiers: list[ViewNotifier] = []
         """One for each endpoint."""
         self._exposed_by_server: dict[str, Sequence[ExposedTool]] = {entry.name: () for entry in entries}
+        self._own_tools: dict[str, Mapping[str, Tool]] = {entry.name: {} for entry in entries}
+        """The tools of which those are made, by the names that their servers give them."""
         self._exposed: Mapping[str, ExposedTool] = {}
         self._pages = ToolPages([], page_size)
         self._page_size = page_size
@@ -218,7 +220,13 @@ class Gateway:
                 upstream.note_change(ToolsListChanged())
 
     def _on_change(self, changed: Upstream) -> None:
-        exposed = [self.expose(changed, tool) for tool in changed.tools.values()]
+        known, self._own_tools[changed.name] = self._own_tools[changed.name], changed.tools
+        before = {one.original_name: one for one in self._exposed_by_server[changed.name]}
+        # A tool that has not changed stays the same object: what was made of it, in each protocol version, is kept.
+        exposed = [
+            before[name] if known.get(name) == tool else self.expose(changed, tool)
+            for name, tool in changed.tools.items()
+        ]
         if exposed != list(self._exposed_by_server[changed.name]):
             self._exposed_by_server[changed.name] = exposed
             self._is_current = False

@@ -19,7 +19,10 @@ from tools_search_hosts import qualified_name
 _SCHEME: Final = "gateway://"
 _WEB: Final = ("http://", "https://")
 
-_NAME: Final = re.compile(r"(?P<before>[`'\"]?)(?P<name>[\w./-]*[\w])(?P<after>[`'\"(]| tool\b)?")
+_NAME: Final = re.compile(
+    # From the beginning of a run of such characters to its last letter or digit, in one pass whatever a server says.
+    r"(?P<before>[`'\"]?)(?<![./-])(?P<name>[./-]*+\w++(?:[./-]++\w++)*+)(?P<after>[`'\"(]| tool\b)?"
+)
 _PART: Final = re.compile(r"[\w-]+")
 _WORD: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 """A name that could also be an ordinary word of the text."""

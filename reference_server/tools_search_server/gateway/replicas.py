@@ -39,7 +39,7 @@ from tools_search_ranking.extras import install_command
 
 from tools_search_server.base.redaction import printable
 from tools_search_server.upstreams.connection import first_error
-from tools_search_server.upstreams.state import State, backoff_delays
+from tools_search_server.upstreams.state import Retries, State
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +64,6 @@ _SILENT_SECONDS: Final = 5
 """Silence after which Redis is asked for a sign of life."""
 
 _MAX_PAUSE: Final = 10
-_STEADY_SECONDS: Final = 30
 
 _SENT_SECONDS: Final = 0.05
 """Messages repeated within this time are sent once."""
@@ -215,19 +214,16 @@ class Replicas:
         if self._connect is None or self._address is None:
             return
         self._servers = servers
-        waits = backoff_delays(_MAX_PAUSE)
+        retries = Retries(_MAX_PAUSE)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._act)
             while True:
-                began = anyio.current_time()
                 try:
                     await self._stay_connected(self._connect(), self._address.channel, missed)
                 except Exception as error:  # the boundary: the gateway keeps serving through any fault of Redis
                     logger.debug("the connection to Redis failed", exc_info=error)
                     self._fail(first_error(error), self._address.secrets)
-                if anyio.current_time() - began > _STEADY_SECONDS:
-                    waits = backoff_delays(_MAX_PAUSE)
-                await anyio.sleep(next(waits))
+                await retries.pause()
 
     def _send(self, about: Literal["server", "audience"], name: str, event: ServerEvent) -> None:
         """Send a change as soon as Redis can be reached. Updates of single resources stay at this replica."""

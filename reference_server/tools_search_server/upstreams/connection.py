@@ -10,6 +10,7 @@ import logging
 import math
 import re
 import ssl
+from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
@@ -59,6 +60,9 @@ _NO_COMMON_REVISION: Final = "it speaks no revision of MCP that this program kno
 _FOREIGN_REVISION: Final = re.compile(r"Unsupported protocol version from the server: (.*)", re.DOTALL)
 _MAX_FOREIGN_CHARS: Final = 200
 """Characters of a reason that are the server's own."""
+
+_MAX_UNANSWERED: Final = 256
+"""Requests of a server whose answers wait to be sent to it; one that sends more does not read."""
 
 _TOKEN_BYTES: Final = 16
 _MAX_TOKENS: Final = 10_000
@@ -143,7 +147,8 @@ class Connection:
             try:
                 with start:
                     tasks.start_soon(give_up_after_excess)
-                    async with self.make_client(_redacted(self._transport(), self.secrets)) as client:
+                    exchange = _Exchange(self.secrets, self._note_unread_answers)
+                    async with self.make_client(exchange.over(self._transport())) as client:
                         await self.use(client, prove)
                 late = f"it did not answer within {self.start_seconds:g} s"
                 is_late = start.cancelled_caught and not self.ended.reason
@@ -193,7 +198,8 @@ class Connection:
                         client = await stack.enter_async_context(make_client(dict(headers), timeout))
                         opened = streamable_http_client(url, http_client=client)
                     incoming, outgoing = await stack.enter_async_context(opened)
-                    yield _Converted(incoming, partial(self._heard, bounded), self.ended.set), outgoing
+                    heard = partial(self._heard, bounded)
+                    yield _Converted(incoming, heard, self.ended.set), _Converted(outgoing, bounded.sent)
             case UnusableTarget() as unusable:
                 raise OSError(str(unusable))
 
@@ -202,6 +208,9 @@ class Connection:
         self.ended.heard = anyio.current_time()
         self.ended.has_spoken = True
         return bounded.exchange(item) if isinstance(item, SessionMessage) else item
+
+    def _note_unread_answers(self) -> None:
+        self.ended.set(f"it asks, and does not read the answers: {_MAX_UNANSWERED} wait for it", is_excess=True)
 
     async def _note_refusal(self, response: httpx2.Response) -> None:
         """Keep the status of a refused message, which the SDK leaves out of its errors."""
@@ -235,10 +244,17 @@ def _certificates() -> ssl.SSLContext:
 class _Converted(ObjectReceiveStream[Any], ObjectSendStream[Any]):
     """One direction of a transport, with each message converted on its way."""
 
-    def __init__(self, stream: Any, convert: Callable[[Any], Any], on_end: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        stream: Any,
+        convert: Callable[[Any], Any],
+        on_end: Callable[[], None] = lambda: None,
+        on_sent: Callable[[Any], None] = lambda _: None,
+    ) -> None:
         self._stream = stream
         self._convert = convert
         self._on_end = on_end
+        self._on_sent = on_sent
 
     async def receive(self) -> Any:
         try:
@@ -250,46 +266,79 @@ class _Converted(ObjectReceiveStream[Any], ObjectSendStream[Any]):
 
     async def send(self, item: Any) -> None:
         await self._stream.send(self._convert(item))
+        self._on_sent(item)
 
     async def aclose(self) -> None:
         await self._stream.aclose()
 
 
-@asynccontextmanager
-async def _redacted(transport: AbstractAsyncContextManager[Any], secrets: Secrets) -> AsyncGenerator[Any]:
-    """Open a transport whose incoming messages are redacted by `Secrets.masked_message`.
+class _Exchange:
+    """The messages of one connection: what comes in is redacted by `Secrets.masked_message`.
 
     Requests get random progress tokens. Those of the SDK count the requests of the connection, so that a server that
     repeats one would reveal to its caller how many requests others make.
-    """
-    ids: dict[str, RequestId] = {}
 
-    def outgoing(item: Any) -> Any:
+    `on_excess` is called when too many requests of the server are unanswered, each of which takes a task.
+    """
+
+    def __init__(self, secrets: Secrets, on_excess: Callable[[], None]) -> None:
+        self._secrets = secrets
+        self._on_excess = on_excess
+        self._tokens: dict[str, RequestId] = {}
+        self._unanswered = Counter[RequestId | None]()
+        """Requests of the server by id, which it may use twice."""
+
+    @asynccontextmanager
+    async def over(self, transport: AbstractAsyncContextManager[Any]) -> AsyncGenerator[Any]:
+        """Open a transport for these messages."""
+        async with transport as (to_us, to_it):
+            yield _Converted(to_us, self._incoming), _Converted(to_it, self._outgoing, on_sent=self._sent)
+
+    def _outgoing(self, item: Any) -> Any:
         match item:
             case SessionMessage(message=JSONRPCRequest(params={"_meta": {"progressToken": _, **meta}}) as request):
                 token = token_hex(_TOKEN_BYTES)
-                ids[token] = request.id
-                while len(ids) > _MAX_TOKENS:  # of requests that were given up and never answered
-                    del ids[next(iter(ids))]
+                self._tokens[token] = request.id
+                while len(self._tokens) > _MAX_TOKENS:  # of requests that were given up and never answered
+                    del self._tokens[next(iter(self._tokens))]
                 params = {**(request.params or {}), "_meta": {**meta, "progressToken": token}}
                 return SessionMessage(request.model_copy(update={"params": params}), item.metadata)
             case _:
                 return item
 
-    def incoming(item: Any) -> Any:
+    def _sent(self, item: Any) -> None:
         match item:
-            case SessionMessage(message=JSONRPCNotification(params={"progressToken": str(token)}) as progress):
-                params = {**(progress.params or {}), "progressToken": ids.get(token, token)}
-                item = SessionMessage(progress.model_copy(update={"params": params}), item.metadata)
             case SessionMessage(message=JSONRPCResponse(id=answered) | JSONRPCError(id=answered)):
-                for token in [token for token, request in ids.items() if request == answered]:
-                    del ids[token]
+                self._settle(answered)
             case _:
                 pass
-        return secrets.masked_message(item)
 
-    async with transport as (to_us, to_it):
-        yield _Converted(to_us, incoming), _Converted(to_it, outgoing)
+    def _incoming(self, item: Any) -> Any:
+        match item:
+            case SessionMessage(message=JSONRPCNotification(params={"progressToken": str(token)}) as progress):
+                params = {**(progress.params or {}), "progressToken": self._tokens.get(token, token)}
+                item = SessionMessage(progress.model_copy(update={"params": params}), item.metadata)
+            case SessionMessage(message=JSONRPCResponse(id=answered) | JSONRPCError(id=answered)):
+                for token in [token for token, request in self._tokens.items() if request == answered]:
+                    del self._tokens[token]
+            case SessionMessage(message=JSONRPCRequest(id=asked)):
+                self._unanswered[asked] += 1
+                if self._unanswered.total() > _MAX_UNANSWERED:
+                    self._on_excess()
+            case SessionMessage(
+                message=JSONRPCNotification(
+                    method="notifications/cancelled", params={"requestId": int() | str() as asked}
+                )
+            ):
+                self._settle(asked)
+            case _:
+                pass
+        return self._secrets.masked_message(item)
+
+    def _settle(self, request: RequestId | None) -> None:
+        self._unanswered[request] -= 1
+        if self._unanswered[request] <= 0:
+            del self._unanswered[request]
 
 
 def explain(error: BaseException, target: Target, *, http_status: int | None = None) -> str:

@@ -45,6 +45,9 @@ _MAX_QUERY_CHARS: Final = 1024
 
 _MAX_CURSOR_CHARS: Final = 4096
 _MAX_KNOWN: Final = 1000
+_MAX_KNOWN_BYTES: Final = 16 * 1024 * 1024
+"""Size of the JSON of the definitions that are kept for the calls that follow."""
+
 _PAGE_FRESH_SECONDS: Final = 5
 
 _MEMBERS: Final = ("name", "title", "description", "inputSchema", "outputSchema", "annotations", "_meta")
@@ -189,12 +192,16 @@ class DelegatedSearch(UpstreamSearch):
         """How many changes of its list the server has announced."""
         self._page: tuple[str | None, float, DelegatedPage] | None = None
         self._known: OrderedDict[str, Tool] = OrderedDict()
+        self._sizes: dict[str, int] = {}
+        self._absorbed = 0
+        """How many definitions the session has taken in since it was made to forget all but the known ones."""
 
     def changed(self) -> None:
         """Note that the server has announced a change of its list."""
         self.changes += 1
         self._page = None
         self._known.clear()
+        self._sizes.clear()
 
     def seen(self, name: str) -> Tool | None:
         """Return a definition that was listed or found a short time ago, by the server's own name for the tool."""
@@ -262,8 +269,14 @@ class DelegatedSearch(UpstreamSearch):
         tools = await super()._usable(page, method)
         usable = {tool.name: tool for tool in absorb(self._client.session, [*tools.values()])}
         self._known.update(usable)
-        while len(self._known) > _MAX_KNOWN:
-            self._known.popitem(last=False)
+        self._sizes.update({name: len(tool.model_dump_json()) for name, tool in usable.items()})
+        size = sum(self._sizes.values())
+        while len(self._known) > _MAX_KNOWN or (size > _MAX_KNOWN_BYTES and self._known):
+            size -= self._sizes.pop(self._known.popitem(last=False)[0])
+        self._absorbed += len(usable)
+        if self._absorbed > _MAX_KNOWN:  # it forgets nothing by itself, and such a server may have any number of tools
+            absorb(self._client.session, [*self._known.values()], complete=True)
+            self._absorbed = 0
         return usable
 
 

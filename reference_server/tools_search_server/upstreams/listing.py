@@ -32,6 +32,7 @@ from mcp_types import (
 )
 from pydantic import BaseModel, ValidationError
 from pydantic_core import to_json
+from tools_search_hosts.endings import timed_out
 from tools_search_hosts.messages import mebibytes
 
 from tools_search_server.base.redaction import quoted
@@ -46,6 +47,9 @@ _MIN_BYTES_OF_AN_ENTRY: Final = 800
 _ENTRIES_AT_ONCE: Final = 100
 """Entries that are validated before other tasks have their turn."""
 
+_MAX_REPORTED: Final = 10
+"""Faults of one list that are logged one by one."""
+
 _TOOLS_SECONDS: Final = 30
 """How long a server may take for one page of its tools."""
 
@@ -53,7 +57,7 @@ _LIST_SECONDS: Final = 5
 """How long one server may hold up a listing of prompts, resources or templates of all of them."""
 
 _FRESH_SECONDS: Final = 5
-"""How long a list stays current of a server that does not announce changes: as long as callers may keep it."""
+"""How long a list stays current of a server whose changes are not heard of: as long as callers may keep it."""
 
 _FAILED_SECONDS: Final = 30
 """How long a server that failed to list is left alone."""
@@ -127,6 +131,9 @@ class Lists:
     on_faults: Callable[[str], None] = lambda _: None
     """Called with the faults of its lists whenever they have changed, with an empty text when none is left."""
 
+    is_told: Callable[[], bool] = lambda: True
+    """Returns whether changes that the server announces are heard of."""
+
     saved: InitVar[Mapping[Kind, Sequence[BaseModel]] | None] = None
     """The entries of each kind."""
 
@@ -138,6 +145,8 @@ class Lists:
             for kind, entries in (saved or {}).items()
         }
         """The entries of a kind by key, and until when they are current."""
+        self._rests_until: dict[str, float] = {}
+        """Until when a list is left alone that was not there in time, whatever changes of it are announced."""
         self._locks = {kind.method: anyio.Lock() for kind in (PROMPTS, RESOURCES, TEMPLATES)}
         self._changes = 0
 
@@ -154,9 +163,8 @@ class Lists:
             return {}
         listed = cast("dict[str, Tool]", await self._read(client, TOOLS, _TOOLS_SECONDS, most))
         kept = {tool.name: tool for tool in absorb(client.session, [*listed.values()], complete=True)}
-        for name in listed.keys() - kept.keys():
-            text = "%s: tool %r is left out: its x-mcp-header is invalid"
-            logger.warning(text, self.server, name, extra={"server": self.server})
+        odd = [quoted(name) for name in listed if name not in kept]
+        _report(self.server, TOOLS, [f"tool {name} is left out: its x-mcp-header is invalid" for name in odd])
         return kept
 
     async def entries(self, kind: Kind) -> Mapping[str, BaseModel]:
@@ -169,16 +177,20 @@ class Lists:
             return {}
         async with self._locks[kind.method]:
             until, entries = self._known.get(kind.method, (-math.inf, {}))
-            if anyio.current_time() < until:
+            if anyio.current_time() < max(until, self._rests_until.get(kind.method, -math.inf)):
                 return entries
             changes, fault = self._changes, ""
-            seconds = math.inf if capability.list_changed else _FRESH_SECONDS
+            seconds = math.inf if capability.list_changed and self.is_told() else _FRESH_SECONDS
             try:
                 with anyio.fail_after(_LIST_SECONDS):
                     entries = await self._read(self.client, kind, _LIST_SECONDS)
             except (ListingError, MCPError, TimeoutError) as error:
                 entries = {}
                 seconds = _EXCESS_SECONDS if isinstance(error, ListingTooLargeError) else _FAILED_SECONDS
+                if isinstance(error, TimeoutError | ListingTooLargeError) or (
+                    isinstance(error, MCPError) and timed_out(error)
+                ):
+                    self._rests_until[kind.method] = anyio.current_time() + seconds
                 # Templates are optional, and there is no capability that says so.
                 if kind is not TEMPLATES or not isinstance(error, MCPError) or error.code != METHOD_NOT_FOUND:
                     reason = quoted(error.message) if isinstance(error, MCPError) else str(error)
@@ -190,6 +202,10 @@ class Lists:
             if changes == self._changes:
                 self._known[kind.method] = anyio.current_time() + seconds, entries
             return entries
+
+    def has_failed(self, kind: Kind) -> bool:
+        """Return whether the server failed to list a kind when it was asked last."""
+        return bool(self._faults.get(kind.method))
 
     def forget(self, event: ServerEvent) -> bool:
         """Read the changed lists again at the next request for them; return whether any was known before."""
@@ -256,15 +272,23 @@ async def usable_entries(
 ) -> dict[str, BaseModel]:
     """Return the valid entries by key; the others, and duplicates, are reported at `level`."""
     usable: dict[str, BaseModel] = {}
+    faults: list[str] = []
     for number, entry in enumerate(entries, 1):
         if number % _ENTRIES_AT_ONCE == 0:
             await anyio.lowlevel.checkpoint()
         try:
             valid = kind.primitive.item.model_validate(entry, by_name=False)
-            if usable.setdefault(key := kind.key_of(valid), valid) is valid:
-                continue
-            text, detail = "%s: the second %s named %r is left out", key
+            if usable.setdefault(key := kind.key_of(valid), valid) is not valid:
+                faults.append(f"the second {kind.noun} named {quoted(key)} is left out")
         except ValidationError as error:
-            text, detail = "%s: a %s is left out: it is invalid at %r", ".".join(map(str, error.errors()[0]["loc"]))
-        logger.log(level, text, server, kind.noun, detail, extra={"server": server})
+            place = quoted(".".join(map(str, error.errors()[0]["loc"])))
+            faults.append(f"a {kind.noun} is left out: it is invalid at {place}")
+    _report(server, kind, faults, level)
     return usable
+
+
+def _report(server: str, kind: Kind, faults: Sequence[str], level: int = logging.WARNING) -> None:
+    """Log the faults in a list, the first few one by one: it may be nothing but faults, and be read again and again."""
+    more = len(faults) - _MAX_REPORTED
+    for fault in [*faults[:_MAX_REPORTED], *([f"{more} more {kind.noun}s are left out"] if more > 0 else [])]:
+        logger.log(level, "%s: %s", server, fault, extra={"server": server})

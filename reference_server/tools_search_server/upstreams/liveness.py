@@ -80,7 +80,7 @@ class Liveness:
                     if self.is_http:
                         reason = "nothing answers at its address any more"
                     return  # which is no answer; the end of a program is noticed where its output ends
-                if self.is_http and is_session_lost(self.client, error):
+                if self.is_http and is_session_lost(self.client, error, self.ended.http_status):
                     reason = "it no longer knows the session, as after a restart"
             self.has_answered = True
             self.ended.heard = anyio.current_time()

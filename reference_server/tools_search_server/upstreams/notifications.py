@@ -7,9 +7,9 @@ A legacy server sends them unasked, on the connection; a modern one on streams t
 from __future__ import annotations
 
 import logging
-from collections import Counter
+import math
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import anyio
@@ -35,12 +35,17 @@ from mcp_types import (
 )
 
 from tools_search_server.base.redaction import quoted
-from tools_search_server.upstreams.state import UnavailableError, backoff_delays, is_modern
+from tools_search_server.upstreams.state import Retries, UnavailableError, is_modern
 
 logger = logging.getLogger(__name__)
 
 _SUBSCRIBE_SECONDS: Final = 10
-"""How long a server may take to accept a subscription."""
+"""How long a server may take to accept a subscription, or to end it."""
+
+_REST_SECONDS: Final = 10
+"""How long a server that did not accept one in time is asked for no other: a caller may want a thousand."""
+
+_RESTORED_AT_ONCE: Final = 16
 
 _LEGACY_EVENTS: Final[Mapping[type, ServerEvent]] = {
     ToolListChangedNotification: ToolsListChanged(),
@@ -62,6 +67,9 @@ class Notifications:
 
     on_elicitation_complete: Callable[[str], Awaitable[None]]
     """Called with the id of a question that was answered on a page in a browser."""
+
+    hears: bool = True
+    """Whether changes of lists that the server announces are heard of at the moment."""
 
     _has_streams: bool = False
     _has_warned: bool = False
@@ -93,19 +101,36 @@ class Notifications:
         if not followed:
             return
         filters: Any = dict.fromkeys(followed, True)
-        for delay in backoff_delays():
+        retries = Retries()
+        while True:
             try:
                 async with client.listen(**filters) as events:
+                    self.hears = True
                     for event in followed.values():  # for changes between the reading and the subscription
                         self.on_event(event, False)
                     async for event in events:
                         self.on_event(event, True)
             except SubscriptionLost:
                 logger.debug("%s: the subscription was lost", self.server)
-            except MCPError as error:
-                logger.warning("%s: cannot follow changes of its lists: %s", self.server, quoted(error.message))
-                return
-            await anyio.sleep(delay)
+            except MCPError as error:  # refused for good, or by a proxy while the server is away
+                if self.hears:
+                    logger.warning("%s: cannot follow changes of its lists: %s", self.server, quoted(error.message))
+                    self.hears = False
+                    for event in followed.values():  # what is known has been kept for as long as no change is heard of
+                        self.on_event(event, False)
+            await retries.pause()
+
+
+@dataclass
+class _Followed:
+    """A resource that callers follow, and its subscription at the server."""
+
+    callers: int = 0
+    lock: anyio.Lock = field(default_factory=anyio.Lock)
+    """Held while the server is asked for the subscription or told that it ends: the one after the other."""
+    is_open: bool = False
+    stream: anyio.CancelScope | None = None
+    """That of a modern server."""
 
 
 class ResourceSubscriptions:
@@ -121,66 +146,89 @@ class ResourceSubscriptions:
     def __init__(self, server: str, on_update: Callable[[str], None]) -> None:
         self._server = server
         self._on_update = on_update
-        self._wanted: Counter[str] = Counter()
-        self._lock = anyio.Lock()
+        self._followed: dict[str, _Followed] = {}
+        self._limiter = anyio.CapacityLimiter(_RESTORED_AT_ONCE)
+        self._rests_until = -math.inf
         self._connection: tuple[Client, TaskGroup] | None = None
-        self._streams: dict[str, anyio.CancelScope] = {}
 
     @property
     def is_any_wanted(self) -> bool:
         """Whether any caller subscribes to a resource."""
-        return bool(self._wanted)
+        return any(one.callers for one in self._followed.values())
 
     async def add(self, uri: str) -> None:
         """Add a subscription of a caller.
 
         Raises:
-            MCPError: The server refuses, or has no subscriptions.
+            MCPError: The server refuses, takes too long, or has no subscriptions.
             UnavailableError: It is not connected.
         """
-        async with self._lock:
-            if not self._wanted[uri]:
-                await self._open(uri)
-            self._wanted[uri] += 1
+        one = self._followed.setdefault(uri, _Followed())
+        one.callers += 1
+        try:
+            if not one.is_open and anyio.current_time() < self._rests_until:
+                raise self._late()
+            await self._open(uri, one)
+        except BaseException:
+            self.drop(uri)
+            raise
 
-    async def drop(self, uri: str) -> None:
-        """End a subscription of a caller."""
-        async with self._lock:
-            self._wanted[uri] -= 1
-            if self._wanted[uri] > 0:
-                return
-            del self._wanted[uri]
-            if (stream := self._streams.pop(uri, None)) is not None:
-                stream.cancel()
-            elif self._connection is not None and not is_modern(client := self._connection[0]):
-                try:
-                    await raw_request(client, "resources/unsubscribe", {"uri": uri}, seconds=_SUBSCRIBE_SECONDS)
-                except MCPError as error:
-                    logger.debug("%s: did not end the subscription to %r: %s", self._server, uri, error)
+    def drop(self, uri: str) -> None:
+        """End a subscription of a caller. Nobody waits for the server, which may hang, to be told."""
+        one = self._followed[uri]
+        one.callers -= 1
+        if not one.callers:
+            self._close(uri, one)
 
     def note_update(self, uri: str) -> None:
         """Note that the server has announced a change of `uri`, which may be a part of a subscribed resource."""
-        parents = [wanted for wanted in self._wanted if uri.startswith(wanted.rstrip("/") + "/")]
-        for wanted in [uri] if uri in self._wanted else parents:
+        parents = [wanted for wanted in self._followed if uri.startswith(wanted.rstrip("/") + "/")]
+        for wanted in [uri] if uri in self._followed else parents:
             self._on_update(wanted)
 
     async def keep(self, client: Client) -> None:
         """Hold the subscriptions on a new connection; never returns."""
         async with anyio.create_task_group() as tasks:
-            self._connection, self._streams = (client, tasks), {}
+            self._connection = client, tasks
+            self._followed = {uri: one for uri, one in self._followed.items() if one.callers}
+            for uri, one in self._followed.items():
+                one.is_open, one.stream = False, None
+                tasks.start_soon(self._restore, uri, one)
             try:
-                async with self._lock:
-                    for uri in list(self._wanted):
-                        try:
-                            await self._open(uri)
-                        except (MCPError, UnavailableError) as error:
-                            logger.warning("%s: changes of %r are not followed: %s", self._server, uri, error)
-                        self._on_update(uri)  # for changes while there was no connection
                 await anyio.sleep_forever()
             finally:
                 self._connection = None
 
-    async def _open(self, uri: str) -> None:
+    async def _restore(self, uri: str, one: _Followed) -> None:
+        async with self._limiter:
+            try:
+                await self._open(uri, one)
+            except (MCPError, UnavailableError) as error:
+                logger.warning("%s: changes of %r are not followed: %s", self._server, uri, error)
+        self._on_update(uri)  # for changes while there was no connection
+        if not one.callers:
+            self._close(uri, one)
+
+    async def _open(self, uri: str, one: _Followed) -> None:
+        try:
+            with anyio.fail_after(_SUBSCRIBE_SECONDS):
+                async with one.lock:
+                    if not one.is_open:
+                        one.stream = await self._subscribed(uri)
+                        one.is_open = True
+        except TimeoutError as error:
+            self._rests_until = anyio.current_time() + _REST_SECONDS
+            raise self._late() from error
+        except SubscriptionLost as error:
+            text = f"The MCP server {self._server!r} did not accept the subscription"
+            raise MCPError(INTERNAL_ERROR, text) from error
+
+    def _late(self) -> MCPError:
+        text = f"The MCP server {self._server!r} does not accept subscriptions in time; try again in {_REST_SECONDS} s"
+        return MCPError(INTERNAL_ERROR, text)
+
+    async def _subscribed(self, uri: str) -> anyio.CancelScope | None:
+        """Subscribe, and return the stream of a modern server."""
         if self._connection is None:
             raise UnavailableError(f"The MCP server {self._server!r} is not connected; subscribe again when it is back")
         client, tasks = self._connection
@@ -188,21 +236,38 @@ class ResourceSubscriptions:
         if offered is None or not offered.subscribe:
             text = f"The MCP server {self._server!r} does not announce changes of its resources"
             raise MCPError(INVALID_REQUEST, text)
-        if not is_modern(client):
-            await raw_request(client, "resources/subscribe", {"uri": uri}, seconds=_SUBSCRIBE_SECONDS)
+        if is_modern(client):
+            return await tasks.start(self._listen, client, uri)
+        await raw_request(client, "resources/subscribe", {"uri": uri}, seconds=None)
+        return None
+
+    def _close(self, uri: str, one: _Followed) -> None:
+        if one.stream is not None:
+            one.stream.cancel()
+        elif one.is_open and self._connection is not None:
+            client, tasks = self._connection
+            tasks.start_soon(self._unsubscribe, client, uri, one)
             return
-        try:
-            with anyio.fail_after(_SUBSCRIBE_SECONDS):
-                self._streams[uri] = await tasks.start(self._listen, client, uri)
-        except (SubscriptionLost, TimeoutError) as error:
-            text = f"The MCP server {self._server!r} did not accept the subscription"
-            raise MCPError(INTERNAL_ERROR, text) from error
+        if not one.lock.locked():  # else it is being restored, and looked at again then
+            self._followed.pop(uri, None)
+
+    async def _unsubscribe(self, client: Client, uri: str, one: _Followed) -> None:
+        async with one.lock:
+            if one.callers:  # again
+                return
+            try:
+                await raw_request(client, "resources/unsubscribe", {"uri": uri}, seconds=_SUBSCRIBE_SECONDS)
+            except MCPError as error:
+                logger.debug("%s: did not end the subscription to %r: %s", self._server, uri, error)
+            one.is_open = False
+        if not one.callers and self._followed.get(uri) is one:
+            del self._followed[uri]
 
     async def _listen(self, client: Client, uri: str, *, task_status: TaskStatus[anyio.CancelScope]) -> None:
         # A stream for each resource, so that neither the start nor the end of one disturbs another.
         with anyio.CancelScope() as scope:
-            is_first = True
-            for delay in backoff_delays():
+            is_first, retries = True, Retries()
+            while True:
                 try:
                     async with client.listen(resource_subscriptions=[uri]) as events:
                         if uri not in (events.honored.resource_subscriptions or ()):
@@ -219,4 +284,4 @@ class ResourceSubscriptions:
                     if is_first:
                         raise
                     logger.debug("%s: the subscription to %r was lost: %s", self._server, uri, error)
-                await anyio.sleep(delay)
+                await retries.pause()

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal
 
+import anyio
 from mcp import Client, MCPError
 from mcp_ext_tools_search.types import EXTENSION_ID, METHOD
 from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST, REQUEST_TIMEOUT, ServerCapabilities
@@ -21,11 +22,17 @@ _MAX_DELAY: Final = 60
 _FIRST_DELAY_AFTER_EXCESS: Final = 60
 _MAX_DELAY_AFTER_EXCESS: Final = 3600
 
+STEADY_SECONDS: Final = 30
+"""How long an attempt lasts after which the pauses before the next ones are short again."""
+
 _MAX_INSTRUCTIONS_CHARS: Final = 4_000
 _MAX_SUMMARY_CHARS: Final = 120
 
 _SESSION_CODES: Final = frozenset({CONNECTION_CLOSED, INVALID_REQUEST, REQUEST_TIMEOUT})
 """-32000, -32600 and -32001: what official SDKs have used for an unknown session."""
+
+_SESSION_STATUSES: Final = frozenset({400, 404})
+"""The second is what the protocol demands, the first what some servers answer."""
 
 
 class UnavailableError(Exception):
@@ -108,13 +115,15 @@ def is_modern(client: Client) -> bool:
     return client.protocol_version in MODERN_PROTOCOL_VERSIONS
 
 
-def is_session_lost(client: Client, error: MCPError) -> bool:
+def is_session_lost(client: Client, error: MCPError, http_status: int | None) -> bool:
     """Return whether a legacy HTTP server has forgotten the session, as it does when it restarts.
 
-    The server answers HTTP 404, which the session does not pass on. Its text differs from server to server: "Session
-    not found", "No valid session ID provided", or nothing, for which the SDK says "Session terminated".
+    The text of its error differs from server to server: "Session not found", "No valid session ID provided", or
+    nothing, for which the SDK says "Session terminated". Tools have errors about sessions of their own, in answers
+    that the server does not refuse: `http_status` is the one with which it refused the last message, if it did.
     """
-    return not is_modern(client) and error.code in _SESSION_CODES and "session" in error.message.lower()
+    is_refused = http_status in _SESSION_STATUSES and error.code in _SESSION_CODES
+    return is_refused and not is_modern(client) and "session" in error.message.lower()
 
 
 def backoff_delays(longest: float = _MAX_DELAY, *, first: float = _FIRST_DELAY) -> Iterator[float]:
@@ -124,6 +133,22 @@ def backoff_delays(longest: float = _MAX_DELAY, *, first: float = _FIRST_DELAY) 
     while True:
         yield delay * spread.uniform(0.5, 1.5)
         delay = min(delay * 2, longest)
+
+
+class Retries:
+    """The pauses before the next attempts at what is to last: they grow, and are short again after one that lasted."""
+
+    def __init__(self, longest: float = _MAX_DELAY) -> None:
+        self._longest = longest
+        self._delays = backoff_delays(longest)
+        self._began = anyio.current_time()
+
+    async def pause(self) -> None:
+        """Wait before the next attempt."""
+        if anyio.current_time() - self._began > STEADY_SECONDS:
+            self._delays = backoff_delays(self._longest)
+        await anyio.sleep(next(self._delays))
+        self._began = anyio.current_time()
 
 
 def attempt_delays() -> dict[bool, Iterator[float]]:

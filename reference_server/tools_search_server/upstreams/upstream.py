@@ -33,6 +33,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
+from time import thread_time
 from typing import Any, Final, Literal
 
 import anyio
@@ -49,7 +50,7 @@ from mcp.shared.dispatcher import ProgressFnT
 from mcp_ext_tools_search.client import TOOLS_SEARCH, raw_request, server_settings
 from mcp_types import REQUEST_TIMEOUT, Implementation, Tool
 from tools_search_hosts import EraChoice, ServerEntry
-from tools_search_hosts.endings import connection_ended
+from tools_search_hosts.endings import answer_broke_off, connection_ended
 
 from tools_search_server.base.redaction import printable
 from tools_search_server.upstreams.connection import Connection
@@ -61,6 +62,7 @@ from tools_search_server.upstreams.notifications import Notifications, ResourceS
 from tools_search_server.upstreams.questions import ANSWER_SECONDS, Caller, Questions
 from tools_search_server.upstreams.resource_texts import MAX_READ_BYTES, ResourceTexts
 from tools_search_server.upstreams.state import (
+    STEADY_SECONDS,
     Greeting,
     SessionLostError,
     State,
@@ -82,11 +84,15 @@ _READ_SECONDS: Final = 30
 _GATHER_SECONDS: Final = 0.1
 """Changes of the list of tools that come together are read once."""
 
-_STEADY_SECONDS: Final = 30
-"""How long a connection lasts after which the pauses before the next attempts are short again."""
+_REST_SHARE: Final = 5
+"""How many times the processor time of a reading passes before the next one: others must not wait for a server with
+many tools that announces changes all the time."""
 
 _RETURN_SECONDS: Final = 10
 """How long a request waits for a server that has restarted."""
+
+_MAX_PROGRESS: Final = 64
+"""Messages of progress that wait for the caller of one request to read them; further ones are left out."""
 
 _MIN_IDLE_SECONDS: Final = 0.05
 
@@ -211,7 +217,8 @@ class Upstream:
             await self._recall(self._file)
         while True:
             if self._saved is not None:
-                await self._wanted.wait()
+                if not self.subscriptions.is_any_wanted:  # as when it ends by itself while a caller follows a resource
+                    await self._wanted.wait()
                 self._move("starting")
             began = anyio.current_time()
             reason = printable(self._connection.secrets.masked(await self._connection.run()))
@@ -219,7 +226,7 @@ class Upstream:
                 self._lose(self._client)
             if self.state.kind == "idle":
                 continue
-            if self._file is None and anyio.current_time() - began > _STEADY_SECONDS:
+            if self._file is None and anyio.current_time() - began > STEADY_SECONDS:
                 self._delays = attempt_delays()
             pause = next(self._delays[self._connection.ended.is_excess])
             extra = {"server": self.name, "state": "down", "reason": reason}
@@ -244,7 +251,10 @@ class Upstream:
 
     async def _use(self, client: Client, is_usable: Callable[[], None]) -> None:
         """Serve callers on a new connection until it has ended."""
-        lists = Lists(self.name, client, self._max_message_bytes, partial(self._note, client))
+        notifications = self._notifications
+        lists = Lists(
+            self.name, client, self._max_message_bytes, partial(self._note, client), lambda: notifications.hears
+        )
         async with anyio.create_task_group() as tasks:
             tools, delegated = await self._read_catalog(client, lists)
             is_usable()
@@ -252,7 +262,7 @@ class Upstream:
             self.searches = OfferedSearches.of(client, self.name, self._searched)
             self._learn(client, tools, delegated)
             self._announce_lists()
-            tasks.start_soon(self._notifications.follow, client)
+            tasks.start_soon(notifications.follow, client)
             tasks.start_soon(self.subscriptions.keep, client)
             tasks.start_soon(self._keep_fresh, client, lists)
             tasks.start_soon(self._end_when_dead, client)
@@ -285,6 +295,7 @@ class Upstream:
         while True:
             await self._are_tools_stale.wait()
             self._are_tools_stale = anyio.Event()
+            began = thread_time()
             if self.delegated is None:
                 tools = await lists.tools()
                 if tools != self.tools and self._client is client:
@@ -292,11 +303,13 @@ class Upstream:
                     logger.info("%s changed: %d tools", self.name, len(tools), extra=extra)
                     self._move("ready", tools, self.state.reason)
             elif self._index_at_most() is None:  # a caller may see a part of it now
-                self._learn(client, *await self._read_catalog(client, lists))
+                tools, delegated = await self._read_catalog(client, lists)
+                if self._client is client:
+                    self._learn(client, tools, delegated)
             else:
                 self.delegated.changed()
                 self._on_change(self)
-            await anyio.sleep(_GATHER_SECONDS)
+            await anyio.sleep(max(_GATHER_SECONDS, _REST_SHARE * (thread_time() - began)))
 
     async def _end_when_dead(self, client: Client) -> None:
         connection, probes = self._connection, self._stands_probes
@@ -394,6 +407,10 @@ class Upstream:
 
     async def _save(self, lists: Lists, file: ListingFile) -> None:
         listed: dict[str, Any] = {name: [*(await lists.entries(kind)).values()] for name, kind in _SAVED.items()}
+        if self.lists is not lists:  # the connection is lost, and with it perhaps the lists
+            return
+        if self._saved is not None:  # a list that has failed now is as it was
+            listed |= {name: getattr(self._saved, name) for name, kind in _SAVED.items() if lists.has_failed(kind)}
         self._saved = SavedListing(greeting=self.greeting, tools=[*self.tools.values()], **listed)
         await anyio.to_thread.run_sync(file.save, self._saved)
 
@@ -441,11 +458,17 @@ class Upstream:
 
         async def ask(client: Client) -> dict[str, Any]:
             with self._questions.request(caller, self._call_seconds) as extend:
+                waiting = 0
 
                 async def progressed(progress: float, total: float | None, message: str | None) -> None:
+                    nonlocal waiting
                     extend()
-                    if on_progress is not None:
-                        await on_progress(progress, total, message)
+                    if on_progress is not None and waiting < _MAX_PROGRESS:
+                        waiting += 1
+                        try:
+                            await on_progress(progress, total, message)
+                        finally:
+                            waiting -= 1
 
                 return await raw_request(
                     client, method, params, seconds=None, on_progress=progressed, capabilities=capabilities
@@ -472,14 +495,17 @@ class Upstream:
             raise MCPError(REQUEST_TIMEOUT, f"Request {method!r} timed out") from None
         except MCPError as error:
             # A program has no session to lose: when it is started again, the connection ends as well.
-            is_lost = self._connection.is_http and is_session_lost(client, error)
+            is_lost = self._connection.is_http and is_session_lost(client, error, ended.http_status)
             if not is_lost and not connection_ended(error):
                 raise
-            self._lose(client)
+            goes_on = self.transport == "streamable-http" and answer_broke_off(error)
+            if is_lost or not goes_on:
+                self._lose(client)
             if is_lost:
                 raise SessionLostError(f"The MCP server {self.name!r} has restarted and is not back yet.") from error
             why = f": {ended.reason}" if ended.reason else ""
-            text = f"The MCP server {self.name!r} went away during this request{why}."
+            what = "broke off its answer to" if goes_on else "went away during"
+            text = f"The MCP server {self.name!r} {what} this request{why}."
             raise UnavailableError(f"{text} It may or may not have taken effect.") from error
 
     # Changes.

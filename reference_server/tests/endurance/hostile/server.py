@@ -247,6 +247,10 @@ STDIO_MODES: Final[Mapping[str, Mode]] = {
     "call-digits": _call_line('{"jsonrpc":"2.0","id":%s,"result":{"content":[],"x":' + "9" * 5_000 + "}}"),
     "call-string-code": _call_line('{"jsonrpc":"2.0","id":%s,"error":{"code":"x","message":"y"}}'),
     "call-result-and-error": _call_line('{"jsonrpc":"2.0","id":%s,"result":{},"error":{"code":1,"message":"y"}}'),
+    "call-error-of-digits": _call_line(
+        '{"jsonrpc":"2.0","id":%s,"error":{"code":1,"message":"' + "9" * 500_000 + '"}}'
+    ),
+    "call-error-like-tokens": _calls({"isError": True, "content": [{"type": "text", "text": "eyJ-" * 100_000}]}),
     "call-twice": _call_line(
         '{"jsonrpc":"2.0","id":%s,"result":{"content":[]}}\n{"jsonrpc":"2.0","id":1,"result":{"content":[]}}'
     ),
@@ -259,6 +263,7 @@ STDIO_MODES: Final[Mapping[str, Mode]] = {
     "endless-line": _floods(b"x" * 65_536),
     "foreign-ids": _floods(b'{"jsonrpc":"2.0","id":987654,"result":{}}\n' * 20),
     "log-flood": _floods(b"log line\n" * 50, 2),
+    "log-like-tokens": _floods(b"eyJ-" * 2_000 + b"\n", 2),
     "log-without-end-of-line": _floods(b"x" * 65_536, 2),
     "list-changed-flood": _floods(_notification("notifications/tools/list_changed") * 20),
     "resource-flood": _floods(_notification("notifications/resources/updated") * 20),

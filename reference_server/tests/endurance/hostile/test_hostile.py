@@ -31,11 +31,12 @@ def use(tmp_path: Path, seed: int, say: Callable[[str], None]) -> Run:
 
 
 def test_every_answer_of_a_healthy_server_is_right_next_to_hostile_ones(use: Run):
-    outcome = use(["exits", "hangs-at-call", "http-page"], 2, 5)
+    modes = ["exits", "hangs-at-call", "http-page", "call-error-of-digits"]
+    outcome = use(modes, 2, 5)
     for phase in (outcome.quiet, outcome.hostile):
         assert phase.milliseconds
         assert phase.wrong == []
-    assert set(outcome.hostile.states) == {"exits", "hangs-at-call", "http-page"}
+    assert set(outcome.hostile.states) == set(modes)
     assert outcome.hostile.states["exits"].startswith("down: ")
 
 
