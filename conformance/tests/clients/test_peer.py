@@ -12,7 +12,7 @@ import anyio
 import httpx2
 import pytest
 from tools_search_conformance.clients.endpoints import open_endpoints
-from tools_search_conformance.clients.peer import TOOLS_CHANGED, Peer
+from tools_search_conformance.clients.peer import Peer
 from tools_search_conformance.clients.script import (
     TOOLS,
     HeldSearch,
@@ -190,7 +190,8 @@ async def test_a_peer_answers_late_or_never(transport: TransportName):
 @pytest.mark.parametrize("transport", BOTH)
 async def test_a_peer_sends_stray_messages_before_an_answer(transport: TransportName):
     stray = {"jsonrpc": "2.0", "id": 4711, "result": {"tools": [tool("of_somebody_else")]}}
-    reply = Reply(result={"tools": [tool("ours")]}, before=(stray, TOOLS_CHANGED))
+    notice = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
+    reply = Reply(result={"tools": [tool("ours")]}, before=(stray, notice))
     async with standing(Script(search=serves(reply)), transport) as caller:
         page = (await caller.ask("tools/search", {"query": "x"}))["result"]
         assert [each["name"] for each in page["tools"]] == ["ours"]
@@ -236,7 +237,7 @@ async def test_a_client_that_listens_is_notified_over_stdio():
         message: Json = {"jsonrpc": "2.0", "id": "s", "method": "subscriptions/listen", "params": {}}
         await caller.transport.notify(message, {}, 5)
         await caller.peer.subscribed.wait()
-        await caller.peer.notify(TOOLS_CHANGED)
+        await caller.peer.notify_change()
         await caller.ask("tools/list", {})
         acknowledged, changed = caller.notes
     assert "notifications/subscriptions/acknowledged" in acknowledged
@@ -252,7 +253,7 @@ async def test_a_client_that_listens_is_notified_over_http(era: Era):
         method, body = ("POST", json.dumps(message)) if era == MODERN else ("GET", None)
         async with client.stream(method, url, content=body) as response:
             await caller.peer.subscribed.wait()
-            await caller.peer.notify(TOOLS_CHANGED)
+            await caller.peer.notify_change()
             async for line in response.aiter_lines():
                 if "list_changed" in line:
                     break

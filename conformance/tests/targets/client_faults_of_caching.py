@@ -92,6 +92,28 @@ class CacheKeyJoined(Client):
         return "".join(str(params.get(member, "")) for member in ("query", "limit", "cursor"))
 
 
+class CacheKeySeparated(Client):
+    def key(self, params: Json) -> str:
+        return "|".join(str(params.get(member, "")) for member in ("limit", "cursor", "query"))
+
+
+class CacheKeyOfAddress(Client):
+    def key(self, params: Json) -> str:
+        return "&".join(f"{member}={params[member]}" for member in ("query", "limit", "cursor") if member in params)
+
+
+class CacheBlindToEmptyCursors(Client):
+    def key(self, params: Json) -> str:
+        return super().key({**params, "cursor": params.get("cursor") or None})
+
+
+class CacheOfEveryMethod(Client):
+    def of(self, member: str) -> Client:
+        other = super().of(member)
+        other.kept = self.kept
+        return other
+
+
 class CacheKeyOfLimitOrCursor(Client):
     def key(self, params: Json) -> str:
         return f"{params['query']}:{params.get('limit', params.get('cursor'))}"
@@ -253,6 +275,12 @@ class TextOfTtlRead(Client):
         return float(ttl) if isinstance(ttl, str) and self.era == MODERN else super().ttl(page)
 
 
+class FractionOfTtlRead(Client):
+    def ttl(self, page: Json) -> float:
+        ttl = page.get("ttlMs")
+        return ttl if isinstance(ttl, float) and self.era == MODERN else super().ttl(page)
+
+
 class MalformedHintsListed(Client):
     def checked(self, result: Json) -> Json:
         ttl = result.get("ttlMs")
@@ -281,6 +309,21 @@ class MissingScopeIsPublic(Client):
 class UnknownScopeIsPublic(Client):
     def is_shared(self, page: Json) -> bool:
         return page.get("cacheScope") != "private"
+
+
+class ScopeByPrefix(Client):
+    def is_shared(self, page: Json) -> bool:
+        return str(page.get("cacheScope")).startswith("public")
+
+
+class ScopeOfOneElement(Client):
+    def is_shared(self, page: Json) -> bool:
+        return page.get("cacheScope") == ["public"] or super().is_shared(page)
+
+
+class KeptForWhoeverIsNext(Client):
+    def keep(self, key: str, page: Json, user: str) -> None:
+        super().keep(key, page, self.user)
 
 
 class UsersBlindToCase(Client):
@@ -417,6 +460,20 @@ class LegacyKeptWithoutLimit(_LegacyKept):
 class LegacyKeptWhateverChanges(_LegacyKept):
     def notified(self, notification: Json) -> None:
         return
+
+
+class ListChangeOfToolsOnly(Client):
+    def notified(self, notification: Json) -> None:
+        if notification["method"] == "notifications/tools/list_changed":
+            super().notified(notification)
+
+
+class ListChangeKeepsTemplates(Client):
+    def notified(self, notification: Json) -> None:
+        templates = self.of("resourceTemplates")
+        templates.kept, kept = {}, templates.kept
+        super().notified(notification)
+        templates.kept = kept
 
 
 class ListChangeDropsFirstPages(Client):

@@ -154,6 +154,11 @@ class CursorTrimmed(Client):
         return {"query": query, "cursor": cursor.strip()}
 
 
+class CursorLineEndsNormalized(Client):
+    def next_params(self, query: str, cursor: str) -> Json:
+        return {"query": query, "cursor": cursor.replace("\r\n", "\n")}
+
+
 class CursorNormalized(Client):
     def next_params(self, query: str, cursor: str) -> Json:
         return {"query": query, "cursor": unicodedata.normalize("NFC", cursor)}
@@ -549,3 +554,15 @@ class WordsOfItsOwn(Client):
 
     def page(self, params: Json) -> Json:
         return super().page({**params, "query": "read a file"})
+
+
+class ParamHeadersTrimmed(Client):
+    def header_value(self, value: Any) -> str:
+        return super().header_value(value.strip() if isinstance(value, str) else value)
+
+
+class DefinitionOfKeptPageTaken(Client):
+    def page(self, params: Json) -> Json:
+        page = super().page(params)
+        self.found |= {tool["name"]: tool for tool in page["tools"]}
+        return page

@@ -96,6 +96,21 @@ class MissingCapabilityIsAnError(Client):
         return super().instead(error, query)
 
 
+class ListsOnce(Client):
+    times = 0
+
+    def instead(self, error: RefusedError | InvalidError, query: str) -> list[Json]:
+        self.times += 1
+        if self.times > 1:
+            raise error
+        return super().instead(error, query)
+
+
+class NullTypeIsComplete(Client):
+    def kind(self, result: Json) -> Any:
+        return result.get("resultType") or "complete"
+
+
 class InvalidResultIsAnError(Client):
     def instead(self, error: RefusedError | InvalidError, query: str) -> list[Json]:
         if isinstance(error, InvalidError):
@@ -206,6 +221,16 @@ class BusyIsListedTheThirdTime(_Busy):
     def gives_up(self) -> bool:
         self.times += 1
         return self.times >= 3
+
+
+class BusyNowIsListed(Client):
+    def is_busy(self, error: RefusedError) -> bool:
+        return super().is_busy(error) and error.data["retryAfterMs"] != 0
+
+    def instead(self, error: RefusedError | InvalidError, query: str) -> list[Json]:
+        if isinstance(error, RefusedError) and super().is_busy(error) and not self.is_busy(error):
+            return self.ranked(query, self.listed())
+        return super().instead(error, query)
 
 
 class BusyLaterIsListed(Client):

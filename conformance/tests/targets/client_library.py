@@ -132,7 +132,7 @@ class Client:
         if self.era == LEGACY:
             self.transport.listen(None, {"MCP-Protocol-Version": LEGACY})
             return
-        params = {"notifications": {"toolsListChanged": True}}
+        params = {"notifications": {f"{each}ListChanged": True for each in ("tools", "resources", "prompts")}}
         message = self.message("subscriptions/listen", params)
         self.transport.listen(message, self.headers("subscriptions/listen", params))
 
@@ -214,8 +214,9 @@ class Client:
             kept = kept or self.kept.get(f"{user!r} {key}")
         if kept is not None and kept[0] > time.monotonic():
             return kept[1]
+        user = self.user
         page = self.checked(self.patiently(f"{self.path}/search", params))
-        self.keep(key, page)
+        self.keep(key, page, user)
         if self.member == "tools":
             page["tools"] = [tool for tool in page["tools"] if not self.over_http or self.fit(tool)]
             self.found |= {tool["name"]: tool for tool in page["tools"]}
@@ -237,10 +238,10 @@ class Client:
     def key(self, params: Json) -> str:
         return json.dumps(params, sort_keys=True)
 
-    def keep(self, key: str, page: Json) -> None:
+    def keep(self, key: str, page: Json, user: str) -> None:
         if (ttl := self.ttl(page)) > 0:
-            user = None if self.is_shared(page) else self.user
-            self.kept[f"{user!r} {key}"] = (time.monotonic() + ttl / 1000, page)
+            whose = None if self.is_shared(page) else user
+            self.kept[f"{whose!r} {key}"] = (time.monotonic() + ttl / 1000, page)
 
     def ttl(self, page: Json) -> float:
         ttl = page.get("ttlMs")
@@ -383,7 +384,8 @@ class Client:
 
     def header_value(self, value: Any) -> str:
         text = value if isinstance(value, str) else json.dumps(value)
-        return text if text.isascii() else f"=?base64?{base64.b64encode(text.encode()).decode()}?="
+        plain = text.isascii() and text == text.strip()
+        return text if plain else f"=?base64?{base64.b64encode(text.encode()).decode()}?="
 
     def close(self) -> None:
         self.transport.close()

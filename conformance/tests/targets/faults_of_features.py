@@ -7,8 +7,9 @@ import math
 import os
 import secrets
 import threading
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from .faults import EXTENSION_ID, SEARCH, Fault, Json, RefusalError, SearchFault, member, wrong_error, wrong_result
 
@@ -114,6 +115,31 @@ class CancelIgnored(Fault):
 class CancelTakesAll(Fault):
     def cancelled(self, number: Any, in_flight: list[Any]) -> list[Any]:
         return in_flight
+
+
+class CancelTakesTheSame(Fault):
+    """Takes all searches for the same as one, which ends when one of them is cancelled."""
+
+    def __init__(self) -> None:
+        self.queries: dict[Any, Any] = {}
+
+    def lines(self, stdin: BinaryIO) -> Iterable[bytes]:
+        for line in stdin:
+            message: Json = json.loads(line)
+            self.queries[message.get("id")] = member(message, "params").get("query")
+            yield line
+
+    def cancelled(self, number: Any, in_flight: list[Any]) -> list[Any]:
+        return [each for each in in_flight if self.queries[each] == self.queries.get(number)]
+
+
+class CancelOfNothingEnds(Fault):
+    """Ends where a request is to be cancelled that is not under way."""
+
+    def cancelled(self, number: Any, in_flight: list[Any]) -> list[Any]:
+        if number not in in_flight:
+            os._exit(1)
+        return [number]
 
 
 def _catalog() -> Json:

@@ -6,6 +6,7 @@ import hashlib
 import re
 import secrets
 import unicodedata
+from functools import reduce
 
 from .faults import SEARCH, Json, RefusalError, SearchFault, member, without, wrong_params, wrong_result
 
@@ -213,6 +214,11 @@ class CursorBoundToBeginning(_CursorBoundTo):
 
     def alike(self, query: str) -> object:
         return query[:64]
+
+
+class CursorBoundToHash(_CursorBoundTo):
+    def alike(self, query: str) -> object:
+        return reduce(lambda value, unit: (value * 31 + ord(unit)) % 2**32, query, 0)
 
 
 class CursorBoundToLength(_CursorBoundTo):

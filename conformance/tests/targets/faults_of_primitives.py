@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import unicodedata
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from .faults import EXTENSION_ID, SEARCH, Fault, Json, RefusalError, member, without
 
@@ -155,6 +158,42 @@ exact_uri_second = _wrong_result("resources/search")(_moved_back("resources", la
 exact_template_second = _wrong_result("resources/templates/search")(
     _moved_back("resourceTemplates", lambda item: item["uriTemplate"])
 )
+
+
+def _confused(method: str, name: str, key: str, alike: Callable[[Json, str], bool]) -> type[Fault]:
+    """Make a fault that takes the first item which is `alike` to a query for the one that it names."""
+
+    class Confused(Fault):
+        def response(self, method_sent: str, params: Json, era: str, outcome: Json) -> Json:
+            items: list[Json] = member(outcome, "result").get(name, [])
+            query = str(params.get("query")).strip()
+            if method_sent != method or "cursor" in params or not items or items[0][key] != query:
+                return outcome
+            catalog: Json = json.loads(Path(os.environ["TOOLS_SEARCH_CATALOG"]).read_text(encoding="utf-8"))
+            first = next((item for item in catalog[name] if alike(item, query)), items[0])
+            others = [item for item in items if item[key] != first[key]]
+            return {"result": {**outcome["result"], name: [first, *others][: len(items)]}}
+
+    return Confused
+
+
+def _resources_confused(reading: Callable[[str], str]) -> type[Fault]:
+    return _confused("resources/search", "resources", "uri", lambda item, query: reading(item["uri"]) == reading(query))
+
+
+uris_blind_to_case = _resources_confused(str.lower)
+uris_without_fragments = _resources_confused(lambda uri: uri.partition("#")[0])
+uris_without_queries = _resources_confused(lambda uri: uri.partition("?")[0])
+uris_decoded = _resources_confused(unquote)
+uris_without_last_slash = _resources_confused(lambda uri: uri.removesuffix("/"))
+names_before_uris = _confused("resources/search", "resources", "uri", lambda item, query: item["name"] == query)
+templates_blind_to_case = _confused(
+    "resources/templates/search",
+    "resourceTemplates",
+    "uriTemplate",
+    lambda item, query: item["uriTemplate"].lower() == query.lower(),
+)
+
 
 exact_prompt_second = _wrong_result("prompts/search")(_moved_back("prompts", lambda item: item["name"]))
 

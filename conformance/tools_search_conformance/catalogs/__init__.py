@@ -16,8 +16,8 @@ from tools_search_spec import PRIMITIVES, Primitive
 from tools_search_conformance.wire.codec import JsonObject
 
 NAMES: Final = ("core", "empty", "large", "single")
-"""`core`: 48 tools with distinctive words, nested schemas and several scripts, and 24 resources with their contents,
-22 templates and 22 prompts. `empty`: none. `large`: 120 tools that share a word. `single`: one of the first."""
+"""`core`: 48 tools with distinctive words, nested schemas and several scripts, and 31 resources with their contents,
+25 templates and 23 prompts. `empty`: none. `large`: 120 tools that share a word. `single`: one of the first."""
 
 COMMON: Final = "meadow"
 """A word of every item of `made_item`."""

@@ -8,12 +8,13 @@ answer does not come is shown by later ones that do.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
 import anyio
 import anyio.lowlevel
+from anyio.abc import TaskGroup
 from tools_search_spec import METHOD
 
 from tools_search_conformance.model import UnverifiableError
@@ -46,6 +47,7 @@ _BAD: Final[tuple[JsonObject, ...]] = (
 
 DELAY_VARIABLE: Final = "TOOLS_SEARCH_DELAY_MS"
 _DELAY_MS: Final = 250
+_OF_NO_REQUEST: Final = "of no request"
 _NOT_DELAYED_MS: Final = 0.9 * _DELAY_MS  # clocks differ
 _IN_TIME_SECONDS: Final = _DELAY_MS / 2 / 1000
 """How soon after its search a cancellation must be sent for the search to remain unanswered, on a busy machine."""
@@ -212,14 +214,22 @@ async def _open_connections(connection: Connection, seconds: float) -> None:
             tasks.start_soon(partial(connection.request, "tools/list", {}, seconds=seconds))
 
 
+def _begin(
+    tasks: TaskGroup, queries: Sequence[str], search: Callable[..., Awaitable[None]], others: list[Exchange]
+) -> None:
+    for query in queries:
+        tasks.start_soon(search, query, others)
+
+
 async def _cancel(
-    bench: Bench, query: str, *, meanwhile: Sequence[str] = (), later: Sequence[str] = ()
+    bench: Bench, query: str, *, meanwhile: Sequence[str] = (), joining: Sequence[str] = (), later: Sequence[str] = ()
 ) -> tuple[Exchange | None, list[Exchange]]:
     """Cancel a search for `query`; return its exchange, `None` where it was not answered, and the other exchanges.
 
-    Searches for `meanwhile` are in flight at the same time. Those for `later` are sent one after the other; when they
-    are answered, the cancelled one is waited for no longer. A server that takes one search at a time is not judged, nor
-    is one that answers each time before the search could be cancelled.
+    Searches for `meanwhile` are in flight at the same time, those for `joining` from a little later on. Those for
+    `later` are sent one after the other; when they are answered, the cancelled one is waited for no longer. A server
+    that takes one search at a time is not judged, nor is one that answers each time before the search could be
+    cancelled.
     """
     connection, seconds = await bench.server.connection(), bench.options.timeout
 
@@ -242,17 +252,19 @@ async def _cancel(
         async with anyio.create_task_group() as tasks:
             began = time.monotonic()
             async with anyio.create_task_group() as neighbors:
-                for wanted in meanwhile:
-                    neighbors.start_soon(search, wanted, others)
+                _begin(neighbors, meanwhile, search, others)
                 tasks.start_soon(doomed)
-                # Once this is answered twice, the searches before it have arrived, over HTTP too.
+                # Once this is answered twice, the searches before it have arrived, over HTTP too; those that join it
+                # come between, later than it on any transport that keeps to an order.
                 await anyio.lowlevel.checkpoint()
                 await list_tools()
+                _begin(neighbors, joining, search, others)
                 await list_tools()
                 early = bool(ended)
                 if connection.era == MODERN and bench.cell.transport == "http":
                     unwanted.cancel()  # there, closing the response is how a client cancels
                 else:
+                    await connection.cancel(_OF_NO_REQUEST, seconds)
                     await connection.cancel(number, seconds)
                 late = time.monotonic() - began > _IN_TIME_SECONDS
             for wanted in later if not early else ():
@@ -270,7 +282,8 @@ async def _cancel(
         early, cancelled, others = await cancel_once(last=number == _TRIES - 1)
         answers = [exchange for exchange in (cancelled, *others) if exchange is not None]
         busy = next((exchange for exchange in answers if busy_seconds(exchange) is not None), None)
-        bench.applies(busy is None or not meanwhile, "the server is too busy for two searches at once")
+        at_once = [*meanwhile, *joining]
+        bench.applies(busy is None or not at_once, "the server is too busy for two searches at once")
         bench.require(busy is None, "the server says that it is too busy to search", busy)
         if not early:
             return cancelled, others
@@ -306,14 +319,17 @@ async def cancelled_not_answered(bench: Bench) -> None:
 
 @server_check(
     title="A cancelled search does not affect another one",
-    sends="Two searches at once, each for a tool by its name; one of them is cancelled.",
-    passes="The other one is answered as usual: its tool is the first match.",
+    sends="Searches at once, each for a tool by its name; one of them is cancelled, and one that was never sent. Then"
+    " two searches for the same, of which the first one is cancelled.",
+    passes="The others are answered as usual: their tools are the first matches.",
     fixture_feature="delay",
 )
 async def cancelled_leaves_others(bench: Bench) -> None:
     other, one, another = await _delayed(bench)
-    _, (neighbor,) = await _cancel(other, one, meanwhile=(another,))
-    case, answer = f"query {another!r}, while another search was cancelled", neighbor.describe()
-    other.expect(neighbor.result is not None, neighbor, f"a search got {answer} while another was cancelled")
-    names = read_page(neighbor, case).keys
-    other.expect(names[:1] == [another], neighbor, f"{another!r} is not the first match", case=case)
+    for name, together in ((another, {"meanwhile": (another,)}), (one, {"joining": (one,)})):
+        _, (neighbor,) = await _cancel(other, one, **together)
+        which = "the same" if name == one else "another"
+        case, answer = f"query {name!r}, while {which} search was cancelled", neighbor.describe()
+        other.expect(neighbor.result is not None, neighbor, f"a search got {answer} while {which} was cancelled")
+        names = read_page(neighbor, case).keys
+        other.expect(names[:1] == [name], neighbor, f"{name!r} is not the first match", case=case)

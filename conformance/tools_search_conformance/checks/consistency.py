@@ -269,8 +269,8 @@ async def search_unlisted(bench: Bench) -> None:
 
 @server_check(
     title="A found tool can be called at once",
-    sends="On another connection a search, and `tools/call` of the tools found, without any `tools/list`; in the same"
-    " way `resources/read` and `prompts/get`, where resources and prompts can be searched.",
+    sends="On another connection a search of two pages, and `tools/call` of the tools found, without any `tools/list`;"
+    " in the same way `resources/read` and `prompts/get`, where resources and prompts can be searched.",
     passes="A result that is no error for each.",
     profiles=("fixture",),
     methods=(TOOLS.method, RESOURCES.method, PROMPTS.method),
@@ -288,8 +288,12 @@ async def callable_(bench: Bench) -> None:
             answer = used.describe() if used.result is None else json.dumps(used.result.get("content"))[:200]
             other.expect(fine, used, f"{key!r} was found, but {use} of it was answered by {answer}", case=key)
 
+        first = await other.server.page(query, limit=1)
+        if first.next_cursor is not None:
+            pages.insert(0, await other.server.page(query, limit=1, cursor=first.next_cursor))
         for page in pages:
-            await other.server.search(page.exchange.params)
+            if "cursor" not in page.exchange.params:
+                await other.server.search(page.exchange.params)
             found = [item for item in page.items if "x-mcp-header" not in json.dumps(item)]
             await other.each(found[:_USED], use_one)
 

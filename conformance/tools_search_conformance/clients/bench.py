@@ -24,7 +24,7 @@ from tools_search_conformance.clients.driver import (
     start_driver,
 )
 from tools_search_conformance.clients.endpoints import Endpoints
-from tools_search_conformance.clients.peer import TOOLS_CHANGED, Peer
+from tools_search_conformance.clients.peer import Peer
 from tools_search_conformance.clients.script import Script
 from tools_search_conformance.model import CLIENT_PREFIX, Cell, Check, DriverFeature, UnverifiableError, ViolationError
 from tools_search_conformance.run.judging import Timeouts, Workbench
@@ -88,9 +88,10 @@ class ClientBench(Workbench):
             others = []
         if not own and not others:
             await self.require_features("primitives")
-        return [*own, *map(self._searching, others)]
+        return [*own, *map(self.searching, others)]
 
-    def _searching(self, primitive: Primitive) -> ClientBench:
+    def searching(self, primitive: Primitive) -> ClientBench:
+        """Return this bench, with searches for another list."""
         other = copy(self)
         other.primitive = primitive
         other.done = set()
@@ -233,6 +234,10 @@ class Session:
         """Have the client find every tool for a need."""
         return await self.ask("search_all", query=query)
 
+    def searching(self, primitive: Primitive) -> Session:
+        """Return this session, with searches for another list that its peer serves."""
+        return replace(self, _bench=self._bench.searching(primitive))
+
     async def find(self, query: str, limit: int | None) -> Outcome:
         """Have the client find every tool for a need, or at most `limit`."""
         return await (self.search_all(query) if limit is None else self.search(query, limit))
@@ -261,7 +266,7 @@ class Session:
         await self._ask_each(("list_tools", {}), ("call", {"name": name, "arguments": {}}), some)
         with anyio.move_on_after(_SUBSCRIBE_SECONDS):
             await self.peer.subscribed.wait()
-        await self.peer.notify(TOOLS_CHANGED)
+        await self.peer.notify_change()
         await self._ask_each(some, every)
         if "authorization" in self._driver.features:
             await self._ask_each(("authorize", {"as": "somebody"}), some, every)

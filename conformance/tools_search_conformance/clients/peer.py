@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import Any, Final
 
 import anyio
-from tools_search_spec import EXTENSION_ID, Primitive
+from tools_search_spec import EXTENSION_ID, PRIMITIVES, Primitive
 
 from tools_search_conformance.clients.disguise import request_as_of_tools, result_as_of
 from tools_search_conformance.clients.http_connection import CONNECTION_ERRORS, HttpConnection
@@ -23,9 +23,6 @@ from tools_search_conformance.target.properties import EXAMPLES
 from tools_search_conformance.wire.codec import JsonObject, Limits, as_object, encode
 from tools_search_conformance.wire.eras import META_PREFIX, MODERN, Era
 from tools_search_conformance.wire.record import Answer, Exchange, Recorder
-
-TOOLS_CHANGED: Final[JsonObject] = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
-"""The notification of a server whose tools have changed."""
 
 MESSAGE_LIMITS: Final = Limits(message_bytes=256 * 1024, values=10_000)
 """Bounds of one message of a client; many may be under way at once."""
@@ -153,10 +150,13 @@ class Peer:
         return reply
 
     def _reply(self, message: JsonObject) -> Reply:
-        if self.primitive is TOOLS:
+        # Who advertises the search for one list serves that for tools as well, and others of the same setting.
+        served = [each for each in PRIMITIVES if each is TOOLS or each.setting == self.primitive.setting]
+        about = (each for each in served if message["method"] in (each.method, each.list_method))
+        if (primitive := next(about, self.primitive)) is TOOLS:
             return self.script.reply(self.era, message)
-        reply = self.script.reply(self.era, request_as_of_tools(message, self.primitive))
-        return reply if reply.result is None else replace(reply, result=result_as_of(reply.result, self.primitive))
+        reply = self.script.reply(self.era, request_as_of_tools(message, primitive))
+        return reply if reply.result is None else replace(reply, result=result_as_of(reply.result, primitive))
 
     def response(self, message: JsonObject, reply: Reply) -> JsonObject:
         """Return the JSON-RPC response that carries a reply to `message`."""
@@ -175,9 +175,12 @@ class Peer:
     ) -> JsonObject:
         """Have notifications sent by `send`, and return the message that acknowledges a modern `request` for them."""
         meta = {} if request is None else {"_meta": {f"{META_PREFIX}subscriptionId": request["id"]}}
-        self._subscribers = [*self._subscribers, (send, meta)][-_MAX_SUBSCRIBERS:]
-        self.subscribed.set()
-        granted: JsonObject = {"notifications": {"toolsListChanged": True}, **meta}
+        asked = as_object((as_object((request or {}).get("params")) or {}).get("notifications")) or {}
+        change = f"{self.primitive.notification.split('/')[1]}ListChanged"
+        if not asked or asked.get(change) is True:  # a legacy client cannot choose
+            self._subscribers = [*self._subscribers, (send, meta)][-_MAX_SUBSCRIBERS:]
+            self.subscribed.set()
+        granted: JsonObject = {"notifications": {change: True}, **meta}
         acknowledged: JsonObject = {
             "jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": granted
         }  # fmt: skip
@@ -190,6 +193,10 @@ class Peer:
     def unsubscribe(self, send: Send) -> None:
         """Send no more notifications by `send`."""
         self._subscribers = [each for each in self._subscribers if each[0] != send]
+
+    async def notify_change(self) -> None:
+        """Say that what is searched has changed."""
+        await self.notify({"jsonrpc": "2.0", "method": self.primitive.notification})
 
     async def notify(self, notification: JsonObject) -> None:
         """Send a notification to a client that listens."""

@@ -132,7 +132,7 @@ class Connection:
         """Return an id for one request, known before it is sent so that the request can be cancelled meanwhile."""
         return next(self._ids)
 
-    async def cancel(self, number: int, seconds: float) -> None:
+    async def cancel(self, number: int | str, seconds: float) -> None:
         """Send the notification that cancels the request with the id `number`."""
         params = {"requestId": number, "reason": "no longer wanted"}
         message: JsonObject = {"jsonrpc": "2.0"}

@@ -11,10 +11,11 @@ from typing import Any, Final
 from zlib import crc32
 
 import anyio
+from tools_search_spec import PRIMITIVES
 
 from tools_search_conformance.clients.bench import ClientBench, NotConnectedError, Session, client_check
 from tools_search_conformance.clients.driver import NoDriverFeatureError, Outcome
-from tools_search_conformance.clients.peer import TOOLS_CHANGED, Peer
+from tools_search_conformance.clients.peer import Peer
 from tools_search_conformance.clients.script import (
     SETTINGS,
     TOOLS,
@@ -27,6 +28,7 @@ from tools_search_conformance.clients.script import (
     serves,
     tool,
 )
+from tools_search_conformance.target.primitives import EVERY_METHOD
 from tools_search_conformance.wire.codec import JsonObject
 from tools_search_conformance.wire.display import cut
 from tools_search_conformance.wire.eras import LEGACY, MODERN, Era
@@ -59,17 +61,30 @@ _QUERIES: Final = tuple(
     )
 )  # fmt: skip
 """Searches that it confuses as it changes or cuts queries; each search finds tools that no other does."""
-_CURSORS: Final = ("2", "next", "Next", "next.2", " next", f"{'n' * 300}Aa", f"{'n' * 300}BB")
+_FEWER: Final = 4
+"""Of so many such searches, one is sent for other lists than that of tools."""
+_CURSORS: Final = ("2", "next", "Next", "next.2", " next", f"{'n' * 300}Aa", f"{'n' * 300}BB", "")
 """Cursors that it confuses; the first one is a limit that is searched with, too."""
+_SEPARATORS: Final = ("|", ":", ",", "\n", "\u0000")
+"""What may stand between the parts of a key; these are cursors, too."""
+_JOINED: Final = tuple(
+    (query, None)
+    for query in (
+        *(f"{_OTHER}{separator}{_LIMIT}" for separator in _SEPARATORS),
+        *(f"{separator}{_OTHER}" for separator in _SEPARATORS),
+        f"{_OTHER}&limit={_LIMIT}",
+    )
+)
+"""Searches that it confuses as it does not tell such a separator from one in a query."""
+_NO_SCOPES: Final = (None, "Public", " public", "public, max-age=60", ["public"])
 _USERS: Final = ("alice", "Alice", "alice2", "ali", "bob")
 _HOUR: Final = 3_600_000
 _SHORT: Final = 50
 _SLIDING: Final = 200
 _UNLISTED: Final = tool("fold_swan", "Folds a swan.")
 _MALFORMED_HINTS: Final[tuple[JsonObject, ...]] = (
-    *({"ttlMs": ttl, "cacheScope": "public"} for ttl in (-1, -_HOUR, None, "3600000")),
-    {"ttlMs": [], "cacheScope": "public"},
-    {"ttlMs": {}, "cacheScope": "public"},
+    *({"ttlMs": ttl, "cacheScope": "public"} for ttl in (-1, -_HOUR, None, "3600000", _HOUR + 0.5, True)),
+    *({"ttlMs": ttl, "cacheScope": "public"} for ttl in ([], [_HOUR], {})),
     {"cacheScope": "public"},
     {},
     *({"ttlMs": _HOUR, "cacheScope": scope} for scope in (None, "shared")),
@@ -94,8 +109,10 @@ _ONE_PAGE: Final = Script(search=serves(_cacheable(TOOLS[5])))
     "client searches twice for the same. If it keeps anything, it then searches with many limits, for all, for another "
     "need, and for needs that differ in case, white space, form or their end. Where the driver names `concurrent`, two "
     "that differ in case are under way at once. Elsewhere it searches on a connection of one era, and then on one of "
-    "the other to the same address.",
+    "the other to the same address. Where the search is for another list than that of tools, it has searched for tools "
+    "with the same need before.",
     passes="Each search finds the tools that it finds where nothing may be kept, and the last one is a request.",
+    methods=EVERY_METHOD,
 )
 async def cache_key(bench: ClientBench) -> None:
     async with bench.connected(Script(search=_named_by_request)) as session:
@@ -104,8 +121,10 @@ async def cache_key(bench: ClientBench) -> None:
         bench.require(any(outcome.names for _, outcome in found_for), "the client found nothing", session.latest)
         asked = [len(outcome.searches) for _, outcome in found_for]
         keeps = sum(asked[len(_TWICE) :]) < sum(asked[: len(_TWICE)])
-        for searches in bench.share((_LIMITS, _QUERIES)) if keeps else ():
-            found_for += [(each, await _find(session, *each)) for each in searches]
+        found_for += [(each, await _find(session, *each)) for each in ((_OTHER, _LIMIT),) if keeps]
+        step = _FEWER if bench.primitive.setting else 1
+        for searches in bench.share((_LIMITS, (*_QUERIES, *_JOINED))) if keeps else ():
+            found_for += [(each, await _find(session, *each)) for each in searches[::step]]
         at = session.last_search
     async with bench.connected(Script(search=_named_by_request_only_now)) as session:
         for (query, limit), outcome in found_for:
@@ -118,6 +137,7 @@ async def cache_key(bench: ClientBench) -> None:
             message = f"a search was answered from a cached page of another: {case}, returned {outcome.names}"
             bench.expect(outcome.names == wanted, at, f"{message} instead of {wanted}", case=case)
     await bench.where_named("concurrent", _expect_apart_at_once)
+    await _expect_methods_apart(bench)
     with suppress(NotConnectedError, NoDriverFeatureError):  # a client of one era confuses none
         await _expect_revisions_apart(bench)
 
@@ -128,7 +148,7 @@ async def _find(session: Session, query: str, limit: int | None) -> Outcome:
 
 def _named_by_request(params: JsonObject) -> Reply:
     """Return a page whose tool has a name that no other request gets; for some needs it is one of several."""
-    cursors = _CURSORS if params["query"] in (_NEED, _OTHER) else ()
+    cursors = {_NEED: _CURSORS, _OTHER: _SEPARATORS}.get(params["query"], ())
     if "cursor" in params and params["cursor"] not in cursors:
         raise RefusalError(-32602, "invalid cursor", {"field": "cursor", "reason": "not issued here"})
     page = cursors.index(params["cursor"]) + 1 if "cursor" in params else 0
@@ -173,6 +193,18 @@ def _keys(searches: Iterable[Exchange]) -> list[_Key]:
     return [key for key in keys if not any(isinstance(value, dict | list) for value in key)]
 
 
+async def _expect_methods_apart(bench: ClientBench) -> None:
+    """Expect a request for another list than that of tools, where others were searched with the same need before."""
+    others = [each for each in PRIMITIVES if each.setting in ("", bench.primitive.setting) and each != bench.primitive]
+    if bench.primitive.setting:
+        async with bench.connected(_ONE_PAGE) as session:
+            for other in others:
+                await session.searching(other).search(_NEED, _LIMIT)
+            await session.search(_NEED, _LIMIT)
+            message = "a search was answered from the cache of another method"
+            session.expect_search(True, message, case="several methods, one need")
+
+
 async def _expect_revisions_apart(bench: ClientBench) -> None:
     address = secrets.token_hex(16)
     eras: tuple[Era, ...] = (MODERN, LEGACY) if bench.cell.era == MODERN else (LEGACY, MODERN)
@@ -192,6 +224,7 @@ async def _expect_revisions_apart(bench: ClientBench) -> None:
     f"for no time. The same search three times, where a result may be cached for {_SLIDING} ms.",
     passes="A request for each page whose time is over; reading a cached page does not prolong it.",
     eras=(MODERN,),
+    methods=EVERY_METHOD,
 )
 async def cache_stale(bench: ClientBench) -> None:
     for ttl, tools in ((0, TOOLS[5:6]), (0, ()), (_SHORT, TOOLS[5:6])):
@@ -272,15 +305,17 @@ async def cache_hints_malformed(bench: ClientBench) -> None:
     sends="A result of two pages that may be cached for an hour, with a `cacheScope` of `private`, none, or one that "
     "is not valid, or of one page `public`; the client searches for nobody in particular, and then as users whose "
     "names are much alike. Then for nobody, and on other connections to the same address as one user and another. "
-    "Where the driver names `concurrent`, two users search at once.",
+    "Where the driver names `concurrent`, two users search at once, and one whose search is under way when the user "
+    "changes.",
     passes="A request for each page and each of them.",
     eras=(MODERN,),
+    methods=EVERY_METHOD,
 )
 async def cache_private(bench: ClientBench) -> None:
     await bench.require_features("authorization")
     private: JsonObject = {"cacheScope": "private"}
     public: JsonObject = {"cacheScope": "public"}
-    hints = [(each, each) for each in (private, {}, {"cacheScope": "Public"}, {"cacheScope": None})]
+    hints = [(each, each) for each in (private, {}, *({"cacheScope": scope} for scope in _NO_SCOPES))]
     for first, later in (*hints, (public, private), (private, public)):
         scopes = f"hints {json.dumps(first)}, of the second page {json.dumps(later)}"
         async with bench.connected(_private(first, later)) as session:
@@ -288,7 +323,7 @@ async def cache_private(bench: ClientBench) -> None:
             session.require_search()
             cursors = {cursor for _, _, cursor in _keys(before.searches)}
             held = {cursor for cursor in cursors if (first if cursor is None else later) is not public}
-            for user in _USERS if first is later else _USERS[:1]:
+            for user in _USERS if first is later is private else _USERS[:1]:
                 await session.ask("authorize", **{"as": user})
                 again = await session.search_all(_NEED)
                 missing = held - {cursor for _, _, cursor in _keys(again.searches)}
@@ -321,6 +356,17 @@ async def _expect_users_apart_at_once(bench: ClientBench) -> None:
         asked = len(session.peer.searches)
         message = f"two users searched for the same at once, and the client sent {asked} requests"
         session.expect(asked >= len(_USERS[:2]), message, case="two users at once")
+    searching = HeldSearch({_NEED: found(TOOLS[5], ttlMs=_HOUR, cacheScope="private")})
+    async with bench.connected(Script(search=searching)) as session:
+        first, second = _USERS[:2]
+        await session.ask("authorize", **{"as": first})
+        await session.begin(first, _NEED)
+        await session.ask("authorize", **{"as": second})
+        searching.release(_NEED)
+        await session.ask("await", of=first)
+        again = await session.search(_NEED)
+        message = f"{second!r} was given what {first!r} searched for, whose answer came after the user had changed"
+        session.expect(bool(again.searches), message, case="a search under way when the user changes")
 
 
 def _private(first: JsonObject, later: JsonObject) -> Script:
@@ -381,6 +427,7 @@ async def cache_not_crossed(bench: ClientBench) -> None:
     "notification comes while it waits for the second page; and for other users and several servers, where the driver "
     "names `authorization` and `federation`.",
     passes=f"The names of the time after, from {_NOTIFICATION_SECONDS:g} s after the notification at the latest.",
+    methods=EVERY_METHOD,
 )
 async def list_change_drops_cache(bench: ClientBench) -> None:
     changing = _Changing()
@@ -449,7 +496,7 @@ class _Changing:
     async def change(self, peer: Peer) -> None:
         """Have other tools from now on, and say so."""
         self._changes += 1
-        await peer.notify(TOOLS_CHANGED)
+        await peer.notify_change()
 
     async def outdated(self, session: Session) -> str | None:
         """Return what a search returned that has not only the tools of now, of one server or the server `b` of two."""

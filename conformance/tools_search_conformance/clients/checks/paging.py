@@ -48,6 +48,7 @@ _ODD_CURSORS: Final = (
     ("1e3", "12345678901234567890"),
     ("&lt;&amp;", "\\u0041\\n"),
     ("\u0000\u001f\u007f", "\ufefft\u00e9\u0301"),
+    ("a\r\nb", "a\nb\n"),
     ("te\u0301", "\u212b\uff21"),
     ('"quoted"', "{}"),
     ("null", "TRUE"),

@@ -14,7 +14,7 @@ from tools_search_spec import METHOD
 
 from tools_search_conformance.clients.bench import ClientBench, client_check
 from tools_search_conformance.clients.driver import NoDriverFeatureError, Outcome
-from tools_search_conformance.clients.peer import TOOLS_CHANGED, Peer
+from tools_search_conformance.clients.peer import Peer
 from tools_search_conformance.clients.script import (
     TOOLS,
     HeldSearch,
@@ -40,6 +40,7 @@ _ARGUMENTS: Final[tuple[JsonObject, ...]] = (
     {"region": "c\u00f4te", "floor": 0, "lift": False},
     {"region": "south", "inside": {"door": "left"}},
     {"region": "east", "floor": None, "inside": None},
+    {"region": " =?base64?north?= ", "lift": True},
     {"region": "west", "lift": True},
 )
 _BEFORE: Final = {
@@ -47,6 +48,7 @@ _BEFORE: Final = {
     "listed": "listed with another definition, then found",
     "found": "found with another definition, then found",
 }
+_HOUR: Final = 3_600_000
 _TIMES_ENCODED: Final = 3
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/_-]{8,}")
 _URL_SAFE: Final = str.maketrans("-_", "+/")
@@ -231,11 +233,12 @@ async def http_invalid_tool_left_out(bench: ClientBench) -> None:
     sends="A tool with `x-mcp-header` on some of its parameters, on the second page of a search, beside one whose name "
     "differs by case; the client calls it without having listed it, after a listing or a search in which it had "
     "another header, and after a search with a limit. The arguments are of each type, `false`, 0, `null`, left out "
-    "where there is a default, and inside an object. Then one more call each after a search that does not find the "
-    "tool, after a list change, and after a search in which it has another header. Where the driver names "
-    "`federation`, two servers have a tool of that name.",
-    passes="`Mcp-Param-*` headers with the values of those arguments that were given; text beyond ASCII in base64. A "
-    "client that lists in between, so that what it listed decides, is not judged.",
+    "where there is a default, inside an object, and text with spaces at its ends. Then one more call each after a "
+    "search that does not find the tool, after a list change, after a search in which it has another header, and where "
+    "it was read again from what may be cached. Where the driver names `federation`, two servers have a tool of that "
+    "name.",
+    passes="`Mcp-Param-*` headers with the values of the arguments that were given; text beyond ASCII, or with spaces "
+    "at either end, in base64. A client that lists in between, so that what it listed decides, is not judged.",
     eras=(MODERN,),
     transports=("http",),
 )
@@ -279,12 +282,13 @@ async def http_param_headers(bench: ClientBench) -> None:
             later = ((False, "ask nobody"), (True, "ask nobody"), (False, "ask a zone"))
             for changed, since in later[: 3 if before == "never" else 1]:
                 if changed:
-                    await session.peer.notify(TOOLS_CHANGED)
+                    await session.peer.notify_change()
                 await session.search_all(since)
                 arguments = {**_ARGUMENTS[-1], "note": f"{since} {changed}"}
                 await session.ask("call", name="ask_region", arguments=arguments)
                 after = f"{case}; since: {since}{', after a list change' if changed else ''}"
                 judged |= _expect_headers(bench, session.peer, arguments, after)
+    judged |= await _expect_headers_of_latest(bench, marked, outdated)
     bench.applies(judged, "the client lists before it calls, so that the listed definition decides")
     scripts = {name: Script(search=serves(found(each))) for name, each in (("a", marked), ("b", outdated))}
 
@@ -292,6 +296,20 @@ async def http_param_headers(bench: ClientBench) -> None:
         _expect_headers(bench, peer, _ARGUMENTS[0], "two servers have a tool of that name")
 
     await _call_of_servers(bench, scripts, judge)
+
+
+async def _expect_headers_of_latest(bench: ClientBench, before: JsonObject, latest: JsonObject) -> bool:
+    """Expect the headers of the latest definition, although one from before is read again from what is kept."""
+    if bench.options.one_shot:
+        return False  # it does one thing
+    kept: JsonObject = {"ttlMs": _HOUR, "cacheScope": "public"}
+    replies = {"ask a region": found(before, **kept), "ask a zone": found(latest, **kept)}
+    async with bench.connected(Script(search=lambda params: replies[params["query"]])) as session:
+        for need in ("ask a region", "ask a zone", "ask a region"):
+            await session.search_all(need)
+        await session.ask("call", name="ask_region", arguments=_ARGUMENTS[0])
+        case = "found, found with another definition, and read again where it may be cached"
+        return _expect_headers(bench, session.peer, _ARGUMENTS[0], case)
 
 
 @client_check(
@@ -396,4 +414,4 @@ def _marked(schema: JsonObject, arguments: JsonObject) -> Iterator[tuple[str, st
         elif "x-mcp-header" in each and value is not None:
             text = value if isinstance(value, str) else json.dumps(value)
             encoded = f"=?base64?{base64.b64encode(text.encode()).decode()}?="
-            yield each["x-mcp-header"], text if text.isascii() else encoded
+            yield each["x-mcp-header"], text if text.isascii() and text == text.strip() else encoded

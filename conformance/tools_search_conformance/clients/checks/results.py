@@ -147,6 +147,10 @@ async def _expect_fallback(
         message = f"{case}, all tools were listed, and the one that fits is not {place}: {outcome.describe()}"
         fits = not outcome.reported or _WANTED["name"] in outcome.names[: 1 if ranked else None]
         session.expect(fits, message, where, case=case)
+        if outcome.reported:  # it may keep what it listed
+            again = await session.find(_NEED, len(TOOLS))
+            message = f"{case}, and the same search once more returned {again.describe()}"
+            session.expect(_WANTED["name"] in again.names, message, where, case=f"{case}, once more")
 
 
 @client_check(
@@ -166,7 +170,7 @@ async def fallback_not_advertised(bench: ClientBench) -> None:
 @client_check(
     title="After -32601 or -32021, all tools are listed",
     sends="Peers that advertise the extension and refuse the search with error -32601, and with -32021; the client is "
-    "to find some tools, and all. On a modern connection over HTTP, with other statuses, too.",
+    "to find some tools, and all, each twice. On a modern connection over HTTP, with other statuses, too.",
     passes="Requests for all pages of `tools/list`, and the tool on the last page, which alone fits, is found.",
     methods=EVERY_METHOD,
 )
@@ -204,7 +208,7 @@ async def fallback_after_invalid_result(bench: ClientBench) -> None:
     if bench.cell.era == MODERN:
         odd_type = {"tools": [tool("odd_type")]}
         unusable += ({"resultType": "input_required", "requestState": "more"}, {**odd_type, "resultType": "partial"})
-        unusable += ({**odd_type, "resultType": "Complete"},)
+        unusable += tuple({**odd_type, "resultType": kind} for kind in ("Complete", None, "", ["complete"]))
     for number, result in bench.share(tuple(enumerate(unusable))):
         script = Script(search=serves(Reply(result=result)))
         await _expect_fallback(bench, script, f"the result was {json.dumps(result)}", all_pages=number % 4 in {1, 2})
@@ -221,8 +225,8 @@ async def fallback_after_invalid_result(bench: ClientBench) -> None:
 @client_check(
     title="A server that is too busy is not listed instead",
     sends=f"Peers that answer {_BUSY} searches, or as many requests for a second page, with error -32603 and "
-    "`data.retryAfterMs`; they advertise a large catalog, then a small one. On a modern connection over HTTP, with "
-    "status 429 and 503, too. The client searches for several needs.",
+    "`data.retryAfterMs`, once of 0; they advertise a large catalog, then a small one. On a modern connection over "
+    "HTTP, with status 429 and 503, too. The client searches for several needs.",
     passes="No `tools/list` after such an answer. When the client searches again is not judged.",
     methods=EVERY_METHOD,
 )
@@ -237,10 +241,11 @@ async def busy_not_listed(bench: ClientBench) -> None:
         bench.require(searched, f"the client did not send {bench.method}", session.latest)
         bench.applies(not listed, "the client lists a server that it searches, busy or not")
         statuses = (429, 503) if over_http and settings is SETTINGS else ()
-        for later, status in ((False, None), (True, None), *((False, status) for status in statuses)):
+        cases = [(False, None, _RETRY_AFTER_MS), (True, None, _RETRY_AFTER_MS), (False, None, 0)]
+        for later, status, after in (*cases, *((False, status, _RETRY_AFTER_MS) for status in statuses)):
             case = f"catalogSize {settings['catalogSize']}, busy at {'the second page' if later else 'once'}"
-            case += f", status {status}" if status else ""
-            script = Script(search=_busy(_BUSY, later=later, status=status), settings=settings)
+            case += f", retryAfterMs {after}" + (f", status {status}" if status else "")
+            script = Script(search=_busy(_BUSY, later=later, status=status, after=after), settings=settings)
             async with bench.connected(script) as session:
                 with suppress(NoDriverFeatureError):  # a one-shot client does one thing
                     for need in _NEEDS[: 1 if status else None]:
@@ -251,14 +256,14 @@ async def busy_not_listed(bench: ClientBench) -> None:
                 session.expect(not session.peer.listings, message, where, case=case)
 
 
-def _busy(times: int, *, later: bool = False, status: int | None = None) -> Search:
+def _busy(times: int, *, later: bool = False, status: int | None = None, after: int = _RETRY_AFTER_MS) -> Search:
     """Return a search of two pages for which the server is too busy so many times, at the first page or the `later`."""
 
     def search(params: JsonObject) -> Reply:
         nonlocal times
         if times and ("cursor" in params) == later:
             times -= 1
-            busy = RefusalError(-32603, "too many searches at once", {"retryAfterMs": _RETRY_AFTER_MS})
+            busy = RefusalError(-32603, "too many searches at once", {"retryAfterMs": after})
             return replace(busy.reply, status=status)
         return found(_WANTED) if "cursor" in params else found(tool("first_page"), cursor="page2")
 
