@@ -130,7 +130,7 @@ class BoundedHttp:
     def sent(self, item: SessionMessage) -> SessionMessage:
         """Note in a message to the server which request was given up, and return the message.
 
-        A legacy server is told by a notification and need not answer: some never end the response then.
+        A legacy server gets a notification and need not answer: some never end the response then.
         """
         match item.message:
             case JSONRPCNotification(method="notifications/cancelled", params={"requestId": int() | str() as request}):

@@ -33,6 +33,8 @@ class Mutant:
     turns_red: tuple[str, ...]
     cells: tuple[str, ...] = ()
     because: str = ""
+    elsewhere: bool = False
+    """Whether other searches than that for tools are broken."""
 
     def shows_in(self, cell: str) -> bool:
         """Return whether the fault can be seen in the cell, apart from checks that do not apply there."""
@@ -40,8 +42,8 @@ class Mutant:
 
     @property
     def lists(self) -> tuple[str, ...]:
-        """How the miniature is told to search tools alone, where no search of another list is broken."""
-        return () if "@" in self.name else ("--without", "primitives")
+        """The arguments by which the miniature searches tools alone, where no search of another list is broken."""
+        return () if self.elsewhere else ("--without", "primitives")
 
     @property
     def turn(self) -> tuple[TransportName, Era]:
@@ -66,6 +68,7 @@ def _read() -> dict[str, Mutant]:
             turns_red=tuple(row["turns_red"]),
             cells=tuple(map(str, row.get("cells", ()))),
             because=row.get("because", ""),
+            elsewhere=row.get("elsewhere", "@" in name),
         )
         for name, row in rows.items()
     }

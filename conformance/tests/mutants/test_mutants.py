@@ -59,7 +59,7 @@ class Mutant:
 
     @property
     def lists(self) -> tuple[str, ...]:
-        """How the miniature is told to serve tools alone, where nothing of the other lists is broken."""
+        """The arguments by which the miniature serves tools alone, where nothing of the other lists is broken."""
         return () if self.elsewhere or _OF_SEVERAL_LISTS.intersection(self.turns_red) else ("--tools-alone",)
 
     @property

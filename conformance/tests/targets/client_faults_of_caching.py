@@ -239,8 +239,9 @@ class EmptyResultBelieved(Client):
 
 class KeptAsLongAsItIsRead(Client):
     def page(self, params: Json) -> Json:
+        user = self.user
         page = super().page(params)
-        self.keep(self.key(params), page)
+        self.keep(self.key(params), page, user)
         return page
 
 
@@ -291,7 +292,7 @@ class MalformedHintsListed(Client):
 
 class MalformedScopeIsAnError(Client):
     def checked(self, result: Json) -> Json:
-        if self.era == MODERN and result.get("cacheScope") not in {"public", "private"}:
+        if self.era == MODERN and result.get("cacheScope") not in ("public", "private"):
             raise RefusedError({"message": "no valid cacheScope"})
         return super().checked(result)
 

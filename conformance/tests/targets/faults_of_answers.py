@@ -596,25 +596,6 @@ class CallsOfTheLatestSearchOnly(Fault):
         return outcome
 
 
-class CallsOfFirstPagesOnly(Fault):
-    """Lets nothing be called that was only found on later pages."""
-
-    def __init__(self) -> None:
-        self.later: dict[str, bool] = {}
-        """Whether a tool was found on later pages alone."""
-
-    def request(self, method: str, params: Json, era: str) -> Json:
-        if method == "tools/call" and self.later.get(str(params.get("name"))):
-            raise RefusalError(-32602, "Unknown tool", None)
-        return params
-
-    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
-        for tool in member(outcome, "result").get("tools", []):
-            only_later = method == SEARCH and "cursor" in params
-            self.later[tool["name"]] = only_later and self.later.get(tool["name"], True)
-        return outcome
-
-
 class SearchesInTopics(Fault):
     """Returns in the answer to discovery what was searched for last."""
 

@@ -160,14 +160,14 @@ exact_template_second = _wrong_result("resources/templates/search")(
 )
 
 
-def _confused(method: str, name: str, key: str, alike: Callable[[Json, str], bool]) -> type[Fault]:
-    """Make a fault that takes the first item which is `alike` to a query for the one that it names."""
+def _confused(confused: str, name: str, key: str, alike: Callable[[Json, str], bool]) -> type[Fault]:
+    """Make a fault of a method that takes the first item which is `alike` to a query for the one that it names."""
 
     class Confused(Fault):
-        def response(self, method_sent: str, params: Json, era: str, outcome: Json) -> Json:
+        def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
             items: list[Json] = member(outcome, "result").get(name, [])
             query = str(params.get("query")).strip()
-            if method_sent != method or "cursor" in params or not items or items[0][key] != query:
+            if method != confused or "cursor" in params or not items or items[0][key] != query:
                 return outcome
             catalog: Json = json.loads(Path(os.environ["TOOLS_SEARCH_CATALOG"]).read_text(encoding="utf-8"))
             first = next((item for item in catalog[name] if alike(item, query)), items[0])

@@ -8,7 +8,7 @@ answer does not come is shown by later ones that do.
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -215,7 +215,7 @@ async def _open_connections(connection: Connection, seconds: float) -> None:
 
 
 def _begin(
-    tasks: TaskGroup, queries: Sequence[str], search: Callable[..., Awaitable[None]], others: list[Exchange]
+    tasks: TaskGroup, queries: Sequence[str], search: Callable[..., Coroutine[Any, Any, None]], others: list[Exchange]
 ) -> None:
     for query in queries:
         tasks.start_soon(search, query, others)

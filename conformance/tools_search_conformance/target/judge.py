@@ -126,7 +126,7 @@ class _TargetJudge:
     """How many cells are judged now."""
 
     async def run(self, turns: anyio.CapacityLimiter) -> None:
-        """Judge each cell after the one before, or beside it where the target is a fixture, once that is known."""
+        """Judge each cell after the one before; a fixture may be judged in both at once."""
         async with turns:
             async with anyio.create_task_group() as judging:
                 for cell in (Cell(transport=self.target.transport, era=era) for era in self.options.eras):

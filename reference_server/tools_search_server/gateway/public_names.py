@@ -20,7 +20,7 @@ _SCHEME: Final = "gateway://"
 _WEB: Final = ("http://", "https://")
 
 _NAME: Final = re.compile(
-    # From the beginning of a run of such characters to its last letter or digit, in one pass whatever a server says.
+    # From the beginning of a run of such characters to its last letter or digit, in one pass over any text.
     r"(?P<before>[`'\"]?)(?<![./-])(?P<name>[./-]*+\w++(?:[./-]++\w++)*+)(?P<after>[`'\"(]| tool\b)?"
 )
 _PART: Final = re.compile(r"[\w-]+")

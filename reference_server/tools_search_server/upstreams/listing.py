@@ -146,7 +146,7 @@ class Lists:
         }
         """The entries of a kind by key, and until when they are current."""
         self._rests_until: dict[str, float] = {}
-        """Until when a list is left alone that was not there in time, whatever changes of it are announced."""
+        """Until when a list that was not there in time is left alone, even if changes of it are announced."""
         self._locks = {kind.method: anyio.Lock() for kind in (PROMPTS, RESOURCES, TEMPLATES)}
         self._changes = 0
 

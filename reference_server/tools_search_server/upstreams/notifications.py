@@ -127,7 +127,7 @@ class _Followed:
 
     callers: int = 0
     lock: anyio.Lock = field(default_factory=anyio.Lock)
-    """Held while the server is asked for the subscription or told that it ends: the one after the other."""
+    """Held while the server is asked for the subscription or for its end: the one after the other."""
     is_open: bool = False
     stream: anyio.CancelScope | None = None
     """That of a modern server."""
@@ -174,7 +174,7 @@ class ResourceSubscriptions:
             raise
 
     def drop(self, uri: str) -> None:
-        """End a subscription of a caller. Nobody waits for the server, which may hang, to be told."""
+        """End a subscription of a caller. Nobody waits for the server, which may hang."""
         one = self._followed[uri]
         one.callers -= 1
         if not one.callers:

@@ -64,7 +64,7 @@ _QUERIES: Final = tuple(
 _FEWER: Final = 4
 """Of so many such searches, one is sent for other lists than that of tools."""
 _CURSORS: Final = ("2", "next", "Next", "next.2", " next", f"{'n' * 300}Aa", f"{'n' * 300}BB", "")
-"""Cursors that it confuses; the first one is a limit that is searched with, too."""
+"""Cursors that it confuses; one of them is a limit that is searched with, too."""
 _SEPARATORS: Final = ("|", ":", ",", "\n", "\u0000")
 """What may stand between the parts of a key; these are cursors, too."""
 _JOINED: Final = tuple(
@@ -83,8 +83,9 @@ _SHORT: Final = 50
 _SLIDING: Final = 200
 _UNLISTED: Final = tool("fold_swan", "Folds a swan.")
 _MALFORMED_HINTS: Final[tuple[JsonObject, ...]] = (
-    *({"ttlMs": ttl, "cacheScope": "public"} for ttl in (-1, -_HOUR, None, "3600000", _HOUR + 0.5, True)),
-    *({"ttlMs": ttl, "cacheScope": "public"} for ttl in ([], [_HOUR], {})),
+    *({"ttlMs": ttl, "cacheScope": "public"} for ttl in (-1, -_HOUR, None, "3600000", _HOUR + 0.5, True, [_HOUR])),
+    {"ttlMs": [], "cacheScope": "public"},
+    {"ttlMs": {}, "cacheScope": "public"},
     {"cacheScope": "public"},
     {},
     *({"ttlMs": _HOUR, "cacheScope": scope} for scope in (None, "shared")),
@@ -148,7 +149,7 @@ async def _find(session: Session, query: str, limit: int | None) -> Outcome:
 
 def _named_by_request(params: JsonObject) -> Reply:
     """Return a page whose tool has a name that no other request gets; for some needs it is one of several."""
-    cursors = {_NEED: _CURSORS, _OTHER: _SEPARATORS}.get(params["query"], ())
+    cursors = (*_SEPARATORS, *_CURSORS) if params["query"] in (_NEED, _OTHER) else ()
     if "cursor" in params and params["cursor"] not in cursors:
         raise RefusalError(-32602, "invalid cursor", {"field": "cursor", "reason": "not issued here"})
     page = cursors.index(params["cursor"]) + 1 if "cursor" in params else 0
