@@ -304,7 +304,8 @@ async def _expect_headers_of_latest(bench: ClientBench, before: JsonObject, late
         return False  # it does one thing
     kept: JsonObject = {"ttlMs": _HOUR, "cacheScope": "public"}
     replies = {"ask a region": found(before, **kept), "ask a zone": found(latest, **kept)}
-    async with bench.connected(Script(search=lambda params: replies[params["query"]])) as session:
+    script = Script(search=lambda params: replies[params["query"]], tools=(before,))
+    async with bench.connected(script) as session:
         for need in ("ask a region", "ask a zone", "ask a region"):
             await session.search_all(need)
         await session.ask("call", name="ask_region", arguments=_ARGUMENTS[0])
