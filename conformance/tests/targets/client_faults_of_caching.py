@@ -322,7 +322,7 @@ class ScopeOfOneElement(Client):
         return page.get("cacheScope") == ["public"] or super().is_shared(page)
 
 
-class KeptForWhoeverIsNext(Client):
+class KeptForTheNextUser(Client):
     def keep(self, key: str, page: Json, user: str) -> None:
         super().keep(key, page, self.user)
 

@@ -10,6 +10,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 from anyio.abc import SocketAttribute, SocketStream
+from tools_search_conformance.wire import http_client
 from tools_search_conformance.wire.http_client import HttpClient, HttpError
 
 pytestmark = pytest.mark.anyio
@@ -99,6 +100,14 @@ async def test_a_connection_on_which_more_came_or_that_was_closed_is_not_used_ag
             assert await whole(client) == b"ok"
             await anyio.lowlevel.checkpoint()
     assert [len(each) for each in heads] == [1, 1, 1]
+
+
+async def test_a_connection_that_was_idle_for_long_is_not_used_again(monkeypatch: pytest.MonkeyPatch):
+    async with endpoint(ok) as (url, heads), aclosing(HttpClient(url, headers={})) as client:
+        await whole(client)
+        monkeypatch.setattr(http_client, "_IDLE_SECONDS", 0)
+        await whole(client)
+    assert [len(each) for each in heads] == [1, 1]
 
 
 async def test_an_answer_that_comes_before_the_request_was_read_is_taken():

@@ -185,8 +185,8 @@ class _TargetJudge:
                 found.methods |= {other.method for other in bench.offered if other.has_served}
                 self.promised = LEGACY in (as_array(connection.server.get("supportedVersions")) or [])
                 # Over HTTP the same processes serve both eras, one after the other, which takes fewer starts.
-                beside = isinstance(target, StdioTarget) or bench.server.concurrency.slow
-                if go_on is not None and bench.profile == "fixture" and beside:
+                at_once = isinstance(target, StdioTarget) or bench.server.concurrency.slow
+                if go_on is not None and bench.profile == "fixture" and at_once:
                     go_on.set()
             cause = ""  # the rule of the check that shows that no search is served
             checks = sorted(options.selection.wanted(cell), key=lambda check: check.rule != _SERVED)

@@ -82,8 +82,8 @@ class _Connection:
                 self.http.receive_data(data)
         return event
 
-    def is_finished(self) -> bool:
-        """Return whether it can carry another request, and prepare it for that."""
+    def start_next_cycle(self) -> bool:
+        """Prepare for another request, and return whether there can be one."""
         if not (self.http.our_state is self.http.their_state is h11.DONE) or self.http.trailing_data[0]:
             return False
         self.http.start_next_cycle()
@@ -129,7 +129,7 @@ class HttpClient:
         try:
             yield await connection.respond_to(request, body)
         finally:
-            if connection.is_finished():
+            if connection.start_next_cycle():
                 self._idle.append(connection)
             else:
                 await connection.aclose()

@@ -210,7 +210,7 @@ class Conversation:
 
         Nothing is restored where it raises or is cancelled.
         """
-        # Read anew, since what becomes part of this conversation may be part of no other.
+        # Read again, since what becomes part of this conversation may be part of no other.
         read = SavedConversation.read(saved.to_text() if isinstance(saved, SavedConversation) else saved)
         toolset = self._chosen(toolset)
         if self._state.toolset is not None:

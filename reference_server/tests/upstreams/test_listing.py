@@ -161,7 +161,7 @@ async def test_a_list_of_faults_takes_a_few_short_lines_of_the_log(
     with anyio.fail_after(60):
         async with gateway("auto", odd=answering("legacy", **{"tools/list": {"tools": tools}})) as client:
             assert len((await client.list_tools()).tools) == 1
-    told = [record.getMessage() for record in caplog.records if "left out" in record.getMessage()]
-    assert len(told) == 11
-    assert told[-1] == "odd: 89 more tools are left out"
-    assert max(map(len, told)) < 400
+    logged = [record.getMessage() for record in caplog.records if "left out" in record.getMessage()]
+    assert len(logged) == 11
+    assert logged[-1] == "odd: 89 more tools are left out"
+    assert max(map(len, logged)) < 400

@@ -131,7 +131,7 @@ class Lists:
     on_faults: Callable[[str], None] = lambda _: None
     """Called with the faults of its lists whenever they have changed, with an empty text when none is left."""
 
-    is_told: Callable[[], bool] = lambda: True
+    hears_changes: Callable[[], bool] = lambda: True
     """Returns whether changes that the server announces are heard of."""
 
     saved: InitVar[Mapping[Kind, Sequence[BaseModel]] | None] = None
@@ -180,7 +180,7 @@ class Lists:
             if anyio.current_time() < max(until, self._rests_until.get(kind.method, -math.inf)):
                 return entries
             changes, fault = self._changes, ""
-            seconds = math.inf if capability.list_changed and self.is_told() else _FRESH_SECONDS
+            seconds = math.inf if capability.list_changed and self.hears_changes() else _FRESH_SECONDS
             try:
                 with anyio.fail_after(_LIST_SECONDS):
                     entries = await self._read(self.client, kind, _LIST_SECONDS)

@@ -75,7 +75,7 @@ _JOINED: Final = tuple(
         f"{_OTHER}&limit={_LIMIT}",
     )
 )
-"""Searches that it confuses as it does not tell such a separator from one in a query."""
+"""Searches that it confuses as it takes such a separator in a query for one of its own."""
 _NO_SCOPES: Final = (None, "Public", " public", "public, max-age=60", ["public"])
 _USERS: Final = ("alice", "Alice", "alice2", "ali", "bob")
 _HOUR: Final = 3_600_000

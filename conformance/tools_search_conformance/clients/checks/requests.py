@@ -230,8 +230,8 @@ async def http_invalid_tool_left_out(bench: ClientBench) -> None:
 
 @client_check(
     title="A call has the headers of the definition that was found",
-    sends="A tool with `x-mcp-header` on some of its parameters, on the second page of a search, beside one whose name "
-    "differs by case; the client calls it without having listed it, after a listing or a search in which it had "
+    sends="A tool with `x-mcp-header` on some of its parameters, on the second page of a search, next to one whose "
+    "name differs by case; the client calls it without having listed it, after a listing or a search in which it had "
     "another header, and after a search with a limit. The arguments are of each type, `false`, 0, `null`, left out "
     "where there is a default, inside an object, and text with spaces at its ends. Then one more call each after a "
     "search that does not find the tool, after a list change, after a search in which it has another header, and where "
