@@ -228,6 +228,7 @@ KNOWN_OF_DRIVERS: Final = [
     of_driver("bodies", MOMENT_OF_CLIENTS, ("http", "2026-07-28")),
     of_driver("requests", MOMENT_OF_CLIENTS, ("stdio", "2025-11-25")),
     of_driver("strange", MOMENTS_OF_DRIVERS[0], ("http", "2026-07-28")),
+    of_driver("strays", "", ("http", "2026-07-28")),
 ]
 CASES: Final = [MARKED, *SERVERS, *LISTINGS, *OVER_HTTP, *DRIVERS]
 

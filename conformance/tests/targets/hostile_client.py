@@ -115,6 +115,15 @@ def strange(target: Json) -> None:
             line.socket.recv(65536)
 
 
+def strays(target: Json) -> None:
+    """Search for what nobody was asked to search for, by a cursor that nobody issued too, and read the answers."""
+    for params in ({"query": "x"}, {"query": "x", "cursor": "y"}):
+        line = Line(target)
+        with suppress(OSError):
+            line.socket.sendall(line.framed(json.dumps({**SEARCH, "params": params}).encode()))
+            line.socket.recv(65536)
+
+
 ATTACKS: Final[dict[str, Callable[[Json], None]]] = {
-    attack.__name__: attack for attack in (requests, bodies, endless, connections, heads, strange)
+    attack.__name__: attack for attack in (requests, bodies, endless, connections, heads, strange, strays)
 }

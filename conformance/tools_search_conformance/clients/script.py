@@ -90,6 +90,11 @@ def serves(reply: Reply) -> Search:
     return lambda _: reply
 
 
+def serves_each(replies: Mapping[str, Reply]) -> Search:
+    """Return a search with a reply for each query; any other query finds nothing."""
+    return lambda params: replies.get(params["query"], found())
+
+
 class Pages:
     """A search of several pages, each reached by the cursor of the one before."""
 
@@ -132,11 +137,11 @@ class HeldSearch:
     def __init__(self, replies: Mapping[str, Reply]) -> None:
         """Take the reply to each query; any other finds nothing, at once."""
         self._held = {query: anyio.Event() for query in replies}
-        self._replies = {query: replace(reply, held=self._held[query]) for query, reply in replies.items()}
+        self._search = serves_each({query: replace(reply, held=self._held[query]) for query, reply in replies.items()})
 
     def __call__(self, params: JsonObject) -> Reply:
         """Return the reply, which has to wait."""
-        return self._replies.get(params["query"], found())
+        return self._search(params)
 
     def release(self, query: str) -> None:
         """Answer every search for `query`, present and future."""

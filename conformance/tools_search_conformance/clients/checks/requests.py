@@ -24,6 +24,7 @@ from tools_search_conformance.clients.script import (
     Script,
     found,
     serves,
+    serves_each,
     tool,
 )
 from tools_search_conformance.target.primitives import EVERY_METHOD
@@ -304,7 +305,7 @@ async def _expect_headers_of_latest(bench: ClientBench, before: JsonObject, late
         return False  # it does one thing
     kept: JsonObject = {"ttlMs": _HOUR, "cacheScope": "public"}
     replies = {"ask a region": found(before, **kept), "ask a zone": found(latest, **kept)}
-    script = Script(search=lambda params: replies[params["query"]], tools=(before,))
+    script = Script(search=serves_each(replies), tools=(before,))
     async with bench.connected(script) as session:
         for need in ("ask a region", "ask a zone", "ask a region"):
             await session.search_all(need)
@@ -336,7 +337,7 @@ async def call_validated_by_found(bench: ClientBench) -> None:
         "weigh a bag": found(tool("weigh_parcel", "Weighs a parcel.")),
     }
     script = Script(
-        search=lambda params: needs.get(params["query"], found()),
+        search=serves_each(needs),
         tools=(outdated,),
         structured={"weigh_parcel": {"grams": 5}},
     )
