@@ -418,8 +418,10 @@ async def test_a_call_of_a_tool_of_a_server_that_failed_fails_as_the_server_did(
                 await federation.call("gone__make_alpha")
             with pytest.raises(ServerUnavailableError, match="/nowhere/program"):
                 await federation.resolve("gone:make_alpha")
-            with pytest.raises(UnknownToolError, match="gone"):
+            with pytest.raises(UnknownToolError, match=r"no tool is named 'make_alpah'; the closest are .*gone"):
                 await federation.call("make_alpah")
+            with pytest.raises(UnknownToolError, match=r"; the closest is plain__reverse_text \(not"):
+                await federation.call("reverse_txt")
             assert (await federation.resolve("make_alpha")).server == "mortal"
             with pytest.raises(ServerUnavailableError):
                 await federation.call("make_alpha")
@@ -561,7 +563,7 @@ async def test_a_server_that_is_removed_has_ended_and_its_tools_are_those_of_nob
                 await federation.call("left__make_zeta")
             assert not unknown.value.failed
             for request in (federation.remove("left"), federation.get_prompt("left", "hello")):
-                with pytest.raises(LocalError, match="no server is named 'left'; there are 'kept'"):
+                with pytest.raises(LocalError, match="no server is named 'left'; there is only 'kept'"):
                     await request
 
 
