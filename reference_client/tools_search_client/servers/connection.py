@@ -79,6 +79,9 @@ _STRAY_CHARS: Final = 80
 
 _HTTP_TIMEOUT: Final = httpx2.Timeout(30.0, read=300.0)
 
+_HTTP_LIMITS: Final = httpx2.Limits(max_connections=None, max_keepalive_connections=20)
+"""Any number at once, since each call has one of its own: a server that answers none must not keep others waiting."""
+
 
 _logger = logging.getLogger(__name__)
 
@@ -320,7 +323,7 @@ async def _transport(
                 explain=_asks_for_authorization,
             )
             auth = _auth(target, options.auth)
-            wire = Wire(options.observer, on_close, bounded.exchange)
+            wire = Wire(options.observer, on_close, bounded.exchange, bounded.sent)
             if is_sse:
                 factory = partial(_http_client, bounded, diagnostics)
                 async with sse_client(
@@ -350,6 +353,7 @@ def _http_client(
     return httpx2.AsyncClient(
         headers={"Accept-Encoding": ACCEPTED_ENCODING, **(headers or {})},
         timeout=timeout,
+        limits=_HTTP_LIMITS,
         auth=auth,
         event_hooks={"request": [limit_session_end], "response": [note_status, bounded.guard]},
         verify=certificates(),
