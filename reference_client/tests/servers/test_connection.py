@@ -78,6 +78,8 @@ async def refused(target: StdioTarget | HttpTarget) -> str:
 
 async def test_a_program_that_is_not_there_is_named():
     assert "/nowhere/program" in await refused(StdioTarget("/nowhere/program"))
+    assert "'/nowhere/a program' was not found" in await refused(StdioTarget("/nowhere/a program"))
+    assert await refused(StdioTarget("sh -c key=1")) == "`command` has more than 'sh': put the rest into `args`"
 
 
 async def test_what_a_server_says_of_its_failure_has_nothing_that_a_terminal_obeys(liar: Any):
