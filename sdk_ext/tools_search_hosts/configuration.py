@@ -1,7 +1,7 @@
 """The configuration file of hosts, which names the MCP servers.
 
 It reads `mcpServers` (most hosts), `servers` (VS Code and others), and what `formats` brings into that form: each
-server with `command`, `args`, `env`, `envFile`, `cwd` or with `url`, `headers`, and `type`, `transport` or `transportType`.
+server with `command`, `args`, `env`, `envFile`, `cwd` or with `url`, `headers`, and `type` or `transport`.
 `startup_timeout_sec`, `tool_timeout_sec` and `timeout` bound its start and its calls; `era` is that of its connection;
 `disabled` and `enabled` switch it off. Members that only other hosts know are ignored, unless one is nearly spelled
 like a known one.
