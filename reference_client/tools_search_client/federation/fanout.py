@@ -266,7 +266,8 @@ class Fanout:
 
     def drop(self, server: str) -> None:
         """Forget late answers of a server, because its tools changed."""
-        self._servers[server].late.clear()
+        if (asked := self._servers.get(server)) is not None:  # it may have been removed meanwhile
+            asked.late.clear()
 
     def _begun(self, name: str, question: Question[Value]) -> _Asked[Value]:
         """Put the question to a server, unless it is under way or answered already, or the server is left alone."""
