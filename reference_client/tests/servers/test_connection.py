@@ -442,15 +442,17 @@ async def searched(target: StdioTarget | HttpTarget) -> None:
         await tools.search("anything")
 
 
+@pytest.mark.parametrize("begins", ["", "1"], ids=["before", "after"])
 @pytest.mark.parametrize(("way", "era"), [("events", "modern"), ("events", "legacy"), ("json", "legacy")])
 async def test_calls_that_were_given_up_leave_nothing_open_and_take_no_place_of_others(
-    hostile: Any, until: Callable[[Callable[[], bool]], Any], way: str, era: str
+    hostile: Any, until: Callable[[Callable[[], bool]], Any], way: str, era: str, begins: str
 ):
+    """Whether their responses begin before they are given up, or after."""
     options = ConnectionOptions(discovery=DiscoveryOptions(call_timeout=0.5))
 
     async def give_up(tools: ServerTools) -> None:
         with pytest.raises(ServerTimeoutError):
-            await tools.call("say", {"drips": ""})
+            await tools.call("say", {"drips": begins})
 
     with anyio.fail_after(60):
         target = await hostile(way, "good", era)

@@ -160,7 +160,9 @@ async def open_server(
         ServerError: The server could not be started or reached, or died; its last diagnostics are quoted.
     """
     options = options or ConnectionOptions()
+    # What ends later than the connection, such as the response to a call that was given up, is no error of the block.
     raised: Exception | None = None
+    is_left = False
     with nullcontext(diagnostics) if diagnostics else kept_diagnostics() as kept:
         ended = Ending()
         tools: ServerTools | None = None
@@ -193,12 +195,14 @@ async def open_server(
                     tasks.start_soon(follow_changes, client, changed)
                 try:
                     yield tools
+                    is_left = True
                 except Exception as error:  # the block's own, passed on as it is below
                     raised = error
                 tasks.cancel_scope.cancel()
         except Exception as error:
-            if raised is None:
+            if raised is None and not is_left:
                 raise _explained(as_server_error(error, ended.reason), kept.quotation()) from error
+            _logger.debug("leaving %s failed", type(target).__name__, exc_info=error)
     if raised is not None:
         raise raised
 
