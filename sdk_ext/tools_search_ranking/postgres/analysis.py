@@ -19,6 +19,7 @@ from mcp_ext_tools_search.ranking.fields import MEMBERS, STEPS, fields
 from mcp_ext_tools_search.ranking.floor import terms
 from mcp_ext_tools_search.ranking.language import MAX_WORD_LENGTH, SAME_START, may_be_misspelled, runs, words_of
 from mcp_ext_tools_search.ranking.query import WRITTEN, index_terms
+from mcp_ext_tools_search.ranking.simple import LENGTH_PENALTY, SATURATION
 from mcp_types import Tool
 
 ANALYSIS: Final = 1
@@ -126,7 +127,7 @@ def _impacts(length: int, named: int) -> Callable[[int, int], tuple[int, int]]:
 
     An impact is the saturation in 1/1024, and behind it the size of the name.
     """
-    half = 1.5 * STEPS * (0.3 + 0.7 * length / _USUAL_LENGTH)
+    half = SATURATION * STEPS * (1 - LENGTH_PENALTY + LENGTH_PENALTY * length / _USUAL_LENGTH)
     size = min(max(named, 1), _MOST_IN_NAME)
     more = round(_NAME_LEVELS / size)
 
