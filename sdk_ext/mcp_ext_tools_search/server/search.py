@@ -26,7 +26,7 @@ from mcp_ext_tools_search.types import EXTENSION_ID, Primitive, published_metada
 
 Result = TypeVar("Result")
 
-_SCORE_STEPS: Final = 10_000  # scores from 0 to 1 with enough digits to differ: four are plenty to compare
+_SCORE_DIGITS: Final = 4  # plenty to compare scores from 0 to 1
 _THREAD_FROM_TOOLS: Final = 200  # from this many tools on, ranking leaves the event loop for a thread
 
 
@@ -150,7 +150,7 @@ def _explained(item: dict[str, Any], hit: Hit) -> dict[str, Any]:
     published = item.get("_meta")
     meta = cast("dict[str, Any]", published) if isinstance(published, dict) else {}
     # A ranker may be anyone's: what it says may be no number.
-    score = round(min(max(hit.score, 0.0), 1.0) * _SCORE_STEPS) / _SCORE_STEPS if math.isfinite(hit.score) else None
+    score = round(min(max(hit.score, 0.0), 1.0), _SCORE_DIGITS) if math.isfinite(hit.score) else None
     metadata: dict[str, Any] = {**published_metadata(meta), "score": score, "matched": list(hit.matched)}
     # Draft, Hit Metadata: the shape is promised to readers of a hit, not to readers of a listing.
     if not isinstance(metadata.get("group", ""), str):
