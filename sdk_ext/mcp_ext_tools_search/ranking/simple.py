@@ -21,7 +21,7 @@ from mcp_ext_tools_search.ranking.query import asked_terms, index_terms
 
 SATURATION: Final = 1.5  # k1 of BM25: how much a repeated word gains over a single one
 LENGTH_PENALTY: Final = 0.7  # b of BM25: how much of its score a word of a long definition loses
-_MAX_COUNTED: Final = 4  # occurrences of a word in one field: repeating it further gains nothing
+MAX_COUNTED: Final = 4  # occurrences of a word in one field: repeating it further gains nothing
 _SCALE: Final = (SATURATION * STEPS + 1) / (SATURATION + 1)  # BM25Okapi counts in steps
 NAME_BONUS: Final = 3.0  # what a tool gains whose whole name the query mentions
 MIN_FACTOR: Final = 0.65  # part of its score that is left to a tool that covers nothing of the query
@@ -110,6 +110,6 @@ def _document(tool: Tool) -> tuple[Counter[str], dict[str, set[str]], float]:
         for word, count in Counter(word for text in field.texts for word in language.words(text)).items():
             terms = index_terms(word)
             members[field.member].update(terms)
-            counts.update(dict.fromkeys(terms, min(count, _MAX_COUNTED) * steps))
+            counts.update(dict.fromkeys(terms, min(count, MAX_COUNTED) * steps))
             length += count * steps if terms[0][0] != "=" else 0
     return counts, members, length
