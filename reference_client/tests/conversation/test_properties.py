@@ -179,6 +179,7 @@ class Reader:
             for what, change in (
                 ("do not call them", self.gone.update),
                 ("offered again", self.gone.difference_update),
+                ("since you were given them", self.gone.difference_update),  # with a new definition, but offered
             ):
                 if (said := re.search(rf"{what}: ([^.]*)", notice)) is not None:
                     change(said[1].split(", "))
