@@ -202,5 +202,5 @@ ATTACKS: dict[str, Callable[[Handler], None]] = {
 if WAY == "stdio":
     serve_stdio()
 else:
-    ThreadingHTTPServer.daemon_threads = True
+    ThreadingHTTPServer.daemon_threads, ThreadingHTTPServer.request_queue_size = True, 100
     ThreadingHTTPServer(("127.0.0.1", int(sys.argv[4])), Handler).serve_forever()
