@@ -341,7 +341,7 @@ async def test_a_token_that_is_taken_away_stops_working_and_one_that_is_added_wo
             assert (status_of("reader"), status_of("owner")) == (401, 200)
             tasks.cancel_scope.cancel()
         replace(lambda principals: principals.update(owner={"token": "wrong"}))
-        await until(lambda: "stay as they were" in log.read_text())
+        await until(lambda: "stays as it was" in log.read_text())
         assert "`principals.owner.token`" in log.read_text()
         assert (status_of("owner"), status_of("new")) == (200, 200)
 

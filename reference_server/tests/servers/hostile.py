@@ -23,6 +23,8 @@ from typing import Any
 WAY, ERA, BEHAVIOR = sys.argv[1:4]
 MIB = 1024 * 1024
 TOOL: dict[str, Any] = {"name": "say", "inputSchema": {"type": "object"}}
+LISTED: list[bool] = []
+"""One for each listing of a server that counts: every second one is refused."""
 
 
 def bomb() -> Iterator[bytes]:
@@ -49,6 +51,9 @@ def listing(params: dict[str, Any]) -> dict[str, Any]:
             return {"tools": [TOOL | {"name": f"tool_{number}"} for number in range(60_000)]}
         case "many-values":
             return {"tools": [{}] * 4_000_000}
+        case "counting":
+            LISTED.append(True)
+            return {"tools": [TOOL | {"name": f"tool_{len(LISTED)}"}]}
         case "large-pages":
             page = int(params.get("cursor", 0))
             tool = TOOL | {"name": f"tool_{page}", "description": "x" * 3_000_000}
@@ -66,6 +71,9 @@ def result(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
             return {"protocolVersion": params["protocolVersion"], "capabilities": capabilities, "serverInfo": info}
         case "server/discover" if ERA == "modern":
             return {"supportedVersions": ["2026-07-28"], "capabilities": capabilities} | fresh
+        case "tools/list" if BEHAVIOR == "counting" and len(LISTED) % 2:
+            LISTED.append(False)
+            return None
         case "tools/list":
             return listing(params) | fresh
         case "prompts/list":

@@ -16,7 +16,7 @@ from anyio.abc import SocketAttribute, SocketStream
 from mcp import Client, MCPError
 from mcp_types import CallToolResult, TextContent
 from tools_search_hosts import ServerEntry, StdioTarget, qualified_name
-from tools_search_server.upstreams import state
+from tools_search_server.upstreams import listing, state
 from tools_search_server.upstreams.questions import Caller
 from tools_search_server.upstreams.state import UnavailableError
 from tools_search_server.upstreams.upstream import Upstream
@@ -312,6 +312,56 @@ async def test_a_subscription_that_fails_once_is_tried_again(gateway: Any) -> No
     with anyio.fail_after(60):
         async with gateway("auto", forgetful=entry) as client:
             await wait_for(client, {"forgetful__seen_by_3"})
+
+
+@pytest.mark.parametrize(("way", "era"), [("stdio", "modern"), ("stdio", "legacy"), ("json", "modern")])
+async def test_tools_of_a_server_that_announces_no_changes_are_read_again_as_it_says_or_after_a_while(
+    gateway: Any, hostile: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, way: str, era: str
+) -> None:
+    # The modern one says that its tools are never current, the legacy one nothing.
+    monkeypatch.setattr(listing, "_MIN_TOOLS_FRESH_SECONDS", 0.05)
+    monkeypatch.setattr(listing, "_TOOLS_FRESH_SECONDS", 0.05 if era == "legacy" else 1000)
+    monkeypatch.setattr(listing, "_MAX_TOOLS_FRESH_SECONDS", 2000)
+    with anyio.fail_after(60):
+        async with gateway("auto", counting=await hostile(way, era, "counting")) as client:
+            while await names(client) <= {"counting__tool_1", "counting__tool_3"}:  # noqa: ASYNC110
+                await anyio.sleep(0.05)
+    assert "does not list its tools again" in caplog.text
+    assert "is down" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("stated", "seconds"),
+    [(0, 60), (-5, 60), (90_000, 90), (10**9, 3600), (10**400, 3600), (True, 300), ("0", 300), (1.5, 300), (None, 300)],
+)
+async def test_how_often_tools_are_read_again_is_bounded_whatever_a_server_says(stated: object, seconds: float) -> None:
+    program = f"""
+import json, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    answers = {{
+        "initialize": {{
+            "protocolVersion": message.get("params", {{}}).get("protocolVersion"),
+            "capabilities": {{"tools": {{}}}}, "serverInfo": {{"name": "s", "version": "1"}},
+        }},
+        "tools/list": {{"tools": [], "ttlMs": {stated!r}}},
+    }}
+    if "id" in message:
+        answer = {{"result": answers[message["method"]]}} if message["method"] in answers else {{
+            "error": {{"code": -32601, "message": "no"}}
+        }}
+        sys.set_int_max_str_digits(0)
+        print(json.dumps({{"jsonrpc": "2.0", "id": message["id"], **answer}}), flush=True)
+"""
+    entry = ServerEntry("one", StdioTarget(sys.executable, ("-c", program)))
+    upstream = Upstream(entry, lambda _: None, lambda _, __: None, call_seconds=20, max_message_bytes=1 << 20)
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(upstream.run)
+            await upstream.settled.wait()
+            assert upstream.lists is not None, upstream.state
+            assert upstream.lists.tools_fresh_seconds == seconds
+            tasks.cancel_scope.cancel()
 
 
 async def test_a_server_that_refuses_subscriptions_is_used_all_the_same(

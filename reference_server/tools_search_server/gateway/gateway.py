@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
@@ -18,6 +19,7 @@ from operator import methodcaller
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 import anyio
+from anyio.abc import TaskGroup
 from mcp.server.subscriptions import PromptsListChanged, ResourcesListChanged, ServerEvent, ToolsListChanged
 from mcp_types import Tool
 from tools_search_hosts import ServerEntry, qualified_name
@@ -35,6 +37,8 @@ from tools_search_server.upstreams.upstream import Upstream
 
 if TYPE_CHECKING:
     from tools_search_server.gateway.changes import ViewNotifier
+
+logger = logging.getLogger(__name__)
 
 START_SECONDS: Final = 10
 CALL_SECONDS: Final = 90
@@ -117,21 +121,12 @@ class Gateway:
         self.metadata = metadata or ToolMetadata()
         self.replicas = replicas or Replicas()
         self.searches = SearchOutcomes(keeps_queries=options.keeps_queries)
-        self.upstreams = [
-            Upstream(
-                entry,
-                self._on_change,
-                self._on_event,
-                call_seconds=options.call_timeout,
-                max_message_bytes=options.max_message_bytes,
-                index_at_most=partial(self._most_indexed, entry.name, options.index_at_most),
-                on_notification=self.replicas.tell_of_server,
-                laziness=options.laziness,
-                searched=options.searched_kinds,
-                reads_texts="contents" in options.searched,
-            )
-            for entry in entries
-        ]
+        self._entries = {entry.name: entry for entry in entries}
+        self._tasks: TaskGroup | None = None
+        self.upstreams = [*map(self._upstream, entries)]
+        """In the order of the configuration."""
+        self._heard_elsewhere = {upstream.name: upstream.note_change for upstream in self.upstreams}
+        """What to call when another replica has heard of a change of a server's list."""
         self.access.on_revoked.append(self._reconsider_indexing)
         self.notifiers: list[ViewNotifier] = []
         """One for each endpoint."""
@@ -174,11 +169,60 @@ class Gateway:
                 tasks.start_soon(upstream.run, name=f"upstream {upstream.name}")
             tasks.start_soon(self._announce)
             tasks.start_soon(self._pass_on_events)
-            tasks.start_soon(
-                self.replicas.run, {upstream.name: upstream.note_change for upstream in self.upstreams}, self._missed
-            )
+            tasks.start_soon(self.replicas.run, self._heard_elsewhere, self._missed)
+            self._tasks = tasks
             yield
+            self._tasks = None
             tasks.cancel_scope.cancel()
+
+    def reconfigure(self, entries: Sequence[ServerEntry], metadata: ToolMetadata) -> None:
+        """Start the servers that are new, stop those that are gone, and restart those whose entry has changed.
+
+        Nothing happens to the others. Clients are notified as of any change.
+        """
+        known = {upstream.name: upstream for upstream in self.upstreams}
+        stated = {entry.name: entry for entry in entries}
+        for name in known.keys() - stated.keys():
+            logger.info("%s is removed: the configuration no longer has it", name, extra={"server": name})
+            known.pop(name).remove()
+        for name, entry in stated.items():
+            if name not in known:
+                logger.info("%s is added to the configuration", name, extra={"server": name})
+                known[name] = self._upstream(entry)
+        self.upstreams = [known[name] for name in stated]
+        self._exposed_by_server = {name: self._exposed_by_server.get(name, ()) for name in stated}
+        self._own_tools = {name: self._own_tools.get(name, {}) for name in stated}
+        self._heard_elsewhere.clear()
+        self._heard_elsewhere.update((upstream.name, upstream.note_change) for upstream in self.upstreams)
+        if metadata != self.metadata:
+            self.metadata = metadata
+            self._own_tools = {name: {} for name in stated}  # so that every tool is exposed again
+        before, self._entries = self._entries, stated
+        for name, upstream in known.items():
+            if name not in before:
+                if self._tasks is not None:
+                    self._tasks.start_soon(upstream.run, name=f"upstream {name}")
+            elif before[name] != stated[name]:
+                logger.info("%s is restarted: its entry has changed", name, extra={"server": name})
+                upstream.reconfigure(stated[name])
+            self._on_change(upstream)
+        self._is_current = False  # a view names servers that have no tools, too
+        self.announce_soon()
+
+    def _upstream(self, entry: ServerEntry) -> Upstream:
+        options = self.options
+        return Upstream(
+            entry,
+            self._on_change,
+            self._on_event,
+            call_seconds=options.call_timeout,
+            max_message_bytes=options.max_message_bytes,
+            index_at_most=partial(self._most_indexed, entry.name, options.index_at_most),
+            on_notification=self.replicas.tell_of_server,
+            laziness=options.laziness,
+            searched=options.searched_kinds,
+            reads_texts="contents" in options.searched,
+        )
 
     async def settled(self, seconds: float, upstreams: Iterable[Upstream]) -> None:
         """Wait until each upstream has answered or failed once, or until `seconds` have passed since the start."""

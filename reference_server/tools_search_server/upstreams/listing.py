@@ -59,6 +59,12 @@ _LIST_SECONDS: Final = 5
 _FRESH_SECONDS: Final = 5
 """How long a list stays current of a server whose changes are not heard of: as long as callers may keep it."""
 
+_TOOLS_FRESH_SECONDS: Final = 300
+"""How long tools stay current of a server that neither announces changes nor says how long."""
+
+_MIN_TOOLS_FRESH_SECONDS: Final = 60
+_MAX_TOOLS_FRESH_SECONDS: Final = 3600
+
 _FAILED_SECONDS: Final = 30
 """How long a server that failed to list is left alone."""
 
@@ -149,6 +155,16 @@ class Lists:
         """Until when a list that was not there in time is left alone, even if changes of it are announced."""
         self._locks = {kind.method: anyio.Lock() for kind in (PROMPTS, RESOURCES, TEMPLATES)}
         self._changes = 0
+        self._fresh_seconds: dict[str, float] = {}
+        """How long the entries of a kind stay current that were read last, where no change is announced."""
+
+    @property
+    def tools_fresh_seconds(self) -> float:
+        """How long the tools stay current that were read last: forever where the server announces their changes."""
+        offered = None if self.client is None else self.client.server_capabilities.tools
+        if offered is None or (offered.list_changed and self.hears_changes()):
+            return math.inf
+        return self._fresh_seconds.get(TOOLS.method, _TOOLS_FRESH_SECONDS)
 
     async def tools(self, most: int | None = None) -> dict[str, Tool]:
         """Return the tools by name, callable without being listed again.
@@ -221,6 +237,7 @@ class Lists:
     ) -> dict[str, BaseModel]:
         """Return the entries of a list by key, in the order of the server; raises what `tools` does."""
         entries: list[Any] = []
+        fresh_seconds: list[float] = []
         max_entries = self.max_bytes // _MIN_BYTES_OF_AN_ENTRY
 
         async def read_page(cursor: str | None) -> str | None:
@@ -234,6 +251,7 @@ class Lists:
                 raise TooManyToolsError
             if len(entries) > max_entries:
                 raise ListingTooLargeError(f"it lists more than {max_entries:,} {kind.noun}s")
+            fresh_seconds.append(_fresh_seconds(page))
             following: object = page.get("nextCursor")
             if following is not None and not isinstance(following, str):
                 raise ListingError(f"its {kind.method} is malformed: `nextCursor` is no string")
@@ -251,7 +269,15 @@ class Lists:
         except BaseException:
             self._bytes[kind.method] = 0  # nothing of it is kept
             raise
+        self._fresh_seconds[kind.method] = min(fresh_seconds)
         return usable
+
+
+def _fresh_seconds(page: Mapping[str, Any]) -> float:
+    ttl_ms = page.get("ttlMs")
+    if type(ttl_ms) is not int:
+        return _TOOLS_FRESH_SECONDS
+    return min(max(ttl_ms, 1000 * _MIN_TOOLS_FRESH_SECONDS), 1000 * _MAX_TOOLS_FRESH_SECONDS) / 1000
 
 
 def entries_of(page: Mapping[str, Any], member: str, method: str) -> list[Any]:
