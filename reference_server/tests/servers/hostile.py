@@ -2,9 +2,9 @@
 
 WAY is `stdio`, or `json`, `events` or `old-sse` at a port of this machine; ERA is `modern` or `legacy`. A call is
 answered with the text of its argument `answer`, in which `ID` is the id of the request. Over HTTP, a call that `holds`
-is answered after one that `releases`; the response to one that `breaks` ends without an answer while another is held,
-and that to one that `drips` begins and never ends. BEHAVIOR is how the tools are listed, or `good`; it may be
-`at-greeting` for a first answer that is the text in the variable ANSWER.
+is answered after one that `releases`; while another is held, the response to one that `breaks` ends without an answer,
+and there is no response to one that `vanishes`; that to one that `drips` begins and never ends. BEHAVIOR is how the
+tools are listed, or `good`; it may be `at-greeting` for a first answer that is the text in the variable ANSWER.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import queue
+import socket
 import sys
 import threading
 import time
@@ -166,10 +167,13 @@ class Handler(BaseHTTPRequestHandler):
         if "breaks" in arguments:
             HELD.wait(60)
             self.reply(200, {"Content-Type": "text/event-stream"}, [b": nothing else\n\n"])
+        if "vanishes" in arguments:
+            HELD.wait(60)
+            self.connection.shutdown(socket.SHUT_RDWR)
         if "drips" in arguments:
             kind, piece = ("application/json", b" ") if WAY == "json" else ("text/event-stream", b": nothing yet\n\n")
             self.reply(200, {"Content-Type": kind}, (time.sleep(0.1) or piece for _ in iter(int, 1)))
-        return bool({"breaks", "drips"} & arguments.keys())
+        return bool({"breaks", "drips", "vanishes"} & arguments.keys())
 
     def reply(self, status: int, headers: dict[str, str], pieces: Any) -> None:
         self.send_response(status)

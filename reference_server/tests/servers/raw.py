@@ -44,6 +44,11 @@ def listing(params: dict[str, Any]) -> dict[str, Any]:
         return {"tools": [TOOL | {"name": sys.argv[2]}]}
     if BEHAVIOR == "stated":
         return json.loads((Path(sys.argv[2]) / "tools.json").read_text())
+    if BEHAVIOR in ("restless", "silent"):
+        with (Path(sys.argv[2]) / "listed").open("a") as listed:
+            listed.write(f"{time.monotonic()}\n")
+    if BEHAVIOR == "restless":
+        send({"method": "notifications/tools/list_changed"})
     if BEHAVIOR == "growing":
         grown = (Path(sys.argv[2]) / "grown").read_text().split() if (Path(sys.argv[2]) / "grown").exists() else []
         return {"tools": [TOOL, *(TOOL | {"name": name} for name in grown)]}
@@ -52,7 +57,7 @@ def listing(params: dict[str, Any]) -> dict[str, Any]:
 
 def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
     if method == "initialize":
-        is_changing = BEHAVIOR in ("growing", "turning", "leaving")
+        is_changing = BEHAVIOR in ("growing", "turning", "leaving", "restless")
         offered: dict[str, Any] = {} if BEHAVIOR == "toolless" else {"tools": {"listChanged": is_changing}}
         if BEHAVIOR == "failing":
             offered["prompts"] = {}
@@ -74,6 +79,7 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
         send({"method": "notifications/tools/list_changed"})
     if method == "tools/call":
         ask()
+        report(params)
     if method == "tools/call" and BEHAVIOR == "turning":
         send({"method": "notifications/tools/list_changed"})
     return {"content": [{"type": "text", "text": f"{method} by {os.getpid()}"}]}
@@ -86,6 +92,15 @@ def ask() -> None:
     for number in range(300 if BEHAVIOR == "fickle" else 0):
         send({"id": number, "method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 1}})
         send({"method": "notifications/cancelled", "params": {"requestId": number}})
+
+
+def report(params: dict[str, Any]) -> None:
+    """Report progress that takes 10 MB to read."""
+    for number in range(300 if BEHAVIOR == "chatty" else 0):
+        progress = {"progressToken": params["_meta"]["progressToken"], "progress": number, "message": "x" * 32_768}
+        send({"method": "notifications/progress", "params": progress})
+    if BEHAVIOR == "chatty":
+        (Path(sys.argv[2]) / "told").touch()
 
 
 def send(*messages: dict[str, Any]) -> None:

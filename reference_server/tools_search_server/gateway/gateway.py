@@ -16,6 +16,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from operator import methodcaller
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 import anyio
@@ -117,6 +118,8 @@ class Gateway:
         replicas: Replicas | None = None,
     ) -> None:
         self.options = options
+        self.id = token_hex(16)
+        """By which it knows itself again behind other gateways."""
         self.access = access or Access()
         self.metadata = metadata or ToolMetadata()
         self.replicas = replicas or Replicas()
@@ -222,6 +225,7 @@ class Gateway:
             laziness=options.laziness,
             searched=options.searched_kinds,
             reads_texts="contents" in options.searched,
+            gateway=self.id,
         )
 
     async def settled(self, seconds: float, upstreams: Iterable[Upstream]) -> None:

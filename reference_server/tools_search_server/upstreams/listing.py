@@ -109,6 +109,16 @@ RESOURCES: Final = Kind(optional.RESOURCES, ListResourcesResult, "uri", "resourc
 TEMPLATES: Final = Kind(optional.RESOURCE_TEMPLATES, ListResourceTemplatesResult, "uri_template", "resource template")
 
 
+GATEWAYS: Final = "io.github.tools-search/gateways"
+"""Member of `_meta` by which one gateway asks another in `tools/list` which gateways its tools may come through, and is
+told in the result: by an id of each process, the other's own among them."""
+
+_GATEWAY_NAME: Final = "tools-search-"
+"""What the names begin with by which gateways introduce themselves."""
+
+_MAX_GATEWAYS: Final = 1000
+
+
 class TooManyToolsError(Exception):
     """A server has more tools than are wanted."""
 
@@ -140,6 +150,9 @@ class Lists:
     hears_changes: Callable[[], bool] = lambda: True
     """Returns whether changes that the server announces are heard of."""
 
+    own_gateway: str = ""
+    """The id of the gateway that reads; one whose tools come through it is not read."""
+
     saved: InitVar[Mapping[Kind, Sequence[BaseModel]] | None] = None
     """The entries of each kind."""
 
@@ -155,6 +168,8 @@ class Lists:
         """Until when a list that was not there in time is left alone, even if changes of it are announced."""
         self._locks = {kind.method: anyio.Lock() for kind in (PROMPTS, RESOURCES, TEMPLATES)}
         self._changes = 0
+        self.gateways: frozenset[str] = frozenset()
+        """The gateways that the tools may come through."""
         self._fresh_seconds: dict[str, float] = {}
         """How long the entries of a kind stay current that were read last, where no change is announced."""
 
@@ -182,6 +197,17 @@ class Lists:
         odd = [quoted(name) for name in listed if name not in kept]
         _report(self.server, TOOLS, [f"tool {name} is left out: its x-mcp-header is invalid" for name in odd])
         return kept
+
+    async def require_no_loop(self) -> None:
+        """Look at the gateways that the tools come through, where the tools are not read.
+
+        Raises:
+            ListingError: The gateway that reads is one of them.
+            MCPError: The server refused, or took too long.
+        """
+        if self.client is not None and _is_gateway(self.client):
+            params = {"_meta": {GATEWAYS: True}}
+            self._note_gateways(await raw_request(self.client, TOOLS.method, params, seconds=_TOOLS_SECONDS))
 
     async def entries(self, kind: Kind) -> Mapping[str, BaseModel]:
         """Return the prompts, resources or templates by key; none where the server has none or fails to list."""
@@ -219,6 +245,18 @@ class Lists:
                 self._known[kind.method] = anyio.current_time() + seconds, entries
             return entries
 
+    def _note_gateways(self, page: Mapping[str, Any]) -> None:
+        meta = page.get("_meta")
+        stated = cast("dict[str, Any]", meta).get(GATEWAYS) if isinstance(meta, dict) else None
+        if isinstance(stated, list):
+            named = cast("list[Any]", stated)[:_MAX_GATEWAYS]
+            self.gateways = frozenset(one for one in named if isinstance(one, str))
+            if self.own_gateway in self.gateways:
+                raise ListingError(
+                    "it leads back to this gateway, whose tools would be its own again: "
+                    "take it out of this configuration, or this gateway out of the other one"
+                )
+
     def has_failed(self, kind: Kind) -> bool:
         """Return whether the server failed to list a kind when it was asked last."""
         return bool(self._faults.get(kind.method))
@@ -241,8 +279,10 @@ class Lists:
         max_entries = self.max_bytes // _MIN_BYTES_OF_AN_ENTRY
 
         async def read_page(cursor: str | None) -> str | None:
-            params = {} if cursor is None else {"cursor": cursor}
+            params = {"_meta": {GATEWAYS: True}} if kind is TOOLS and _is_gateway(client) else {}
+            params |= {} if cursor is None else {"cursor": cursor}
             page = await raw_request(client, kind.method, params, seconds=page_seconds)
+            self._note_gateways(page)
             self._bytes[kind.method] += len(to_json(page))
             if self._bytes.total() > self.max_bytes:
                 raise ListingTooLargeError(f"its lists are larger than {mebibytes(self.max_bytes)} in all")
@@ -271,6 +311,10 @@ class Lists:
             raise
         self._fresh_seconds[kind.method] = min(fresh_seconds)
         return usable
+
+
+def _is_gateway(client: Client) -> bool:
+    return client.server_info is not None and client.server_info.name.startswith(_GATEWAY_NAME)
 
 
 def _fresh_seconds(page: Mapping[str, Any]) -> float:

@@ -124,6 +124,7 @@ class Upstream:
         laziness: Which servers run only while they are used; `None` for none, regardless of their entries.
         searched: What is searched at the server in addition to its tools, if it offers that.
         reads_texts: Whether the texts of its resources are read, unless they are searched at the server.
+        gateway: The id of the gateway, by which it knows itself again.
     """
 
     def __init__(
@@ -139,6 +140,7 @@ class Upstream:
         laziness: Laziness | None = None,
         searched: Collection[Kind] = (),
         reads_texts: bool = False,
+        gateway: str = "",
     ) -> None:
         self.name = entry.name
         self.state = State("starting", datetime.now(UTC))
@@ -171,6 +173,7 @@ class Upstream:
         self._searched = searched
         self._laziness = laziness
         self._reads_texts = reads_texts
+        self._gateway = gateway
         self._wanted = anyio.Event()
         """Set when a request asks for a lazy server to be started."""
         self._last_used = -math.inf
@@ -216,6 +219,11 @@ class Upstream:
     def is_modern(self) -> bool:
         """Whether the connected server speaks 2026-07-28 or later."""
         return self._client is not None and is_modern(self._client)
+
+    @property
+    def gateways(self) -> frozenset[str]:
+        """The ids of the gateways that its tools may come through."""
+        return frozenset() if self.lists is None else self.lists.gateways
 
     @property
     def tool_count(self) -> int | None:
@@ -294,7 +302,12 @@ class Upstream:
         """Serve callers on a new connection until it has ended."""
         notifications = self._notifications
         lists = Lists(
-            self.name, client, self._max_message_bytes, partial(self._note, client), lambda: notifications.hears
+            self.name,
+            client,
+            self._max_message_bytes,
+            partial(self._note, client),
+            lambda: notifications.hears,
+            self._gateway,
         )
         async with anyio.create_task_group() as tasks:
             tools, delegated = await self._read_catalog(client, lists)
@@ -322,6 +335,7 @@ class Upstream:
             if settings.catalog_size is None or settings.catalog_size <= most:
                 with suppress(TooManyToolsError):
                     return await lists.tools(most), None
+            await lists.require_no_loop()
             delegated = DelegatedSearch(client, self.name, settings)
             try:
                 await delegated.search(self.name)
@@ -359,6 +373,7 @@ class Upstream:
                 if self._client is client:
                     self._learn(client, tools, delegated)
             else:
+                await lists.require_no_loop()
                 self.delegated.changed()
                 self._on_change(self)
             cost = thread_time() - began
@@ -439,10 +454,11 @@ class Upstream:
         self._connection.ended.set()
         self._wanted = anyio.Event()
         self._is_pausing = kind == "down"
-        self.lists = None
+        gateways, self.lists = self.gateways, None
         if self._saved is not None:
             saved = {kind: getattr(self._saved, name) for name, kind in _SAVED.items()}
             self.lists = Lists(self.name, None, saved=saved)
+            self.lists.gateways = gateways
         self._move(kind, {} if self._saved is None else None, reason)
 
     # What is known of a lazy server while it does not run.
