@@ -108,6 +108,8 @@ class Connection:
         """Whether the present connection has proved usable."""
         self._flaws = 0
         """How many messages of the present connection were malformed."""
+        self._broken = 0
+        """How many exchanges of it have broken off."""
 
     @property
     def is_http(self) -> bool:
@@ -141,7 +143,7 @@ class Connection:
         reason = "the connection broke"
         start = anyio.CancelScope(deadline=anyio.current_time() + self.start_seconds)
         self.ended = Ending()
-        self._flaws = 0
+        self._flaws = self._broken = 0
         self._is_usable = False
 
         def prove() -> None:
@@ -225,7 +227,11 @@ class Connection:
     def _breaks_off(self, error: Exception) -> bool:
         """Return whether a failed exchange is to cost nothing but the request that it is about."""
         if self._is_usable:
-            logger.warning("%s: a request broke off: %s", self.server, explain(error, self.target))
+            self._broken += 1
+            if _is_reported(self._broken):
+                text = "%s: a request broke off: %s (number %d on this connection)"
+                reason = explain(error, self.target)
+                logger.warning(text, self.server, reason, self._broken, extra={"server": self.server})
         return self._is_usable
 
     def _note_unread_answers(self) -> None:
@@ -237,11 +243,16 @@ class Connection:
             self.ended.http_status = response.status_code if response.is_error else None
 
     def _note_malformed(self, flaw: str) -> None:
-        """Log the first flaw of a message on this connection, the tenth, the hundredth and so on."""
+        """Log the flaw of a message on this connection."""
         self._flaws += 1
-        if str(self._flaws).strip("0") == "1":
+        if _is_reported(self._flaws):
             text = "%s: a message is malformed: %s (number %d on this connection)"
             logger.warning(text, self.server, flaw, self._flaws, extra={"server": self.server})
+
+
+def _is_reported(number: int) -> bool:
+    """Return whether what has happened so many times is logged: the first time, the tenth, the hundredth and so on."""
+    return str(number).strip("0") == "1"
 
 
 def _http_client(

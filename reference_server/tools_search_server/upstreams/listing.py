@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import InitVar, dataclass
@@ -116,7 +117,8 @@ told in the result: by an id of each process, the other's own among them."""
 _GATEWAY_NAME: Final = "tools-search-"
 """What the names begin with by which gateways introduce themselves."""
 
-_MAX_GATEWAYS: Final = 1000
+_GATEWAY: Final = re.compile(r"[0-9a-f]{32}")
+_MAX_GATEWAYS: Final = 100
 
 
 class TooManyToolsError(Exception):
@@ -250,7 +252,7 @@ class Lists:
         stated = cast("dict[str, Any]", meta).get(GATEWAYS) if isinstance(meta, dict) else None
         if isinstance(stated, list):
             named = cast("list[Any]", stated)[:_MAX_GATEWAYS]
-            self.gateways = frozenset(one for one in named if isinstance(one, str))
+            self.gateways = frozenset(one for one in named if isinstance(one, str) and _GATEWAY.fullmatch(one))
             if self.own_gateway in self.gateways:
                 raise ListingError(
                     "it leads back to this gateway, whose tools would be its own again: "
