@@ -201,5 +201,36 @@ async def test_an_answer_that_is_none_costs_the_call_that_it_was_asked_for(
         await anyio.to_thread.run_sync(process.stdout.readline)
         send(method="notifications/initialized")
         await anyio.to_thread.run_sync(call, 1, "one__ask", {"kind": kind})
-        seen = await anyio.to_thread.run_sync(call, 2, "one__seen", {})
+        seen = await anyio.to_thread.run_sync(call, 2, "one__seen", dict[str, Any]())
         assert not seen["result"].get("isError"), seen
+
+
+@pytest.mark.parametrize("is_own", [True, False])
+async def test_a_question_that_may_be_for_a_request_given_up_a_moment_ago_is_put_to_nobody_else(
+    servers: Any, configuration: Any, raw: Any, until: Any, tmp_path: Path, is_own: bool
+) -> None:
+    asked: list[str] = []
+
+    async def give_up(client: Client) -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(client.session.call_tool, "one__plain")
+            await until((tmp_path / "withheld").exists)
+            tasks.cancel_scope.cancel()
+
+    async def note(context: Any, params: ElicitRequestParams) -> ElicitResult:
+        asked.append(params.message)
+        return await answer(context, params)
+
+    file = configuration(one=raw("belated", tmp_path))
+    url = await anyio.to_thread.run_sync(lambda: servers.start_http("--config", str(file)))
+    with anyio.fail_after(60):
+        async with Client(url, mode="legacy") as first, Client(url, mode="legacy", elicitation_callback=note) as second:
+            await give_up(second if is_own else first)
+            result: Any = await second.session.call_tool("one__plain", {})
+    text = result.content[0].text
+    if is_own:
+        assert asked == ["Whose?"]
+        assert "accept" in text
+    else:
+        assert asked == []
+        assert "cannot tell whom to ask" in text

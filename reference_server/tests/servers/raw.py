@@ -135,7 +135,22 @@ def leave(method: str, own: Any) -> bool:
     return True
 
 
-WITHHOLDING = {"dawdling": dawdle, "leaving": leave}
+def ask_late(method: str, own: Any) -> bool:
+    """Answer no first call, and ask a question in the second; return whether nothing is left to do."""
+    if method != "tools/call":
+        return False
+    if not withheld:
+        withheld.append(own)
+        (Path(sys.argv[2]) / "withheld").touch()
+        return True
+    form = {"message": "Whose?", "requestedSchema": {"type": "object", "properties": {}}}
+    send({"id": "question", "method": "elicitation/create", "params": form})
+    answered = next(text for text in sys.stdin if json.loads(text).get("id") == "question")
+    send({"id": own, "result": {"content": [{"type": "text", "text": answered}]}})
+    return True
+
+
+WITHHOLDING = {"dawdling": dawdle, "leaving": leave, "belated": ask_late}
 
 if BEHAVIOR == "untidy":
     sys.stdout.write("this is no JSON\n")
