@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -61,7 +62,7 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
         offered: dict[str, Any] = {} if BEHAVIOR == "toolless" else {"tools": {"listChanged": is_changing}}
         if BEHAVIOR == "failing":
             offered["prompts"] = {}
-        if BEHAVIOR == "dawdling":
+        if BEHAVIOR in ("dawdling", "flooding"):
             offered["prompts"] = {"listChanged": True}
         info = {"name": "raw", "version": "0"}
         return {"protocolVersion": params["protocolVersion"], "capabilities": offered, "serverInfo": info}
@@ -94,8 +95,15 @@ def ask() -> None:
         send({"method": "notifications/cancelled", "params": {"requestId": number}})
 
 
+def flood() -> None:
+    while True:
+        send(*[{"method": "notifications/prompts/list_changed"}] * 20)
+
+
 def report(params: dict[str, Any]) -> None:
-    """Report progress that takes 10 MB to read."""
+    """Report progress that takes 10 MB to read, or changes without end."""
+    if BEHAVIOR == "flooding":
+        threading.Thread(target=flood, daemon=True).start()
     for number in range(300 if BEHAVIOR == "chatty" else 0):
         progress = {"progressToken": params["_meta"]["progressToken"], "progress": number, "message": "x" * 32_768}
         send({"method": "notifications/progress", "params": progress})

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -48,7 +48,8 @@ CALL_SECONDS: Final = 90
 INDEX_AT_MOST: Final = 5_000
 
 _GATHER_SECONDS: Final = 0.05
-_LONG_QUEUE: Final = 1_000
+_LONG_QUEUE: Final = 50
+"""Changes of one server that wait to be passed on, from which on none waits twice."""
 
 
 Searched: TypeAlias = Literal["resources", "contents", "prompts"]
@@ -143,6 +144,8 @@ class Gateway:
         self._delegated: Sequence[tuple[DelegatedSearch, int]] = ()
         self._tools_changed = anyio.Event()
         self._events: deque[tuple[Upstream, ServerEvent]] = deque()
+        self._waiting = Counter[Upstream]()
+        """How many of them are of each upstream."""
         self._has_events = anyio.Event()
         self._began = -math.inf
 
@@ -287,9 +290,10 @@ class Gateway:
         self._delegated = delegated
 
     def _on_event(self, upstream: Upstream, event: ServerEvent) -> None:
-        # A flood must not take all memory: in a long queue, an event that waits already is not queued again.
-        if len(self._events) < _LONG_QUEUE or (upstream, event) not in self._events:
+        # A flood must neither take all memory nor hold up the changes of other servers.
+        if self._waiting[upstream] < _LONG_QUEUE or (upstream, event) not in self._events:
             self._events.append((upstream, event))
+            self._waiting[upstream] += 1
             self._has_events.set()
 
     async def _announce(self) -> None:
@@ -305,6 +309,7 @@ class Gateway:
             self._has_events = anyio.Event()
             while self._events:
                 upstream, event = self._events.popleft()
+                self._waiting[upstream] -= 1
                 await self._notify(methodcaller("publish", upstream, event))
 
     async def _notify(self, notify: Callable[[ViewNotifier], Coroutine[Any, Any, None]]) -> None:
