@@ -142,6 +142,43 @@ async def test_a_call_that_is_open_as_its_server_is_configured_anew_ends_with_th
     assert "went away during this request: its configuration has changed" in text
 
 
+async def test_a_server_that_does_not_stop_holds_up_no_change_and_is_gone_in_the_end(
+    servers: Any, raw: Any, write: Any, is_alive: Callable[[int], bool], until: Any, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    with log.open("w") as stderr:
+        file = write({"mcpServers": {"one": raw("stubborn", tmp_path), "other": raw("good")}})
+        url = await anyio.to_thread.run_sync(lambda: servers.start_http("--config", str(file), stderr=stderr))
+    with anyio.fail_after(60):
+        async with Client(url) as client:
+            await wait_for(client, ["one__plain", "other__plain"])
+            old = int((tmp_path / "pid").read_text())
+            for number in range(3):  # in less time than it takes to stop
+                write({"mcpServers": {"one": raw("named", Path(f"tool_{number}")), "other": raw("good")}})
+                await until(lambda number=number: log.read_text().count("one is restarted") > number)
+            await wait_for(client, ["one__tool_2", "other__plain"])
+            await until(lambda: not is_alive(old))
+
+
+async def test_a_lazy_server_is_known_anew_when_its_entry_changes(
+    connect: Any, raw: Any, write: Any, tmp_path: Path
+) -> None:
+    def entry(behavior: str, *arguments: Path) -> dict[str, Any]:
+        return {"mcpServers": {"one": raw(behavior, *arguments) | {"lazy": True}}}
+
+    file = write(entry("named", Path("first")))
+    options = ["--idle-stop", "0.1", "--config", str(file)]
+    env = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    with anyio.fail_after(60):
+        async with connect("stdio", "auto", *options, env=env) as client:
+            await wait_for(client, ["one__first"])
+            assert not (await said(client, "one__first"))[0]
+            for behavior, arguments, name in (("named", [Path("second")], "one__second"), ("good", [], "one__plain")):
+                write(entry(behavior, *arguments))
+                await wait_for(client, [name])
+                assert not (await said(client, name))[0]
+
+
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_who_follows_a_resource_follows_it_still_when_its_server_is_configured_anew(
     connect: Any, write: Any, mode: str
