@@ -151,7 +151,7 @@ def ask_late(method: str, own: Any) -> bool:
         withheld.append(own)
         (Path(sys.argv[2]) / "withheld").touch()
         return True
-    form = {"message": "Whose?", "requestedSchema": {"type": "object", "properties": {}}}
+    form: dict[str, Any] = {"message": "Whose?", "requestedSchema": {"type": "object", "properties": {}}}
     send({"id": "question", "method": "elicitation/create", "params": form})
     answered = next(text for text in sys.stdin if json.loads(text).get("id") == "question")
     send({"id": own, "result": {"content": [{"type": "text", "text": answered}]}})
