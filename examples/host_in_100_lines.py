@@ -28,8 +28,8 @@ Ask: TypeAlias = Callable[[str], Awaitable[bool]]
 class Host:
     """One conversation of one user with one model. What a server says of its tools is no consent to call them."""
 
-    def __init__(self, servers: client.Federation, configuration: client.Configuration, model: Model, ask: Ask) -> None:
-        self.servers, self.configuration, self.model, self.ask = servers, configuration, model, ask
+    def __init__(self, servers: client.Federation, model: Model, ask: Ask) -> None:
+        self.servers, self.model, self.ask = servers, model, ask
         self.conversation = client.Conversation(servers)
         self.messages: list[dict[str, Any]] = [{"role": "system", "content": client.SYSTEM_PROMPT_LINE}]
 
@@ -54,7 +54,8 @@ class Host:
         step = await self.conversation.take(call)
         if isinstance(step, client.Reply):  # a search, or a mistake of the model: no server is called
             return step.text
-        if not (self.configuration.allows(step.tool) or await self.ask(f"Call {step.tool.name} {call.arguments}?")):
+        is_allowed = self.servers.configuration.allows(step.tool)
+        if not (is_allowed or await self.ask(f"Call {step.tool.name} {call.arguments}?")):
             return self.conversation.refused(step).text
         try:
             return text_of(await self.servers.call(step.tool.name, dict(call.arguments)))
@@ -71,7 +72,7 @@ def text_of(result: CallToolResult) -> str:
 async def open_host(configuration: client.Configuration, model: Model, ask: Ask) -> AsyncGenerator[Host]:
     """Offer a host on the configured servers until the block ends."""
     async with client.open_federation(configuration) as servers:
-        yield Host(servers, configuration, model, ask)
+        yield Host(servers, model, ask)
 
 
 async def stand_in(messages: list[dict[str, Any]], tools: list[dict[str, Any]], /) -> Said:

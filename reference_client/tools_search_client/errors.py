@@ -50,7 +50,7 @@ class UnknownToolError(LocalError):
         self.failed = {server: Failure.of(error) for server, error in self.errors.items()}
         text = f"no tool is named {name!r}"
         if self.closest:
-            text += f"; the closest are {', '.join(self.closest)}"
+            text += f"; the closest {'is' if len(self.closest) == 1 else 'are'} {', '.join(self.closest)}"
         if self.failed:
             reasons = [f"{server}: {failure}" if server else str(failure) for server, failure in self.failed.items()]
             text += f" (not asked, because they failed: {'; '.join(reasons)})"

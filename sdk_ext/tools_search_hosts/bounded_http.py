@@ -54,6 +54,9 @@ _SESSION_END_SECONDS: Final = 2
 _LAST_WORDS_SECONDS: Final = 2
 """How long the response to a request may go on that was given up."""
 
+_MAX_GIVEN_UP: Final = 1000
+"""Requests that were given up and whose responses may still begin."""
+
 _MAX_SMALL_PIECES: Final = 5000
 _SMALL_BYTES: Final = 32
 """Average size of so many pieces of one body or event; each piece takes as much time as 10 kB of a large one."""
@@ -99,6 +102,8 @@ class BoundedHttp:
         self._held_bytes = 0
         self._numbers = count(1)
         self._responses: dict[RequestId, _Response] = {}
+        self._given_up: OrderedDict[RequestId, float] = OrderedDict()
+        """When the response to a request that was given up before it began ends at the latest."""
 
     async def guard(self, response: httpx2.Response) -> None:
         """Bound the body of a response; for the `response` hooks of the client that the transport uses.
@@ -134,8 +139,13 @@ class BoundedHttp:
         """
         match item.message:
             case JSONRPCNotification(method="notifications/cancelled", params={"requestId": int() | str() as request}):
+                latest = anyio.current_time() + _LAST_WORDS_SECONDS
                 if (response := self._responses.get(request)) is not None:
-                    response.scope.deadline = response.latest = anyio.current_time() + _LAST_WORDS_SECONDS
+                    response.scope.deadline = response.latest = latest
+                else:
+                    self._given_up[request] = latest
+                    if len(self._given_up) > _MAX_GIVEN_UP:
+                        self._given_up.popitem(last=False)
             case _:
                 pass
         return item
@@ -144,7 +154,7 @@ class BoundedHttp:
         self, pieces: AsyncGenerator[bytes], asked: RequestId, kind_of_end: Callable[[str], Exception]
     ) -> AsyncGenerator[bytes]:
         """Yield a body up to its end, or until its request was given up, with an error that the transport expects."""
-        response = self._responses[asked] = _Response()
+        response = self._responses[asked] = _Response(self._given_up.pop(asked, math.inf))
         try:
             async with aclosing(pieces):
                 while True:

@@ -315,7 +315,8 @@ class _RemoteEntry(_Entry):
 
 
 _FIELDS: Final = _StartedEntry.model_fields | _RemoteEntry.model_fields
-_KNOWN: Final = frozenset((*(own.alias or name for name, own in _FIELDS.items()), "type", "transport", *_ADDRESSES))
+_TRANSPORT_MEMBERS: Final = ("transport", "type", "transportType")
+_KNOWN: Final = frozenset((*(own.alias or name for name, own in _FIELDS.items()), *_TRANSPORT_MEMBERS, *_ADDRESSES))
 
 
 def _servers(members: Mapping[str, Any], variables: Variables, problems: list[str]) -> list[ServerEntry]:
@@ -385,7 +386,7 @@ def _transport(members: Mapping[str, Any], address: str | None) -> Literal["stre
     Raises:
         ValueError: The entry contradicts itself.
     """
-    named = members.get("transport", members.get("type"))
+    named = next((members[member] for member in _TRANSPORT_MEMBERS if member in members), None)
     if named is not None and (not isinstance(named, str) or named not in _TRANSPORTS):
         raise ValueError(f"has the unknown transport {named!r}: use stdio, http, streamable-http or sse")
     transport = None if named is None else _TRANSPORTS[named]

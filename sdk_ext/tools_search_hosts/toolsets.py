@@ -82,7 +82,9 @@ def read_rules(place: str, chosen: Mapping[str, Any], servers: Collection[str], 
 def closest(name: str, known: Collection[str]) -> str:
     """Return what to say of the known name that is nearest to an unknown one."""
     near = get_close_matches(name, known, n=1)
-    return f"the closest is {near[0]!r}" if near else f"there are {', '.join(map(repr, known)) or 'none'}"
+    if near:
+        return f"the closest is {near[0]!r}"
+    return f"there {'is only' if len(known) == 1 else 'are'} {', '.join(map(repr, known)) or 'none'}"
 
 
 def _rule(stated: Any) -> Rule:

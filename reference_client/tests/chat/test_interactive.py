@@ -161,6 +161,38 @@ def test_a_tool_that_is_always_allowed_is_not_asked_about_again(session: Session
     assert "Call it?" not in again
 
 
+def test_what_the_user_always_allowed_is_asked_about_again_once_its_server_changed_it(tmp_path: Path, liar: Any):
+    """Of a tool that nobody agreed to, nothing is said, however often its server changes it."""
+    configuration = {"mcpServers": {"one": liar("list-shifts", place="nowhere").as_configured()}}
+    (tmp_path / "mcp.json").write_text(json.dumps(configuration))
+    told = "changed by its server, so you are asked again: one__make_alpha"
+    call = Play("", [("one__make_alpha", {})])
+    with stage() as played:
+        played.steps = (
+            Play("Hello."),
+            Play("Hello again."),
+            call,
+            Play("Made."),
+            call,
+            Play("Not made."),
+            Play("Bye."),
+        )
+        terminal = Terminal(
+            [*CHAT, str(tmp_path / "mcp.json"), "--base-url", played.url, "--api-key-env", "CHAT_KEY"],
+            {"CHAT_KEY": "secret"},
+        )
+        try:
+            shown = [terminal.until_prompt()]
+            for line in ("hello", "hello", "make it", "a", "once more", "n", "bye"):
+                terminal.enter(line)
+                shown.append(terminal.until_prompt())
+        finally:
+            terminal.close()
+    assert [told in part for part in shown] == [False, False, False, False, False, True, False, False]
+    assert "Call it?" in shown[5]
+    assert "Not made." in shown[6]
+
+
 def test_ctrl_c_while_it_streams_keeps_the_conversation(session: Session):
     session.plays(Play(LONG, ending="hangs"), Play("Here I am."))
     session.say("tell me everything")

@@ -55,6 +55,7 @@ def test_tools_are_those_that_an_earlier_command_saw(complete: Any, run: Run, wr
         "one__make_beta",
         "one__make_gamma",
     ]
+    assert complete("call", "--config", file, "make_b") == ["make_beta"]
     assert server.asked() == before
 
 

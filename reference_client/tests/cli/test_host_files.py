@@ -51,6 +51,15 @@ def test_without_a_choice_every_configuration_is_offered_and_nothing_is_started(
     assert server.asked() == []
 
 
+def test_a_file_is_offered_once_where_the_working_folder_is_the_home(
+    run: Run, home: Path, monkeypatch: pytest.MonkeyPatch
+):
+    write(home / ".cursor/mcp.json", {"mcpServers": {"one": {"command": "x"}}})
+    monkeypatch.chdir(home)
+    (shown,) = run("servers", "--json").json["configurations"]
+    assert shown["option"] == "--host cursor"
+
+
 def test_where_there_is_no_configuration_that_is_said(run: Run, home: Path):
     outcome = run("servers")
     assert (outcome.code, outcome.output) == (0, "")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import string
 from collections.abc import Collection, Sequence
 from typing import Any
 
 import anyio
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from mcp_types import Tool
 from tools_search_client import (
@@ -156,6 +157,65 @@ def test_the_list_only_grows_and_holds_nothing_twice_nothing_hidden_and_nothing_
         for kind, what in played:
             await game.step(kind, what)
             game.check()
+
+    anyio.run(play)
+
+
+class Reader:
+    """What a model knows that reads every notice."""
+
+    def __init__(self, conversation: Conversation) -> None:
+        self.conversation = conversation
+        self.prefix = -1
+        self.gone: set[str] = set()
+        self.servers: set[str] = set()
+
+    def reads(self) -> None:
+        offer = self.conversation.offer()
+        if offer.prefix != self.prefix:  # the list was begun again, as everything is offered now
+            self.prefix, self.gone, self.servers = offer.prefix, set(), self.can_be_found()
+        for notice in offer.notices:
+            assume("..." not in notice)  # it names the first 20
+            for what, change in (
+                ("do not call them", self.gone.update),
+                ("offered again", self.gone.difference_update),
+                ("since you were given them", self.gone.difference_update),  # with a new definition, but offered
+            ):
+                if (said := re.search(rf"{what}: ([^.]*)", notice)) is not None:
+                    change(said[1].split(", "))
+            for what, change in (("new servers", self.servers.update), ("gone", self.servers.difference_update)):
+                if "can find has changed" in notice and (said := re.search(rf"{what}: ([^.;]*)", notice)) is not None:
+                    change(said[1].split(", "))
+
+    def can_be_found(self) -> set[str]:
+        return set(re.findall(r"^- (\w+)", self.conversation.manifest, re.MULTILINE))
+
+
+few_tools = st.lists(st.tuples(st.sampled_from(WORDS), descriptions), max_size=3, unique_by=lambda pair: pair[0])
+some_servers = st.fixed_dictionaries({}, optional=dict.fromkeys(SERVER_NAMES, few_tools))
+
+
+@settings(max_examples=60, deadline=None)
+@given(some_servers, deferred, tool_names, st.lists(st.tuples(some_servers, st.booleans()), max_size=6))
+def test_a_model_that_reads_the_notices_knows_what_is_gone_however_often_it_changed_between_two_requests(
+    catalog: Any, deferred: set[str], wanted: str, changes: list[tuple[Any, bool]]
+):
+    async def play() -> None:
+        source = ListedSource(offers(catalog, deferred))
+        conversation = Conversation(source, ToolDiscovery(enabled=True))
+        reader = Reader(conversation)
+        await conversation.begin_turn()
+        await conversation.take(ToolCall("search_tools", {"query": wanted}))
+        reader.reads()
+        for changed, asks in (*changes, (catalog, True)):
+            source.offers = offers(changed, deferred)
+            await conversation.refresh()
+            if asks:
+                reader.reads()
+                offered = {f"{server}__{name}" for server, own in changed.items() for name, _ in own}
+                sent = {one.name for one in conversation.definitions if one.tool is not None}
+                assert reader.gone == sent - offered
+                assert conversation.search_name is None or reader.servers == reader.can_be_found()
 
     anyio.run(play)
 

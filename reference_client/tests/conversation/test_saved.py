@@ -329,6 +329,36 @@ async def test_a_loaded_tool_of_a_failing_server_stays_and_is_called_once_the_se
     assert isinstance(await again.call("weather__get_alerts"), Forward)
 
 
+@pytest.mark.parametrize("changed", [False, True])
+async def test_a_full_list_stays_as_it_is_when_one_of_its_tools_is_confirmed(
+    start: Start, servers: dict[str, list[Tool]], changed: bool
+):
+    full: dict[str, Any] = {"discovery": {"max_tools": 4, "max_search_results": 1}}
+    talk = start(servers, **full)
+    await talk.state.begin_turn()
+    await talk.search(tool_names=["get_alerts"])
+    before, offers = talk.state.offer(), talk.source.offers
+    assert len(before.tools) == 4
+    failed = ServerOffer("weather", (), defer_loading=True, failure=Failure("unavailable", "gone"))
+    talk.source.offers = tuple(failed if one.name == "weather" else one for one in offers)
+    again, _ = await restored(talk, talk.state.save(), **full)
+    assert isinstance(await again.call("weather__get_alerts"), Reply)
+    if changed:
+        servers["weather"][2] = order("Tell of severe weather.").model_copy(update={"name": "get_alerts"})
+    again.offers(servers)
+    await again.state.refresh()
+    step = await again.call("weather__get_alerts")
+    assert isinstance(step, Forward)
+    assert step.is_changed is changed
+    offer = again.state.offer()
+    assert offer.prefix == before.prefix
+    assert [one.serialized() for one in offer.tools] == [one.serialized() for one in before.tools]
+    await again.state.begin_turn()
+    found = await again.search(tool_names=["lock_door"])  # it makes room for the next one, as any found tool
+    assert found.loaded == ("home-automation__lock_door",)
+    assert len(again.names) == 4
+
+
 async def test_a_call_that_is_taken_again_after_an_approval_elsewhere_counts_once(start: Start):
     begun = start()
     await begun.state.begin_turn()

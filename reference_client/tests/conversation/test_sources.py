@@ -9,9 +9,11 @@ from typing import Any
 
 import anyio
 import pytest
+from mcp import Client, StdioServerParameters
 from mcp_types import TextContent
 from tools_search_client import (
     Configuration,
+    ConnectedServer,
     ConnectionOptions,
     Conversation,
     Federation,
@@ -464,6 +466,103 @@ async def test_a_list_change_is_known_at_the_next_turn(talk_to: Open, liar: Any)
         await session.state.begin_turn()
         assert len(server.asked("tools/list")) == 2
         assert session.names == ["search_tools", "one__make_alpha"]
+
+
+async def test_a_server_that_is_added_or_removed_is_known_with_the_next_turn(liar: Any):
+    files, crm = liar(tools=2), ServerEntry("crm", liar().target, defer_loading=True)
+    configuration = Configuration((ServerEntry("files", files.target),), ToolDiscovery(enabled=True))
+    with anyio.fail_after(30):
+        async with open_federation(configuration) as federation:
+            session = Session(federation, Conversation(federation))
+            await session.state.begin_turn()
+            begun = session.state.offer()
+            assert [one.name for one in begun.tools] == ["files__make_alpha", "files__make_beta"]
+            federation.add(crm)
+            await session.state.begin_turn()
+            assert (await session.search(tool_names=["make_zeta"])).loaded == ("crm__make_zeta",)
+            before = session.state.offer()
+            assert (before.prefix, before.tools[2].name) == (begun.prefix, "search_tools")
+            federation.add(ServerEntry("eager", liar(tools=1).target))
+            await session.state.refresh()
+            offer = session.state.offer()
+            assert (offer.prefix, offer.tools[: len(before.tools)]) == (before.prefix, before.tools)
+            assert offer.tools[-1].name == "eager__make_alpha"
+            await federation.remove("crm")
+            assert (await session.search(server_name="crm")).text.startswith("No tools found in server 'crm'.")
+            await session.state.begin_turn()
+            offer = session.state.offer()
+            assert offer.prefix == before.prefix
+            assert any("no longer offered" in notice and "crm__make_zeta" in notice for notice in offer.notices)
+            gone = await session.state.take(ToolCall("crm__make_zeta"))
+            assert isinstance(gone, Reply)
+            assert "no longer offers" in gone.text
+            federation.add(crm)
+            await session.state.refresh()
+            await session.search(tool_names=["crm__make_zeta"])
+            assert '"make_zeta"' in await session.call("crm__make_zeta")
+
+
+@pytest.mark.parametrize("returns", [True, False])
+async def test_a_server_that_comes_and_goes_ten_times_leaves_one_true_notice(liar: Any, returns: bool):
+    entry = ServerEntry("crm", liar(place="nowhere").target, defer_loading=True)
+    others = ServerEntry("files", liar(place="nowhere").target, defer_loading=True)
+    configuration = Configuration((others, entry), ToolDiscovery(enabled=True))
+    with anyio.fail_after(60):
+        async with open_federation(configuration) as federation:
+            session = Session(federation, Conversation(federation))
+            await session.state.begin_turn()
+            await session.search(tool_names=["crm__make_zeta"])
+            assert session.state.offer().notices == ()
+            for time in range(10):
+                await federation.remove("crm")
+                await session.state.refresh()
+                if returns or time < 9:
+                    federation.add(entry)
+                    await session.state.refresh()
+            saved = session.state.save()
+            again = Session(federation, Conversation(federation))
+            await again.state.restore(saved)
+            gone = (
+                "These tools are no longer offered; do not call them: crm__make_zeta.",
+                "What 'search_tools' can find has changed: servers that are gone: crm.",
+            )
+            for one in (session, again):
+                assert one.state.offer().notices == (() if returns else gone)
+                assert one.state.offer().notices == ()
+            if not returns:
+                federation.add(entry)
+                await session.state.refresh()
+                assert session.state.offer().notices == (
+                    "These tools are offered again: crm__make_zeta.",
+                    "What 'search_tools' can find has changed: new servers: crm.",
+                )
+
+
+async def test_a_server_that_fails_and_answers_again_is_told_as_that(liar: Any):
+    held: list[Client] = []
+    own = ConnectedServer("own", connection=lambda: held[-1] if held else None)
+    discovery = ToolDiscovery(enabled=True, defer_all=True)
+    server = liar(place="nowhere").target
+    parameters = StdioServerParameters(command=server.command, args=list(server.args))
+    notices: list[tuple[str, ...]] = []
+    with anyio.fail_after(30):
+        async with open_federation(Configuration((own, ServerEntry("fine", liar().target)), discovery)) as federation:
+            conversation = Conversation(federation)
+            for _ in range(2):
+                await conversation.begin_turn()
+                notices.append(conversation.offer().notices)
+                async with Client(parameters) as client:
+                    held.append(client)
+                    await conversation.begin_turn()
+                    notices.append(conversation.offer().notices)
+                held.clear()
+    begins = "What 'search_tools' can find has changed: "
+    assert notices == [
+        (),
+        (f"{begins}servers that are reachable again: own.",),
+        (f"{begins}servers not reachable at present: own.",),
+        (f"{begins}servers that are reachable again: own.",),
+    ]
 
 
 async def test_what_a_host_tells_a_server_beside_a_call_arrives(talk_to: Open, liar: Any):

@@ -55,6 +55,7 @@ def test_a_hosts_file_is_read_as_it_is(tmp_path: Path):
                 "off": {"command": "off", "disabled": True},
                 "far": {"url": "https://example.com/mcp", "headers": {"Authorization": "Bearer ${KEY:-none}"}},
                 "old": {"url": "https://example.com/sse", "transport": "sse"},
+                "cline": {"command": "cline", "transportType": "stdio"},
             }
         },
         HOME_OF_FILES="/data",
@@ -63,6 +64,7 @@ def test_a_hosts_file_is_read_as_it_is(tmp_path: Path):
         ServerEntry("files", StdioTarget("files", ("/data",), {"A": "1"}), defer_loading=True),
         ServerEntry("far", HttpTarget("https://example.com/mcp", {"Authorization": "Bearer none"})),
         ServerEntry("old", HttpTarget("https://example.com/sse", {}, "sse")),
+        ServerEntry("cline", StdioTarget("cline")),
     )
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import re
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -15,8 +17,8 @@ from mcp_ext_tools_search.ranking import ToolIndex
 from mcp_types import PromptReference, TextContent, Tool
 from tools_search_client.demo.stage import WireMeter
 from tools_search_client.errors import AmbiguousToolError, LocalError, ServerUnavailableError, UnknownToolError
-from tools_search_client.federation.configuration import Configuration
-from tools_search_client.federation.federation import FederationOptions, open_federation
+from tools_search_client.federation.configuration import Configuration, load_configuration
+from tools_search_client.federation.federation import Federation, FederationOptions, open_federation
 from tools_search_client.found import FederatedSearch
 from tools_search_client.servers.connection import ConnectionOptions
 from tools_search_client.servers.discovery import DiscoveryOptions
@@ -416,8 +418,10 @@ async def test_a_call_of_a_tool_of_a_server_that_failed_fails_as_the_server_did(
                 await federation.call("gone__make_alpha")
             with pytest.raises(ServerUnavailableError, match="/nowhere/program"):
                 await federation.resolve("gone:make_alpha")
-            with pytest.raises(UnknownToolError, match="gone"):
+            with pytest.raises(UnknownToolError, match=r"no tool is named 'make_alpah'; the closest are .*gone"):
                 await federation.call("make_alpah")
+            with pytest.raises(UnknownToolError, match=r"; the closest is plain__reverse_text \(not"):
+                await federation.call("reverse_txt")
             assert (await federation.resolve("make_alpha")).server == "mortal"
             with pytest.raises(ServerUnavailableError):
                 await federation.call("make_alpha")
@@ -524,3 +528,106 @@ async def test_what_cannot_be_sent_is_refused_before_it_is_and_the_connection_la
                 assert not unknown.value.failed
             assert not (await federation.call("liar__make_alpha", {"size": 1})).is_error
     assert server.asked("initialize", "server/discover", "tools/call") == ["server/discover", "tools/call"]
+
+
+async def test_a_server_that_is_added_is_connected_when_it_is_needed_and_searched_after_the_others(liar: Any):
+    first, second = liar(), liar(place="nowhere")
+    with anyio.fail_after(40):
+        async with open_federation(configured(first=first.target)) as federation:
+            await federation.search("alpha")
+            federation.add(ServerEntry("second", second.target))
+            assert second.asked() == []
+            answer = await federation.search("alpha")
+            assert [report.server for report in answer.servers] == ["first", "second"]
+            assert [tool.name for tool in answer.tools[:2]] == ["first__make_alpha", "second__make_alpha"]
+            assert not (await federation.call("second__make_alpha")).is_error
+            assert [entry.name for entry in federation.configuration.servers] == ["first", "second"]
+            with pytest.raises(LocalError, match="there is a server named 'first' already; remove it first"):
+                federation.add(ServerEntry("first", second.target))
+
+
+@pytest.mark.parametrize("place", ["extensions", "nowhere"])
+async def test_a_server_that_is_removed_has_ended_and_its_tools_are_those_of_nobody(liar: Any, place: str):
+    kept, left = liar(tools=3), liar(place=place)
+    with anyio.fail_after(40):
+        async with open_federation(configured(kept=kept.target, left=left.target)) as federation:
+            assert (await federation.resolve("left__make_zeta")).server == "left"
+            await federation.search("zeta")
+            await federation.remove("left")
+            with pytest.raises(ProcessLookupError):
+                os.kill(left.pid, 0)
+            answer = await federation.search("zeta")
+            assert [report.server for report in answer.servers] == ["kept"]
+            assert "left" not in {tool.server for tool in answer.tools}
+            with pytest.raises(UnknownToolError) as unknown:
+                await federation.call("left__make_zeta")
+            assert not unknown.value.failed
+            for request in (federation.remove("left"), federation.get_prompt("left", "hello")):
+                with pytest.raises(LocalError, match="no server is named 'left'; there is only 'kept'"):
+                    await request
+
+
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+async def test_what_is_under_way_at_a_server_that_is_removed_ends_at_once(liar: Any, until: Until, era: str):
+    server = liar("call-hangs", era=era)
+    ended: list[str] = []
+
+    async def call(federation: Federation) -> None:
+        with pytest.raises(ServerUnavailableError) as failed:
+            await federation.call("slow__make_alpha")
+        ended.append(str(failed.value))
+
+    with anyio.fail_after(40):
+        async with open_federation(configured(slow=server.target, fine=liar().target)) as federation:
+            async with anyio.create_task_group() as calls:
+                calls.start_soon(call, federation)
+                await until(lambda: bool(server.asked("tools/call")))
+                await federation.remove("slow")
+            assert [report.server for report in (await federation.search("alpha")).servers] == ["fine"]
+    assert len(ended) == 1
+
+
+@pytest.mark.parametrize("fault", ["hangs", "mute"])
+async def test_a_search_goes_on_without_a_server_that_is_removed_meanwhile(liar: Any, until: Until, fault: str):
+    server = liar(fault, era="legacy")
+    answers: list[FederatedSearch] = []
+
+    async def search(federation: Federation) -> None:
+        answers.append(await federation.search("alpha", deadline=math.inf))
+
+    with anyio.fail_after(40):
+        async with (
+            open_federation(configured(slow=server.target, fine=liar().target)) as federation,
+            anyio.create_task_group() as searches,
+        ):
+            searches.start_soon(search, federation)
+            await until(lambda: "tools/search" in server.asked() or "initialize" in server.asked())
+            await federation.remove("slow")
+    (answer,) = answers
+    assert [report.server for report in answer.servers] == ["fine"]
+    assert answer.tools[0].name == "fine__make_alpha"
+
+
+async def test_a_server_that_is_configured_otherwise_takes_the_place_of_the_one_before(tmp_path: Path, liar: Any):
+    """As `docs/hosts.md` has it, for a host whose user edits the file."""
+    kept, before, after = liar(), liar(), liar(tools=1)
+    path = tmp_path / "mcp.json"
+
+    def write(**servers: Any) -> None:
+        path.write_text(json.dumps({"mcpServers": {name: one.as_configured() for name, one in servers.items()}}))
+
+    page = (Path(__file__).parents[2] / "docs" / "hosts.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```python\n(async def follow\(.*?)```", page, re.DOTALL)
+    names: dict[str, Any] = {"Federation": Federation, "Path": Path, "load_configuration": load_configuration}
+    exec(block, names)  # noqa: S102 - what is printed is what is tested
+    write(kept=kept, other=before)
+    with anyio.fail_after(40):
+        async with open_federation(load_configuration(path)) as federation:
+            assert len((await federation.list()).tools) == 12
+            write(kept=kept, other=after)
+            await names["follow"](federation, path)
+            assert len((await federation.list()).tools) == 7
+            write(kept=kept)
+            await names["follow"](federation, path)
+            assert len((await federation.list()).tools) == 6
+    assert kept.asked("server/discover") == ["server/discover"]

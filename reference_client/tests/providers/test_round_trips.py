@@ -251,9 +251,8 @@ async def test_the_loop_of_the_readme_runs_as_it_stands(
             open_federation(configuration) as servers,
             openai.AsyncOpenAI(api_key="k", base_url=model.url) as client,
         ):
-            conversation = Conversation(servers)
-            adapter = ChatCompletions(conversation, "a-model")
-            assert await loop["turn"]("Add.", conversation, adapter, send, servers, ask) == "5, of course."
+            adapter = ChatCompletions(Conversation(servers), "a-model")
+            assert await loop["turn"]("Add.", adapter, send, servers, ask) == "5, of course."
     assert model.faults == []
     result = model.requests[-1]["messages"][-1]["content"]
     assert result == ("5" if is_allowed else "Error: The user does not allow this call.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 import os
@@ -33,13 +34,14 @@ from tools_search_client.errors import (
     InvalidServerResultError,
     ServerError,
     ServerRefusedError,
+    ServerTimeoutError,
     ServerUnavailableError,
     UnauthorizedError,
 )
 from tools_search_client.federation.configuration import Configuration
 from tools_search_client.federation.federation import open_federation
 from tools_search_client.servers.connection import ConnectionOptions, open_server
-from tools_search_client.servers.discovery import ServerTools
+from tools_search_client.servers.discovery import DiscoveryOptions, ServerTools
 from tools_search_client.servers.faults import as_server_error
 from tools_search_hosts import HttpTarget, ServerEntry, StdioTarget
 
@@ -76,6 +78,8 @@ async def refused(target: StdioTarget | HttpTarget) -> str:
 
 async def test_a_program_that_is_not_there_is_named():
     assert "/nowhere/program" in await refused(StdioTarget("/nowhere/program"))
+    assert "'/nowhere/a program' was not found" in await refused(StdioTarget("/nowhere/a program"))
+    assert await refused(StdioTarget("sh -c key=1")) == "`command` has more than 'sh': put the rest into `args`"
 
 
 async def test_what_a_server_says_of_its_failure_has_nothing_that_a_terminal_obeys(liar: Any):
@@ -436,3 +440,28 @@ def peak_memory() -> int:
 async def searched(target: StdioTarget | HttpTarget) -> None:
     async with open_server(target) as tools:
         await tools.search("anything")
+
+
+@pytest.mark.parametrize("begins", ["", "1"], ids=["before", "after"])
+@pytest.mark.parametrize(("way", "era"), [("events", "modern"), ("events", "legacy"), ("json", "legacy")])
+async def test_calls_that_were_given_up_leave_nothing_open_and_take_no_place_of_others(
+    hostile: Any, until: Callable[[Callable[[], bool]], Any], way: str, era: str, begins: str
+):
+    """Whether their responses begin before they are given up, or after."""
+    options = ConnectionOptions(discovery=DiscoveryOptions(call_timeout=0.5))
+
+    async def give_up(tools: ServerTools) -> None:
+        with pytest.raises(ServerTimeoutError):
+            await tools.call("say", {"drips": begins})
+
+    with anyio.fail_after(60):
+        target = await hostile(way, "good", era)
+        async with open_server(target, options) as tools:
+            await tools.list()
+            before = len(asyncio.all_tasks())
+            for _ in range(5):  # more than the 100 connections that a client has by itself, and few at once
+                async with anyio.create_task_group() as calls:
+                    for _ in range(25):
+                        calls.start_soon(give_up, tools)
+            assert texts(await said(tools, content=[GOOD])) == ["DELETED"]
+            await until(lambda: len(asyncio.all_tasks()) < before + 10)

@@ -103,9 +103,9 @@ class Chat:
         self._reported = set(troubles)
         if started.loaded:
             self._terminal.notice(f"found before asking the model: {', '.join(started.loaded)}")
-        if started.changed:
-            changed = ", ".join(started.changed)
-            self._terminal.notice(f"changed by their servers, so you are asked again before a call: {changed}")
+        for name in started.changed:
+            if self._agreed.pop(name, None):
+                self._terminal.notice(f"changed by its server, so you are asked again: {name}")
 
     async def turn(self, text: str) -> str:
         """Return the model's final answer to `text`.

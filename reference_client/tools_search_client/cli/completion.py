@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
-from tools_search_hosts import ConfigurationError
+from tools_search_hosts import SEPARATOR, ConfigurationError
 from tools_search_hosts.locations import cache_folder
 
 from tools_search_client.cli.host_files import file_of_host, workspace_of
@@ -80,9 +80,11 @@ def complete_toolset(context: click.Context, _: click.Parameter, begun: str) -> 
 
 
 def complete_tool(context: click.Context, _: click.Parameter, begun: str) -> list[str]:
-    """Return the names of tools that begin so, as far as an earlier command saw them."""
+    """Return the names of tools that begin so, as far as an earlier command saw them: full ones, else bare ones."""
     with suppress(click.UsageError):
-        return [name for name in seen_names(context.params).read() if name.startswith(begun)]
+        names = list(seen_names(context.params).read())
+        bare = [name.partition(SEPARATOR)[2] for name in names]
+        return [name for name in names if name.startswith(begun)] or [name for name in bare if name.startswith(begun)]
     return []
 
 

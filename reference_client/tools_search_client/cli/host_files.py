@@ -39,7 +39,8 @@ def found_files() -> list[FoundFile]:
     chosen: set[str] = set()
     for place in [*host_paths(), *project_paths(project_folder(Path.cwd()))]:
         servers, problem = _content(place)
-        if servers or problem:
+        is_known = any(file.path == place.path for file in found)  # at home, the user's file is that of a project, too
+        if (servers or problem) and not is_known:
             is_first = not place.is_project and place.host not in chosen
             option = f"--host {place.host}" if is_first else f"--config {shlex.quote(_nearby(place.path))}"
             chosen.add(place.host)

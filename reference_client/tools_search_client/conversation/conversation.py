@@ -249,9 +249,7 @@ class Conversation:
         counts.definition_tokens_sent += self._tokens.of(definitions)
         counts.definitions_listed += number + len(own)
         counts.definition_tokens_listed += tokens + self._tokens.of(own)
-        notices = tuple(self._state.notices)
-        self._state.notices.clear()
-        return Offer(definitions, self._state.prefix, notices)
+        return Offer(definitions, self._state.prefix, self._loaded.news())
 
     async def take(self, call: ToolCall) -> Reply | Forward:
         """Return what a call of the model means: an answer, or a tool of a server to be called."""
@@ -283,7 +281,7 @@ class Conversation:
         name, server = forward.definition.name, forward.tool.server
         self._uncount(forward)
         if isinstance(error, UnknownToolError) and server not in error.failed:
-            self._state.gone.add(name)
+            self._loaded.lose(name)
             text = prompts.vanished(name, server, self.search_name)
         else:
             text = prompts.failed_call(name, server, error)

@@ -18,7 +18,7 @@ from tools_search_client.conversation.catalog import Catalog, spellings
 from tools_search_client.conversation.manifest import manifest
 from tools_search_client.conversation.messages import Addition, Compaction, Definition, SyntheticTool
 from tools_search_client.conversation.offered_tools import OfferedTools
-from tools_search_client.conversation.state import ConversationState, ServerNotice
+from tools_search_client.conversation.state import ConversationState, ServerNotice, ToolNotice
 from tools_search_client.federation.configuration import ToolDiscovery
 from tools_search_client.found import FoundTool
 
@@ -130,9 +130,8 @@ class LoadedTools:
         known = now.keys() | state.unconfirmed
         state.discovered = {name: now.get(name, one) for name, one in state.discovered.items() if name in known}
         state.definitions = {name: kept for name, one in before.items() if (kept := self._kept(one, now)) is not None}
-        lost = [name for name in sent if name not in state.definitions]
-        news = [name for name in lost if name not in state.gone]
-        state.gone.difference_update(now, lost)
+        state.gone.difference_update(now)
+        state.gone.update(name for name in sent if name not in state.definitions)
         if toolset != begun_under or (state.most is not None and len(before) > state.most):
             self._begin()
             return
@@ -141,11 +140,9 @@ class LoadedTools:
         ]
         state.prefix += not is_same
         self._add(tool.definition for tool in self.synthetic.values())
-        if news:
-            state.notices.append(prompts.gone(news))
         if is_same and state.catalog.digest == digest:
             state.answered = answered
-            self._gather_notices()
+            self._compare()
         else:
             self._grow()
 
@@ -207,6 +204,8 @@ class LoadedTools:
         self._make_room(sum(name not in state.definitions for name in found), found)
         back = [name for name in found if name in state.definitions and name in state.gone]
         state.gone.difference_update(found)
+        for name in found:
+            state.told.pop(name, None)
         outdated: list[str] = []
         for name, definition in found.items():
             sent = state.definitions.get(name)
@@ -236,9 +235,14 @@ class LoadedTools:
         now, unconfirmed = await self.offered.still_offered([tool])
         state.unconfirmed = state.unconfirmed - {name} | unconfirmed
         if not now and not unconfirmed:
-            state.gone.add(name)
+            self.lose(name)
         state.definitions[name] = replace(definition, tool=now.get(name, tool))
         return state.definitions[name]
+
+    def lose(self, name: str) -> None:
+        """Note that a tool is gone, of which the reply to a call tells the model."""
+        self.state.gone.add(name)
+        self.state.told[name] = "gone"
 
     def called(self, definition: Definition) -> FoundTool | None:
         """Note that a tool is called, and return it as it is offered now, as far as that is known."""
@@ -290,7 +294,7 @@ class LoadedTools:
         current = [offered.known.get(name) or tool for name, tool in state.discovered.items()]
         found = [tool for tool in current if offered.shows(tool) and not offered.has_lost(tool)]
         self._add(map(Definition.of, found if self.room is None else found[max(0, len(found) - self.room) :]))
-        for noted in (state.additions, state.gone, state.outdated, state.seen, state.notices):
+        for noted in (state.additions, state.gone, state.outdated, state.seen, state.told):
             noted.clear()
         state.servers = self._servers()
 
@@ -304,10 +308,10 @@ class LoadedTools:
             first.append(self._search_definition())
         new = [one.name for one in first if one.name not in state.definitions and not one.is_oversized]
         self._make_room(len(new), ())
-        if not self.room and any(name not in state.definitions for name in new):
+        if self.room == 0 and any(name not in state.definitions for name in new):
             self._begin()  # without tools that are no longer offered
         self._add(first)
-        self._gather_notices()
+        self._compare()
         if self.search_name is None and (self._offers_search or state.outdated):
             self._begin()  # since nothing else leads the model to the new definitions
 
@@ -355,44 +359,54 @@ class LoadedTools:
         self._begin()
         return self.room
 
-    def _gather_notices(self) -> None:
-        """Note what is new since the last time; what the model can search for only where it can."""
+    def news(self) -> tuple[str, ...]:
+        """Return notices of what changed since the model was last given notice; it counts as told then.
+
+        What changed and changed back is no news. What the model can only search for is told where it can search.
+        """
         state = self.state
-        gone, outdated = self._compared()
-        if gone:
-            state.notices.append(prompts.gone(gone))
-        if self.search_name is None:
-            return
-        if outdated:
-            state.notices.append(prompts.changed_tools(outdated, self.search_name))
-        before, state.servers = state.servers, self._servers()
-        both = [name for name in state.servers if name in before]
-        changes = {
-            "new servers": [name for name in state.servers if name not in before],
-            "servers that are gone": [name for name in before if name not in state.servers],
-            "servers not reachable at present": [
-                name for name in both if state.servers[name].failed and not before[name].failed
-            ],
+        before = state.told
+        state.told = {name: "outdated" for name in state.outdated if self.search_name}
+        state.told |= dict.fromkeys(state.gone, "gone")
+        of_tools: dict[ToolNotice | None, list[str]] = {"gone": [], "outdated": [], None: []}
+        for name in dict.fromkeys((*state.definitions, *sorted(state.gone))):
+            if (now := state.told.get(name)) != before.get(name):
+                of_tools[now].append(name)
+        notices = [prompts.gone(of_tools["gone"])] if of_tools["gone"] else []
+        if back := [name for name in of_tools[None] if before[name] == "gone"]:
+            notices.append(prompts.offered_again(back))
+        if self.search_name is not None:
+            if of_tools["outdated"]:
+                notices.append(prompts.changed_tools(of_tools["outdated"], self.search_name))
+            if any((changes := self._changed_servers()).values()):
+                notices.append(prompts.changed_servers(self.search_name, changes))
+        return tuple(notices)
+
+    def _changed_servers(self) -> dict[str, list[str]]:
+        """Return the servers of which the model is to be given notice, by what is new about them."""
+        before, now = self.state.servers, self._servers()
+        self.state.servers = now
+        failing = {name for name in now if now[name].failed}
+        failed = {name for name in before if before[name].failed}
+        return {
+            "new servers": [name for name in now if name not in before and name not in failing],
+            "servers that are gone": [name for name in before if name not in now],
+            "servers not reachable at present": [name for name in now if name in failing and name not in failed],
+            "servers that are reachable again": [name for name in now if name in failed and name not in failing],
             "servers with other tools than before": [
                 name
-                for name in both
-                # One that failed before and does now is as it was, whatever is known of its tools.
-                if state.servers[name] != before[name] and not state.servers[name].failed
+                for name in now
+                if name in before and name not in failed | failing and now[name].tools != before[name].tools
             ],
         }
-        if any(changes.values()):
-            state.notices.append(prompts.changed_servers(self.search_name, changes))
 
-    def _compared(self) -> tuple[list[str], list[str]]:
-        """Compare the list with what is offered; return what is gone, and what is outdated, if that is new."""
+    def _compare(self) -> None:
+        """Compare the list with what is offered, and note what is gone or outdated."""
         state = self.state
-        gone: list[str] = []
-        outdated: list[str] = []
         for name, sent in state.definitions.items():
             if sent.tool is None:
                 continue
             if self.offered.has_lost(sent.tool):
-                gone += [] if name in state.gone else [name]
                 state.gone.add(name)
                 continue
             offered = self.offered.known.get(name)
@@ -407,10 +421,8 @@ class LoadedTools:
                 state.changed[name] = None
             if now.is_like(sent):
                 state.outdated.discard(name)
-            elif name not in state.outdated:
+            else:
                 state.outdated.add(name)
-                outdated.append(name)
-        return gone, outdated
 
     def _servers(self) -> dict[str, ServerNotice]:
         return {

@@ -103,6 +103,11 @@ def gone(names: Iterable[str]) -> str:
     return f"These tools are no longer offered; do not call them: {names_of_tools(names)}."
 
 
+def offered_again(names: Iterable[str]) -> str:
+    """Return the notice that loaded tools are offered again, after that they were not."""
+    return f"These tools are offered again: {names_of_tools(names)}."
+
+
 def not_a_tool(name: str, closest: Sequence[str], search_tool: str | None) -> str:
     """Return the reply to a call of a name that no tool has."""
     near = f" Closest matches: {listing_of(closest)}." if closest else ""

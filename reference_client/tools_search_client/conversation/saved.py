@@ -19,7 +19,7 @@ from tools_search_hosts.toolsets import Toolset
 from tools_search_client.conversation.messages import Addition, Definition
 from tools_search_client.conversation.prompts import SearchName
 from tools_search_client.conversation.search_tool import SearchRequest
-from tools_search_client.conversation.state import ConversationState, ServerNotice, Statistics
+from tools_search_client.conversation.state import ConversationState, ServerNotice, Statistics, ToolNotice
 from tools_search_client.errors import SavedConversationError
 from tools_search_client.found import FoundTool, Mode
 from tools_search_client.text import shorten
@@ -145,8 +145,8 @@ class SavedConversation(SavedText):
     unconfirmed: set[str]
     seen: list[SavedTool]
     changed: list[str]
+    told: dict[str, ToolNotice]
     servers: dict[str, ServerNotice]
-    notices: list[str]
 
     @model_validator(mode="before")
     @classmethod
@@ -172,7 +172,7 @@ class SavedConversation(SavedText):
         for count in fields(self.statistics):
             setattr(state.statistics, count.name, getattr(self.statistics, count.name))
         for name in ("searches", "search_tokens", "prefix", "additions", "search_name", "eager", "pins", "called",
-                     "counted", "gone", "outdated", "unconfirmed", "servers", "notices"):  # fmt: skip
+                     "counted", "gone", "outdated", "unconfirmed", "told", "servers"):  # fmt: skip
             setattr(state, name, getattr(self, name))
         state.answered = set(self.answered)
         state.definitions = {one.name: restored_definition(one) for one in self.definitions}

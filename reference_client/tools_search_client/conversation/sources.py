@@ -92,7 +92,7 @@ class FederationSource:
 
     Args:
         federation: The servers.
-        configuration: How they are offered; what they were opened with unless given.
+        configuration: How they are offered; as the federation has them, from turn to turn, unless given.
         deadline: Seconds that any question waits for the slowest server, unless those of the federation.
     """
 
@@ -104,20 +104,25 @@ class FederationSource:
         deadline: float | None = None,
     ) -> None:
         self.federation: Final = federation
-        self.configuration: Final = configuration or federation.configuration
-        self._entries = {entry.name: entry for entry in self.configuration.servers}
+        self._own = configuration
         self._discovery = self.configuration.tool_discovery
         self._deadline = deadline
         self._groups: dict[str, dict[str, None]] = {}
 
+    @property
+    def configuration(self) -> Configuration:
+        """How the servers are offered at the moment."""
+        return self._own or self.federation.configuration
+
     async def survey(self, toolset: Toolset, /) -> Catalog:
         """Return what the servers that the toolset shows offer; the others are not even connected."""
-        rules = {name: rule for name in self._entries if (rule := toolset.rule(name)) is not None}
+        entries = {entry.name: entry for entry in self.configuration.servers}
+        rules = {name: rule for name in entries if (rule := toolset.rule(name)) is not None}
 
         async def ask(name: str, tools: ServerTools) -> Found:
             """Return every tool that the rule shows; nothing, and the mode `search`, where the server is searched."""
             rule = rules[name]
-            if self._is_to_be_listed(self._entries[name], tools):
+            if self._is_to_be_listed(entries[name], tools):
                 every = await list_as_found(tools)
                 return replace(every, tools=tuple(hit for hit in every.tools if rule.shows(hit.tool.name)))
             if rule.excludes:
@@ -128,13 +133,13 @@ class FederationSource:
             return Found(tuple(named.values()), "list")
 
         def method(name: str, tools: ServerTools) -> Method | None:
-            if self._is_to_be_listed(self._entries[name], tools):
+            if self._is_to_be_listed(entries[name], tools):
                 return "tools/list"
             return None if rules[name].excludes else "tools/search"
 
         question = Question(ask, subject=lambda name: ("survey", self._discovery, rules[name]), method=method)
         answers = await self.federation.survey(question, servers=rules, deadline=self._deadline)
-        offers = [self._offer(self._entries[answer.server], rules[answer.server], answer) for answer in answers]
+        offers = [self._offer(entries[answer.server], rules[answer.server], answer) for answer in answers]
         return Catalog(tuple(offers), problems=tuple(_named_in_vain(toolset, rules, offers)))
 
     async def search(self, query: str, /, *, servers: Collection[str], limit: int) -> SourceAnswer:
@@ -153,10 +158,9 @@ class FederationSource:
 
     async def browse(self, server: str, /) -> SourceAnswer:
         """List one server."""
-        (answer,) = await self.federation.survey(LISTING, servers=[server], deadline=self._deadline)
-        if answer.value is None:
-            return SourceAnswer(failed={server: answer.failure} if answer.failure else {})
-        return SourceAnswer(answer.value.tools)
+        answers = await self.federation.survey(LISTING, servers=[server], deadline=self._deadline)
+        tools = tuple(tool for answer in answers if answer.value for tool in answer.value.tools)
+        return SourceAnswer(tools, failed={one.server: one.failure for one in answers if one.failure})
 
     async def look_up(self, name: str, /, *, servers: Collection[str]) -> SourceAnswer:
         """Search the servers for a tool of this name, which the draft obliges them to find."""

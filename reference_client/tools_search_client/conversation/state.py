@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from tools_search_hosts.toolsets import Toolset
 
@@ -96,6 +96,9 @@ class Statistics:
         return asdict(self) | calls | sums
 
 
+ToolNotice: TypeAlias = Literal["gone", "outdated"]
+
+
 @dataclass(frozen=True, slots=True)
 class ServerNotice:
     """What the model was last given notice of about a server."""
@@ -145,15 +148,16 @@ class ConversationState:
     """The ids of the calls of this turn that `statistics` has."""
 
     gone: set[str] = field(default_factory=set[str])
-    """Tools of the list that are no longer offered, as far as is known."""
+    """Tools of the list, or that a saved one had, that are no longer offered, as far as is known."""
     outdated: set[str] = field(default_factory=set[str])
-    """Tools of the list that are offered with other definitions, and the model was given notice of that."""
+    """Tools of the list that are offered with other definitions."""
     unconfirmed: set[str] = field(default_factory=set[str])
     """Tools from a saved conversation whose servers could not be asked yet whether they are still offered."""
     seen: dict[str, Definition] = field(default_factory=dict[str, Definition])
     """The last definition that was seen of a tool, where it is not the one that was sent."""
     changed: dict[str, None] = field(default_factory=dict[str, None])
     """Tools with other definitions than before that the host was not given yet."""
+    told: dict[str, ToolNotice] = field(default_factory=dict[str, "ToolNotice"])
+    """What the model was last given notice of about tools that are not as they were sent to it."""
     servers: dict[str, ServerNotice] = field(default_factory=dict[str, ServerNotice])
-    notices: list[str] = field(default_factory=list[str])
-    """Notices for the model that were not sent yet."""
+    """The same of servers, in order."""

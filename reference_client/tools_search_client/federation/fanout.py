@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
@@ -217,14 +217,13 @@ class Fanout:
 
     def __init__(
         self,
-        servers: Mapping[str, SupervisedServer | HostConnection],
         tasks: TaskGroup,
         *,
         grace: float,
         backoff: Backoff,
         authorization: Callable[[], str],
     ) -> None:
-        self._servers = {name: _AskedServer(server) for name, server in servers.items()}
+        self._servers: dict[str, _AskedServer] = {}
         self._tasks = tasks
         self._grace = grace
         self._backoff = backoff
@@ -235,7 +234,8 @@ class Fanout:
     async def ask(self, question: Question[Value], servers: Sequence[str], *, deadline: float) -> list[Answer[Value]]:
         """Ask every server at once and return the answers in the order of `servers`.
 
-        A server that fails, is late or is left alone because it was late before is an answer with a failure. Nobody
+        A server that fails, is late or is left alone because it was late before is an answer with a failure. One that
+        is removed meanwhile gives none. Nobody
         waits longer than `deadline` seconds; `math.inf` means as long as the servers take.
         """
         began = anyio.current_time()
@@ -248,16 +248,26 @@ class Fanout:
                     await self._answered.wait()
             seconds = anyio.current_time() - began
             waited = round(seconds, 1) if seconds < deadline else deadline
-            return [one.answer or self._given_up(one, waited) for one in asked]
+            staying = [one for one in asked if self._servers.get(one.name) is one.server]
+            return [one.answer or self._given_up(one, waited) for one in staying]
         finally:
             for one in asked:
                 one.waiting -= 1
                 if not one.waiting and not one.is_late:  # nobody wants it; a late answer is kept
                     one.scope.cancel()
 
+    def add(self, name: str, server: SupervisedServer | HostConnection) -> None:
+        """Know one more server, or another one of that name."""
+        self._servers[name] = _AskedServer(server)
+
+    def remove(self, name: str) -> None:
+        """Know a server no longer."""
+        del self._servers[name]
+
     def drop(self, server: str) -> None:
         """Forget late answers of a server, because its tools changed."""
-        self._servers[server].late.clear()
+        if (asked := self._servers.get(server)) is not None:  # it may have been removed meanwhile
+            asked.late.clear()
 
     def _begun(self, name: str, question: Question[Value]) -> _Asked[Value]:
         """Put the question to a server, unless it is under way or answered already, or the server is left alone."""

@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Ite
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import count
 from typing import Any, Final, TypeVar
 
 import anyio
@@ -187,11 +188,8 @@ async def open_federation(
     options = options or FederationOptions()
     raised: Exception | None = None
     async with anyio.create_task_group() as tasks:
-        federation = Federation(configuration, options, tasks)
-        for server in federation.supervised.values():
-            tasks.start_soon(server.run)
         try:
-            yield federation
+            yield Federation(configuration, options, tasks)
         except Exception as error:  # the block's own: a task group would wrap it
             raised = error
         tasks.cancel_scope.cancel()
@@ -203,8 +201,9 @@ class Federation:
     """The tools of several servers; made by `open_federation`."""
 
     def __init__(self, configuration: Configuration, options: FederationOptions, tasks: TaskGroup) -> None:
-        self.configuration: Final = configuration
         stated = configuration.tool_discovery
+        self.configuration = replace(configuration, servers=())
+        """The servers of the moment (`add`, `remove`), and what was stated for all of them."""
         self.ranker: Final = options.connection.discovery.ranker or ranker_of(stated)
         """Ranks on this side."""
         self.reranking: Final = options.reranking
@@ -212,28 +211,82 @@ class Federation:
         self._listed = ListedTogether(self.ranker)
         self._items_listed: dict[str, ItemsListedTogether] = {}
         self._ranker = RememberingRanker(never_silent(self.ranker))
-        options = replace(options, connection=options.connection.completed(connection_stated_in(stated, self.ranker)))
-        same = [entry if isinstance(entry, ConnectedServer) else entry.target for entry in configuration.servers]
-        self._identities = {entry.name: same.index(own) for entry, own in zip(configuration.servers, same, strict=True)}
+        self._options: Final = replace(
+            options, connection=options.connection.completed(connection_stated_in(stated, self.ranker))
+        )
+        self._numbers = count(1)
+        self._identities: dict[str, int] = {}
         """The same number for servers with equal targets, which are the same server."""
         self._known: dict[str, tuple[FoundTool, ServerTools]] = {}
         """What was found, with the connection that it was found on: on another one it may mean nothing."""
         self.supervised: dict[str, SupervisedServer | HostConnection] = {}
-        for entry in configuration.servers:
-            own, drop = options.of(entry), partial(self._drop, entry.name)
-            if isinstance(entry, ConnectedServer):
-                self.supervised[entry.name] = HostConnection(entry, own, on_change=drop)
-                continue
-            opened = partial(open_server, entry.target, own, on_change=drop)
-            connect_timeout = _first(entry.start_seconds, options.connect_timeout, stated.connect_timeout)
-            self.supervised[entry.name] = SupervisedServer(opened, connect_timeout=connect_timeout)
+        self._tasks: Final = tasks
+        self._running: dict[str, tuple[anyio.CancelScope, anyio.Event]] = {}
+        """What ends the work of each server, and what tells that it has ended."""
         self._fanout = Fanout(
-            self.supervised,
             tasks,
             grace=_first(options.grace, stated.grace),
             backoff=options.rest or Backoff(stated.rest, stated.longest_rest),
             authorization=options.connection.discovery.authorization or str,
         )
+        for entry in configuration.servers:
+            self.add(entry)
+
+    def add(self, entry: ServerEntry) -> None:
+        """Offer one more server, after the others; it is connected when it is first needed.
+
+        A conversation learns of it with its next `begin_turn` or `refresh`.
+
+        Raises:
+            LocalError: There is a server of that name: `remove` it first.
+        """
+        if entry.name in self.supervised:
+            raise LocalError(f"there is a server named {entry.name!r} already; remove it first")
+        options, drop = self._options.of(entry), partial(self._drop, entry.name)
+        if isinstance(entry, ConnectedServer):
+            server: SupervisedServer | HostConnection = HostConnection(entry, options, on_change=drop)
+        else:
+            stated = self.configuration.tool_discovery.connect_timeout
+            server = SupervisedServer(
+                partial(open_server, entry.target, options, on_change=drop),
+                connect_timeout=_first(entry.start_seconds, self._options.connect_timeout, stated),
+            )
+        held = isinstance(entry, ConnectedServer)
+        same = [one.name for one in self.configuration.servers if one.target == entry.target and not held]
+        self._identities[entry.name] = self._identities[same[0]] if same else next(self._numbers)
+        self.configuration = replace(self.configuration, servers=(*self.configuration.servers, entry))
+        self.supervised[entry.name] = server
+        self._fanout.add(entry.name, server)
+        scope, over = self._running[entry.name] = anyio.CancelScope(), anyio.Event()
+
+        async def run() -> None:
+            try:
+                with scope:
+                    await server.run()
+            finally:
+                over.set()
+
+        self._tasks.start_soon(run, name=f"holding {entry.name!r}")
+
+    async def remove(self, name: str) -> None:
+        """Offer a server no longer, and return once its connection is closed and a program that was started has ended.
+
+        Searches under way go on without it, and calls of its tools fail. The connection of a `ConnectedServer` stays as
+        it is. The model of a conversation is given notice with the next `begin_turn` or `refresh`.
+
+        Raises:
+            LocalError: There is no server of that name.
+        """
+        self._server(name)
+        others = tuple(entry for entry in self.configuration.servers if entry.name != name)
+        self.configuration = replace(self.configuration, servers=others)
+        del self.supervised[name], self._identities[name]
+        self._drop(name)
+        self._fanout.remove(name)
+        self._listed.forget(name)
+        scope, over = self._running.pop(name)
+        scope.cancel()
+        await over.wait()
 
     async def search(
         self,
@@ -433,7 +486,7 @@ class Federation:
                 forbids in part keeps the rest (see `ServerTools.call`).
         """
         tool = await self.resolve(name)
-        tools = await self.supervised[tool.server].tools()
+        tools = await self._server(tool.server).tools()
         return await tools.call(
             tool.tool.name, None if arguments is None else dict(arguments), progress=progress, meta=meta
         )
@@ -508,11 +561,12 @@ class Federation:
         answers = await self._fanout.ask(question, self._among(servers), deadline=self._within(deadline))
         answered = {answer.server: answer.value for answer in answers if answer.value}
         # Of a server that is configured twice, one listing is ranked.
-        firsts = {self._identities[server]: server for server in reversed(answered)}
+        identities = {server: self._identities[server] for server in answered}
+        firsts = {number: server for server, number in reversed(identities.items())}
         listings = {
             server: own.items
             for server, own in answered.items()
-            if own.mode == "list" and firsts[self._identities[server]] == server
+            if own.mode == "list" and firsts[identities[server]] == server
         }
         listed = self._items_listed.setdefault(primitive.method, ItemsListedTogether(primitive, self.ranker))
         together = _with_ranks(await to_thread.run_sync(listed.search, query, listings, limit))
@@ -528,7 +582,7 @@ class Federation:
                 found[server] = _with_ranks(named)
             else:
                 found[server] = [item for item in together if item.server == server]
-        by_identity = [(self._identities[server], items) for server, items in found.items()]
+        by_identity = [(identities[server], items) for server, items in found.items()]
         index = items_index(primitive, never_silent(self.ranker))
         items = merge(query, by_identity, limit=limit, index=index, together=together)
         reports = [
@@ -554,9 +608,7 @@ class Federation:
 
     async def _of_server(self, server: str, request: Callable[[Client], Awaitable[Result]], *given: object) -> Result:
         require_json(given, "the request")
-        if server not in self.supervised:
-            raise LocalError(f"no server is named {server!r}; {closest(server, self.supervised)}")
-        tools = await self.supervised[server].tools()
+        tools = await self._server(server).tools()
         async with tools.patience():
             try:
                 return await request(tools.client)
@@ -570,6 +622,11 @@ class Federation:
             self._fanout.drop(name)
             if server.connected is not None:
                 server.connected.forget()
+
+    def _server(self, name: str) -> SupervisedServer | HostConnection:
+        if name not in self.supervised:
+            raise LocalError(f"no server is named {name!r}; {closest(name, self.supervised)}")
+        return self.supervised[name]
 
     def _within(self, deadline: float | None) -> float:
         return self._deadline if deadline is None else deadline

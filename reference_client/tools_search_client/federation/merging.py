@@ -205,6 +205,12 @@ class ListedTogether:
         self._index, self._listings[server] = index, listing
         self._tools[server] = {known.name: tool for known, tool in zip(new, listing, strict=True)}
 
+    def forget(self, server: str) -> None:
+        """Take out the tools of a server."""
+        if server in self._listings:
+            self.learn(server, ())
+            del self._listings[server], self._tools[server]
+
     def search(self, query: str, servers: Mapping[str, int], limit: int) -> list[FoundTool]:
         """Return the best `limit` tools for `query` of these servers, under their names among servers.
 

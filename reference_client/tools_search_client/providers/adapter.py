@@ -112,7 +112,8 @@ class Adapter(ABC):
         by_reference: bool = False,
         options: Mapping[str, Any] | None = None,
     ) -> None:
-        self._conversation = conversation
+        self.conversation: Final = conversation
+        """Whose tools are offered: a turn begins there, and calls are taken there."""
         self._model = model
         self._system = system
         self._in_transcript = in_transcript and not call_tool
@@ -172,7 +173,7 @@ class Adapter(ABC):
         self._refuse_open_calls()
         if not self._transcript and not self._unsent:
             raise LocalError("nothing was said yet")
-        offer = self._conversation.offer()
+        offer = self.conversation.offer()
         notices = [*self._notices_to_repeat, *offer.notices]
         self._notices_to_repeat, self._notices_of_turn = [], [*self._notices_of_turn, *notices]
         self._unsent += notices
@@ -208,7 +209,7 @@ class Adapter(ABC):
         message = self._parse(answer)
         self._transcript += message.items
         usage = as_object(next((answer[name] for name in self._usage_members if name in answer), None))
-        self._conversation.statistics.add_usage(
+        self.conversation.statistics.add_usage(
             prompt_tokens=_total(usage, self._prompt_counts), completion_tokens=_total(usage, self._completion_counts)
         )
         self._calls = {call.id: (call, self._tools.call_of(call)) for call in message.calls}
@@ -248,7 +249,7 @@ class Adapter(ABC):
             format=SavedTranscript.FORMAT,
             version=SavedTranscript.VERSION,
             adapter=type(self).__name__,
-            conversation=self._conversation.saved(),
+            conversation=self.conversation.saved(),
             items=self._transcript,
             unsent=self._unsent,
             calls=[SavedCall.of(sent, call) for sent, call in self._calls.values()],
@@ -282,7 +283,7 @@ class Adapter(ABC):
         calls = {one.id: one.restored() for one in read.calls}
         # In the transcript an open call has its id or, where its provider states none, its name.
         self._check_items(read.items, [key for one in read.calls for key in (one.id, valid_name(one.name))])
-        begun = await self._conversation.restore(read.conversation, toolset=toolset)
+        begun = await self.conversation.restore(read.conversation, toolset=toolset)
         self._transcript, self._unsent = read.items, read.unsent
         self._calls = calls
         self._answers = {key: one.restored(calls[key][1]) for key, one in read.answers.items() if key in calls}
@@ -391,7 +392,7 @@ class Adapter(ABC):
         self._transcript, self._turn_starts = items, turn_starts
         text = compact_json(items)
         referred_to = {original for name, original in self._tools.names.items() if _is_named(name, text)}
-        dropped = self._conversation.forget_unless(referred_to)
+        dropped = self.conversation.forget_unless(referred_to)
         self._tools.shown = {name: tool for name, tool in self._tools.shown.items() if self._is_shown(tool)}
         self._shown_before = dict(self._tools.shown)
         return dropped
@@ -421,7 +422,7 @@ class Adapter(ABC):
         text = str(copied(outcome.text)) if outcome.text.strip() else EMPTY_RESULT
         if self._by_reference and outcome.remarks is None:  # a result with references can have nothing else
             return AnsweredCall(call, [text], outcome.is_error)
-        definitions = [one for name in outcome.loaded if (one := self._conversation.definition(name)) is not None]
+        definitions = [one for name in outcome.loaded if (one := self.conversation.definition(name)) is not None]
         found, outdated = self._tools.take_found(definitions)
         self._take_out(outdated)
         described = self._tools.described(found)

@@ -155,7 +155,7 @@ class OpenAIResponses(Adapter):
         return next((tool for tool in self._tools.whole_list if self._in_transcript and self._is_search(tool)), None)
 
     def _is_search(self, tool: SentTool) -> bool:
-        return tool.definition.tool is None and tool.original_name == self._conversation.search_name
+        return tool.definition.tool is None and tool.original_name == self.conversation.search_name
 
     def _parse(self, response: dict[str, Any]) -> ProviderMessage:
         read = checked(_Response, response, "OpenAI Responses")

@@ -79,6 +79,9 @@ _STRAY_CHARS: Final = 80
 
 _HTTP_TIMEOUT: Final = httpx2.Timeout(30.0, read=300.0)
 
+_HTTP_LIMITS: Final = httpx2.Limits(max_connections=None, max_keepalive_connections=20)
+"""Any number at once, since each call has one of its own: a server that answers none must not keep others waiting."""
+
 
 _logger = logging.getLogger(__name__)
 
@@ -157,7 +160,9 @@ async def open_server(
         ServerError: The server could not be started or reached, or died; its last diagnostics are quoted.
     """
     options = options or ConnectionOptions()
+    # What ends later than the connection, such as the response to a call that was given up, is no error of the block.
     raised: Exception | None = None
+    is_left = False
     with nullcontext(diagnostics) if diagnostics else kept_diagnostics() as kept:
         ended = Ending()
         tools: ServerTools | None = None
@@ -190,12 +195,14 @@ async def open_server(
                     tasks.start_soon(follow_changes, client, changed)
                 try:
                     yield tools
+                    is_left = True
                 except Exception as error:  # the block's own, passed on as it is below
                     raised = error
                 tasks.cancel_scope.cancel()
         except Exception as error:
-            if raised is None:
+            if raised is None and not is_left:
                 raise _explained(as_server_error(error, ended.reason), kept.quotation()) from error
+            _logger.debug("leaving %s failed", type(target).__name__, exc_info=error)
     if raised is not None:
         raise raised
 
@@ -320,7 +327,7 @@ async def _transport(
                 explain=_asks_for_authorization,
             )
             auth = _auth(target, options.auth)
-            wire = Wire(options.observer, on_close, bounded.exchange)
+            wire = Wire(options.observer, on_close, bounded.exchange, bounded.sent)
             if is_sse:
                 factory = partial(_http_client, bounded, diagnostics)
                 async with sse_client(
@@ -350,6 +357,7 @@ def _http_client(
     return httpx2.AsyncClient(
         headers={"Accept-Encoding": ACCEPTED_ENCODING, **(headers or {})},
         timeout=timeout,
+        limits=_HTTP_LIMITS,
         auth=auth,
         event_hooks={"request": [limit_session_end], "response": [note_status, bounded.guard]},
         verify=certificates(),

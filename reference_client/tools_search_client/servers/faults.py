@@ -7,6 +7,7 @@ import ssl
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
+from shutil import which
 from typing import Final, cast
 
 import anyio
@@ -151,6 +152,9 @@ def _fault(error: BaseException, ended: str) -> ServerError | HostError:  # noqa
         case httpx2.HTTPStatusError():  # whose text holds the address, and with it perhaps a key
             return ServerUnavailableError(f"cannot be reached: it answered HTTP {error.response.status_code}")
         case FileNotFoundError():
+            program, *arguments = str(error.filename).split(" ")  # of which the last may be a key
+            if arguments and which(program):
+                return ServerUnavailableError(f"`command` has more than {program!r}: put the rest into `args`")
             advice = "install it, or give its full path as `command`; if it is a folder, correct `cwd`"
             return ServerUnavailableError(f"{error.filename!r} was not found; {advice}")
         case httpx2.ConnectError() if (place := _silent_place(error)) is not None:

@@ -13,6 +13,7 @@ get a clean error when the connection ends. The next caller starts the next atte
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -100,7 +101,18 @@ class SupervisedServer:
         return self.connected
 
     async def run(self) -> None:
-        """Hold the connection until cancelled; failures are raised to the callers of `tools`, never here."""
+        """Hold the connection until cancelled; failures are raised to the callers of `tools`, never here.
+
+        Afterwards `tools` raises.
+        """
+        try:
+            await self._run()
+        finally:
+            self.connected = None
+            self._failure, self._not_before = ServerUnavailableError("it is not offered any more"), math.inf
+            self._settled.set()
+
+    async def _run(self) -> None:
         while True:
             await self._wanted.wait()
             self._failure = None

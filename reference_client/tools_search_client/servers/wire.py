@@ -64,6 +64,8 @@ class Wire:
     """Called when the server will say nothing more, perhaps more than once."""
     exchange: Callable[[SessionMessage], SessionMessage] = lambda item: item
     """Returns the message that a received one stands for."""
+    on_send: Callable[[SessionMessage], object] = lambda _: None
+    """Takes note of a message to the server, for the transport below."""
     _calls: OrderedDict[RequestId, str | None] = field(default_factory=OrderedDict[RequestId, str | None])
     """The calls whose answers are waited for, each with the revision that it is made in."""
     _agreed: str = ""
@@ -143,6 +145,7 @@ class _Sending(ObjectSendStream[SessionMessage]):
 
     async def send(self, item: SessionMessage) -> None:
         self.wire.note_sent(item.message)
+        self.wire.on_send(item)
         await self.inner.send(item)
 
     async def aclose(self) -> None:

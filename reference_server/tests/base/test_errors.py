@@ -132,6 +132,7 @@ def test_the_closest_names_are_named_best_first() -> None:
     assert error.code == INVALID_PARAMS
     assert error.data["closest"] == ["create_issue", "create_issues"]
     assert "the closest are create_issue, create_issues" in error.message
+    assert "the closest is delete_file." in unknown_tool("delete_fil", ["delete_file"]).message
 
 
 def test_a_name_like_no_other_gets_advice() -> None:

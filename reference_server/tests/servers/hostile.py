@@ -3,8 +3,9 @@
 WAY is `stdio`, or `json`, `events` or `old-sse` at a port of this machine; ERA is `modern` or `legacy`. A call is
 answered with the text of its argument `answer`, in which `ID` is the id of the request. Over HTTP, a call that `holds`
 is answered after one that `releases`; while another is held, the response to one that `breaks` ends without an answer,
-and there is no response to one that `vanishes`; that to one that `drips` begins and never ends. BEHAVIOR is how the
-tools are listed, or `good`; it may be `at-greeting` for a first answer that is the text in the variable ANSWER.
+and there is no response to one that `vanishes`; that to one that `drips` begins, after so many seconds, and never ends.
+BEHAVIOR is how the tools are listed, or `good`; it may be `at-greeting` for a first answer that is the text in the
+variable ANSWER.
 """
 
 from __future__ import annotations
@@ -171,6 +172,7 @@ class Handler(BaseHTTPRequestHandler):
             HELD.wait(60)
             self.connection.shutdown(socket.SHUT_RDWR)
         if "drips" in arguments:
+            time.sleep(float(arguments["drips"] or 0))
             kind, piece = ("application/json", b" ") if WAY == "json" else ("text/event-stream", b": nothing yet\n\n")
             self.reply(200, {"Content-Type": kind}, (time.sleep(0.1) or piece for _ in iter(int, 1)))
         return bool({"breaks", "drips", "vanishes"} & arguments.keys())

@@ -64,7 +64,7 @@ def unknown_name(
     """Return the -32602 error for the name of nothing of a kind, with the closest names, or with `advice`."""
     name = name[:_MAX_CHARS]
     closest = closest_names(name, known)
-    said = f"the closest are {', '.join(closest)}" if closest else advice
+    said = f"the closest {'is' if len(closest) == 1 else 'are'} {', '.join(closest)}" if closest else advice
     data = {"field": "name", "reason": f"unknown {kind}", "closest": closest}
     return MCPError(INVALID_PARAMS, f"Unknown {kind}: {name!r}; {said}.", data)
 
