@@ -19,7 +19,13 @@ from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import SubscriptionLost
 from mcp_ext_tools_search.client import TOOLS_SEARCH, iter_tools, search_tools, server_settings
-from mcp_types import ToolListChangedNotification
+from mcp_types import (
+    EmptyResult,
+    ResourceUpdatedNotification,
+    SubscribeRequest,
+    SubscribeRequestParams,
+    ToolListChangedNotification,
+)
 from tools_search_server.access.principals import (
     Principal,
     Throttle,
@@ -341,7 +347,7 @@ async def test_a_token_that_is_taken_away_stops_working_and_one_that_is_added_wo
             assert (status_of("reader"), status_of("owner")) == (401, 200)
             tasks.cancel_scope.cancel()
         replace(lambda principals: principals.update(owner={"token": "wrong"}))
-        await until(lambda: "stay as they were" in log.read_text())
+        await until(lambda: "stays as it was" in log.read_text())
         assert "`principals.owner.token`" in log.read_text()
         assert (status_of("owner"), status_of("new")) == (200, 200)
 
@@ -443,6 +449,59 @@ async def test_an_open_session_hears_of_the_lists_of_the_toolset_that_its_princi
                     break
             assert by_mover
             assert (await other.session.list_tools()).tools
+
+
+async def test_a_legacy_session_hears_of_no_resource_that_its_toolset_no_longer_shows(
+    servers: Any, tmp_path: Path, until: Any
+) -> None:
+    library = str(Path(__file__).parents[1] / "servers" / "library.py")
+    entries = {name: {"command": sys.executable, "args": [library, "modern", name]} for name in ("hidden", "shown")}
+    uris = {name: f"gateway://{name}/file:///shared.txt" for name in entries}
+    tokens = {name: new_token() for name in ("mover", "owner")}
+    hashes = {name: token_hash(token) for name, token in tokens.items()}
+    heard = list[str]()
+
+    def let_see(*names: str) -> None:
+        toolsets = {"some": dict.fromkeys(names, True)}
+        principals = {"mover": {"token": hashes["mover"], "toolset": "some"}, "owner": {"token": hashes["owner"]}}
+        document = {"mcpServers": entries, "toolsets": toolsets, "principals": principals}
+        (tmp_path / "new").write_text(json.dumps(document))
+        (tmp_path / "new").rename(tmp_path / "who.json")
+
+    async def hear(message: object) -> None:
+        if isinstance(message, ResourceUpdatedNotification):
+            heard.append(message.params.uri)
+
+    @asynccontextmanager
+    async def opened(name: str) -> AsyncGenerator[Client]:
+        headers = {"Authorization": f"Bearer {tokens[name]}"}
+        async with (
+            httpx2.AsyncClient(headers=headers, trust_env=False, timeout=None) as http,
+            Client(streamable_http_client(url, http_client=http), mode="legacy", message_handler=hear) as client,
+        ):
+            yield client
+
+    let_see("hidden", "shown")
+    file = str(tmp_path / "who.json")
+    url = await anyio.to_thread.run_sync(lambda: servers.start_http("--config", file, stderr=subprocess.DEVNULL))
+    with anyio.fail_after(60):
+        async with opened("mover") as mover, opened("owner") as owner:
+            for uri in uris.values():
+                request = SubscribeRequest(params=SubscribeRequestParams(uri=uri))
+                await mover.session.send_request(request, EmptyResult)
+            let_see("shown")
+            names = {"hidden"}
+            while "hidden" in names:
+                await anyio.sleep(0.05)
+                with suppress(MCPError):  # what is open ends when the principal changes
+                    names = {tool.name.split("__")[0] for tool in (await mover.session.list_tools()).tools}
+            heard.clear()
+            while not heard:  # until its stream is open again
+                for name in uris:  # in this order, which is kept
+                    await owner.session.call_tool(f"{name}__change", {"what": ["file:///shared.txt"]})
+                with anyio.move_on_after(0.5):
+                    await until(lambda: heard)
+    assert set(heard) == {uris["shown"]}
 
 
 async def test_the_health_of_a_principal_moves_with_nothing_that_it_does_not_see(

@@ -6,14 +6,18 @@ import itertools
 import json
 import shutil
 import tempfile
-from collections.abc import Generator
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import anyio
+import anyio.to_thread
 import httpx2
 import pytest
+from anyio.abc import SocketAttribute, SocketStream
 from click.testing import CliRunner, Result
 from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
@@ -25,10 +29,15 @@ from tools_search_ranking.extras import MissingExtraError
 
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed: pip install '.[postgres]'")
 
+from tools_search_ranking.postgres import index as postgres_index  # noqa: E402
+from tools_search_ranking.postgres import migrate  # noqa: E402
 from tools_search_ranking.postgres.embedded import embedded_address  # noqa: E402
 from tools_search_server.base.limits import Limits  # noqa: E402
 from tools_search_server.catalog.database import DatabaseCatalog  # noqa: E402
+from tools_search_server.gateway import shared_index  # noqa: E402
+from tools_search_server.gateway.gateway import GatewayOptions  # noqa: E402
 from tools_search_server.programs.cli import command  # noqa: E402
+from tools_search_server.programs.gateway import gateway_program  # noqa: E402
 
 SECONDS = 60
 KEY = {"TOOLS_SEARCH_CURSOR_KEY": "k" * 32}
@@ -80,6 +89,46 @@ def database() -> Generator[Database]:
         pytest.skip(f"no PostgreSQL to test with: {error}")
     yield made
     made.remove()
+
+
+class Way:
+    """A way to the database that a test may block: connections stay open, and nothing passes."""
+
+    def __init__(self, database: Database) -> None:
+        [folder] = parse_qs(urlsplit(database.address).query)["host"]
+        self._socket = f"{folder}/.s.PGSQL.5432"
+        self._is_open = anyio.Event()
+        self._is_open.set()
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncGenerator[str]:
+        """Yield the address of the database by this way."""
+        async with (
+            await anyio.create_tcp_listener(local_host="127.0.0.1") as listener,
+            anyio.create_task_group() as tasks,
+        ):
+            tasks.start_soon(listener.serve, self._pass_on)
+            port = listener.extra(SocketAttribute.local_port)  # noqa: S610 - of anyio
+            yield f"postgresql://postgres@127.0.0.1:{port}/postgres?sslmode=disable&gssencmode=disable"
+            tasks.cancel_scope.cancel()
+
+    def block(self) -> None:
+        self._is_open = anyio.Event()
+
+    def unblock(self) -> None:
+        self._is_open.set()
+
+    async def _pass_on(self, client: SocketStream) -> None:
+        async with client, await anyio.connect_unix(self._socket) as server, anyio.create_task_group() as tasks:
+            for source, target in ((client, server), (server, client)):
+                tasks.start_soon(self._copy, source, target)
+
+    async def _copy(self, source: SocketStream, target: SocketStream) -> None:
+        with suppress(anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
+            async for piece in source:
+                await self._is_open.wait()
+                await target.send(piece)
+            await target.send_eof()
 
 
 def run(*arguments: str, given: str = "") -> Result:
@@ -274,3 +323,112 @@ async def test_replicas_of_a_gateway_share_an_index_each_with_what_its_callers_s
     assert found[0] == found[2] == found[3]
     assert len(found[0]) == 10
     assert found[1] == ["kitchen__brew_mint", "kitchen__brew_green"]
+
+
+@asynccontextmanager
+async def sharing(
+    embedded: str, address: str, name: str, tmp_path: Path, entry: dict[str, Any]
+) -> AsyncGenerator[Client]:
+    """Connect to a gateway in this process, whose index is in a database."""
+    with psycopg.connect(embedded, autocommit=True) as connection:
+        migrate(connection)
+    file = Path(written(tmp_path / "mcp.json", {"mcpServers": {"kitchen": entry}}))
+    program = gateway_program(file, Limits(index=address, index_name=name), GatewayOptions(20, 20))
+    async with program.lifespan(), Client(program.server, extensions=[TOOLS_SEARCH]) as client:
+        yield client
+
+
+async def grow(client: Client, name: str) -> None:
+    await client.session.call_tool("kitchen__plain", {"name": name})
+    listed = list[str]()
+    while f"kitchen__{name}" not in listed:
+        listed = [tool.name for tool in (await client.session.list_tools()).tools]
+        await anyio.sleep(0.05)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("is_new", [False, True])
+async def test_while_a_shared_index_cannot_be_reached_searches_fail_at_once_and_all_else_goes_on(
+    database: Database, raw: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_new: bool
+) -> None:
+    monkeypatch.setattr(shared_index, "_REST_SECONDS", 500)
+    monkeypatch.setattr(postgres_index, "_ANSWER_SECONDS", 1)
+    way, waits = Way(database), list[float]()
+
+    async def search() -> None:
+        with pytest.raises(MCPError, match="cannot be searched at the moment") as refused:
+            await search_tools(client, "plain")
+        waits.append(retry_after(refused.value) or 0)
+
+    with anyio.fail_after(SECONDS):
+        async with (
+            way.opened() as address,
+            sharing(database.address, address, f"gone{is_new}", tmp_path, raw("growing", tmp_path)) as client,
+        ):
+            assert [tool.name for tool in (await search_tools(client, "plain")).tools] == ["kitchen__plain"]
+            way.block()
+            if is_new:
+                await grow(client, "fresh")
+            # One after the other, they would take three seconds each where something has to be written.
+            async with anyio.create_task_group() as tasks:
+                for _ in range(40):
+                    tasks.start_soon(search)
+            await search()
+            assert not (await client.session.call_tool("kitchen__plain", {})).is_error
+            way.unblock()
+    assert len(waits) == 41
+    assert all(100 < seconds <= 500 for seconds in waits)
+
+
+@pytest.mark.anyio
+async def test_a_shared_index_is_searched_again_soon_after_it_can_be_reached(
+    database: Database, raw: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_index, "_REST_SECONDS", 1)
+    monkeypatch.setattr(postgres_index, "_ANSWER_SECONDS", 1)
+    way = Way(database)
+    with anyio.fail_after(SECONDS):
+        async with (
+            way.opened() as address,
+            sharing(database.address, address, "back", tmp_path, raw("growing", tmp_path)) as client,
+        ):
+            await search_tools(client, "plain")
+            way.block()
+            await grow(client, "fresh")
+            with pytest.raises(MCPError):
+                await search_tools(client, "fresh")
+            way.unblock()
+            found: list[str] = []
+            while not found:
+                with suppress(MCPError):
+                    found = [tool.name for tool in (await search_tools(client, "kitchen__fresh")).tools]
+                await anyio.sleep(0.1)
+    assert found[0] == "kitchen__fresh"
+
+
+@pytest.mark.anyio
+async def test_a_shared_index_that_can_only_be_read_is_searched_for_what_it_has(
+    database: Database, raw: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def allow_writing(is_allowed: bool) -> None:
+        with psycopg.connect(database.address, autocommit=True, options="-c default_transaction_read_only=off") as one:
+            value = "off" if is_allowed else "on"
+            one.execute(f"alter role postgres set default_transaction_read_only = {value}")
+
+    monkeypatch.setattr(shared_index, "_REST_SECONDS", 1)
+    with anyio.fail_after(SECONDS):
+        async with sharing(database.address, database.address, "read", tmp_path, raw("growing", tmp_path)) as client:
+            before = await search_tools(client, "plain tool")
+            await anyio.to_thread.run_sync(allow_writing, False)
+            try:
+                await grow(client, "fresh")
+                meanwhile = [await search_tools(client, "plain tool") for _ in range(2)]
+            finally:
+                await anyio.to_thread.run_sync(allow_writing, True)
+            while len((after := await search_tools(client, "plain tool")).tools) < 2:  # noqa: ASYNC110
+                await anyio.sleep(0.1)
+    assert [tool.name for tool in before.tools] == ["kitchen__plain"]
+    for found in meanwhile:
+        assert [tool.name for tool in found.tools] == ["kitchen__plain"]
+    assert (before.ttl_ms, [found.ttl_ms for found in meanwhile], after.ttl_ms) == (5000, [0, 0], 5000)
+    assert {tool.name for tool in after.tools} == {"kitchen__plain", "kitchen__fresh"}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import anyio
 import anyio.lowlevel
+import anyio.to_thread
 import pytest
 from mcp import Client
 from mcp_types import (
@@ -170,3 +172,65 @@ async def test_a_client_that_was_sent_to_a_page_is_told_that_it_was_answered_the
             while not finished:
                 await anyio.lowlevel.checkpoint()
     assert finished == ["e1"]
+
+
+@either_upstream
+@pytest.mark.parametrize("kind", ["elicitation", "sampling"])
+@pytest.mark.parametrize("answered", [{"action": 5, "content": [7], "role": {}}, {}])
+async def test_an_answer_that_is_none_costs_the_call_that_it_was_asked_for(
+    servers: Any, configuration: Any, upstream: str, kind: str, answered: dict[str, Any]
+) -> None:
+    file = configuration(one=library(upstream))
+    process = servers.start("-m", "tools_search_server", "--config", str(file), stdin=subprocess.PIPE)
+
+    def send(**message: Any) -> None:
+        process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+        process.stdin.flush()
+
+    def call(number: int, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Call a tool, and answer everything that is asked meanwhile with the same."""
+        send(id=number, method="tools/call", params={"name": name, "arguments": arguments})
+        while (message := json.loads(process.stdout.readline())).get("id") != number or "method" in message:
+            if "method" in message and "id" in message:
+                send(id=message["id"], result=answered)
+        return message
+
+    info = {"protocolVersion": "2025-11-25", "clientInfo": {"name": "odd", "version": "1"}}
+    with anyio.fail_after(60):
+        send(id=0, method="initialize", params=info | {"capabilities": {"elicitation": {}, "sampling": {}}})
+        await anyio.to_thread.run_sync(process.stdout.readline)
+        send(method="notifications/initialized")
+        await anyio.to_thread.run_sync(call, 1, "one__ask", {"kind": kind})
+        seen = await anyio.to_thread.run_sync(call, 2, "one__seen", dict[str, Any]())
+        assert not seen["result"].get("isError"), seen
+
+
+@pytest.mark.parametrize("is_own", [True, False])
+async def test_a_question_that_may_be_for_a_request_given_up_a_moment_ago_is_put_to_nobody_else(
+    servers: Any, configuration: Any, raw: Any, until: Any, tmp_path: Path, is_own: bool
+) -> None:
+    asked: list[str] = []
+
+    async def give_up(client: Client) -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(client.session.call_tool, "one__plain")
+            await until((tmp_path / "withheld").exists)
+            tasks.cancel_scope.cancel()
+
+    async def note(context: Any, params: ElicitRequestParams) -> ElicitResult:
+        asked.append(params.message)
+        return await answer(context, params)
+
+    file = configuration(one=raw("belated", tmp_path))
+    url = await anyio.to_thread.run_sync(lambda: servers.start_http("--config", str(file)))
+    with anyio.fail_after(60):
+        async with Client(url, mode="legacy") as first, Client(url, mode="legacy", elicitation_callback=note) as second:
+            await give_up(second if is_own else first)
+            result: Any = await second.session.call_tool("one__plain", {})
+    text = result.content[0].text
+    if is_own:
+        assert asked == ["Whose?"]
+        assert "accept" in text
+    else:
+        assert asked == []
+        assert "cannot tell whom to ask" in text

@@ -257,3 +257,28 @@ async def test_a_session_is_remembered_until_it_ends_however_often_it_begins() -
         await client.session.send_ping()
         [connection] = sessions.owners
     assert connection not in sessions.owners
+
+
+async def test_a_server_that_announces_changes_all_the_time_does_not_hold_up_the_changes_of_another(
+    connect: Any, configuration: Any, raw: Any
+) -> None:
+    heard: list[object] = []
+    floods, others = anyio.Event(), anyio.Event()
+
+    async def on_message(message: object) -> None:
+        heard.append(type(message))
+        if isinstance(message, ResourceUpdatedNotification):
+            others.set()
+        elif len(heard) > 200:
+            floods.set()
+
+    file = configuration(flood=raw("flooding"), old=library("legacy", "old"))
+    with anyio.fail_after(60):
+        async with connect("stdio", "legacy", "--config", str(file), message_handler=on_message) as client:
+            await subscribe(client, "gateway://old/file:///shared.txt")
+            await client.session.call_tool("flood__plain")
+            await floods.wait()
+            await change(client, "old", ["file:///shared.txt"])
+            before = len(heard)
+            await others.wait()
+    assert len(heard) - before < 400

@@ -123,13 +123,18 @@ async def test_prompts_have_unique_names_and_are_got_from_their_server(gateway: 
 
 
 @both_eras
-async def test_completions_come_from_the_server_of_the_prompt_or_template(gateway: Any, two: Any, mode: str) -> None:
+async def test_completions_come_from_the_server_of_the_prompt_or_template(
+    gateway: Any, two: Any, raw: Any, mode: str
+) -> None:
     about_prompt = PromptReference(type="ref/prompt", name="new__greet")
     template = ResourceTemplateReference(type="ref/resource", uri="gateway://old%20one/note://old/{topic}")
+    without = PromptReference(type="ref/prompt", name="plain__only")
     with anyio.fail_after(60):
-        async with gateway(mode, **two) as client:
+        async with gateway(mode, plain=raw("failing"), **two) as client:
+            none = await client.complete(without, {"name": "who", "value": "A"})
             prompt = await client.complete(about_prompt, {"name": "who", "value": "A"}, context_arguments={"a": "b"})
             topic = await client.complete(template, {"name": "topic", "value": "x"})
+    assert none.completion.values == []
     assert prompt.completion.values == ["greet:A", json.dumps({"arguments": {"a": "b"}})]
     assert topic.completion.values[0] == "note://old/{topic}:x"
 

@@ -2,9 +2,10 @@
 
 WAY is `stdio`, or `json`, `events` or `old-sse` at a port of this machine; ERA is `modern` or `legacy`. A call is
 answered with the text of its argument `answer`, in which `ID` is the id of the request. Over HTTP, a call that `holds`
-is answered after one that `releases`; the response to one that `breaks` ends without an answer while another is held,
-and that to one that `drips` begins, after so many seconds, and never ends. BEHAVIOR is how the tools are listed, or
-`good`; it may be `at-greeting` for a first answer that is the text in the variable ANSWER.
+is answered after one that `releases`; while another is held, the response to one that `breaks` ends without an answer,
+and there is no response to one that `vanishes`; that to one that `drips` begins, after so many seconds, and never ends.
+BEHAVIOR is how the tools are listed, or `good`; it may be `at-greeting` for a first answer that is the text in the
+variable ANSWER.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import queue
+import socket
 import sys
 import threading
 import time
@@ -23,6 +25,8 @@ from typing import Any
 WAY, ERA, BEHAVIOR = sys.argv[1:4]
 MIB = 1024 * 1024
 TOOL: dict[str, Any] = {"name": "say", "inputSchema": {"type": "object"}}
+LISTED: list[bool] = []
+"""One for each listing of a server that counts: every second one is refused."""
 
 
 def bomb() -> Iterator[bytes]:
@@ -49,6 +53,9 @@ def listing(params: dict[str, Any]) -> dict[str, Any]:
             return {"tools": [TOOL | {"name": f"tool_{number}"} for number in range(60_000)]}
         case "many-values":
             return {"tools": [{}] * 4_000_000}
+        case "counting":
+            LISTED.append(True)
+            return {"tools": [TOOL | {"name": f"tool_{len(LISTED)}"}]}
         case "large-pages":
             page = int(params.get("cursor", 0))
             tool = TOOL | {"name": f"tool_{page}", "description": "x" * 3_000_000}
@@ -66,6 +73,9 @@ def result(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
             return {"protocolVersion": params["protocolVersion"], "capabilities": capabilities, "serverInfo": info}
         case "server/discover" if ERA == "modern":
             return {"supportedVersions": ["2026-07-28"], "capabilities": capabilities} | fresh
+        case "tools/list" if BEHAVIOR == "counting" and len(LISTED) % 2:
+            LISTED.append(False)
+            return None
         case "tools/list":
             return listing(params) | fresh
         case "prompts/list":
@@ -158,11 +168,14 @@ class Handler(BaseHTTPRequestHandler):
         if "breaks" in arguments:
             HELD.wait(60)
             self.reply(200, {"Content-Type": "text/event-stream"}, [b": nothing else\n\n"])
+        if "vanishes" in arguments:
+            HELD.wait(60)
+            self.connection.shutdown(socket.SHUT_RDWR)
         if "drips" in arguments:
             time.sleep(float(arguments["drips"] or 0))
             kind, piece = ("application/json", b" ") if WAY == "json" else ("text/event-stream", b": nothing yet\n\n")
             self.reply(200, {"Content-Type": kind}, (time.sleep(0.1) or piece for _ in iter(int, 1)))
-        return bool({"breaks", "drips"} & arguments.keys())
+        return bool({"breaks", "drips", "vanishes"} & arguments.keys())
 
     def reply(self, status: int, headers: dict[str, str], pieces: Any) -> None:
         self.send_response(status)

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,11 @@ def listing(params: dict[str, Any]) -> dict[str, Any]:
         return {"tools": [TOOL | {"name": sys.argv[2]}]}
     if BEHAVIOR == "stated":
         return json.loads((Path(sys.argv[2]) / "tools.json").read_text())
+    if BEHAVIOR in ("restless", "silent"):
+        with (Path(sys.argv[2]) / "listed").open("a") as listed:
+            listed.write(f"{time.monotonic()}\n")
+    if BEHAVIOR == "restless":
+        send({"method": "notifications/tools/list_changed"})
     if BEHAVIOR == "growing":
         grown = (Path(sys.argv[2]) / "grown").read_text().split() if (Path(sys.argv[2]) / "grown").exists() else []
         return {"tools": [TOOL, *(TOOL | {"name": name} for name in grown)]}
@@ -52,11 +58,11 @@ def listing(params: dict[str, Any]) -> dict[str, Any]:
 
 def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
     if method == "initialize":
-        is_changing = BEHAVIOR in ("growing", "turning", "leaving")
+        is_changing = BEHAVIOR in ("growing", "turning", "leaving", "restless")
         offered: dict[str, Any] = {} if BEHAVIOR == "toolless" else {"tools": {"listChanged": is_changing}}
         if BEHAVIOR == "failing":
             offered["prompts"] = {}
-        if BEHAVIOR == "dawdling":
+        if BEHAVIOR in ("dawdling", "flooding"):
             offered["prompts"] = {"listChanged": True}
         info = {"name": "raw", "version": "0"}
         return {"protocolVersion": params["protocolVersion"], "capabilities": offered, "serverInfo": info}
@@ -74,6 +80,7 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
         send({"method": "notifications/tools/list_changed"})
     if method == "tools/call":
         ask()
+        report(params)
     if method == "tools/call" and BEHAVIOR == "turning":
         send({"method": "notifications/tools/list_changed"})
     return {"content": [{"type": "text", "text": f"{method} by {os.getpid()}"}]}
@@ -86,6 +93,22 @@ def ask() -> None:
     for number in range(300 if BEHAVIOR == "fickle" else 0):
         send({"id": number, "method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 1}})
         send({"method": "notifications/cancelled", "params": {"requestId": number}})
+
+
+def flood() -> None:
+    while True:
+        send(*[{"method": "notifications/prompts/list_changed"}] * 20)
+
+
+def report(params: dict[str, Any]) -> None:
+    """Report progress that takes 10 MB to read, or changes without end."""
+    if BEHAVIOR == "flooding":
+        threading.Thread(target=flood, daemon=True).start()
+    for number in range(300 if BEHAVIOR == "chatty" else 0):
+        progress = {"progressToken": params["_meta"]["progressToken"], "progress": number, "message": "x" * 32_768}
+        send({"method": "notifications/progress", "params": progress})
+    if BEHAVIOR == "chatty":
+        (Path(sys.argv[2]) / "told").touch()
 
 
 def send(*messages: dict[str, Any]) -> None:
@@ -120,7 +143,22 @@ def leave(method: str, own: Any) -> bool:
     return True
 
 
-WITHHOLDING = {"dawdling": dawdle, "leaving": leave}
+def ask_late(method: str, own: Any) -> bool:
+    """Answer no first call, and ask a question in the second; return whether nothing is left to do."""
+    if method != "tools/call":
+        return False
+    if not withheld:
+        withheld.append(own)
+        (Path(sys.argv[2]) / "withheld").touch()
+        return True
+    form: dict[str, Any] = {"message": "Whose?", "requestedSchema": {"type": "object", "properties": {}}}
+    send({"id": "question", "method": "elicitation/create", "params": form})
+    answered = next(text for text in sys.stdin if json.loads(text).get("id") == "question")
+    send({"id": own, "result": {"content": [{"type": "text", "text": answered}]}})
+    return True
+
+
+WITHHOLDING = {"dawdling": dawdle, "leaving": leave, "belated": ask_late}
 
 if BEHAVIOR == "untidy":
     sys.stdout.write("this is no JSON\n")

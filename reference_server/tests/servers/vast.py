@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,8 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
     if method in ("tools/list", "tools/search") and behavior() == "lying":
         odd = [7, {"name": "headless"}, TOOLS[0], TOOLS[0] | {"description": "again"}]
         return {"tools": odd, "nextCursor": "again", "total": 4}
+    if method in ("tools/list", "tools/search") and behavior() == "slow":
+        time.sleep(0.8)
     if method == "tools/search":
         return found(params)
     if method == "tools/list":

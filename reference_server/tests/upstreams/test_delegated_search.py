@@ -23,6 +23,7 @@ from tools_search_hosts import qualified_name
 from tools_search_server.access.principals import new_token, token_hash
 from tools_search_server.base.limits import Limits
 from tools_search_server.compat.definitions import CompatOptions
+from tools_search_server.gateway import search
 from tools_search_server.gateway.gateway import GatewayOptions
 from tools_search_server.programs.gateway import gateway_program
 from tools_search_server.upstreams import delegated_search
@@ -159,6 +160,38 @@ async def test_a_vast_server_that_hangs_costs_only_its_own_tools(
     assert all(name.startswith("site__") for name in names)
     assert partial.ttl_ms == 0
     assert len(listed) == 6
+
+
+@EVERY_ERA
+async def test_a_search_ends_at_its_deadline_with_what_a_slow_vast_server_has_found_by_then(
+    open_gateway: Open, vast: dict[str, Any], behave: Any, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    monkeypatch.setattr(search, "_SEARCH_SECONDS", 1)
+    with anyio.fail_after(60):
+        async with open_gateway(mode, {"mcpServers": {"page": vast}}) as client:
+            whole = await search_tools(client, "page weather")
+            behave("slow")  # it has answered once by the deadline, and would have a second time after it
+            partial = await search_tools(client, "page weather")
+            with pytest.raises(MCPError) as by_name:
+                await search_tools(client, qualified_name("page", "name with spaces"))
+    assert [tool.name for tool in partial.tools] == [tool.name for tool in whole.tools]
+    assert partial.tools
+    assert (whole.ttl_ms, partial.ttl_ms) == (5000 if mode == "auto" else 0, 0)
+    assert by_name.value.code == INTERNAL_ERROR
+    assert "did not answer its part of this search in time; ask again" in by_name.value.message
+
+
+async def test_looking_up_many_names_ends_at_one_deadline_for_all(
+    open_gateway: Open, vast: dict[str, Any], behave: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "_LOOKUP_SECONDS", 2)
+    with anyio.fail_after(60):
+        async with open_gateway("legacy", {"mcpServers": {"vast": vast}}, "meta-tools") as client:
+            behave("slow")
+            arguments = {"names": [f"vast__weather_{4 * number}" for number in range(10)]}
+            result: Any = await client.session.call_tool("describe_tools", arguments)
+    assert result.is_error
+    assert "did not find them within 2 s" in str(result.content)
 
 
 async def test_what_a_vast_server_sends_is_bounded_and_sieved(

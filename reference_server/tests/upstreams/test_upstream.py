@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
 import sys
 from functools import partial
+from itertools import count, pairwise
 from pathlib import Path
 from typing import Any
 from unittest.mock import ANY
 
 import anyio
+import anyio.to_thread
 import pytest
 from anyio.abc import SocketAttribute, SocketStream
 from mcp import Client, MCPError
 from mcp_types import CallToolResult, TextContent
 from tools_search_hosts import ServerEntry, StdioTarget, qualified_name
-from tools_search_server.upstreams import state
+from tools_search_server.upstreams import listing, state
+from tools_search_server.upstreams import upstream as upstream_module
 from tools_search_server.upstreams.questions import Caller
 from tools_search_server.upstreams.state import UnavailableError
 from tools_search_server.upstreams.upstream import Upstream
@@ -120,7 +124,10 @@ async def test_a_call_under_way_learns_that_its_server_went_away(gateway: Any, v
 
 
 @pytest.mark.parametrize("era", ["modern", "legacy"])
-async def test_what_ends_one_call_over_http_ends_no_other_call(gateway: Any, hostile: Any, era: str) -> None:
+@pytest.mark.parametrize("breaks", ["breaks", "vanishes"])
+async def test_what_ends_one_call_over_http_ends_no_other_call(
+    gateway: Any, hostile: Any, caplog: pytest.LogCaptureFixture, era: str, breaks: str
+) -> None:
     results: dict[str, CallToolResult] = {}
     error = {"jsonrpc": "2.0", "id": "ID", "error": {"code": -32000, "message": "No browser session is open"}}
 
@@ -133,16 +140,17 @@ async def test_what_ends_one_call_over_http_ends_no_other_call(gateway: Any, hos
         async with gateway("auto", web=entry) as client, anyio.create_task_group() as tasks:
             await wait_for(client, {"web__say"})
             tasks.start_soon(partial(call, client, holds=""))
-            await call(client, breaks="")
+            await call(client, **{breaks: ""})
             with pytest.raises(MCPError, match="No browser session is open"):
                 await call(client, answer=json.dumps(error).replace('"ID"', "ID"))
             await call(client, releases="")
     assert {name: bool(result.is_error) for name, result in results.items()} == {
-        "breaks": True,
+        breaks: True,
         "releases": False,
         "holds": False,
     }
-    assert "may or may not have taken effect" in str(results["breaks"].content)
+    assert "may or may not have taken effect" in str(results[breaks].content)
+    assert "is down" not in caplog.text
 
 
 @pytest.mark.parametrize(("way", "era"), [("events", "modern"), ("events", "legacy"), ("json", "legacy")])
@@ -312,6 +320,109 @@ async def test_a_subscription_that_fails_once_is_tried_again(gateway: Any) -> No
     with anyio.fail_after(60):
         async with gateway("auto", forgetful=entry) as client:
             await wait_for(client, {"forgetful__seen_by_3"})
+
+
+@pytest.mark.parametrize(("way", "era"), [("stdio", "modern"), ("stdio", "legacy"), ("json", "modern")])
+async def test_tools_of_a_server_that_announces_no_changes_are_read_again_as_it_says_or_after_a_while(
+    gateway: Any, hostile: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, way: str, era: str
+) -> None:
+    # The modern one says that its tools are never current, the legacy one nothing.
+    monkeypatch.setattr(listing, "_MIN_TOOLS_FRESH_SECONDS", 0.05)
+    monkeypatch.setattr(listing, "_TOOLS_FRESH_SECONDS", 0.05 if era == "legacy" else 1000)
+    monkeypatch.setattr(listing, "_MAX_TOOLS_FRESH_SECONDS", 2000)
+    with anyio.fail_after(60):
+        async with gateway("auto", counting=await hostile(way, era, "counting")) as client:
+            while await names(client) <= {"counting__tool_1", "counting__tool_3"}:  # noqa: ASYNC110
+                await anyio.sleep(0.05)
+    assert "does not list its tools again" in caplog.text
+    assert "is down" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("stated", "seconds"),
+    [(0, 60), (-5, 60), (90_000, 90), (10**9, 3600), (10**400, 3600), (True, 300), ("0", 300), (1.5, 300), (None, 300)],
+)
+async def test_how_often_tools_are_read_again_is_bounded_whatever_a_server_says(stated: object, seconds: float) -> None:
+    program = f"""
+import json, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    answers = {{
+        "initialize": {{
+            "protocolVersion": message.get("params", {{}}).get("protocolVersion"),
+            "capabilities": {{"tools": {{}}}}, "serverInfo": {{"name": "s", "version": "1"}},
+        }},
+        "tools/list": {{"tools": [], "ttlMs": {stated!r}}},
+    }}
+    if "id" in message:
+        answer = {{"result": answers[message["method"]]}} if message["method"] in answers else {{
+            "error": {{"code": -32601, "message": "no"}}
+        }}
+        sys.set_int_max_str_digits(0)
+        print(json.dumps({{"jsonrpc": "2.0", "id": message["id"], **answer}}), flush=True)
+"""
+    entry = ServerEntry("one", StdioTarget(sys.executable, ("-c", program)))
+    upstream = Upstream(entry, lambda _: None, lambda _, __: None, call_seconds=20, max_message_bytes=1 << 20)
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(upstream.run)
+            await upstream.settled.wait()
+            assert upstream.lists is not None, upstream.state
+            assert upstream.lists.tools_fresh_seconds == seconds
+            tasks.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(("behavior", "cost"), [("restless", 0.2), ("silent", 0.01)])
+async def test_the_more_a_listing_costs_the_longer_it_is_until_the_next_one(
+    gateway: Any, raw: Any, until: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, behavior: str, cost: float
+) -> None:
+    # One announces changes all the time and gets five times the cost, the other none and gets a hundred times.
+    clock = count()
+    monkeypatch.setattr(upstream_module, "thread_time", lambda: next(clock) * cost)
+    for name in ("_MIN_TOOLS_FRESH_SECONDS", "_TOOLS_FRESH_SECONDS"):
+        monkeypatch.setattr(listing, name, 0.05)
+    listed = tmp_path / "listed"
+    with anyio.fail_after(60):
+        async with gateway("auto", one=raw(behavior, tmp_path)) as client:
+            await wait_for(client, {"one__plain"})
+            await until(lambda: listed.exists() and len(listed.read_text().splitlines()) == 5)
+    times = [float(line) for line in listed.read_text().splitlines()]
+    # What the first one cost is not known.
+    assert all(later - earlier > 0.99 for earlier, later in pairwise(times[1:]))
+
+
+async def test_progress_that_its_caller_does_not_read_is_left_out_beyond_a_bound(
+    servers: Any, configuration: Any, raw: Any, until: Any, tmp_path: Path
+) -> None:
+    file = configuration(one=raw("chatty", tmp_path))
+    process = servers.start("-m", "tools_search_server", "--config", str(file), stdin=subprocess.PIPE)
+
+    def send(**message: Any) -> None:
+        process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+        process.stdin.flush()
+
+    def read() -> dict[str, Any]:
+        return json.loads(process.stdout.readline())
+
+    def read_rest() -> list[dict[str, Any]]:
+        messages = [read()]
+        while messages[-1].get("id") != 2:
+            messages.append(read())
+        return messages
+
+    info = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "deaf", "version": "1"}}
+    with anyio.fail_after(60):
+        send(id=1, method="initialize", params=info)
+        assert "result" in await anyio.to_thread.run_sync(read)
+        send(method="notifications/initialized")
+        send(id=2, method="tools/call", params={"name": "one__plain", "_meta": {"progressToken": "here"}})
+        await until((tmp_path / "told").exists)  # by then its server has reported all of it
+        *reports, result = [one for one in await anyio.to_thread.run_sync(read_rest) if "changed" not in str(one)[:99]]
+    numbers = [report["params"]["progress"] for report in reports]
+    assert numbers[:64] == list(range(64))
+    assert numbers == sorted(numbers)
+    assert len(numbers) < 100
+    assert result["result"]["content"][0]["text"].startswith("tools/call by")
 
 
 async def test_a_server_that_refuses_subscriptions_is_used_all_the_same(

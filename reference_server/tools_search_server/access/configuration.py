@@ -22,9 +22,9 @@ from tools_search_hosts.validation import validation_problem
 from tools_search_server.access.principals import MIN_OPEN_REQUESTS, Principal, is_token_hash
 
 
-@dataclass(frozen=True)
+@dataclass
 class Access:
-    """The toolset of this process, and the principals of its HTTP endpoint."""
+    """The toolset of this process, and the principals of its HTTP endpoint, as they are now."""
 
     toolset: Toolset = EVERYTHING
     """What callers see who are no principals: the host on stdio, or everyone on an open loopback address."""
@@ -32,7 +32,9 @@ class Access:
     principals: dict[str, Principal] = field(default_factory=dict[str, Principal])
     """By name; if there are any, nobody else is served over HTTP."""
 
-    on_revoked: list[Callable[[Collection[str]], None]] = field(default_factory=list[Callable[[Collection[str]], None]])
+    on_revoked: list[Callable[[Collection[str]], None]] = field(
+        default_factory=list[Callable[[Collection[str]], None]], compare=False
+    )
     """Called with the names of principals whose token or toolset has changed, or who are gone."""
 
     @property
@@ -48,15 +50,16 @@ class Access:
         known = self.principals.get(principal)
         return None if known is None else known.toolset
 
-    def replace_principals(self, principals: Mapping[str, Principal]) -> None:
-        """Let these use the gateway from now on, and nobody else."""
+    def replace(self, stated: Access) -> None:
+        """Let the principals of `stated` use the gateway from now on, and nobody else; others see its toolset."""
 
         def rights(principal: Principal | None) -> object:
             return principal and (principal.token, principal.toolset)
 
-        revoked = [name for name, old in self.principals.items() if rights(old) != rights(principals.get(name))]
+        revoked = [name for name, old in self.principals.items() if rights(old) != rights(stated.principals.get(name))]
+        self.toolset = stated.toolset
         self.principals.clear()
-        self.principals.update(principals)
+        self.principals.update(stated.principals)
         for notify in self.on_revoked:
             notify(revoked)
 

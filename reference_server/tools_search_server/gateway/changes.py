@@ -180,7 +180,14 @@ class ViewNotifier:
                     if rule is not None and rule.shows_more:
                         tasks.start_soon(self._notify, toolset, published)
             if isinstance(published, ResourceUpdated):
-                await notify_all(self._subscriptions.sessions_that_follow(published.uri), published)
+                sessions = self._subscriptions.sessions_that_follow(published.uri)
+                seeing = [session for session, owner in sessions if self._shows_more(owner, upstream)]
+                await notify_all(seeing, published)
+
+    def _shows_more(self, principal: str | None, upstream: Upstream) -> bool:
+        now = self._access.toolset_of(principal)  # which may be another than when it subscribed
+        rule = None if now is None else now.rule(upstream.name)
+        return rule is not None and rule.shows_more
 
     async def missed(self) -> None:
         """Notify the legacy clients that any list may have changed; the bus notifies the modern ones."""
@@ -223,14 +230,16 @@ class _Subscriptions:
         """By upstream, the URI by which it knows the resource, and the URI in the caller's request."""
         self._sessions: dict[Connection, dict[str, AsyncExitStack]] = {}
         """What ends each subscription of a legacy client, by URI."""
+        self._owners: dict[Connection, str | None] = {}
+        """The principals that have opened these sessions, if there are principals."""
 
     def asked_uris(self, upstream: Upstream, uri: str) -> set[str]:
         """Return the URIs under which callers have asked for the resource that an upstream knows as `uri`."""
         return {asked for one, own, asked in self._counts if one is upstream and own == uri}
 
-    def sessions_that_follow(self, uri: str) -> list[Connection]:
-        """Return the sessions of the legacy clients that have asked for `uri`."""
-        return [connection for connection, subscriptions in self._sessions.items() if uri in subscriptions]
+    def sessions_that_follow(self, uri: str) -> list[tuple[Connection, str | None]]:
+        """Return the sessions of the legacy clients that have asked for `uri`, and whose they are."""
+        return [(one, self._owners[one]) for one, subscriptions in self._sessions.items() if uri in subscriptions]
 
     @asynccontextmanager
     async def followed(
@@ -268,6 +277,7 @@ class _Subscriptions:
         uri, connection = params.uri, connection_of(ctx)
         if connection not in self._sessions:
             self._sessions[connection] = {}
+            self._owners[connection] = caller_name()
             connection.exit_stack.push_async_callback(self._end_session, connection)
         session = self._sessions[connection]
         if uri in session:
@@ -290,6 +300,7 @@ class _Subscriptions:
         return EmptyResult()
 
     async def _end_session(self, connection: Connection) -> None:
+        self._owners.pop(connection, None)
         for subscription in self._sessions.pop(connection, {}).values():
             await subscription.aclose()
 

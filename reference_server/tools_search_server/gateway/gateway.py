@@ -8,16 +8,19 @@
 
 from __future__ import annotations
 
+import logging
 import math
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from operator import methodcaller
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 import anyio
+from anyio.abc import TaskGroup
 from mcp.server.subscriptions import PromptsListChanged, ResourcesListChanged, ServerEvent, ToolsListChanged
 from mcp_types import Tool
 from tools_search_hosts import ServerEntry, qualified_name
@@ -36,6 +39,8 @@ from tools_search_server.upstreams.upstream import Upstream
 if TYPE_CHECKING:
     from tools_search_server.gateway.changes import ViewNotifier
 
+logger = logging.getLogger(__name__)
+
 START_SECONDS: Final = 10
 CALL_SECONDS: Final = 90
 """As long as a person waits, and less than clients wait by default: they learn which server did not answer."""
@@ -43,7 +48,8 @@ CALL_SECONDS: Final = 90
 INDEX_AT_MOST: Final = 5_000
 
 _GATHER_SECONDS: Final = 0.05
-_LONG_QUEUE: Final = 1_000
+_LONG_QUEUE: Final = 50
+"""Changes of one server that wait to be passed on, from which on none waits twice."""
 
 
 Searched: TypeAlias = Literal["resources", "contents", "prompts"]
@@ -113,25 +119,18 @@ class Gateway:
         replicas: Replicas | None = None,
     ) -> None:
         self.options = options
+        self.id = token_hex(16)
+        """By which it knows itself again behind other gateways."""
         self.access = access or Access()
         self.metadata = metadata or ToolMetadata()
         self.replicas = replicas or Replicas()
         self.searches = SearchOutcomes(keeps_queries=options.keeps_queries)
-        self.upstreams = [
-            Upstream(
-                entry,
-                self._on_change,
-                self._on_event,
-                call_seconds=options.call_timeout,
-                max_message_bytes=options.max_message_bytes,
-                index_at_most=partial(self._most_indexed, entry.name, options.index_at_most),
-                on_notification=self.replicas.tell_of_server,
-                laziness=options.laziness,
-                searched=options.searched_kinds,
-                reads_texts="contents" in options.searched,
-            )
-            for entry in entries
-        ]
+        self._entries = {entry.name: entry for entry in entries}
+        self._tasks: TaskGroup | None = None
+        self.upstreams = [*map(self._upstream, entries)]
+        """In the order of the configuration."""
+        self._heard_elsewhere = {upstream.name: upstream.note_change for upstream in self.upstreams}
+        """What to call when another replica has heard of a change of a server's list."""
         self.access.on_revoked.append(self._reconsider_indexing)
         self.notifiers: list[ViewNotifier] = []
         """One for each endpoint."""
@@ -145,6 +144,8 @@ class Gateway:
         self._delegated: Sequence[tuple[DelegatedSearch, int]] = ()
         self._tools_changed = anyio.Event()
         self._events: deque[tuple[Upstream, ServerEvent]] = deque()
+        self._waiting = Counter[Upstream]()
+        """How many of them are of each upstream."""
         self._has_events = anyio.Event()
         self._began = -math.inf
 
@@ -174,11 +175,61 @@ class Gateway:
                 tasks.start_soon(upstream.run, name=f"upstream {upstream.name}")
             tasks.start_soon(self._announce)
             tasks.start_soon(self._pass_on_events)
-            tasks.start_soon(
-                self.replicas.run, {upstream.name: upstream.note_change for upstream in self.upstreams}, self._missed
-            )
+            tasks.start_soon(self.replicas.run, self._heard_elsewhere, self._missed)
+            self._tasks = tasks
             yield
+            self._tasks = None
             tasks.cancel_scope.cancel()
+
+    def reconfigure(self, entries: Sequence[ServerEntry], metadata: ToolMetadata) -> None:
+        """Start the servers that are new, stop those that are gone, and restart those whose entry has changed.
+
+        Nothing happens to the others. Clients are notified as of any change.
+        """
+        known = {upstream.name: upstream for upstream in self.upstreams}
+        stated = {entry.name: entry for entry in entries}
+        for name in known.keys() - stated.keys():
+            logger.info("%s is removed: the configuration no longer has it", name, extra={"server": name})
+            known.pop(name).remove()
+        for name, entry in stated.items():
+            if name not in known:
+                logger.info("%s is added to the configuration", name, extra={"server": name})
+                known[name] = self._upstream(entry)
+        self.upstreams = [known[name] for name in stated]
+        self._exposed_by_server = {name: self._exposed_by_server.get(name, ()) for name in stated}
+        self._own_tools = {name: self._own_tools.get(name, {}) for name in stated}
+        self._heard_elsewhere.clear()
+        self._heard_elsewhere.update((upstream.name, upstream.note_change) for upstream in self.upstreams)
+        if metadata != self.metadata:
+            self.metadata = metadata
+            self._own_tools = {name: {} for name in stated}  # so that every tool is exposed again
+        before, self._entries = self._entries, stated
+        for name, upstream in known.items():
+            if name not in before:
+                if self._tasks is not None:
+                    self._tasks.start_soon(upstream.run, name=f"upstream {name}")
+            elif before[name] != stated[name]:
+                logger.info("%s is restarted: its entry has changed", name, extra={"server": name})
+                upstream.reconfigure(stated[name])
+            self._on_change(upstream)
+        self._is_current = False  # a view names servers that have no tools, too
+        self.announce_soon()
+
+    def _upstream(self, entry: ServerEntry) -> Upstream:
+        options = self.options
+        return Upstream(
+            entry,
+            self._on_change,
+            self._on_event,
+            call_seconds=options.call_timeout,
+            max_message_bytes=options.max_message_bytes,
+            index_at_most=partial(self._most_indexed, entry.name, options.index_at_most),
+            on_notification=self.replicas.tell_of_server,
+            laziness=options.laziness,
+            searched=options.searched_kinds,
+            reads_texts="contents" in options.searched,
+            gateway=self.id,
+        )
 
     async def settled(self, seconds: float, upstreams: Iterable[Upstream]) -> None:
         """Wait until each upstream has answered or failed once, or until `seconds` have passed since the start."""
@@ -239,9 +290,10 @@ class Gateway:
         self._delegated = delegated
 
     def _on_event(self, upstream: Upstream, event: ServerEvent) -> None:
-        # A flood must not take all memory: in a long queue, an event that waits already is not queued again.
-        if len(self._events) < _LONG_QUEUE or (upstream, event) not in self._events:
+        # A flood must neither take all memory nor hold up the changes of other servers.
+        if self._waiting[upstream] < _LONG_QUEUE or (upstream, event) not in self._events:
             self._events.append((upstream, event))
+            self._waiting[upstream] += 1
             self._has_events.set()
 
     async def _announce(self) -> None:
@@ -257,6 +309,7 @@ class Gateway:
             self._has_events = anyio.Event()
             while self._events:
                 upstream, event = self._events.popleft()
+                self._waiting[upstream] -= 1
                 await self._notify(methodcaller("publish", upstream, event))
 
     async def _notify(self, notify: Callable[[ViewNotifier], Coroutine[Any, Any, None]]) -> None:

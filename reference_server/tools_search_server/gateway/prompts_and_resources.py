@@ -31,6 +31,7 @@ from mcp_types import (
 )
 from pydantic import BaseModel, ValidationError
 from tools_search_hosts import qualified_name
+from tools_search_hosts.results import COMPLETE
 
 from tools_search_server.base.errors import LEGACY_NOT_FOUND, not_found_code, unknown_name
 from tools_search_server.base.paging import cursor_after, invalid_cursor, room_for, size_of
@@ -85,7 +86,7 @@ async def _complete(views: Views, ctx: Ctx, params: CompleteRequestParams) -> Ha
         seen, own = await owner_of(view, params.ref.uri, ctx.protocol_version)
         upstream, ref = seen.upstream, {"type": "ref/resource", "uri": own}
     if "completions" not in upstream.greeting.features:
-        return {"completion": {"values": []}}
+        return {"resultType": COMPLETE, "completion": {"values": []}}
     return await relay(upstream, ctx, {"ref": ref})
 
 

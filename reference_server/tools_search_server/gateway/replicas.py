@@ -208,7 +208,8 @@ class Replicas:
         """Exchange changes with the others; never returns, or returns at once where there are none.
 
         Args:
-            servers: By name, the function to call when another replica has heard of a change of a server's list.
+            servers: By name, the function to call when another replica has heard of a change of a server's list. It is
+                read anew each time.
             missed: Called when any list may have changed at any replica while the connection was lost.
         """
         if self._connect is None or self._address is None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import anyio
 import anyio.to_thread
@@ -57,13 +57,24 @@ _LARGE_RANKED_AT_ONCE: Final = 4
 
 _FUSED_AT_ONCE: Final = 4
 
+_SEARCH_SECONDS: Final = 4
+"""How long all that one server is asked about one query may take."""
+
+_LOOKUP_SECONDS: Final = 10
+"""How long all servers together may take to look up some names."""
+
 _HEAD: Final = 100
 """Indexed hits that take part in the fusion; those behind them stay behind."""
 
 _RANKED_TOGETHER: Final = 50
 
-_Finds: TypeAlias = dict[str, tuple[ExposedTool, tuple[str, ...]]]
-"""The tools that one upstream has found, by public name and best first, each with the members that match."""
+
+class _Finds(NamedTuple):
+    """What one upstream has found."""
+
+    tools: dict[str, tuple[ExposedTool, tuple[str, ...]]]
+    """By public name and best first, each with the members that match."""
+    is_complete: bool
 
 
 class GatewaySearch:
@@ -139,12 +150,15 @@ class GatewaySearch:
         """
         view = self.views.current()
         found: dict[str, ExposedTool] = {}
-        for name in names:
-            for seen, delegate in [] if name in view.tools else view.delegated_named(name):
-                if (tool := await delegate.find(name)) is not None:
-                    exposed = self.gateway.expose(seen.upstream, tool)
-                    found[exposed.tool.name] = exposed
-                    break
+        with anyio.move_on_after(_LOOKUP_SECONDS) as looking:
+            for name in names:
+                for seen, delegate in [] if name in view.tools else view.delegated_named(name):
+                    if (tool := await delegate.find(name)) is not None:
+                        exposed = self.gateway.expose(seen.upstream, tool)
+                        found[exposed.tool.name] = exposed
+                        break
+        if looking.cancelled_caught:
+            raise NoAnswerError(f"The MCP servers of these tools did not find them within {_LOOKUP_SECONDS} s")
         pages = ToolPages([exposed.tool for exposed in found.values()], len(found))
         return found, pages.wire(ctx.protocol_version)
 
@@ -178,19 +192,21 @@ class GatewaySearch:
     async def _answer(self, ctx: Ctx, query: str, note: str | None) -> tuple[Answer, Mapping[str, ExposedTool]]:
         view = self.views.current()
         tools = view.pages.wire(ctx.protocol_version)
+        is_complete = True
         if self.shared is not None:
-            local = await self.shared.rank(view, query, ctx.protocol_version)
+            local, is_complete = await self.shared.rank(view, query, ctx.protocol_version)
         else:
             local = await self._indexes.rank(tools, query, catalog=self.views.catalog(ctx.protocol_version))
         if not (delegated := view.delegated):
-            return Answer(local, tools, self.caching.ttl_ms, self.caching.scope), {}
+            # An incomplete answer must not be kept.
+            return Answer(local, tools, self.caching.ttl_ms if is_complete else 0, self.caching.scope), {}
 
         def named(servers: list[str]) -> list[str]:
             return [server for server, _ in split_candidates(trimmed(query), servers)]
 
         asks = {seen.name: partial(self._search_delegated, seen, delegate, query) for seen, delegate in delegated}
         finds, absent = await ask_all(asks, note, named)
-        ordered = [*finds.values()]
+        ordered = [its.tools for its in finds.values()]
         not_indexed = {name: exposed for one in ordered for name, (exposed, _) in one.items()}
         definitions = ToolPages([one.tool for one in not_indexed.values()], len(not_indexed)).wire(ctx.protocol_version)
         there = [[Hit(name, 0.0, its[1]) for name, its in one.items() if name in definitions] for one in ordered]
@@ -201,30 +217,45 @@ class GatewaySearch:
             known |= {name: exposed.tool for name, exposed in not_indexed.items()}
             arguments = (query, local, found_there, known, self._ranker)
             hits = await anyio.to_thread.run_sync(fused, *arguments, limiter=self._limiter)
-        ttl_ms = 0 if absent else self.caching.ttl_ms  # an incomplete answer must not be kept
+        is_complete = is_complete and not absent and all(its.is_complete for its in finds.values())
+        ttl_ms = self.caching.ttl_ms if is_complete else 0
         return Answer(hits, {**tools, **definitions}, ttl_ms, self.caching.scope, absent), not_indexed
 
     async def _search_delegated(self, seen: VisibleServer, delegate: DelegatedSearch, query: str) -> _Finds:
-        """Search one upstream, and ask it for tools that match only by their public name, which it does not know."""
-        found: _Finds = {}
+        """Search one upstream, and ask it for tools that match only by their public name, which it does not know.
+
+        Raises:
+            NoAnswerError: It did not answer in time, or not whether it has the tool that the query names.
+        """
+        deadline = anyio.current_time() + _SEARCH_SECONDS
+        found: dict[str, tuple[ExposedTool, tuple[str, ...]]] = {}
 
         def add(exposed: ExposedTool, matched: tuple[str, ...]) -> None:
             found.setdefault(exposed.tool.name, (exposed, matched))
 
         for tool in await delegate.search(query):
             add(self.gateway.expose(seen.upstream, tool), matched_members(tool))
-        if split_candidates(trimmed(query), [seen.name]):
-            exact = await delegate.find(trimmed(query))
-            if exact is not None:
-                add(self.gateway.expose(seen.upstream, exact), ("name",))
+        if trimmed(query) not in found and split_candidates(trimmed(query), [seen.name]):
+            with anyio.CancelScope(deadline=deadline) as looking:
+                exact = await delegate.find(trimmed(query))
+                if exact is not None:
+                    add(self.gateway.expose(seen.upstream, exact), ("name",))
+            if looking.cancelled_caught:
+                raise NoAnswerError(f"The MCP server {seen.name!r} did not say in time whether it has the named tool")
         wanted = dict.fromkeys(terms(query))
         others = [term for term in wanted if term not in set(terms(seen.name))]
         if others and len(others) < len(wanted):  # the query has words of the server's name
-            for tool in await delegate.search(" ".join(others)):
-                exposed = self.gateway.expose(seen.upstream, tool)
-                if wanted.keys() <= frozenset[str]().union(*tool_terms(exposed.tool).values()):
-                    add(exposed, matched_members(tool))
-        return found
+            try:
+                with anyio.CancelScope(deadline=deadline) as searching:
+                    for tool in await delegate.search(" ".join(others)):
+                        exposed = self.gateway.expose(seen.upstream, tool)
+                        if wanted.keys() <= frozenset[str]().union(*tool_terms(exposed.tool).values()):
+                            add(exposed, matched_members(tool))
+            except NoAnswerError as failure:
+                logger.warning("a search has less than all: %s", failure, extra={"server": seen.name})
+                return _Finds(found, is_complete=False)
+            return _Finds(found, is_complete=not searching.cancelled_caught)
+        return _Finds(found, is_complete=True)
 
 
 def _shared_index(gateway: Gateway, limits: Limits) -> SharedIndex | None:

@@ -18,6 +18,7 @@ from tools_search_server.gateway.changes import LegacySessions, ViewNotifier
 from tools_search_server.gateway.relay import relay
 from tools_search_server.gateway.search import GatewaySearch, destination
 from tools_search_server.gateway.views import Ctx, View
+from tools_search_server.upstreams.listing import GATEWAYS
 from tools_search_server.upstreams.upstream import NAME
 
 _GREETING_SECONDS: Final = 4
@@ -110,6 +111,14 @@ class Endpoint:
         if not is_greeting:
             gateway.replicas.note_answer()
         result = await call_next(ctx)
+        if (
+            ctx.method == "tools/list"
+            and isinstance(result, dict)
+            and GATEWAYS in ((ctx.params or {}).get("_meta") or {})
+        ):
+            # Only those that the caller sees something of.
+            ids = {gateway.id}.union(*(seen.upstream.gateways for seen in self.views.current().upstreams))
+            result = {**result, "_meta": {**result.get("_meta", {}), GATEWAYS: sorted(ids)}}
         if is_greeting and isinstance(result, dict):
             view = self.views.current()
             shown = view.for_model

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import math
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
@@ -24,7 +25,14 @@ from mcp_ext_tools_search.types import BusyData
 from mcp_types import INTERNAL_ERROR
 from mcp_types.version import SUPPORTED_PROTOCOL_VERSIONS
 from tools_search_hosts.toolsets import Rule
-from tools_search_ranking.postgres import PostgresPool, ToolEntry, UnavailableError, import_catalog, update_catalog
+from tools_search_ranking.postgres import (
+    PostgresPool,
+    ToolEntry,
+    UnavailableError,
+    UnreachableError,
+    import_catalog,
+    update_catalog,
+)
 
 from tools_search_server.gateway.gateway import ExposedTool, Gateway
 from tools_search_server.gateway.views import View
@@ -32,6 +40,12 @@ from tools_search_server.gateway.views import View
 logger = logging.getLogger(__name__)
 
 _RETRY_AFTER_MS: Final = 1_000
+"""The least that a caller is asked to wait."""
+
+_REST_SECONDS: Final = 5
+"""How long a database that is gone is left alone, as is one that refuses to be written: searches fail at once then, or
+do without what it lacks."""
+
 _MOST_HITS: Final = 10_000
 _BATCH: Final = 2_000
 """Changed tools that are written in one transaction."""
@@ -56,6 +70,14 @@ _KNOWN: Final = """
 """
 
 
+class _RestingError(Exception):
+    """The database failed a moment ago, and is left alone until a time of the event loop's clock."""
+
+    def __init__(self, until: float) -> None:
+        super().__init__(until)
+        self.until = until
+
+
 class SharedIndex:
     """The tools of a gateway in a database, which its replicas share.
 
@@ -73,6 +95,11 @@ class SharedIndex:
         """By identity of the view, and holding it so that its identity stays its own."""
         self._written: tuple[str, Mapping[str, ExposedTool]] | None = None
         """The catalog and the tools of the gateway as they were when the index was last brought up to date."""
+        self._answered = -math.inf
+        """When it answered a search last."""
+        self._rests_until = -math.inf
+        self._writes_rest_until = -math.inf
+        """Until when nothing is written, since the database answers and refuses to be written."""
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
@@ -80,35 +107,69 @@ class SharedIndex:
         async with self._pool:
             yield
 
-    async def rank(self, view: View, query: str, protocol_version: str) -> Sequence[Hit]:
-        """Return every tool of `view` that fits `query`, best first.
+    async def rank(self, view: View, query: str, protocol_version: str) -> tuple[Sequence[Hit], bool]:
+        """Return every tool of `view` that fits `query`, best first, and whether the index has all of them.
+
+        It lacks what is new while the database can only be read.
 
         Raises:
-            MCPError: -32603, the database is not available.
+            MCPError: -32603, the database is not available, or was not a moment ago.
         """
         visible = view.pages.wire(protocol_version)
+        began = anyio.current_time()
         try:
-            catalog = await self._up_to_date()
+            if began < self._rests_until:
+                raise _RestingError(self._rests_until)
+            catalog, is_current = await self._up_to_date()
             parts = self._parts_of(view)
             groups = [*parts, *(f"{protocol_version} {part}" for part in parts)]
             found = await self._pool.search(catalog, query, groups=groups, count=_MOST_HITS)
-        except (UnavailableError, psycopg.Error) as error:
-            reason = error if isinstance(error, UnavailableError) else type(error).__name__
-            logger.warning("a search failed: the database of --index: %s", reason)
-            text = f"The tools cannot be searched at the moment; search again in {_RETRY_AFTER_MS} ms"
-            raise MCPError(INTERNAL_ERROR, text, data=BusyData(retry_after_ms=_RETRY_AFTER_MS).to_wire()) from None
-        return distinct_hits(found.hits, visible.keys())
+        except (UnavailableError, psycopg.Error, _RestingError) as error:
+            wait = self._milliseconds_to_wait(error, began)
+            text = f"The tools cannot be searched at the moment; search again in {wait} ms"
+            raise MCPError(INTERNAL_ERROR, text, data=BusyData(retry_after_ms=wait).to_wire()) from None
+        self._answered = anyio.current_time()
+        return distinct_hits(found.hits, visible.keys()), is_current
 
-    async def _up_to_date(self) -> str:
-        """Write what has changed since the last search; return the name of the catalog."""
-        catalog, tools = self._catalog_of_toolsets(), self._gateway.tools
+    def _milliseconds_to_wait(self, error: UnavailableError | psycopg.Error | _RestingError, began: float) -> int:
+        """Return when to search again after a search that began then has failed; note if nobody can until then."""
+        if isinstance(error, _RestingError):
+            return max(math.ceil(1000 * (error.until - anyio.current_time())), _RETRY_AFTER_MS)
+        reason = type(error).__name__ if isinstance(error, psycopg.Error) else error
+        logger.warning("a search failed: the database of --index: %s", reason)
+        is_gone = isinstance(error, UnreachableError) or (isinstance(error, psycopg.Error) and error.sqlstate is None)
+        if not is_gone or self._answered >= began:  # it may only be busy, or slow with this query
+            return _RETRY_AFTER_MS
+        self._rests_until = anyio.current_time() + _REST_SECONDS
+        return 1000 * _REST_SECONDS
+
+    async def _up_to_date(self) -> tuple[str, bool]:
+        """Write what has changed since the last search; return the name of the catalog, and whether it has everything.
+
+        Raises:
+            psycopg.Error: The database is gone.
+            _RestingError: It was a moment ago, or refuses to be written and does not have the catalog.
+        """
         async with self._lock:
-            if self._written is None or self._written[0] != catalog or self._written[1] is not tools:
+            now = anyio.current_time()
+            if now < self._rests_until:  # for what this one has waited for
+                raise _RestingError(self._rests_until)
+            catalog, tools = self._catalog_of_toolsets(), self._gateway.tools
+            known, written = self._written or (None, None)
+            if (known != catalog or written is not tools) and now >= self._writes_rest_until:
                 settled = {upstream.name for upstream in self._gateway.upstreams if upstream.state.is_usable}
                 configured = {upstream.name for upstream in self._gateway.upstreams}
-                await anyio.to_thread.run_sync(self._write, catalog, tools, configured - settled)
-                self._written = catalog, tools
-        return catalog
+                try:
+                    await anyio.to_thread.run_sync(self._write, catalog, tools, configured - settled)
+                    known, written = self._written = catalog, tools
+                except psycopg.Error as error:
+                    if error.sqlstate is None:
+                        raise
+                    logger.warning("the index lacks what is new: the database refuses: SQLSTATE %s", error.sqlstate)
+                    self._writes_rest_until = anyio.current_time() + _REST_SECONDS
+            if known != catalog:
+                raise _RestingError(self._writes_rest_until)
+            return catalog, written is tools
 
     def _catalog_of_toolsets(self) -> str:
         """Return the name of the catalog: another one for each way in which toolsets cut servers into parts."""

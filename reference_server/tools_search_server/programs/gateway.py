@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from mcp.server import Server
 from tools_search_hosts import ConfigurationError, ServerEntry, StdioTarget, load_host_file, writers_warning
@@ -23,7 +23,7 @@ from tools_search_server.gateway.gateway import Gateway, GatewayOptions
 from tools_search_server.gateway.replicas import Replicas
 from tools_search_server.gateway.search import GatewaySearch
 from tools_search_server.gateway.server import Endpoint
-from tools_search_server.gateway.tool_metadata import read_metadata
+from tools_search_server.gateway.tool_metadata import ToolMetadata, read_metadata
 from tools_search_server.programs.guard import Guard
 from tools_search_server.programs.health import gateway_health, health_for_principals, lost_by_toolsets
 from tools_search_server.programs.serving import Program, changes_of
@@ -50,19 +50,33 @@ def configured_gateway(file: Path, limits: Limits, options: GatewayOptions) -> t
     Raises:
         ConfigurationError: The configuration, or Redis, cannot be used.
     """
-    hosts = load_host_file(file)
+    stated = _read(file, options)
     if warning := writers_warning(file):
         logger.warning(warning)
-    _refuse_itself(file, hosts.servers)
     gateway = Gateway(
-        hosts.servers,
+        stated.servers,
         options,
         page_size=limits.page_size,
-        access=read_access(hosts, str(file), options.toolset),
-        metadata=read_metadata(hosts, str(file)),
+        access=stated.access,
+        metadata=stated.metadata,
         replicas=Replicas(options.redis),
     )
-    return gateway, read_always_available(hosts, str(file))
+    return gateway, AlwaysAvailable(stated.always)
+
+
+class _Configuration(NamedTuple):
+    servers: Sequence[ServerEntry]
+    access: Access
+    metadata: ToolMetadata
+    always: frozenset[str]
+
+
+def _read(file: Path, options: GatewayOptions) -> _Configuration:
+    """Return what a configuration states; raises a `ConfigurationError` if it cannot be used."""
+    hosts, source = load_host_file(file), str(file)
+    _refuse_itself(file, hosts.servers)
+    access, metadata = read_access(hosts, source, options.toolset), read_metadata(hosts, source)
+    return _Configuration(hosts.servers, access, metadata, read_always_available(hosts, source).names)
 
 
 def gateway_program(
@@ -103,7 +117,7 @@ def gateway_program(
         guard=partial(Guard, access=gateway.access) if has_principals else None,
         endpoints=endpoints,
         loaded=loaded,
-        background=(partial(_follow_principals, file, gateway.access),) if has_principals else (),
+        background=(partial(_follow, file, gateway, always),),
     )
 
 
@@ -116,19 +130,25 @@ async def _running(search: GatewaySearch) -> AsyncGenerator[None]:
         yield
 
 
-async def _follow_principals(file: Path, access: Access) -> None:
-    """Apply the principals and toolsets of the file each time it changes, if it can be used; never returns."""
+async def _follow(file: Path, gateway: Gateway, always: AlwaysAvailable) -> None:
+    """Apply the file each time it changes, unless it cannot be used or needs a restart; never returns."""
+    applied: _Configuration | None = None
     async for _ in changes_of(file, _POLL_SECONDS):
         try:
-            stated = read_access(load_host_file(file), str(file), None).principals
+            stated = _read(file, gateway.options)
         except ConfigurationError as error:
-            logger.warning("%s\nPrincipals and toolsets stay as they were.", error)
+            logger.warning("%s\nEverything stays as it was.", error)
             continue
-        if not stated:
-            logger.warning("%s names no `principals` any more, who stay as they were: restart to serve without", file)
+        if bool(stated.access.principals) != bool(gateway.access.principals):
+            which = "no `principals` any more" if gateway.access.principals else "`principals`, and did not before"
+            logger.warning("%s names %s: everything stays as it was until a restart", file, which)
             continue
-        access.replace_principals(stated)
-        logger.info("%s changed: %d principals", file, len(stated))
+        if stated != applied:  # hosts keep much else in their files, which they write all the time
+            always.names = stated.always
+            gateway.access.replace(stated.access)
+            gateway.reconfigure(stated.servers, stated.metadata)
+            logger.info("%s was read again, and applies", file)
+            applied = stated
 
 
 def _refuse_itself(file: Path, entries: Sequence[ServerEntry]) -> None:

@@ -51,6 +51,15 @@ _KEEP_ALIVE_SECONDS: Final = 2
 """How long an idle connection is used again. Servers close theirs after 5 s, as uvicorn and Node do; a request on one
 that is being closed is lost, and nobody knows whether it has taken effect."""
 
+_BROKEN_OFF: Final = (
+    httpx2.TimeoutException,
+    httpx2.ReadError,
+    httpx2.WriteError,
+    httpx2.CloseError,
+    httpx2.ProtocolError,
+)
+"""Failures of one exchange, which say nothing of others. One that refuses the connection answers nobody."""
+
 _SSE_STATUSES: Final = frozenset({400, 404, 405})
 """HTTP statuses with which a server on the old HTTP+SSE transport refuses a POST to its address."""
 
@@ -95,8 +104,12 @@ class Connection:
         self.ended = Ending()
         """The end of the present connection."""
         self._is_proven = False
+        self._is_usable = False
+        """Whether the present connection has proved usable."""
         self._flaws = 0
         """How many messages of the present connection were malformed."""
+        self._broken = 0
+        """How many exchanges of it have broken off."""
 
     @property
     def is_http(self) -> bool:
@@ -130,11 +143,12 @@ class Connection:
         reason = "the connection broke"
         start = anyio.CancelScope(deadline=anyio.current_time() + self.start_seconds)
         self.ended = Ending()
-        self._flaws = 0
+        self._flaws = self._broken = 0
+        self._is_usable = False
 
         def prove() -> None:
             start.deadline = math.inf
-            self._is_proven = True
+            self._is_proven = self._is_usable = True
 
         async def give_up_after_excess() -> None:
             # The SDK greets a server a second time that failed the first, and would be sent too much a second time.
@@ -195,7 +209,8 @@ class Connection:
                         opened = sse_client(url, dict(headers), _CONNECT_SECONDS, self.read_seconds, make_client)
                     else:
                         timeout = httpx2.Timeout(_CONNECT_SECONDS, read=self.read_seconds)
-                        client = await stack.enter_async_context(make_client(dict(headers), timeout))
+                        make_isolating = partial(make_client, make=partial(_IsolatingClient, self._breaks_off))
+                        client = await stack.enter_async_context(make_isolating(dict(headers), timeout))
                         opened = streamable_http_client(url, http_client=client)
                     incoming, outgoing = await stack.enter_async_context(opened)
                     heard = partial(self._heard, bounded)
@@ -209,6 +224,16 @@ class Connection:
         self.ended.has_spoken = True
         return bounded.exchange(item) if isinstance(item, SessionMessage) else item
 
+    def _breaks_off(self, error: Exception) -> bool:
+        """Return whether a failed exchange is to cost nothing but the request that it is about."""
+        if self._is_usable:
+            self._broken += 1
+            if _is_reported(self._broken):
+                text = "%s: a request broke off: %s (number %d on this connection)"
+                reason = explain(error, self.target)
+                logger.warning(text, self.server, reason, self._broken, extra={"server": self.server})
+        return self._is_usable
+
     def _note_unread_answers(self) -> None:
         self.ended.set(f"it asks, and does not read the answers: {_MAX_UNANSWERED} wait for it", is_excess=True)
 
@@ -218,21 +243,46 @@ class Connection:
             self.ended.http_status = response.status_code if response.is_error else None
 
     def _note_malformed(self, flaw: str) -> None:
-        """Log the first flaw of a message on this connection, the tenth, the hundredth and so on."""
+        """Log the flaw of a message on this connection."""
         self._flaws += 1
-        if str(self._flaws).strip("0") == "1":
+        if _is_reported(self._flaws):
             text = "%s: a message is malformed: %s (number %d on this connection)"
             logger.warning(text, self.server, flaw, self._flaws, extra={"server": self.server})
+
+
+def _is_reported(number: int) -> bool:
+    """Return whether what has happened so many times is logged: the first time, the tenth, the hundredth and so on."""
+    return str(number).strip("0") == "1"
 
 
 def _http_client(
     headers: dict[str, str] | None = None,
     timeout: httpx2.Timeout | None = None,
     auth: httpx2.Auth | None = None,
+    make: Callable[..., httpx2.AsyncClient] = httpx2.AsyncClient,
     **options: Any,
 ) -> httpx2.AsyncClient:
     headers = {"Accept-Encoding": ACCEPTED_ENCODING, **(headers or {})}
-    return httpx2.AsyncClient(headers=headers, timeout=timeout, auth=auth, verify=_certificates(), **options)
+    return make(headers=headers, timeout=timeout, auth=auth, verify=_certificates(), **options)
+
+
+class _IsolatingClient(httpx2.AsyncClient):
+    """A client for which an exchange that breaks off before the response begins is one that breaks off just after.
+
+    The SDK's transport ends with the former, and with it all other requests of the connection; the latter costs one.
+    """
+
+    def __init__(self, breaks_off: Callable[[Exception], bool], **options: Any) -> None:
+        super().__init__(**options)
+        self._breaks_off = breaks_off
+
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        try:
+            return await super().send(request, **options)
+        except _BROKEN_OFF as error:
+            if request.method != "POST" or not self._breaks_off(error):
+                raise
+            return httpx2.Response(200, headers={"Content-Type": "text/event-stream"}, request=request)
 
 
 @cache

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import InitVar, dataclass
@@ -59,6 +60,12 @@ _LIST_SECONDS: Final = 5
 _FRESH_SECONDS: Final = 5
 """How long a list stays current of a server whose changes are not heard of: as long as callers may keep it."""
 
+_TOOLS_FRESH_SECONDS: Final = 300
+"""How long tools stay current of a server that neither announces changes nor says how long."""
+
+_MIN_TOOLS_FRESH_SECONDS: Final = 60
+_MAX_TOOLS_FRESH_SECONDS: Final = 3600
+
 _FAILED_SECONDS: Final = 30
 """How long a server that failed to list is left alone."""
 
@@ -103,6 +110,17 @@ RESOURCES: Final = Kind(optional.RESOURCES, ListResourcesResult, "uri", "resourc
 TEMPLATES: Final = Kind(optional.RESOURCE_TEMPLATES, ListResourceTemplatesResult, "uri_template", "resource template")
 
 
+GATEWAYS: Final = "io.github.tools-search/gateways"
+"""Member of `_meta` by which one gateway asks another in `tools/list` which gateways its tools may come through, and is
+told in the result: by an id of each process, the other's own among them."""
+
+_GATEWAY_NAME: Final = "tools-search-"
+"""What the names begin with by which gateways introduce themselves."""
+
+_GATEWAY: Final = re.compile(r"[0-9a-f]{32}")
+_MAX_GATEWAYS: Final = 100
+
+
 class TooManyToolsError(Exception):
     """A server has more tools than are wanted."""
 
@@ -134,6 +152,9 @@ class Lists:
     hears_changes: Callable[[], bool] = lambda: True
     """Returns whether changes that the server announces are heard of."""
 
+    own_gateway: str = ""
+    """The id of the gateway that reads; one whose tools come through it is not read."""
+
     saved: InitVar[Mapping[Kind, Sequence[BaseModel]] | None] = None
     """The entries of each kind."""
 
@@ -149,6 +170,18 @@ class Lists:
         """Until when a list that was not there in time is left alone, even if changes of it are announced."""
         self._locks = {kind.method: anyio.Lock() for kind in (PROMPTS, RESOURCES, TEMPLATES)}
         self._changes = 0
+        self.gateways: frozenset[str] = frozenset()
+        """The gateways that the tools may come through."""
+        self._fresh_seconds: dict[str, float] = {}
+        """How long the entries of a kind stay current that were read last, where no change is announced."""
+
+    @property
+    def tools_fresh_seconds(self) -> float:
+        """How long the tools stay current that were read last: forever where the server announces their changes."""
+        offered = None if self.client is None else self.client.server_capabilities.tools
+        if offered is None or (offered.list_changed and self.hears_changes()):
+            return math.inf
+        return self._fresh_seconds.get(TOOLS.method, _TOOLS_FRESH_SECONDS)
 
     async def tools(self, most: int | None = None) -> dict[str, Tool]:
         """Return the tools by name, callable without being listed again.
@@ -166,6 +199,17 @@ class Lists:
         odd = [quoted(name) for name in listed if name not in kept]
         _report(self.server, TOOLS, [f"tool {name} is left out: its x-mcp-header is invalid" for name in odd])
         return kept
+
+    async def require_no_loop(self) -> None:
+        """Look at the gateways that the tools come through, where the tools are not read.
+
+        Raises:
+            ListingError: The gateway that reads is one of them.
+            MCPError: The server refused, or took too long.
+        """
+        if self.client is not None and _is_gateway(self.client):
+            params = {"_meta": {GATEWAYS: True}}
+            self._note_gateways(await raw_request(self.client, TOOLS.method, params, seconds=_TOOLS_SECONDS))
 
     async def entries(self, kind: Kind) -> Mapping[str, BaseModel]:
         """Return the prompts, resources or templates by key; none where the server has none or fails to list."""
@@ -203,6 +247,18 @@ class Lists:
                 self._known[kind.method] = anyio.current_time() + seconds, entries
             return entries
 
+    def _note_gateways(self, page: Mapping[str, Any]) -> None:
+        meta = page.get("_meta")
+        stated = cast("dict[str, Any]", meta).get(GATEWAYS) if isinstance(meta, dict) else None
+        if isinstance(stated, list):
+            named = cast("list[Any]", stated)[:_MAX_GATEWAYS]
+            self.gateways = frozenset(one for one in named if isinstance(one, str) and _GATEWAY.fullmatch(one))
+            if self.own_gateway in self.gateways:
+                raise ListingError(
+                    "it leads back to this gateway, whose tools would be its own again: "
+                    "take it out of this configuration, or this gateway out of the other one"
+                )
+
     def has_failed(self, kind: Kind) -> bool:
         """Return whether the server failed to list a kind when it was asked last."""
         return bool(self._faults.get(kind.method))
@@ -221,11 +277,14 @@ class Lists:
     ) -> dict[str, BaseModel]:
         """Return the entries of a list by key, in the order of the server; raises what `tools` does."""
         entries: list[Any] = []
+        fresh_seconds: list[float] = []
         max_entries = self.max_bytes // _MIN_BYTES_OF_AN_ENTRY
 
         async def read_page(cursor: str | None) -> str | None:
-            params = {} if cursor is None else {"cursor": cursor}
+            params = {"_meta": {GATEWAYS: True}} if kind is TOOLS and _is_gateway(client) else {}
+            params |= {} if cursor is None else {"cursor": cursor}
             page = await raw_request(client, kind.method, params, seconds=page_seconds)
+            self._note_gateways(page)
             self._bytes[kind.method] += len(to_json(page))
             if self._bytes.total() > self.max_bytes:
                 raise ListingTooLargeError(f"its lists are larger than {mebibytes(self.max_bytes)} in all")
@@ -234,6 +293,7 @@ class Lists:
                 raise TooManyToolsError
             if len(entries) > max_entries:
                 raise ListingTooLargeError(f"it lists more than {max_entries:,} {kind.noun}s")
+            fresh_seconds.append(_fresh_seconds(page))
             following: object = page.get("nextCursor")
             if following is not None and not isinstance(following, str):
                 raise ListingError(f"its {kind.method} is malformed: `nextCursor` is no string")
@@ -251,7 +311,19 @@ class Lists:
         except BaseException:
             self._bytes[kind.method] = 0  # nothing of it is kept
             raise
+        self._fresh_seconds[kind.method] = min(fresh_seconds)
         return usable
+
+
+def _is_gateway(client: Client) -> bool:
+    return client.server_info is not None and client.server_info.name.startswith(_GATEWAY_NAME)
+
+
+def _fresh_seconds(page: Mapping[str, Any]) -> float:
+    ttl_ms = page.get("ttlMs")
+    if type(ttl_ms) is not int:
+        return _TOOLS_FRESH_SECONDS
+    return min(max(ttl_ms, 1000 * _MIN_TOOLS_FRESH_SECONDS), 1000 * _MAX_TOOLS_FRESH_SECONDS) / 1000
 
 
 def entries_of(page: Mapping[str, Any], member: str, method: str) -> list[Any]:

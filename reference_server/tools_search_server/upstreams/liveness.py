@@ -9,7 +9,8 @@ Every message of a server is a sign of life. One that is silent is asked for a s
     that a request may take is added. No time passes while a question of the server waits for an answer.
 4.  Even if it owes an answer, it is dead if nothing has come within 5 s and its process is suspended, as by SIGSTOP.
     Only Linux shows that.
-5.  An HTTP server is dead at once if it refuses the connection or no longer knows the session.
+5.  An HTTP server is dead at once if it refuses the connection or no longer knows the session. If the exchange merely
+    breaks off, it is asked again.
 6.  A server that has answered no such request on this connection may be one that ignores them: it is dead only by 4 and
     5, or if it owes an answer. One that has ended where the first was due is not asked again.
 
@@ -25,7 +26,7 @@ from typing import Final
 import anyio
 from mcp import Client, MCPError
 from mcp_ext_tools_search.client import raw_request
-from tools_search_hosts.endings import Ending, connection_ended
+from tools_search_hosts.endings import Ending, answer_broke_off, connection_ended
 
 from tools_search_server.upstreams.questions import Questions
 from tools_search_server.upstreams.state import is_modern, is_session_lost
@@ -65,6 +66,16 @@ class Liveness:
                 await anyio.sleep(_QUIET_SECONDS - silent if silent < _QUIET_SECONDS else _POLL_SECONDS)
         return reason
 
+    async def _ask(self, method: str) -> None:
+        while True:
+            try:
+                await raw_request(self.client, method, {}, seconds=None)
+                return
+            except MCPError as error:
+                if not self.is_http or not answer_broke_off(error):
+                    raise
+                await anyio.sleep(_POLL_SECONDS)  # one exchange has failed, and the next one may not
+
     async def _probe(self) -> str | None:
         """Ask for a sign of life; return why the server is dead, or `None` when there is a sign."""
         answered = anyio.Event()
@@ -74,7 +85,7 @@ class Liveness:
             nonlocal reason
             try:
                 method = "server/discover" if is_modern(self.client) else "ping"
-                await raw_request(self.client, method, {}, seconds=None)
+                await self._ask(method)
             except MCPError as error:
                 if connection_ended(error):
                     if self.is_http:

@@ -1,8 +1,9 @@
 """Questions of a legacy upstream while it works on a request: elicitation and sampling, passed to the request's caller.
 
 Such a question does not say which request it belongs to. While all requests in progress are of one client, it can only
-be for that one; otherwise it is refused, since a stranger must not see it, far less answer it. The time of requests
-stands still while a question waits for its answer.
+be for that one; otherwise it is refused, since a stranger must not see it, far less answer it. A request that was given
+up counts for as long again as one may take, since the server may still be working on it. The time of requests stands
+still while a question waits for its answer.
 """
 
 from __future__ import annotations
@@ -62,6 +63,8 @@ class Questions:
 
     def __init__(self) -> None:
         self._in_progress: list[tuple[Caller, anyio.CancelScope]] = []
+        self._given_up: tuple[object, float] = (None, -math.inf)
+        """The client whose requests were given up, or an object for several clients, and until when that counts."""
         self._last_sent = -math.inf
         self._open_count = 0
         self._on_pages: OrderedDict[str, Caller] = OrderedDict()
@@ -102,10 +105,18 @@ class Questions:
             self._in_progress.append((caller, scope))
             try:
                 yield extend
+            except anyio.get_cancelled_exc_class():
+                self._note_given_up(caller.client, seconds)
+                raise
             finally:
                 self._in_progress.remove((caller, scope))
         if scope.cancelled_caught:
             raise TimeoutError
+
+    def _note_given_up(self, client: object, seconds: float) -> None:
+        now = anyio.current_time()
+        other, until = self._given_up
+        self._given_up = (client if now > until or other is client else object(), now + seconds)
 
     async def elicit(self, context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult | ErrorData:
         """Answer `elicitation/create`."""
@@ -133,8 +144,14 @@ class Questions:
 
     async def _ask(self, method: str, params: BaseModel) -> dict[str, Any] | ErrorData:
         clients = {id(caller.client) for caller, _ in self._in_progress}
-        if len(clients) != 1:
-            whose = "for no request in progress" if not clients else "while requests of several clients are in progress"
+        other, until = self._given_up
+        strangers = {id(other)} - clients if anyio.current_time() < until else set[int]()
+        if len(clients) != 1 or strangers:
+            whose = "while requests of several clients are in progress"
+            if not clients:
+                whose = "for no request in progress"
+            elif strangers:
+                whose = "soon after a request of another client was given up"
             text = f"The gateway cannot tell whom to ask: {method} came {whose}"
             return ErrorData(code=INVALID_REQUEST, message=text)
         asked, _ = self._in_progress[-1]

@@ -9,15 +9,17 @@ States and transitions, with the method that makes each:
     --------  --------  --------------------------------------------------------------------------  -----------------
     (new)     starting  always                                                                      __init__
     starting  idle      lazy: its listing is known from an earlier run                              _recall
-    idle      starting  lazy: a request, or a subscription, needs it                                run
-    down      starting  lazy and known: the same, after a growing pause                             run
+    idle      starting  lazy: a request, or a subscription, needs it                                _supervise
+    down      starting  lazy and known: the same, after a growing pause                             _supervise
     starting  ready     connected, and its tools are read                                           _learn
     down      ready     the same: the server is tried again after a growing pause                   _learn
     ready     ready     its tools have changed, or the faults of its other lists                    _keep_fresh, _note
     ready     idle      lazy: no request and no subscription for a while                            _stop_when_unused
     ready     down      the connection has ended, was lost in a request, or the server is dead      _lose
-    starting  down      no connection: not started, not reached, too slow, no list of tools         run
-    down      down      still not, perhaps for another reason; it is down since the first one       run
+    starting  down      no connection: not started, not reached, too slow, no list of tools         _supervise
+    down      down      still not, perhaps for another reason; it is down since the first one       _supervise
+    any       starting  its entry in the configuration has changed                                  reconfigure
+    any       down      it is no longer in the configuration, for good                              remove
 
 A server that is neither lazy nor ready has no tools. A lazy one whose listing is known keeps them in every state, and
 is started by a request only.
@@ -52,7 +54,7 @@ from mcp_types import REQUEST_TIMEOUT, Implementation, Tool
 from tools_search_hosts import EraChoice, ServerEntry
 from tools_search_hosts.endings import answer_broke_off, connection_ended
 
-from tools_search_server.base.redaction import printable
+from tools_search_server.base.redaction import printable, quoted
 from tools_search_server.upstreams.connection import Connection
 from tools_search_server.upstreams.delegated_search import DelegatedSearch, NoAnswerError, OfferedSearches
 from tools_search_server.upstreams.lazy import Laziness, ListingFile, SavedListing
@@ -88,6 +90,9 @@ _REST_SHARE: Final = 5
 """How many times the processor time of a reading passes before the next one: others must not wait for a server with
 many tools that announces changes all the time."""
 
+_UNASKED_REST_SHARE: Final = 100
+"""The same for a reading that no change was announced for."""
+
 _RETURN_SECONDS: Final = 10
 """How long a request waits for a server that has restarted."""
 
@@ -119,6 +124,7 @@ class Upstream:
         laziness: Which servers run only while they are used; `None` for none, regardless of their entries.
         searched: What is searched at the server in addition to its tools, if it offers that.
         reads_texts: Whether the texts of its resources are read, unless they are searched at the server.
+        gateway: The id of the gateway, by which it knows itself again.
     """
 
     def __init__(
@@ -134,6 +140,7 @@ class Upstream:
         laziness: Laziness | None = None,
         searched: Collection[Kind] = (),
         reads_texts: bool = False,
+        gateway: str = "",
     ) -> None:
         self.name = entry.name
         self.state = State("starting", datetime.now(UTC))
@@ -154,19 +161,31 @@ class Upstream:
         self._on_change = on_change
         self._on_event = on_event
         self._on_notification = on_notification
-        self._call_seconds = entry.call_seconds or call_seconds
-        self._era: EraChoice = entry.era or "auto"
+        self._default_call_seconds = call_seconds
         self._max_message_bytes = max_message_bytes
         self._index_at_most = index_at_most
-        self._delays = attempt_delays()
         self._client: Client | None = None
         """The connected client: there is one in the state `ready` and in no other."""
         self._moved = anyio.Event()
         """Set when a state is entered, and replaced then."""
         self._are_tools_stale = anyio.Event()
-        self._stands_probes = True
-        """Whether it can be asked for signs of life."""
         self._questions = Questions()
+        self._searched = searched
+        self._laziness = laziness
+        self._reads_texts = reads_texts
+        self._gateway = gateway
+        self._wanted = anyio.Event()
+        """Set when a request asks for a lazy server to be started."""
+        self._last_used = -math.inf
+        self._is_removed = False
+        self._supervision: anyio.CancelScope | None = None
+        """That of the supervision under the present entry."""
+        self._configure(entry)
+
+    def _configure(self, entry: ServerEntry) -> None:
+        """Set what depends on the entry."""
+        self._call_seconds = entry.call_seconds or self._default_call_seconds
+        self._era: EraChoice = entry.era or "auto"
         connection = partial(
             Connection,
             server=self.name,
@@ -174,25 +193,22 @@ class Upstream:
             read_seconds=self._call_seconds + _READ_SECONDS + ANSWER_SECONDS,
         )
         own = self._connection = connection(
-            entry.target, self._make_client, self._use, max_message_bytes=max_message_bytes
+            entry.target, self._make_client, self._use, max_message_bytes=self._max_message_bytes
         )
         self.texts: ResourceTexts | None = None
         """The texts of its resources, if they are read."""
-        if reads_texts:
+        if self._reads_texts:
             make_client = partial(_reading_client, mode=self._era)
             reading = partial(connection, make_client=make_client, max_message_bytes=MAX_READ_BYTES)
             self.texts = ResourceTexts(self.name, lambda use: reading(own.target, use=use))
-        self._searched = searched
+        laziness = self._laziness
         is_lazy = laziness is not None and (laziness.for_all if entry.lazy is None else entry.lazy)
         self._idle_seconds = laziness.idle_seconds if laziness and is_lazy else math.inf
         self._file = ListingFile(entry.target) if is_lazy else None
         self._saved: SavedListing | None = None
         """What is known of a lazy server; while there is nothing, it is started without a request."""
-        self._wanted = anyio.Event()
-        """Set when a request asks for a lazy server to be started."""
         self._is_pausing = False
         """Whether the pause after a failure is not over, in which a lazy server is not started."""
-        self._last_used = -math.inf
 
     @property
     def transport(self) -> str:
@@ -205,6 +221,11 @@ class Upstream:
         return self._client is not None and is_modern(self._client)
 
     @property
+    def gateways(self) -> frozenset[str]:
+        """The ids of the gateways that its tools may come through."""
+        return frozenset() if self.lists is None else self.lists.gateways
+
+    @property
     def tool_count(self) -> int | None:
         """About how many tools it has; `None` if it is searched itself and does not say."""
         return len(self.tools) if self.delegated is None else self.delegated.size
@@ -212,7 +233,35 @@ class Upstream:
     # The supervising task.
 
     async def run(self) -> None:
-        """Keep the server connected, a lazy one while it is used; never returns and raises only when cancelled."""
+        """Keep the server connected, a lazy one while it is used, until it is removed; raises only when cancelled."""
+        while not self._is_removed:
+            with anyio.CancelScope() as self._supervision:
+                await self._supervise()
+
+    def reconfigure(self, entry: ServerEntry) -> None:
+        """Connect anew, as another entry of the same name says; what callers follow of the server they follow still."""
+        self._end("its configuration has changed")
+        self._configure(entry)
+        self.greeting = Greeting()
+        self._move("starting")
+
+    def remove(self) -> None:
+        """End for good: requests of this server fail with the reason, and `run` returns."""
+        self._is_removed = True
+        self._end("it was taken out of the configuration")
+
+    def _end(self, reason: str) -> None:
+        self._connection.ended.set(reason)
+        self._saved = None
+        self._leave("down", reason)
+        self._announce_lists()
+        if self._supervision is not None:
+            self._supervision.cancel()
+
+    async def _supervise(self) -> None:
+        self._delays = attempt_delays()
+        self._stands_probes = True
+        """Whether it can be asked for signs of life."""
         if self._file is not None:
             await self._recall(self._file)
         while True:
@@ -253,7 +302,12 @@ class Upstream:
         """Serve callers on a new connection until it has ended."""
         notifications = self._notifications
         lists = Lists(
-            self.name, client, self._max_message_bytes, partial(self._note, client), lambda: notifications.hears
+            self.name,
+            client,
+            self._max_message_bytes,
+            partial(self._note, client),
+            lambda: notifications.hears,
+            self._gateway,
         )
         async with anyio.create_task_group() as tasks:
             tools, delegated = await self._read_catalog(client, lists)
@@ -281,6 +335,7 @@ class Upstream:
             if settings.catalog_size is None or settings.catalog_size <= most:
                 with suppress(TooManyToolsError):
                     return await lists.tools(most), None
+            await lists.require_no_loop()
             delegated = DelegatedSearch(client, self.name, settings)
             try:
                 await delegated.search(self.name)
@@ -292,12 +347,23 @@ class Upstream:
         return await lists.tools(), None
 
     async def _keep_fresh(self, client: Client, lists: Lists) -> None:
+        cost = 0.0
         while True:
-            await self._are_tools_stale.wait()
+            fresh = lists.tools_fresh_seconds if self.delegated is None else math.inf
+            with anyio.move_on_after(max(fresh, _UNASKED_REST_SHARE * cost)):
+                await self._are_tools_stale.wait()
+            is_announced = self._are_tools_stale.is_set()
             self._are_tools_stale = anyio.Event()
             began = thread_time()
             if self.delegated is None:
-                tools = await lists.tools()
+                try:
+                    tools = await lists.tools()
+                except MCPError as error:
+                    if is_announced:
+                        raise
+                    text = "%s does not list its tools again, which stay as they were: %s"
+                    logger.warning(text, self.name, quoted(error.message), extra={"server": self.name})
+                    tools = self.tools
                 if tools != self.tools and self._client is client:
                     extra = {"server": self.name, "state": "ready", "tools": len(tools)}
                     logger.info("%s changed: %d tools", self.name, len(tools), extra=extra)
@@ -307,9 +373,11 @@ class Upstream:
                 if self._client is client:
                     self._learn(client, tools, delegated)
             else:
+                await lists.require_no_loop()
                 self.delegated.changed()
                 self._on_change(self)
-            await anyio.sleep(max(_GATHER_SECONDS, _REST_SHARE * (thread_time() - began)))
+            cost = thread_time() - began
+            await anyio.sleep(max(_GATHER_SECONDS, _REST_SHARE * cost))
 
     async def _end_when_dead(self, client: Client) -> None:
         connection, probes = self._connection, self._stands_probes
@@ -386,10 +454,11 @@ class Upstream:
         self._connection.ended.set()
         self._wanted = anyio.Event()
         self._is_pausing = kind == "down"
-        self.lists = None
+        gateways, self.lists = self.gateways, None
         if self._saved is not None:
             saved = {kind: getattr(self._saved, name) for name, kind in _SAVED.items()}
             self.lists = Lists(self.name, None, saved=saved)
+            self.lists.gateways = gateways
         self._move(kind, {} if self._saved is None else None, reason)
 
     # What is known of a lazy server while it does not run.

@@ -13,6 +13,7 @@ from tools_search_ranking.postgres.index import (
     PostgresPool,
     UnavailableError,
     UnknownCatalogError,
+    UnreachableError,
 )
 from tools_search_ranking.postgres.schema import SchemaError, migrate
 
@@ -25,6 +26,7 @@ __all__ = [
     "ToolEntry",
     "UnavailableError",
     "UnknownCatalogError",
+    "UnreachableError",
     "import_catalog",
     "migrate",
     "reindex_catalog",

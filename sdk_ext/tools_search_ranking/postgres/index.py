@@ -44,6 +44,10 @@ class UnavailableError(Exception):
     """The database does not answer at the moment, or only partly; the same search may succeed later."""
 
 
+class UnreachableError(UnavailableError):
+    """The database does not answer at all: nobody can reach it, or it hangs."""
+
+
 class UnknownCatalogError(LookupError):
     """The database has no catalog of that name that this role may search."""
 
@@ -98,13 +102,12 @@ def failures_named() -> Generator[None]:
     except psycopg.Error as error:
         if error.sqlstate == "TS404":
             raise UnknownCatalogError("there is no catalog of this name that this role may search") from None
-        raise UnavailableError(_reason(error)) from None
+        if error.sqlstate is None:
+            raise UnreachableError("the database cannot be reached") from None
+        raise UnavailableError(_reason(error.sqlstate)) from None
 
 
-def _reason(error: psycopg.Error) -> str:
-    state = error.sqlstate
-    if state is None:
-        return "the database cannot be reached"
+def _reason(state: str) -> str:
     return {
         "57014": "the database took too long",
         "53100": "the disk of the database is full",
@@ -186,7 +189,7 @@ class PostgresPool:
             with anyio.fail_after(_ANSWER_SECONDS):
                 return await self._rows(statement, values)
         except TimeoutError:
-            raise UnavailableError("the database does not answer") from None
+            raise UnreachableError("the database does not answer") from None
 
     async def _rows(self, statement: LiteralString, values: Mapping[str, Any] | Sequence[Any]) -> list[_Row]:
         for attempt in range(_ATTEMPTS):
