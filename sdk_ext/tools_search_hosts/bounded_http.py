@@ -57,6 +57,15 @@ _LAST_WORDS_SECONDS: Final = 2
 _MAX_GIVEN_UP: Final = 1000
 """Requests that were given up and whose responses may still begin."""
 
+_BROKEN_OFF: Final = (
+    httpx2.TimeoutException,
+    httpx2.ReadError,
+    httpx2.WriteError,
+    httpx2.CloseError,
+    httpx2.ProtocolError,
+)
+"""Failures of one exchange, which say nothing of others. One that refuses the connection answers nobody."""
+
 _MAX_SMALL_PIECES: Final = 5000
 _SMALL_BYTES: Final = 32
 """Average size of so many pieces of one body or event; each piece takes as much time as 10 kB of a large one."""
@@ -76,6 +85,27 @@ async def limit_session_end(request: httpx2.Request) -> None:
     """
     if request.method == "DELETE":
         request.extensions["timeout"] = httpx2.Timeout(_SESSION_END_SECONDS).as_dict()
+
+
+class IsolatingClient(httpx2.AsyncClient):
+    """A client for which an exchange that breaks off before the response begins is one that breaks off just after.
+
+    The SDK's transport ends with the former, and with it all other requests of the connection; the latter costs one.
+    """
+
+    def __init__(self, isolates: Callable[[Exception], bool], **options: Any) -> None:
+        """Take what is called with the failure of an exchange: whether it is to cost that request alone."""
+        super().__init__(**options)
+        self._isolates = isolates
+
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        """Send a request as any client does."""
+        try:
+            return await super().send(request, **options)
+        except _BROKEN_OFF as error:
+            if request.method != "POST" or not self._isolates(error):
+                raise
+            return httpx2.Response(200, headers={"Content-Type": "text/event-stream"}, request=request)
 
 
 @dataclass(kw_only=True)

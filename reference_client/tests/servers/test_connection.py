@@ -442,6 +442,27 @@ async def searched(target: StdioTarget | HttpTarget) -> None:
         await tools.search("anything")
 
 
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+@pytest.mark.parametrize("breaks", ["breaks", "vanishes"])
+async def test_what_ends_one_call_over_http_ends_no_other_call(hostile: Any, breaks: str, era: str):
+    results: list[CallToolResult] = []
+
+    async def hold(tools: ServerTools) -> None:
+        results.append(await tools.call("say", {"holds": ""}))
+
+    with anyio.fail_after(60):
+        target = await hostile("events", "good", era)
+        async with open_server(target) as tools:
+            await tools.list()
+            async with anyio.create_task_group() as calls:
+                calls.start_soon(hold, tools)
+                with pytest.raises(ServerError) as refused:
+                    await tools.call("say", {breaks: ""})
+                results.append(await tools.call("say", {"releases": ""}))
+    assert len(results) == 2
+    assert str(refused.value).startswith("the connection ended: ")
+
+
 @pytest.mark.parametrize("begins", ["", "1"], ids=["before", "after"])
 @pytest.mark.parametrize(("way", "era"), [("events", "modern"), ("events", "legacy"), ("json", "legacy")])
 async def test_calls_that_were_given_up_leave_nothing_open_and_take_no_place_of_others(

@@ -44,7 +44,7 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from tools_search_hosts import EraChoice, HttpTarget, StdioTarget, Target, UnusableTarget
-from tools_search_hosts.bounded_http import ACCEPTED_ENCODING, BoundedHttp, limit_session_end
+from tools_search_hosts.bounded_http import ACCEPTED_ENCODING, BoundedHttp, IsolatingClient, limit_session_end
 from tools_search_hosts.child_process import StrayLineError, child_streams
 from tools_search_hosts.endings import Ending
 
@@ -175,7 +175,7 @@ async def open_server(
         try:
             async with (
                 Client(
-                    _transport(target, ended, kept, options, on_close),
+                    _transport(target, ended, kept, options, on_close, is_open=lambda: tools is not None),
                     extensions=[TOOLS_SEARCH],
                     client_info=options.client_info or _CLIENT_INFO,
                     mode=options.era or "auto",
@@ -308,8 +308,15 @@ async def _transport(
     diagnostics: Diagnostics,
     options: ConnectionOptions,
     on_close: Callable[[], None],
+    is_open: Callable[[], bool],
 ) -> AsyncGenerator[Streams]:
-    """Reach `target` and hand over the two streams."""
+    """Reach `target` and hand over the two streams; once it `is_open`, what breaks off is one request, not all."""
+
+    def isolates(error: Exception) -> bool:
+        if is_open():
+            diagnostics.note(f"a request broke off: {type(error).__name__}")
+        return is_open()
+
     match target:
         case UnusableTarget():
             raise ServerUnavailableError(str(target))
@@ -327,6 +334,7 @@ async def _transport(
                 explain=_asks_for_authorization,
             )
             auth = _auth(target, options.auth)
+            isolating = partial(IsolatingClient, isolates)
             wire = Wire(options.observer, on_close, bounded.exchange, bounded.sent)
             if is_sse:
                 factory = partial(_http_client, bounded, diagnostics)
@@ -336,7 +344,7 @@ async def _transport(
                     yield wire.through(streams)
             else:
                 async with (
-                    _http_client(bounded, diagnostics, dict(target.headers), _HTTP_TIMEOUT, auth) as http,
+                    _http_client(bounded, diagnostics, dict(target.headers), _HTTP_TIMEOUT, auth, isolating) as http,
                     streamable_http_client(target.url, http_client=http) as streams,
                 ):
                     yield wire.through(streams)
@@ -348,13 +356,14 @@ def _http_client(
     headers: dict[str, str] | None = None,
     timeout: httpx2.Timeout | None = None,
     auth: httpx2.Auth | None = None,
+    make: Callable[..., httpx2.AsyncClient] = httpx2.AsyncClient,
 ) -> httpx2.AsyncClient:
     async def note_status(response: httpx2.Response) -> None:
         """Keep what the SDK leaves out of its errors: whether a key was missing or the path wrong."""
         if response.is_error:
             diagnostics.note(f"HTTP {response.status_code} {response.reason_phrase}")
 
-    return httpx2.AsyncClient(
+    return make(
         headers={"Accept-Encoding": ACCEPTED_ENCODING, **(headers or {})},
         timeout=timeout,
         limits=_HTTP_LIMITS,

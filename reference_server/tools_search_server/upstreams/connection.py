@@ -35,7 +35,7 @@ from mcp_types import (
 )
 from pydantic import ValidationError
 from tools_search_hosts import HttpTarget, StdioTarget, Target, UnusableTarget
-from tools_search_hosts.bounded_http import ACCEPTED_ENCODING, BoundedHttp, limit_session_end
+from tools_search_hosts.bounded_http import ACCEPTED_ENCODING, BoundedHttp, IsolatingClient, limit_session_end
 from tools_search_hosts.child_process import child_streams
 from tools_search_hosts.endings import Ending, connection_ended, malformed
 
@@ -50,15 +50,6 @@ _CONNECT_SECONDS: Final = 30
 _KEEP_ALIVE_SECONDS: Final = 2
 """How long an idle connection is used again. Servers close theirs after 5 s, as uvicorn and Node do; a request on one
 that is being closed is lost, and nobody knows whether it has taken effect."""
-
-_BROKEN_OFF: Final = (
-    httpx2.TimeoutException,
-    httpx2.ReadError,
-    httpx2.WriteError,
-    httpx2.CloseError,
-    httpx2.ProtocolError,
-)
-"""Failures of one exchange, which say nothing of others. One that refuses the connection answers nobody."""
 
 _SSE_STATUSES: Final = frozenset({400, 404, 405})
 """HTTP statuses with which a server on the old HTTP+SSE transport refuses a POST to its address."""
@@ -209,7 +200,7 @@ class Connection:
                         opened = sse_client(url, dict(headers), _CONNECT_SECONDS, self.read_seconds, make_client)
                     else:
                         timeout = httpx2.Timeout(_CONNECT_SECONDS, read=self.read_seconds)
-                        make_isolating = partial(make_client, make=partial(_IsolatingClient, self._breaks_off))
+                        make_isolating = partial(make_client, make=partial(IsolatingClient, self._isolates))
                         client = await stack.enter_async_context(make_isolating(dict(headers), timeout))
                         opened = streamable_http_client(url, http_client=client)
                     incoming, outgoing = await stack.enter_async_context(opened)
@@ -224,7 +215,7 @@ class Connection:
         self.ended.has_spoken = True
         return bounded.exchange(item) if isinstance(item, SessionMessage) else item
 
-    def _breaks_off(self, error: Exception) -> bool:
+    def _isolates(self, error: Exception) -> bool:
         """Return whether a failed exchange is to cost nothing but the request that it is about."""
         if self._is_usable:
             self._broken += 1
@@ -264,25 +255,6 @@ def _http_client(
 ) -> httpx2.AsyncClient:
     headers = {"Accept-Encoding": ACCEPTED_ENCODING, **(headers or {})}
     return make(headers=headers, timeout=timeout, auth=auth, verify=_certificates(), **options)
-
-
-class _IsolatingClient(httpx2.AsyncClient):
-    """A client for which an exchange that breaks off before the response begins is one that breaks off just after.
-
-    The SDK's transport ends with the former, and with it all other requests of the connection; the latter costs one.
-    """
-
-    def __init__(self, breaks_off: Callable[[Exception], bool], **options: Any) -> None:
-        super().__init__(**options)
-        self._breaks_off = breaks_off
-
-    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
-        try:
-            return await super().send(request, **options)
-        except _BROKEN_OFF as error:
-            if request.method != "POST" or not self._breaks_off(error):
-                raise
-            return httpx2.Response(200, headers={"Content-Type": "text/event-stream"}, request=request)
 
 
 @cache
