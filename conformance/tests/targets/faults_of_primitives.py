@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 from .faults import EXTENSION_ID, SEARCH, Fault, Json, RefusalError, member, without
 
@@ -314,3 +314,83 @@ class PromptSearchAltersTheirList(Fault):
             return outcome
         first, *rest = outcome["result"]["prompts"]
         return {"result": {**outcome["result"], "prompts": [{**first, "com.example/seen": self.searched}, *rest]}}
+
+
+def _templates() -> list[Json]:
+    catalog: Json = json.loads(Path(os.environ["TOOLS_SEARCH_CATALOG"]).read_text(encoding="utf-8"))
+    return catalog.get("resourceTemplates", [])
+
+
+class NoTemplatesUnknown(Fault):
+    """Takes the method for unknown where the catalog has no template."""
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        if method == "resources/templates/search" and not _templates():
+            raise RefusalError(-32601, "Method not found", method)
+        return params
+
+
+class TemplatesWithoutMaximum(Fault):
+    """Returns as many templates of a large catalog as are asked for."""
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        limit = params.get("limit", 0)
+        if method != "resources/templates/search" or "nextCursor" not in outcome.get("result", {}) or limit < 30:
+            return outcome
+        every = _templates()
+        few = len(every) < 100
+        return outcome if few else {"result": {**outcome["result"], "resourceTemplates": every[:limit]}}
+
+
+class RefusedPromptsDropATool(Fault):
+    """After a refused search for prompts the next one for tools lacks its last tool."""
+
+    refused = False
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if method == "prompts/search":
+            self.refused = self.refused or "error" in outcome
+        elif method == SEARCH and "result" in outcome and self.refused:
+            self.refused = False
+            outcome["result"]["tools"] = outcome["result"]["tools"][:-1]
+        return outcome
+
+
+class UrisParsed(Fault):
+    """Reads a query for resources that begins like a URI as one."""
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        query = params.get("query")
+        if method == "resources/search" and isinstance(query, str) and re.match(r"[a-z]+:", query):
+            try:
+                urlsplit(query)
+            except ValueError as error:
+                raise RefusalError(-32603, f"internal error: {error}", None) from error
+        return params
+
+
+class NameHeaderRequiredOfResources(Fault):
+    """Wants the header that reads of resources have of searches for them, too."""
+
+    def headers(self, message: Json, headers: dict[str, str]) -> None:
+        super().headers(message, headers)
+        if message.get("method") == "resources/search" and "mcp-name" not in map(str.lower, headers):
+            raise RefusalError(-32020, "Mcp-Name is missing", None)
+
+
+class AnswersKeptWithoutMethod(Fault):
+    """Keeps what a query found, and takes it for found by whichever method asks next."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, tuple[str, Json]] = {}
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if not method.endswith("/search") or "result" not in outcome or "cursor" in params:
+            return outcome
+        first, _ = self.kept.setdefault(json.dumps([params["query"], params.get("limit")]), (method, outcome))
+        return outcome if first == method else {"result": _none_of(outcome["result"])}
+
+
+def _none_of(result: Json) -> Json:
+    kept: Json = {name: [] if isinstance(held, list) else held for name, held in result.items()}
+    return without(kept, "nextCursor")

@@ -19,6 +19,8 @@ from tools_search_conformance.wire.record import Exchange
 
 _METHOD_NOT_FOUND: Final = -32601
 _SETTINGS: Final = {primitive.setting for primitive in OTHERS}
+_NAME_RULE: Final = "http-name-not-required"
+_ONLY_NAMED: Final = "a search is only served with an Mcp-Name header"
 _NO_OTHERS: Final = "the settings name no search but that for tools"
 _NON_OBJECTS: Final[tuple[Any, ...]] = (True, None, "yes", [], [{}], 1, 0, False, "", "{}", 0.5)
 _UNDECLARED: Final[tuple[tuple[JsonObject, str], ...]] = (
@@ -109,6 +111,9 @@ async def primitives_served(bench: Bench) -> None:
         if exchange is None:
             raise UnverifiableError(f"{other.method}: {other.unread}")
         bench.require(exchange.replied, f"{other.method}: a search got {exchange.describe()}", exchange)
+        if not other.has_served and bench.cell.transport == "http":
+            only_named, again = await other.wants_name_header()
+            bench.require(not only_named, f"{other.method}: {_ONLY_NAMED}", again, consequence_of=_NAME_RULE)
         unknown = exchange.error is not None and exchange.error.code == _METHOD_NOT_FOUND
         hint = ": is the method registered?" if unknown else ""
         message = f"it is advertised, but each plain search was answered by {exchange.describe()}{hint}"
@@ -165,12 +170,8 @@ async def served_where_advertised(bench: Bench) -> None:
     words = await bench.vocabulary()
     exchange = await bench.server.search({"query": words.key_query})
     if exchange.result is None and bench.cell.transport == "http":
-        with_name = await bench.server.search({"query": words.key_query}, headers={"Mcp-Name": words.key_query})
-        if with_name.result is not None:
-            exchange = await bench.server.search({"query": words.key_query})  # it may have been the first alone
-        message = "a search is only served with an Mcp-Name header"
-        only = with_name.result is not None and exchange.result is None
-        bench.require(not only, message, exchange, consequence_of="http-name-not-required")
+        only_named, exchange = await bench.wants_name_header()
+        bench.require(not only_named, _ONLY_NAMED, exchange, consequence_of=_NAME_RULE)
     for query in (*words.broad(1), NONSENSE):
         bench.require(exchange.replied, f"a search got {exchange.describe()}", exchange)
         if exchange.result is not None:
