@@ -198,6 +198,14 @@ class ClientBench(Workbench):
         """
         return cases[self._over_http :: 2] if self._takes_turns else cases
 
+    def some(self, cases: Sequence[Case], most: int) -> Sequence[Case]:
+        """Return all cases, or for another list than that of tools at most so many, not the same ones for each."""
+        if self.primitive is TOOLS or self.options.effort == "deep" or len(cases) <= most:
+            return cases
+        first, rest = cases[: most > 1], cases[most > 1 :]
+        number = OTHERS.index(self.primitive)
+        return [*first, *(rest[(number + len(OTHERS) * place) % len(rest)] for place in range(most - len(first)))]
+
     def _has_turn(self, check: Check, primitive: Primitive) -> bool:
         """Return whether it is the turn of this cell to run a check for another list than that of tools.
 
