@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 import unicodedata
 from collections.abc import Callable
 from pathlib import Path
@@ -160,6 +161,9 @@ exact_template_second = _wrong_result("resources/templates/search")(
 )
 
 
+_KEYS = {"resources": "uri", "resourceTemplates": "uriTemplate"}
+
+
 def _confused(confused: str, name: str, key: str, alike: Callable[[Json, str], bool]) -> type[Fault]:
     """Make a fault of a method that takes the first item which is `alike` to a query for the one that it names."""
 
@@ -171,7 +175,7 @@ def _confused(confused: str, name: str, key: str, alike: Callable[[Json, str], b
                 return outcome
             catalog: Json = json.loads(Path(os.environ["TOOLS_SEARCH_CATALOG"]).read_text(encoding="utf-8"))
             first = next((item for item in catalog[name] if alike(item, query)), items[0])
-            others = [item for item in items if item[key] != first[key]]
+            others = [item for item in items if item[_KEYS[name]] != first[_KEYS[name]]]
             return {"result": {**outcome["result"], name: [first, *others][: len(items)]}}
 
     return Confused
@@ -192,6 +196,16 @@ templates_blind_to_case = _confused(
     "resourceTemplates",
     "uriTemplate",
     lambda item, query: item["uriTemplate"].lower() == query.lower(),
+)
+
+resource_names_blind_to_case = _confused(
+    "resources/search", "resources", "name", lambda item, query: item["name"].lower() == query.lower()
+)
+template_names_blind_to_case = _confused(
+    "resources/templates/search",
+    "resourceTemplates",
+    "name",
+    lambda item, query: item["name"].lower() == query.lower(),
 )
 
 
@@ -394,3 +408,31 @@ class AnswersKeptWithoutMethod(Fault):
 def _none_of(result: Json) -> Json:
     kept: Json = {name: [] if isinstance(held, list) else held for name, held in result.items()}
     return without(kept, "nextCursor")
+
+
+class LatestParamsOfAnyMethodWin(Fault):
+    """Holds the params of searches by all methods in one place, and takes a moment to answer."""
+
+    latest: tuple[str, Json]
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        if not method.endswith("/search"):
+            return params
+        self.latest = method, params
+        time.sleep(0.005)
+        latest, held = self.latest
+        return params if latest == method else {**params, "query": held.get("query")}
+
+
+class ListShorterAfterRefusal(Fault):
+    """Lists a prompt less, once, after a search for tools was refused."""
+
+    refused = False
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if method == SEARCH:
+            self.refused = self.refused or "error" in outcome
+        elif method == "prompts/list" and "result" in outcome and self.refused:
+            self.refused = False
+            outcome["result"]["prompts"] = outcome["result"]["prompts"][1:]
+        return outcome

@@ -257,12 +257,39 @@ async def refusal_changes_nothing(bench: Bench) -> None:
         later = await other.served({"query": query}, "a search without a limit after refused ones")
         kept = later.keys == plain[0].keys or plain[0].keys != plain[1].keys
         other.expect(kept, later.exchange, "a search without a limit found something else after refused ones")
+        await _expect_next_unchanged(other, [other.searching(each.primitive) for each in bench.others_served])
         wide = [await other.server.page(query, limit=await other.server.large_limit()) for _ in range(2)]
         for each in bench.others_served if wide[0].keys == wide[1].keys else ():
             await other.searching(each.primitive).server.search({"query": ""})
             repeated = await other.served(wide[0].exchange.params, f"a search after a refused {each.method}")
             message = f"a search found something else after a refused {each.method}"
             other.expect(repeated.keys == wide[0].keys, repeated.exchange, message)
+
+
+async def _expect_next_unchanged(bench: Bench, others: Sequence[Bench]) -> None:
+    """Expect a discovery and the listings of `others` to be answered right after a refused search as before it."""
+    asked = [(by, by.list_method) for by in others] + [(bench, "server/discover")] * (bench.cell.era == MODERN)
+    for by, method in asked if bench.profile == "fixture" else ():
+        answers = list[Any]()
+        for refused in (
+            None,
+            None,
+            None,
+            {"query": ""},
+            {"query": "anything", "limit": 0},
+        ):  # the first is after others
+            if refused is not None:
+                await bench.server.search(refused)
+            exchange = await by.server.ask(method, {})
+            answers.append(without_times(exchange.result or {}))
+            if refused is not None and same(*answers[1:3]):
+                message = f"{method} was answered otherwise after a refused search"
+                bench.expect(same(answers[1], answers[-1]), exchange, message)
+
+
+def without_times(result: JsonObject) -> JsonObject:
+    """Return what of a result does not depend on its time."""
+    return {name: value for name, value in result.items() if name not in {"_meta", "ttlMs", "nextCursor"}}
 
 
 def _refusals(bench: Bench) -> int:

@@ -128,7 +128,7 @@ async def _expect_first(bench: Bench, member: str) -> None:
     texts = list(dict.fromkeys(item[member] for item in (items if every else chosen(bench, items))))
     cases = [
         (
-            around := _WHITE_SPACES[number % len(_WHITE_SPACES)],
+            around := _WHITE_SPACES[(number + number // len(_WHITE_SPACES)) % len(_WHITE_SPACES)],
             texts[number % len(texts)],
             around[::-1],
             _LIMITS[number % len(_LIMITS)],

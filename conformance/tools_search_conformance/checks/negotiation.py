@@ -162,9 +162,10 @@ async def advertised_legacy_both(bench: Bench) -> None:
 
 @server_check(
     title="A server that advertises the extension serves searches",
-    sends="First of all, searches for a tool by its name, for a word of its tools and for nothing that there is.",
-    passes="A result for one of them at least; otherwise the checks that follow have nothing to judge. The server has"
-    " not ended by itself before, as at the first search of all.",
+    sends="First of all, searches for a tool by its name, for a word of its tools and for nothing that there is; over"
+    " HTTP, one that was served on another connection as well.",
+    passes="A result for one of them at least; otherwise the checks that follow have nothing to judge. A result on the"
+    " other connection. The server has not ended by itself before, as at the first search of all.",
 )
 async def served_where_advertised(bench: Bench) -> None:
     words = await bench.vocabulary()
@@ -183,6 +184,11 @@ async def served_where_advertised(bench: Bench) -> None:
     message = f"the extension is advertised, but each plain search was answered by {answer}{hint}"
     bench.expect(exchange.result is not None, exchange, message)
     bench.has_served = True
+    if bench.cell.transport == "http" and bench.can_start("core"):
+        async with bench.fresh() as other:
+            exchange = await other.server.search(exchange.params)
+            message = f"a search on a second connection was answered by {exchange.describe()}, on the first by a result"
+            other.expect(exchange.result is not None or not exchange.replied, exchange, message)
     if bench.early_death is not None:
         ended, last = bench.early_death
         bench.expect(False, last, f"at the first {last.sent['method']} of all, {ended}; later searches are served")

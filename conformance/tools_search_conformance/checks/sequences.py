@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, multiple, precondition, rule, run_state_machine_as_test
 
 from tools_search_conformance.checks.changes import changing, other_catalog
+from tools_search_conformance.checks.consistency import without_times
 from tools_search_conformance.model import UnverifiableError, ViolationError
 from tools_search_conformance.target.bench import Bench, server_check
 from tools_search_conformance.target.pages import Listing, Page, bare
@@ -101,18 +102,13 @@ async def _expect_others_kept(bench: Bench) -> None:
                 await bench.server.search({"query": query})
             last = await bench.server.ask(method, params)
             lasting = method != "tools/list" and last.result is not None  # a listing is for list-unchanged to judge
-            answers.append(_lasting(last.result or {}) if lasting else last.describe())
+            answers.append(without_times(last.result or {}) if lasting else last.describe())
             if query is not None and same(*answers[:2]):
                 case = f"{method}, after a search for {query!r}"
                 message = (
                     f"{method} was answered by {json_text(answers[-1]):.200}, before by {json_text(answers[0]):.200}"
                 )
                 bench.expect(same(answers[0], answers[-1]), last, message, case=case)
-
-
-def _lasting(result: JsonObject) -> JsonObject:
-    """Return what of a result does not depend on its time."""
-    return {name: value for name, value in result.items() if name not in {"_meta", "ttlMs", "nextCursor"}}
 
 
 async def _expect_alike_told_apart(bench: Bench) -> None:
