@@ -241,7 +241,6 @@ async def refusal_changes_nothing(bench: Bench) -> None:
         plain = [await other.server.page(query) for _ in range(2)]
         try:
             await other.each(range(_refusals(bench)), refuse)
-            await other.server.search(good)
         except UnverifiableError as verdict:
             await _judge_busy(bench, verdict, good)
             raise
@@ -296,7 +295,7 @@ def _refusals(bench: Bench) -> int:
     """Return how many searches to have refused: as many as fill a pool where each keeps its place, if that is quick."""
     if bench.primitive is not TOOLS:
         return _FEWER_REFUSALS
-    quick = bench.can_start("core") and not bench.server.concurrency.slow
+    quick = bench.can_start("core") and bench.has_turn(0) and not bench.server.concurrency.slow
     return _MANY_REFUSALS if quick else _REFUSALS
 
 

@@ -30,7 +30,7 @@ _LONGEST_SERVED: Final = {
     "three bytes each": "語",
     "words of one letter": "a b c d e ",
     "four bytes each": "🔧",
-    "twelve bytes each, since they are escaped in JSON": "\ud83d\udd27" * 1024,
+    "twelve bytes each, since they are escaped in JSON": "x" + "\ud83d\udd27" * 1023,
     "compatibility forms of eighteen letters each": "\ufdfa" * 1024,
     "marks that compose": "a\u0301" * 512,
     "escapes in JSON": '"\\\x01\x00' * 256,
