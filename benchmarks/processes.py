@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from http.client import HTTPConnection
 from pathlib import Path
+from subprocess import DEVNULL
 from time import perf_counter
 from typing import Any, Final
 
@@ -22,7 +23,6 @@ from mcp_types import CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, PROTOC
 from mcp_types.version import LATEST_MODERN_VERSION
 
 ROOT: Final = Path(__file__).parents[1]
-_NOWHERE: Final = Path(os.devnull).open("w")  # noqa: SIM115 - open as long as the program runs
 _START_SECONDS: Final = 60
 _ANSWER_SECONDS: Final = 120
 """The first search has to wait until the tools are indexed."""
@@ -38,14 +38,15 @@ ENVELOPE: Final[Mapping[str, Any]] = {
 async def connected(argv: Sequence[str]) -> AsyncGenerator[Client]:
     """Start a server on stdio and connect to it."""
     parameters = StdioServerParameters(command=argv[0], args=list(argv[1:]), env=dict(os.environ), cwd=str(ROOT))
-    async with Client(stdio_client(parameters, errlog=_NOWHERE), extensions=[TOOLS_SEARCH]) as client:
-        yield client
+    with Path(os.devnull).open("w") as nowhere:  # noqa: ASYNC230 - this file opens at once
+        async with Client(stdio_client(parameters, errlog=nowhere), extensions=[TOOLS_SEARCH]) as client:
+            yield client
 
 
 @asynccontextmanager
 async def serving(argv: Sequence[str], port: int) -> AsyncGenerator[str]:
     """Start a server over HTTP, wait until it listens, and give its URL; it ends with the context."""
-    process = await anyio.open_process(argv, cwd=ROOT, stdin=None, stdout=_NOWHERE, stderr=_NOWHERE)
+    process = await anyio.open_process(argv, cwd=ROOT, stdin=None, stdout=DEVNULL, stderr=DEVNULL)
     try:
         with anyio.fail_after(_START_SECONDS):
             while True:

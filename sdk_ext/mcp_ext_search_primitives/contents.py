@@ -21,7 +21,7 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 from time import monotonic
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
@@ -91,6 +91,13 @@ class Contents:
                 raise ValueError(f"{bound} must be positive, not {getattr(self, bound)}")
 
 
+class ReadResource(NamedTuple):
+    """What has been read of a resource."""
+
+    digest: str
+    text: str
+
+
 @dataclass(slots=True)
 class _Kept:
     definition: Definition
@@ -114,7 +121,7 @@ class ContentStore:
         self._wakes: set[anyio.Event] = set()  # of each run of the server
         self._settled: anyio.Event | None = None
         self._asked_at = 0.0
-        self._shown: dict[str, tuple[str, str]] = {}
+        self._shown: Mapping[str, ReadResource] = {}
 
     def attach(self, server: MCPServer[Any] | Server[Any], lowlevel: Server[Any]) -> None:
         """Have `server` read for as long as it runs.
@@ -140,10 +147,6 @@ class ContentStore:
 
         return reading
 
-    def text(self, uri: str) -> str:
-        """Return the text of a resource, or an empty one."""
-        return self._shown.get(uri, ("", ""))[1]
-
     @property
     def is_settled(self) -> bool:
         """Whether nothing is left to be read of what was asked for, apart from what takes too long."""
@@ -152,10 +155,10 @@ class ContentStore:
             return False
         return not self._queue or len(self._under_way) >= _READS_AT_ONCE
 
-    async def digests(
+    async def read_of(
         self, items: Mapping[str, Definition], ctx: ServerRequestContext[Any, Any] | None = None
-    ) -> Mapping[str, str]:
-        """Return the digest of each text that has been read of `items`, by URI, after a short wait for the rest.
+    ) -> Mapping[str, ReadResource]:
+        """Return what has been read of `items`, by URI, after a short wait for the rest; nothing that is empty.
 
         Texts that the caller of `ctx` may not read are left out.
 
@@ -172,10 +175,10 @@ class ContentStore:
                     await self._settled.wait()
         there = sum(1 for kept in self._kept.values() if kept.text)
         if self.is_settled or there >= 2 * len(self._shown):
-            self._shown = {uri: (kept.digest, kept.text) for uri, kept in self._kept.items() if kept.text}
+            self._shown = {uri: ReadResource(kept.digest, kept.text) for uri, kept in self._kept.items() if kept.text}
         may_read = self._contents.may_read
         return {
-            uri: self._shown[uri][0]
+            uri: self._shown[uri]
             for uri in items
             if uri in self._shown and (may_read is None or ctx is None or may_read(ctx, uri))
         }

@@ -17,7 +17,7 @@ from mcp_ext_tools_search.types import Primitive
 from mcp_types import METHOD_NOT_FOUND
 
 from mcp_ext_search_primitives.contents import Contents, ContentStore
-from mcp_ext_search_primitives.index import CONTENTS, Definition, PrimitiveIndex
+from mcp_ext_search_primitives.index import CONTENTS, PrimitiveIndex
 from mcp_ext_search_primitives.types import PROMPTS, RESOURCE_TEMPLATES, RESOURCES
 
 __all__ = ["MAX_ITEMS", "Contents", "PromptsSearch", "ResourcesSearch", "optional_searches"]
@@ -106,19 +106,15 @@ class _ListedSearch(ListingSearch):
         """Return what fits `query` of the caller's listing."""
         listing = await read_listing(_bounded(caller_listing(ctx), self._primitive), self._primitive)
         items, ttl_ms = listing.items, listing.ttl_ms or 0
+        texts: dict[str, str] = {}
         if self._store is not None:
-            digests = await self._store.digests(items, ctx)
+            contents = await self._store.read_of(items, ctx)
+            texts = {uri: own.text for uri, own in contents.items()}
             # Other contents make another index.
-            items = {uri: {**item, CONTENTS: digests.get(uri, "")} for uri, item in items.items()}
+            items = {**items, **{uri: {**items[uri], CONTENTS: own.digest} for uri, own in contents.items()}}
             ttl_ms = ttl_ms if self._store.is_settled else 0
-        hits = await self.rank(items, query)
+        hits = await self.rank(items, query, lambda: PrimitiveIndex(self._primitive, items, self._own_ranker, texts))
         return Answer(hits, listing.items, ttl_ms, listing.cache_scope)
-
-    def index(self, items: Mapping[str, Definition]) -> PrimitiveIndex:
-        """Return an index of `items`."""
-        texts = {uri: self._store.text(uri) for uri, item in items.items() if self._store and item[CONTENTS]}
-        texts = {uri: text for uri, text in texts.items() if text}
-        return PrimitiveIndex(self._primitive, items, self._own_ranker, texts)
 
 
 def _bounded(list_page: ListPage, primitive: Primitive[Any]) -> ListPage:

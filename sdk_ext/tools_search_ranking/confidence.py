@@ -13,11 +13,11 @@ from typing import Final, NamedTuple
 
 import numpy as np
 from mcp_ext_tools_search.ranking.fields import STEPS
+from mcp_ext_tools_search.ranking.simple import SATURATION
 from numpy.typing import NDArray
 
 from tools_search_ranking.postings import IN_NAME, steps_of
 from tools_search_ranking.score import Scores
-from tools_search_ranking.statistics import SATURATION
 
 COMPARED: Final = 5
 """Best tools that are looked at."""

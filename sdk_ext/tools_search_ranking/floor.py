@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 from mcp_ext_tools_search.ranking.fields import MEMBERS
-from mcp_ext_tools_search.ranking.floor import led_by, trimmed
+from mcp_ext_tools_search.ranking.floor import led_by, named
 from mcp_ext_tools_search.ranking.interface import Hit
 from numpy.typing import NDArray
 
@@ -45,9 +45,13 @@ def hits_over_floor(documents: Documents, query: str, scores: Scores | None, wei
         if slots := members.nonzero()[0].tolist():
             score = hits[-1].score if hits else 1.0
             hits = [*hits, *(Hit(documents.names[slot], score, members_in(int(members[slot]))) for slot in slots)]
-    exact = trimmed(query)
-    slot = documents.slot(exact)
-    return hits if slot is None or (visible is not None and not visible[slot]) else led_by(exact, hits)
+
+    def is_visible(name: str) -> bool:
+        slot = documents.slot(name)
+        return slot is not None and (visible is None or bool(visible[slot]))
+
+    exact = named(query, is_visible)
+    return hits if exact is None else led_by(exact, hits)
 
 
 def _members_having_all(wanted: Sequence[Sequence[Term]], count: int) -> NDArray[np.uint32]:

@@ -20,6 +20,7 @@ from mcp_ext_tools_search.ranking.fields import KINDS, MAX_TEXT_LENGTH, MEMBERS,
 from mcp_ext_tools_search.ranking.floor import terms
 from mcp_ext_tools_search.ranking.language import MAX_WORD_LENGTH, runs, words, words_of
 from mcp_ext_tools_search.ranking.query import WRITTEN, index_terms
+from mcp_ext_tools_search.ranking.simple import MAX_COUNTED
 from mcp_types import Tool
 from numpy.typing import NDArray
 
@@ -30,9 +31,6 @@ _NAME_BIT: Final = 1 << MEMBERS.index("name")
 
 _MIN_TIDIED: Final = 256
 """Unused terms that are not worth tidying up."""
-
-_MAX_COUNTED: Final = 4
-"""Occurrences of one word in texts of one kind that count: repeating it further gains nothing."""
 
 _BATCH: Final = 512
 """Tools that are counted at a time: their words fit into a processor's cache."""
@@ -271,7 +269,7 @@ class _Sums(NamedTuple):
         ordered = np.sort(((places << TERM_BITS | stems) << TERM_BITS | words) << _KIND_BITS | kinds)
         keys, _, counts = _distinct(ordered)
         own_kinds = keys & ((1 << _KIND_BITS) - 1)
-        steps = np.minimum(counts, _MAX_COUNTED) * _KIND_STEPS[own_kinds]
+        steps = np.minimum(counts, MAX_COUNTED) * _KIND_STEPS[own_kinds]
         return cls(keys, counts, steps, _KIND_MEMBERS[own_kinds]).over(_KIND_BITS)
 
     def over(self, bits: int) -> _Sums:

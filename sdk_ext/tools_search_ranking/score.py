@@ -11,13 +11,13 @@ from typing import Final
 
 import numpy as np
 from mcp_ext_tools_search.ranking.interface import Hit
-from mcp_ext_tools_search.ranking.simple import MIN_FACTOR, NAME_BONUS
+from mcp_ext_tools_search.ranking.simple import MIN_FACTOR, NAME_BONUS, SATURATION
 from numpy.typing import NDArray
 
 from tools_search_ranking.hits import LazyHits
 from tools_search_ranking.postings import MAX_TERMS, Entries, members_in, members_of, slots_of, steps_of
 from tools_search_ranking.query import Term, WeighedQuery
-from tools_search_ranking.statistics import SATURATION, Statistics
+from tools_search_ranking.statistics import Statistics
 
 _AT_ONCE: Final = 1 << 14
 """Postings whose numbers fit into the nearer caches of a processor."""

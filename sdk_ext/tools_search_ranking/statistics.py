@@ -8,16 +8,11 @@ from typing import Final
 
 import numpy as np
 from mcp_ext_tools_search.ranking.fields import STEPS
+from mcp_ext_tools_search.ranking.simple import LENGTH_PENALTY, SATURATION
 from numpy.typing import NDArray
 
 from tools_search_ranking.index import Documents
 from tools_search_ranking.vocabulary import NO_STEM
-
-SATURATION: Final = 1.5
-"""k1 of BM25: how much a repeated word gains over a single one."""
-
-_LENGTH_PENALTY: Final = 0.7
-"""b of BM25: how much of its score the words of a long definition lose."""
 
 _IDF_STEPS: Final = 2.0**24
 
@@ -64,7 +59,7 @@ class Statistics:
         idf = np.where(containing > 0, _idf(containing, count), 0.0)
         distinct = max(count / _alike(containing), 1.0)
         average = float(lengths.sum()) / len(lengths) if lengths.any() else 1.0
-        relative = 1 - _LENGTH_PENALTY + _LENGTH_PENALTY * documents.lengths / average
+        relative = 1 - LENGTH_PENALTY + LENGTH_PENALTY * documents.lengths / average
         of_stems = np.where(np.frombuffer(documents.vocabulary.stems[: len(idf)], np.int32) == NO_STEM, 0.0, idf)
         name_idf = np.bincount(documents.name_slots, of_stems[documents.name_terms], len(documents.lengths))
         return cls(

@@ -37,6 +37,21 @@ def test_every_relative_link_leads_to_a_file_and_a_heading(document: Path):
     assert not broken
 
 
+def test_every_section_of_the_draft_that_code_names_is_there(pages: dict[str, str]):
+    headings = {anchor for text in pages.values() for anchor in anchors(text)}
+    folders = ("sdk_ext", "reference_server", "reference_client", "conformance", "examples")
+    code = {path: path.read_text(encoding="utf-8") for folder in folders for path in (ROOT / folder).rglob("*.py")}
+    named = [
+        (str(path.relative_to(ROOT)), section.strip())
+        for path, text in code.items()
+        for sections in re.findall(r"\b[Dd]raft[:,] ([A-Z][^).:;]*)", re.sub(r"\s+(?:# )?", " ", text))
+        for section in sections.split(",")
+    ]
+    assert len(named) > 40
+    missing = [(path, name) for path, name in named if f"#{name.lower().replace(' ', '-')}" not in headings]
+    assert missing == []
+
+
 def leads_somewhere(path: Path, anchor: str) -> bool:
     return path.exists() and (not anchor or anchor in anchors(path.read_text(encoding="utf-8")))
 

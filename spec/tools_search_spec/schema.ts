@@ -31,7 +31,7 @@ export interface ServerSettings {
 }
 
 /**
- * What a client declares. This revision defines no members.
+ * What a client declares. This revision defines no fields.
  */
 export type ClientSettings = JSONObject;
 
@@ -261,7 +261,7 @@ export interface PrimitiveSettings {
   catalogSize?: number;
 
   /**
-   * Short phrases describing what they cover.
+   * Short phrases describing what the caller's visible resources or prompts cover.
    */
   topics?: string[];
 

@@ -18,7 +18,7 @@ from tools_search_conformance.checks import SERVER_CHECKS
 from tools_search_conformance.cli.cli import cli
 from tools_search_conformance.clients.checks import CLIENT_CHECKS
 from tools_search_conformance.model import Check
-from tools_search_conformance.run.rows import level_of, rows_of
+from tools_search_conformance.run.rows import FOR_EVERY_METHOD, level_of, rows_of
 from tools_search_spec import advice, base_rules, requirements
 
 EVERY = (*SERVER_CHECKS.all, *CLIENT_CHECKS.all)
@@ -33,6 +33,13 @@ def test_every_check_that_a_row_names_is_registered():
 def test_a_check_is_as_binding_as_the_most_binding_of_its_sentences(check: Check):
     levels = {level_of(row).removesuffix(" NOT") for row in rows_of(check.id)}
     assert next(level for level in ("MUST", "SHOULD", "ADVICE") if level in levels) == check.level
+
+
+def test_each_check_of_a_must_that_is_run_for_other_methods_decides_that_they_keep_it_and_no_recommendation_does():
+    musts = [row for row in requirements() if row.page == "tools-search.md" and row.level in ("MUST", "MUST NOT")]
+    decided = {check for row in musts for check in row.checks}
+    (shared,) = (row for row in requirements() if row.id == FOR_EVERY_METHOD)
+    assert {*shared.checks} == decided & {check.id for check in EVERY if len(check.methods) > 1}
 
 
 def test_a_rule_of_the_base_protocol_is_judged_in_the_eras_whose_revision_has_it():

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import re
 import secrets
 import unicodedata
+from contextlib import suppress
 from functools import reduce
 
 from .faults import SEARCH, Json, RefusalError, SearchFault, member, without, wrong_params, wrong_result
@@ -295,6 +297,25 @@ class CursorExtended(_CursorsAlike):
 class CursorWithoutCase(_CursorsAlike):
     def resembles(self, cursor: str, genuine: str) -> bool:
         return cursor.lower() == genuine.lower()
+
+
+class CursorRespelled(SearchFault):
+    """Compares what is decoded of cursors, which base64 spells in several ways."""
+
+    _START = b"\xfb\xff\xfe"  # which either alphabet has its own letters for
+
+    def params(self, params: Json) -> Json:
+        cursor = params.get("cursor")
+        if not isinstance(cursor, str):
+            return params
+        with suppress(ValueError):
+            cursor = base64.urlsafe_b64decode(f"{cursor}==").removeprefix(self._START).decode("ascii")
+        return {**params, "cursor": cursor}
+
+    def result(self, params: Json, result: Json) -> Json:
+        if genuine := result.get("nextCursor"):
+            result["nextCursor"] = base64.urlsafe_b64encode(self._START + genuine.encode()).decode().rstrip("=")
+        return result
 
 
 class CursorOfNoPositionObeyed(SearchFault):

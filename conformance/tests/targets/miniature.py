@@ -242,10 +242,12 @@ class Miniature:
 
     def opened(self, cursor: str, purpose: str) -> str:
         try:
-            offset, _, mark = base64.b64decode(cursor, altchars=b"-_", validate=True).decode("ascii").partition(":")
+            token = base64.urlsafe_b64decode(cursor)
+            offset, _, mark = token.decode("ascii").partition(":")
         except ValueError as error:
             raise invalid("cursor", "not issued here") from error
-        if not hmac.compare_digest(mark, self._mark(offset, purpose)):
+        is_own_spelling = base64.urlsafe_b64encode(token).decode() == cursor  # base64 has several of the same bytes
+        if not (is_own_spelling and hmac.compare_digest(mark, self._mark(offset, purpose))):
             raise invalid("cursor", "not issued here")
         return offset
 

@@ -37,6 +37,7 @@ _REPEATS: Final = 3
 _PLACES: Final = 32
 """In how many places of a cursor a character is exchanged."""
 _BASE64: Final = f"{ascii_uppercase}{ascii_lowercase}{digits}"
+_OTHER_ALPHABET: Final = str.maketrans("-_+/", "+/-_")
 _RAISED_BY: Final = (1, -1, 100_000)
 _FEW_CHARACTERS: Final = 4
 _LONG_QUERY: Final = 1024
@@ -430,8 +431,8 @@ async def cursor_repeated(bench: Bench) -> None:
 
 @server_check(
     title="A cursor that was altered is refused",
-    sends="A genuine cursor with a character exchanged, each in turn, cut, doubled, extended, with the case of its"
-    " letters exchanged, or with the numbers in it raised or lowered.",
+    sends="A genuine cursor with a character exchanged, each in turn, cut, doubled, extended, in another spelling of"
+    " base64, with the case of its letters exchanged, or with the numbers in it raised or lowered.",
     passes="Error -32602 for each.",
     methods=EVERY_METHOD,
 )
@@ -467,6 +468,11 @@ def _alterations(cursor: str) -> Iterator[tuple[str, str]]:
     yield f"{cursor}.AAAA", "with another part"
     yield f"AAAA{cursor}", "with a prefix"
     yield f"{cursor}\u00e9", "with a letter beyond ASCII"
+    # Many decoders of base64 read both alphabets, and pass over padding and line breaks.
+    yield cursor.removesuffix("=") if cursor.endswith("=") else f"{cursor}=", "padded otherwise"
+    yield f"{cursor}\n", "with a line break"
+    if (other := cursor.translate(_OTHER_ALPHABET)) != cursor:
+        yield other, "in the other alphabet of base64"
     parts = re.split(r"(?<=[^\w=+/-])", cursor)
     head, last = "".join(parts[:-1]), parts[-1]  # which may be a signature
     if head and len(last) > _FEW_CHARACTERS:

@@ -41,8 +41,8 @@ async def list_page(client: Client, cursor: str | None) -> ListedPage:
     page = await raw_request(client, _METHOD, {} if cursor is None else {"cursor": cursor}, seconds=None)
     if version not in MODERN_PROTOCOL_VERSIONS:
         page = {name: value for name, value in page.items() if name not in MODERN_ONLY}
-    elif isinstance(ttl := page.get("ttlMs"), int | float) and ttl < 0:  # no lifetime, as for the SDK
-        page = page | {"ttlMs": 0}
+    else:
+        page = {"resultType": "complete"} | page | _hints(page)
     listed: object = page.get("tools")
     entries = cast("list[Any]", listed) if isinstance(listed, list) else []
     try:
@@ -59,6 +59,13 @@ async def list_page(client: Client, cursor: str | None) -> ListedPage:
                 logger.info("a tool is left out: its definition is invalid at %r", place)
     result.tools = absorb(client.session, result.tools)
     return ListedPage(result, len(entries) - len(result.tools))
+
+
+def _hints(page: dict[str, Any]) -> dict[str, Any]:
+    """Return how long, and for whom, a page may be cached; what is missing or wrong is no reason to do without it."""
+    ttl, scope = page.get("ttlMs"), page.get("cacheScope")
+    is_time = isinstance(ttl, int) and not isinstance(ttl, bool) and ttl >= 0
+    return {"ttlMs": ttl if is_time else 0, "cacheScope": "public" if scope == "public" else "private"}
 
 
 def _valid(page: dict[str, Any], version: str) -> ListToolsResult:

@@ -113,7 +113,7 @@ async def search_tools(
     answer = await session.send_request(
         request, _AnyResult, request_read_timeout_seconds=timeout, progress_callback=progress
     )
-    result = _read(primitive, answer.model_extra or {}, session.protocol_version or "", limit)
+    result = _read(primitive, answer.model_extra or {}, session.protocol_version or "", params.limit)
     if isinstance(result, SearchToolsResult):
         result.tools = absorb(session, result.tools)
     return result

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
 
 from mcp_types import Tool
@@ -42,6 +42,11 @@ def trimmed(query: str) -> str:
     return query.strip(WHITE_SPACE)
 
 
+def named(query: str, is_name: Callable[[str], bool]) -> str | None:
+    """Return the name that `query` is, if any: as it stands, or else without the white space around it."""
+    return next(filter(is_name, (query, trimmed(query))), None)
+
+
 class Floor:
     """The terms of a catalog, whose tools have unique names, ready for any number of queries."""
 
@@ -55,8 +60,8 @@ class Floor:
     def under(self, query: str, hits: Sequence[Hit], visible: Collection[str] | None = None) -> Sequence[Hit]:
         """Return `hits` with the floor under them: the same object where nothing is missing.
 
-        A tool named exactly like the trimmed query comes first. Tools that have all terms of the query and were not
-        found follow the last hit, ordered by name, with its score.
+        The tool that the query is the name of comes first. Tools that have all terms of the query and were not found
+        follow the last hit, ordered by name, with its score.
         """
         wanted = frozenset(terms(query))
         having = [self._having.get(term, set[str]()) for term in wanted]
@@ -65,8 +70,8 @@ class Floor:
         if missing := sorted(matching.difference(hit.name for hit in hits)):
             score = hits[-1].score if hits else 1.0
             hits = [*hits, *(Hit(name, score, self._matched(name, wanted)) for name in missing)]
-        exact = trimmed(query)
-        return led_by(exact, hits) if exact in self._terms and (visible is None or exact in visible) else hits
+        exact = named(query, lambda name: name in self._terms and (visible is None or name in visible))
+        return hits if exact is None else led_by(exact, hits)
 
     def _matched(self, name: str, wanted: frozenset[str]) -> tuple[str, ...]:
         return tuple(member for member, own in self._terms[name].items() if wanted & own)

@@ -23,11 +23,11 @@ class Hit(NamedTuple):
 
 def distinct_hits(hits: Sequence[Hit], names: Collection[str]) -> Sequence[Hit]:
     """Return `hits` without repetitions, and without tools that are not among `names`: a ranker may be anyone's."""
-    found = {hit.name for hit in hits}
-    if len(found) == len(hits) and all(name in names for name in found):
-        return hits
-    first = {hit.name: hit for hit in reversed(hits) if hit.name in names}
-    return list(reversed(first.values()))
+    first: dict[str, Hit] = {}
+    for hit in hits:
+        if hit.name in names:
+            first.setdefault(hit.name, hit)
+    return list(first.values())
 
 
 def first_names(hits: Sequence[Hit], count: int) -> Sequence[str]:

@@ -38,10 +38,16 @@ MAX_WORD_LENGTH: Final = 64  # characters of a word that count: what is longer i
 SAME_START: Final = 4  # letters with which two words begin that may be forms of one another: `visually` and `visual`
 _MIN_ALIKE: Final = 0.55  # the least overlap in trigrams of two words of which one may be a form or slip of the other
 _SHORTEST_CORRECTED: Final = 4
+_SHORTEST_STEMMED: Final = 4
 _RELATED, _SPELLED_OUT = 0.15, 0.3  # what a relative counts, where the word itself counts 1
 _CACHED: Final = 1_024
 _ASCII_RUN: Final = re.compile(rf"([A-Za-z0-9]{{1,{MAX_WORD_LENGTH}}})[A-Za-z0-9]*")
 _PART: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_ENGLISH: Final = re.compile(r"[a-z]+")
+_VOWEL: Final = re.compile(r"[aeiouy]")
+_FILLER: Final = re.compile(  # or a word that begins or ends with a filler and means something else
+    "({})|{}".format("|".join(_LEXICON["wordsWithFillers"].split()), "|".join(" ".join(_LEXICON["fillers"]).split()))
+)
 
 # Chinese, much of Japanese, and Korean: each character may be a word, or most of the meaning of one.
 _CHARACTERS: Final = (
@@ -215,11 +221,6 @@ def _or_space(character: str) -> str:
     return character if unicodedata.category(character)[0] in "LNM" else " "
 
 
-_SHORTEST_STEMMED: Final = 4
-_ENGLISH: Final = re.compile(r"[a-z]+")
-_VOWEL: Final = re.compile(r"[aeiouy]")
-
-
 def _without_tense(word: str) -> str:
     if word.endswith("ied") and len(word) > _SHORTEST_STEMMED:
         return word[:-3] + "y"
@@ -237,7 +238,7 @@ def _trigram_overlap(left: str, right: str) -> float:
     return 2 * len(own & other) / (len(own) + len(other))
 
 
-@lru_cache(1024)
+@lru_cache(_CACHED)
 def _trigrams(word: str) -> frozenset[str]:
     """Return the runs of three characters of a word, its ends marked."""
     return frozenset(map("".join, zip(f"^{word}", word, f"{word[1:]}$", strict=False)))
@@ -260,8 +261,3 @@ def _relatives() -> Mapping[str, Sequence[tuple[str, float]]]:
         if len(parts) == 1:
             found.setdefault(parts[0], []).append((stem(short), _SPELLED_OUT))
     return found
-
-
-_FILLER: Final = re.compile(  # or a word that begins or ends with a filler and means something else
-    "({})|{}".format("|".join(_LEXICON["wordsWithFillers"].split()), "|".join(" ".join(_LEXICON["fillers"]).split()))
-)

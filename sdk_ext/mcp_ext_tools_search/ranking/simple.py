@@ -19,10 +19,10 @@ from mcp_ext_tools_search.ranking.fields import MEMBERS, STEPS, fields
 from mcp_ext_tools_search.ranking.interface import Hit
 from mcp_ext_tools_search.ranking.query import asked_terms, index_terms
 
-_K1: Final = 1.5  # how much a repeated word gains over a single one
-_B: Final = 0.7  # how much of its score a word of a long definition loses
-_MAX_COUNTED: Final = 4  # occurrences of a word in one field: repeating it further gains nothing
-_SCALE: Final = (_K1 * STEPS + 1) / (_K1 + 1)  # BM25Okapi counts in steps
+SATURATION: Final = 1.5  # k1 of BM25: how much a repeated word gains over a single one
+LENGTH_PENALTY: Final = 0.7  # b of BM25: how much of its score a word of a long definition loses
+MAX_COUNTED: Final = 4  # occurrences of a word in one field: repeating it further gains nothing
+_SCALE: Final = (SATURATION * STEPS + 1) / (SATURATION + 1)  # BM25Okapi counts in steps
 NAME_BONUS: Final = 3.0  # what a tool gains whose whole name the query mentions
 MIN_FACTOR: Final = 0.65  # part of its score that is left to a tool that covers nothing of the query
 
@@ -44,7 +44,8 @@ class SimpleIndex:
         if self._idf:
             from rank_bm25 import BM25Okapi  # with numpy: a server that is never searched does without
 
-            self._okapi = BM25Okapi([list(counts.elements()) for counts, _, _ in documents], k1=_K1 * STEPS, b=_B)
+            corpus = [list(counts.elements()) for counts, _, _ in documents]
+            self._okapi = BM25Okapi(corpus, k1=SATURATION * STEPS, b=LENGTH_PENALTY)
             self._okapi.idf = self._idf
             # Each word is in the corpus by its stem and as it is written, and makes a definition longer once.
             self._okapi.doc_len = [length for _, _, length in documents]
@@ -109,6 +110,6 @@ def _document(tool: Tool) -> tuple[Counter[str], dict[str, set[str]], float]:
         for word, count in Counter(word for text in field.texts for word in language.words(text)).items():
             terms = index_terms(word)
             members[field.member].update(terms)
-            counts.update(dict.fromkeys(terms, min(count, _MAX_COUNTED) * steps))
+            counts.update(dict.fromkeys(terms, min(count, MAX_COUNTED) * steps))
             length += count * steps if terms[0][0] != "=" else 0
     return counts, members, length

@@ -1,4 +1,4 @@
-"""The errors that a client receives (draft: Protocol Errors, Error Handling).
+"""The errors that a client receives (draft: Error Handling).
 
 A client learns what is wrong with its request. Of a fault of the server it learns only that there was one: left alone,
 the SDK sends the text of an exception to legacy clients, and reports a validation error of the server's own data as a

@@ -1,6 +1,6 @@
 """The border of the extension: its advertisement, the capability gate and the parameters of a search.
 
-Draft: Capability Negotiation, Request, Protocol Errors. The SDK would answer a parameter of the wrong type with an
+Draft: Capability Negotiation, Request. The SDK would answer a parameter of the wrong type with an
 error that names no member, and hand a handler's own validation errors to the client as its fault. So the method is
 bound to a model that accepts anything, and `read_params` decides.
 """

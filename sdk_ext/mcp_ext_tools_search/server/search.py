@@ -26,7 +26,7 @@ from mcp_ext_tools_search.types import EXTENSION_ID, Primitive, published_metada
 
 Result = TypeVar("Result")
 
-_SCORE_STEPS: Final = 10_000  # scores from 0 to 1 with enough digits to differ: four are plenty to compare
+_SCORE_DIGITS: Final = 4  # plenty to compare scores from 0 to 1
 _THREAD_FROM_TOOLS: Final = 200  # from this many tools on, ranking leaves the event loop for a thread
 
 
@@ -89,11 +89,16 @@ class ListingSearch:
     async def __call__(self, ctx: ServerRequestContext[Any, Any], query: str, note: str | None) -> Answer:
         """Return what fits `query` of the caller's listing."""
         listing = await read_listing(caller_listing(ctx))
-        hits = await self.rank(listing.items, query)
+        hits = await self.rank(listing.items, query, lambda: self._ranker(valid_tools(listing.items.values())))
         return Answer(hits, listing.items, listing.ttl_ms or 0, listing.cache_scope)
 
-    async def rank(self, items: Mapping[str, dict[str, Any]], query: str) -> Sequence[Hit]:
-        """Return every one of `items`, wire definitions by key, that fits `query`, best first, none twice."""
+    async def rank(
+        self, items: Mapping[str, dict[str, Any]], query: str, index: Callable[[], ToolIndex]
+    ) -> Sequence[Hit]:
+        """Return every one of `items`, wire definitions by key, that fits `query`, best first, none twice.
+
+        `index` makes an index of them, if none is kept.
+        """
         size = len(items)
         key = await self._run(size, lambda: hashlib.sha256(to_json(list(items.values()))).digest())
         kept = self._indexes.setdefault(key, _KeptIndex(anyio.Lock()))
@@ -102,12 +107,8 @@ class ListingSearch:
             self._indexes.popitem(last=False)
         async with kept.lock:  # searches that come while it is being made wait for it
             if kept.index is None:
-                kept.index = await self._run(size, lambda: self.index(items))
+                kept.index = await self._run(size, index)
         return distinct_hits(await self._run(size, partial(kept.index.search, query)), items)
-
-    def index(self, items: Mapping[str, dict[str, Any]]) -> ToolIndex:
-        """Return an index of `items`, which are tools."""
-        return self._ranker(valid_tools(items.values()))
 
     async def _run(self, size: int, work: Callable[[], Result]) -> Result:
         """Return the result of `work`, from a thread where `size` items take long enough to hold up the event loop."""
@@ -149,7 +150,7 @@ def _explained(item: dict[str, Any], hit: Hit) -> dict[str, Any]:
     published = item.get("_meta")
     meta = cast("dict[str, Any]", published) if isinstance(published, dict) else {}
     # A ranker may be anyone's: what it says may be no number.
-    score = round(min(max(hit.score, 0.0), 1.0) * _SCORE_STEPS) / _SCORE_STEPS if math.isfinite(hit.score) else None
+    score = round(min(max(hit.score, 0.0), 1.0), _SCORE_DIGITS) if math.isfinite(hit.score) else None
     metadata: dict[str, Any] = {**published_metadata(meta), "score": score, "matched": list(hit.matched)}
     # Draft, Hit Metadata: the shape is promised to readers of a hit, not to readers of a listing.
     if not isinstance(metadata.get("group", ""), str):

@@ -234,11 +234,11 @@ async def test_what_was_wanted_long_ago_makes_room(later: Callable[[float], None
     server = Server[Any]("changing")
     store.attach(server, server)
     async with server.lifespan(server):
-        assert await store.digests({"a:old": {"uri": "a:old", "name": "x"}})
+        assert await store.read_of({"a:old": {"uri": "a:old", "name": "x"}})
         wanted = {"a:new": {"uri": "a:new", "name": "x"}}
-        assert await store.digests(wanted) == {}
+        assert await store.read_of(wanted) == {}
         later(301)
-        assert {*(await store.digests(wanted))} == {*wanted}
+        assert {*(await store.read_of(wanted))} == {*wanted}
 
 
 @pytest.mark.parametrize("failing", [ValueError("secret"), RuntimeError("secret")])
@@ -321,11 +321,11 @@ async def test_only_the_first_characters_of_so_many_resources_are_kept() -> None
     items = {f"a:{number}": {"uri": f"a:{number}", "name": "same"} for number in range(1_000)}
     async with server.lifespan(server):
         with anyio.fail_after(10):
-            digests = await store.digests(items)
-    kept = [store.text(uri) for uri in items if uri in digests]
+            read_resources = await store.read_of(items)
+    kept = [own.text for own in read_resources.values()]
     assert {*map(len, kept)} == {100}
     assert sum(map(len, kept)) == 2_000
-    assert {*digests} <= {f"a:{number}" for number in range(50)}
+    assert {*read_resources} <= {f"a:{number}" for number in range(50)}
 
 
 async def test_what_nobody_asks_for_any_more_makes_room() -> None:
@@ -336,10 +336,31 @@ async def test_what_nobody_asks_for_any_more_makes_room() -> None:
     server = Server[Any]("changing")
     store.attach(server, server)
     async with server.lifespan(server):
-        for turn in range(20):
-            items = {f"a:{turn}.{number}": {"uri": f"a:{turn}.{number}", "name": "x"} for number in range(10)}
-            assert {*(await store.digests(items))} == {*items}
-    assert sum(bool(store.text(f"a:{turn}.{number}")) for turn in range(20) for number in range(10)) <= 30
+        every = {f"a:{number}": {"uri": f"a:{number}", "name": "x"} for number in range(200)}
+        for start in range(0, 200, 10):
+            items = dict(itertools.islice(every.items(), start, start + 10))
+            assert {*(await store.read_of(items))} == {*items}
+        assert len(await store.read_of(every)) <= 30
+
+
+async def test_what_one_search_was_given_stays_as_it_is_when_another_reads_again(
+    later: Callable[[float], None],
+) -> None:
+    texts = iter(["before", "after"])
+
+    async def read(_uri: str) -> str | None:
+        return next(texts)
+
+    store = ContentStore(Contents(read=read))
+    server = Server[Any]("changing")
+    store.attach(server, server)
+    items = {"a:b": {"uri": "a:b", "name": "x"}}
+    async with server.lifespan(server):
+        first = await store.read_of(items)
+        later(301)
+        second = await store.read_of(items)
+    assert (first["a:b"].text, second["a:b"].text) == ("before", "after")
+    assert first["a:b"].digest != second["a:b"].digest
 
 
 async def test_a_server_that_starts_again_reads_again() -> None:
@@ -351,8 +372,8 @@ async def test_a_server_that_starts_again_reads_again() -> None:
     store.attach(server, server)
     for name in ("one", "two"):
         async with server.lifespan(server):
-            assert {*(await store.digests({name: {"uri": name, "name": name}}))} == {name}
-    assert await store.digests({"three": {"uri": "three", "name": "three"}}) == {}  # not running: no wait, and no text
+            assert {*(await store.read_of({name: {"uri": name, "name": name}}))} == {name}
+    assert await store.read_of({"three": {"uri": "three", "name": "three"}}) == {}  # not running: no wait, and no text
 
 
 @pytest.mark.parametrize("bound", ["max_resources", "max_size", "max_chars", "max_total_chars", "seconds", "max_age"])

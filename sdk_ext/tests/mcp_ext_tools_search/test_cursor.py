@@ -52,6 +52,15 @@ def test_any_flipped_bit_of_what_is_encoded_is_refused(position: int, bit: int) 
         _read(base64.urlsafe_b64encode(token).decode(), "invoice", ANSWER)
 
 
+@given(position=positions)
+def test_another_spelling_of_the_same_bytes_is_refused(position: int) -> None:
+    cursor = CursorKey(KEY).issue("invoice", position, ANSWER)
+    usual = cursor.replace("-", "+").replace("_", "/")
+    for spelling in {usual, f"{cursor}=", f"{cursor}====", f"{cursor}\n", f"{cursor[:30]}\n{cursor[30:]}"} - {cursor}:
+        with pytest.raises(InvalidCursorError):
+            _read(spelling, "invoice", ANSWER)
+
+
 @given(query=queries, other=queries)
 def test_a_cursor_of_another_query_is_refused(query: str, other: str) -> None:
     cursor = CursorKey(KEY).issue(query, 10, ANSWER)

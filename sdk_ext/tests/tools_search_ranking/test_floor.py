@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mcp_ext_tools_search.ranking import Hit, Ranker, ToolIndex
+from mcp_ext_tools_search.ranking import Hit, Ranker, SimpleRanker, ToolIndex
 from mcp_ext_tools_search.ranking.floor import Floor, floored, terms, tool_terms
 from mcp_types import Tool
 from tools_search_ranking import FieldedRanker
@@ -47,6 +47,15 @@ def tools(make_tool: Callable[..., Tool]) -> list[Tool]:
 def test_the_tool_of_that_name_comes_first(tools: Sequence[Tool]):
     hits = [Hit("search_code", 1.0, ("name",)), Hit("search", 0.5, ("title",))]
     assert Floor(tools).under(" search\u3000", hits)[:2] == [Hit("search", 1.0, ("name", "title")), hits[0]]
+
+
+def test_a_name_that_is_the_query_as_it_stands_goes_before_one_without_its_white_space(make_tool: Callable[..., Tool]):
+    tools = [make_tool(name, "Prints.") for name in ("print", " print ", "print ")]
+    for ranker in (FieldedRanker(), floored(SimpleRanker()), floored(_ranker())):
+        index = ranker(tools)
+        for query, name in ((" print ", " print "), ("print ", "print "), ("  print ", "print"), ("print", "print")):
+            assert index.search(query)[0].name == name
+        assert index.search(" print ", visible={"print", "print "})[0].name == "print"
 
 
 def test_letter_case_tells_names_apart(tools: Sequence[Tool]):

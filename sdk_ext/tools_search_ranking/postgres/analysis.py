@@ -19,6 +19,7 @@ from mcp_ext_tools_search.ranking.fields import MEMBERS, STEPS, fields
 from mcp_ext_tools_search.ranking.floor import terms
 from mcp_ext_tools_search.ranking.language import MAX_WORD_LENGTH, SAME_START, may_be_misspelled, runs, words_of
 from mcp_ext_tools_search.ranking.query import WRITTEN, index_terms
+from mcp_ext_tools_search.ranking.simple import LENGTH_PENALTY, MAX_COUNTED, SATURATION
 from mcp_types import Tool
 
 ANALYSIS: Final = 1
@@ -34,7 +35,6 @@ _BITS: Final = {member: 1 << place for place, member in enumerate(MEMBERS)}
 _NAME_BIT: Final = _BITS["name"]
 _FLOOR_MEMBERS: Final = ("name", "title", "description")
 _FLOOR_BITS: Final = sum(_BITS[member] for member in _FLOOR_MEMBERS)
-_MAX_COUNTED: Final = 4
 _USUAL_LENGTH: Final = 40 * STEPS
 """Length of a definition for which impacts are right: that of the visible tools is known to a search alone."""
 _SATURATION_LEVELS: Final = 20
@@ -87,7 +87,7 @@ class Analyzer:
             for (stem, written), count in counts.items():
                 own.add(stem or written)
                 length += count * steps if stem else 0
-                more = min(count, _MAX_COUNTED) * steps
+                more = min(count, MAX_COUNTED) * steps
                 for term in (stem, written):
                     if term:
                         before, members = found.get(term, (0, 0))
@@ -126,7 +126,7 @@ def _impacts(length: int, named: int) -> Callable[[int, int], tuple[int, int]]:
 
     An impact is the saturation in 1/1024, and behind it the size of the name.
     """
-    half = 1.5 * STEPS * (0.3 + 0.7 * length / _USUAL_LENGTH)
+    half = SATURATION * STEPS * (1 - LENGTH_PENALTY + LENGTH_PENALTY * length / _USUAL_LENGTH)
     size = min(max(named, 1), _MOST_IN_NAME)
     more = round(_NAME_LEVELS / size)
 

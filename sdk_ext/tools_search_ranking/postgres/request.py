@@ -21,7 +21,7 @@ SEARCH: Final[LiteralString] = (
     "select place, name, score, members, definition, total, revision from tools_search.search("
     "%(catalog)s::text, %(groups)s::text[], %(keys)s::text[], %(weights)s::float8[], %(covering)s::boolean[], "
     "%(naming)s::float8[], %(lacking)s::boolean[], %(standing)s::text[], %(slips)s::int[], %(slip_counts)s::int[], "
-    "%(joined_written)s::text[], %(joined_stem)s::text[], %(floor)s::text[], %(name)s::bytea, %(first)s::int, "
+    "%(joined_written)s::text[], %(joined_stem)s::text[], %(floor)s::text[], %(names)s::bytea[], %(first)s::int, "
     "%(last)s::int)"
 )
 
@@ -78,5 +78,5 @@ def parameters(query: str) -> dict[str, Any]:
         "joined_written": [WRITTEN + pair for pair in request.pairs],
         "joined_stem": [stem(pair) for pair in request.pairs],
         "floor": [floor_key(term) for term in dict.fromkeys(terms(query))],
-        "name": trimmed(query).encode("utf-8", "surrogatepass"),
+        "names": [name.encode("utf-8", "surrogatepass") for name in (query, trimmed(query))],
     }

@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 from mcp_ext_tools_search.ranking import Hit, Ranker, ToolIndex
-from mcp_ext_tools_search.ranking.floor import floored, led_by, trimmed
+from mcp_ext_tools_search.ranking.floor import floored, led_by, named
 from mcp_types import Tool
 from numpy.typing import NDArray
 
@@ -121,8 +121,8 @@ class SemanticIndex:
                 return lexical.floor(query, visible=visible)
         else:
             hits, _ = self._fused(lexical.search(query, visible=visible), shown, vectors)
-        exact = trimmed(query)
-        return led_by(exact, hits) if exact in self._slots and (visible is None or exact in visible) else hits
+        exact = named(query, lambda name: name in self._slots and (visible is None or name in visible))
+        return hits if exact is None else led_by(exact, hits)
 
     def signs(self, query: str, *, visible: Collection[str] | None = None) -> SemanticSigns | None:
         """Return the signs of whether a visible tool serves `query` at all; `None` where meaning does not count."""

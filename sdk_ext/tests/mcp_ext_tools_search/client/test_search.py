@@ -50,6 +50,13 @@ async def test_a_search_answers_the_best_tools_with_why(billing: MCPServer[Any],
         assert following.tools != result.tools
 
 
+async def test_a_limit_may_be_an_integer_in_any_notation(billing: MCPServer[Any], connect: Connect) -> None:
+    install(billing)
+    async with connect(billing) as client:
+        limit: Any = 1.0
+        assert len((await search_tools(client, "send an invoice", limit=limit)).tools) == 1
+
+
 async def test_nothing_is_sent_to_a_server_that_does_not_advertise(billing: MCPServer[Any], connect: Connect) -> None:
     received: list[str] = []
 

@@ -126,12 +126,14 @@ def test_after_a_change_as_well(
 
 
 def test_a_query_of_any_characters_finds_what_the_readable_ranker_finds(connection: Any):
-    names = ["a\x00b", "\ud800", "'; drop table tool; --", "{a,b}", "\\x61", " ", "\u3000名", "%s"]
+    names = ["a\x00b", "\ud800", "'; drop table tool; --", "{a,b}", "\\x61", " ", "\u3000名", "%s", "p", " p "]
     tools = [Tool(name=name, description=f"does {name}", input_schema={"type": "object"}) for name in names]
     import_catalog(connection, "catalog", entries(tools))
     index, readable = PostgresIndex(connection, "catalog"), floored(SimpleRanker())(tools)
-    for query in (*names, "does a b drop", "\x00", "x" * 5_000, "word " * 2_000):
-        _assert_alike(index.search(query), readable.search(query))
+    for query in (*names, "  p  ", "does a b drop", "\x00", "x" * 5_000, "word " * 2_000):
+        found, expected = index.search(query), readable.search(query)
+        _assert_alike(found, expected)
+        assert [hit.name for hit in found[:1]] == [hit.name for hit in expected[:1]]
 
 
 @pytest.mark.parametrize("query", ["quarry", "tool of the quarry", "tool_7"])

@@ -93,7 +93,7 @@ create function search(
     joined_written text[], -- two neighbors of the query as one word, as it is written
     joined_stem text[],
     floor_keys text[], -- the terms of the query as the draft has them
-    exact_name bytea,
+    exact_names bytea[], -- what a name may be equal to: the query, or else the query without white space at its ends
     first_place int, -- definitions are returned from here
     last_place int, -- to here, where the answer ends as well
     most_postings int default 2000,
@@ -129,6 +129,7 @@ declare
     own_postings int;
     candidates int[];
     exact_tool int;
+    exact_name bytea;
     wanted int[]; -- the terms that all have that the matching floor demands
     having_all int; -- how many these are
     most_known int := greatest(least(last_place, most_ranked), 1); -- as many of the best are scored exactly
@@ -290,8 +291,10 @@ begin
     end if;
 
     -- A tool of the very name that is asked for, and how many have all terms of the query.
-    select tool.id into exact_tool from tool
-    where generation = g and sha256(tool.name) = sha256(exact_name) and (visible is null or visible[audience]);
+    select tool.id, tool.name into exact_tool, exact_name
+    from unnest(exact_names) with ordinality asked (name, place)
+    join tool on generation = g and sha256(tool.name) = sha256(asked.name)
+    where visible is null or visible[audience] order by place limit 1;
     select array_agg(one.id) into wanted from term one where one.generation = g and one.key = any (floor_keys);
     if cardinality(wanted) = cardinality(floor_keys) then
         select count(*) into having_all from (

@@ -1,0 +1,49 @@
+"""A client lists servers that are careless about how long a page may be cached."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+import pytest
+from mcp import Client
+from mcp.server import MCPServer
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp_ext_tools_search.client import MODERN_ONLY, list_page
+
+pytestmark = pytest.mark.anyio
+
+Connect = Callable[..., AbstractAsyncContextManager[Client]]
+
+
+@pytest.mark.parametrize(
+    "hints",
+    [
+        {},
+        {"ttlMs": -1, "cacheScope": "public"},
+        {"ttlMs": "soon", "cacheScope": "public"},
+        {"ttlMs": 1.5, "cacheScope": "public"},
+        {"ttlMs": True, "cacheScope": "public"},
+        {"ttlMs": 1000, "cacheScope": "everyone"},
+        {"ttlMs": 1000, "cacheScope": ["public"]},
+        {"ttlMs": 1000},
+        {"nextCursor": None},
+    ],
+)
+async def test_a_page_with_wrong_cache_hints_is_used_and_not_cached_by_them(
+    billing: MCPServer[Any], connect: Connect, hints: dict[str, Any]
+) -> None:
+    async def careless(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        result = await call_next(ctx)
+        if ctx.method != "tools/list":
+            return result
+        assert isinstance(result, dict)
+        return {name: value for name, value in result.items() if name not in MODERN_ONLY} | hints
+
+    billing.middleware.append(careless)
+    async with connect(billing) as client:
+        page = await list_page(client, None)
+        assert "send_invoice" in [tool.name for tool in page.result.tools]
+        assert page.left_out == 0
+        assert page.result.ttl_ms == 0 or page.result.cache_scope == "private"
