@@ -92,7 +92,8 @@ async def test_a_server_behind_a_rate_limit_that_lasts_is_judged_by_no_verdict(
 
 
 async def test_a_server_without_tools_is_not_judged(options: Build, target: Command, tmp_path: Path):
-    variable = {"TOOLS_SEARCH_CATALOG": str(catalogs.write("empty", tmp_path))}
+    catalogs.place("none", catalogs.document([]), tmp_path)
+    variable = {"TOOLS_SEARCH_CATALOG": str(tmp_path / "none.json")}
     with pytest.raises(TargetError, match="its list of tools is empty"):
         await judge(options(argv=target("miniature"), profile="live", env=variable))
 

@@ -209,7 +209,7 @@ class IdsUsedAgain(Client):
 class _Headers(Client):
     def headers(self, method: str, params: Json) -> dict[str, str]:
         headers = super().headers(method, params)
-        if method == "tools/search":
+        if method == f"{self.path}/search":
             self.change(headers, params)
         return headers
 

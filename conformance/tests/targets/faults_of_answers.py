@@ -7,6 +7,7 @@ import html
 import re
 import unicodedata
 from collections.abc import Callable
+from functools import reduce
 
 from .faults import (
     EXTENSION_ID,
@@ -633,6 +634,19 @@ class LongQueriesByTheirBeginning(SearchFault):
             return result
         key = f"{params['query'][:500]} {params.get('limit')}"
         return {**result, "tools": self.kept.setdefault(key, result)["tools"]}
+
+
+class QueriesOfOneHashAlike(SearchFault):
+    """Keeps answers by a hash of the query."""
+
+    def __init__(self) -> None:
+        self.kept: dict[tuple[int, object], Json] = {}
+
+    def result(self, params: Json, result: Json) -> Json:
+        if "cursor" in params:
+            return result
+        hashed = reduce(lambda value, unit: (value * 31 + ord(unit)) % 2**32, params["query"], 0)
+        return {**result, "tools": self.kept.setdefault((hashed, params.get("limit")), result)["tools"]}
 
 
 class EmptyTheSecondTime(SearchFault):

@@ -19,6 +19,9 @@ CHUNK: Final = 65536
 SMALL: Final = 4000
 
 
+_begun: Final = ContextVar[Any]("begun")
+
+
 class LatestParamsWin(SearchFault):
     """Holds the params of a search where all searches hold theirs, and takes a moment to answer."""
 
@@ -28,6 +31,21 @@ class LatestParamsWin(SearchFault):
         self.latest = params
         time.sleep(0.005)
         return self.latest
+
+
+class ParamsHeldById(SearchFault):
+    """Holds the params of a search under its id, whosever it is, and takes a moment to answer."""
+
+    def __init__(self) -> None:
+        self.held: dict[Any, Json] = {}
+
+    def begun(self, value: Any) -> None:
+        _begun.set(value)
+
+    def params(self, params: Json) -> Json:
+        self.held[_begun.get()] = params
+        time.sleep(0.02 if isinstance(_begun.get(), str) else 0)
+        return self.held[_begun.get()]
 
 
 class LatestLimitWins(SearchFault):

@@ -467,3 +467,16 @@ class LegacyNullGated(Fault):
         if method == SEARCH and session.get() in self.null:
             raise RefusalError(-32602, "declare it", {"field": "_meta", "reason": "null"})
         return params
+
+
+class FirstSessionOnly(Fault):
+    """Has the method registered for the first legacy session that searches, and for no later one."""
+
+    first = ""
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        if method == SEARCH and era != "2026-07-28":
+            self.first = self.first or session.get()
+            if session.get() != self.first:
+                raise RefusalError(-32601, "Method not found", method)
+        return params

@@ -159,7 +159,12 @@ class _CursorBoundTo(_Cursors):
 
     def params(self, params: Json) -> Json:
         issued, query = self.issued.get(str(params.get("cursor"))), params.get("query")
-        if issued is None or not isinstance(query, str) or self.alike(query) != self.alike(issued):
+        if (
+            issued is None
+            or issued == "tools/list"
+            or not isinstance(query, str)
+            or self.alike(query) != self.alike(issued)
+        ):
             return params
         return {**params, "query": issued}
 

@@ -466,6 +466,30 @@ class BannedAfterRefusals(Fault):
         return outcome
 
 
+class PlacesOfRefusedKept(Fault):
+    """Has sixty places for searches, of which each refused one keeps its own."""
+
+    taken = 0
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        if method == SEARCH and self.taken >= 60:
+            raise RefusalError(-32603, "too many searches at once", {"retryAfterMs": 5})
+        return params
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        self.taken += method == SEARCH and member(outcome, "error").get("code") == -32602
+        return outcome
+
+
+class BodiesAboveEightKibibytesRefused(Fault):
+    """Takes no message that is longer, however it is written."""
+
+    def headers(self, message: Json, headers: dict[str, str]) -> None:
+        super().headers(message, headers)
+        if int(headers.get("Content-Length", 0)) > 8192:
+            raise RefusalError(-32600, "Content Too Large", None)
+
+
 class LimitKept(Fault):
     """Goes on under the limit of a search that it served, where the next one has none."""
 

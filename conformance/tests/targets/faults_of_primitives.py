@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 from .faults import EXTENSION_ID, SEARCH, Fault, Json, RefusalError, member, without
 
@@ -160,6 +161,9 @@ exact_template_second = _wrong_result("resources/templates/search")(
 )
 
 
+_KEYS = {"resources": "uri", "resourceTemplates": "uriTemplate"}
+
+
 def _confused(confused: str, name: str, key: str, alike: Callable[[Json, str], bool]) -> type[Fault]:
     """Make a fault of a method that takes the first item which is `alike` to a query for the one that it names."""
 
@@ -171,7 +175,7 @@ def _confused(confused: str, name: str, key: str, alike: Callable[[Json, str], b
                 return outcome
             catalog: Json = json.loads(Path(os.environ["TOOLS_SEARCH_CATALOG"]).read_text(encoding="utf-8"))
             first = next((item for item in catalog[name] if alike(item, query)), items[0])
-            others = [item for item in items if item[key] != first[key]]
+            others = [item for item in items if item[_KEYS[name]] != first[_KEYS[name]]]
             return {"result": {**outcome["result"], name: [first, *others][: len(items)]}}
 
     return Confused
@@ -192,6 +196,16 @@ templates_blind_to_case = _confused(
     "resourceTemplates",
     "uriTemplate",
     lambda item, query: item["uriTemplate"].lower() == query.lower(),
+)
+
+resource_names_blind_to_case = _confused(
+    "resources/search", "resources", "name", lambda item, query: item["name"].lower() == query.lower()
+)
+template_names_blind_to_case = _confused(
+    "resources/templates/search",
+    "resourceTemplates",
+    "name",
+    lambda item, query: item["name"].lower() == query.lower(),
 )
 
 
@@ -314,3 +328,111 @@ class PromptSearchAltersTheirList(Fault):
             return outcome
         first, *rest = outcome["result"]["prompts"]
         return {"result": {**outcome["result"], "prompts": [{**first, "com.example/seen": self.searched}, *rest]}}
+
+
+def _templates() -> list[Json]:
+    catalog: Json = json.loads(Path(os.environ["TOOLS_SEARCH_CATALOG"]).read_text(encoding="utf-8"))
+    return catalog.get("resourceTemplates", [])
+
+
+class NoTemplatesUnknown(Fault):
+    """Takes the method for unknown where the catalog has no template."""
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        if method == "resources/templates/search" and not _templates():
+            raise RefusalError(-32601, "Method not found", method)
+        return params
+
+
+class TemplatesWithoutMaximum(Fault):
+    """Returns as many templates of a large catalog as are asked for."""
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        limit = params.get("limit", 0)
+        if method != "resources/templates/search" or "nextCursor" not in outcome.get("result", {}) or limit < 30:
+            return outcome
+        every = _templates()
+        few = len(every) < 100
+        return outcome if few else {"result": {**outcome["result"], "resourceTemplates": every[:limit]}}
+
+
+class RefusedPromptsDropATool(Fault):
+    """After a refused search for prompts the next one for tools lacks its last tool."""
+
+    refused = False
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if method == "prompts/search":
+            self.refused = self.refused or "error" in outcome
+        elif method == SEARCH and "result" in outcome and self.refused:
+            self.refused = False
+            outcome["result"]["tools"] = outcome["result"]["tools"][:-1]
+        return outcome
+
+
+class UrisParsed(Fault):
+    """Reads a query for resources that begins like a URI as one."""
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        query = params.get("query")
+        if method == "resources/search" and isinstance(query, str) and re.match(r"[a-z]+:", query):
+            try:
+                urlsplit(query)
+            except ValueError as error:
+                raise RefusalError(-32603, f"internal error: {error}", None) from error
+        return params
+
+
+class NameHeaderRequiredOfResources(Fault):
+    """Wants the header that reads of resources have of searches for them, too."""
+
+    def headers(self, message: Json, headers: dict[str, str]) -> None:
+        super().headers(message, headers)
+        if message.get("method") == "resources/search" and "mcp-name" not in map(str.lower, headers):
+            raise RefusalError(-32020, "Mcp-Name is missing", None)
+
+
+class AnswersKeptWithoutMethod(Fault):
+    """Keeps what a query found, and takes it for found by whichever method asks next."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, tuple[str, Json]] = {}
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if not method.endswith("/search") or "result" not in outcome or "cursor" in params:
+            return outcome
+        first, _ = self.kept.setdefault(json.dumps([params["query"], params.get("limit")]), (method, outcome))
+        return outcome if first == method else {"result": _none_of(outcome["result"])}
+
+
+def _none_of(result: Json) -> Json:
+    kept: Json = {name: [] if isinstance(held, list) else held for name, held in result.items()}
+    return without(kept, "nextCursor")
+
+
+class LatestParamsOfAnyMethodWin(Fault):
+    """Holds the params of searches by all methods in one place, and takes a moment to answer."""
+
+    latest: tuple[str, Json]
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        if not method.endswith("/search"):
+            return params
+        self.latest = method, params
+        time.sleep(0.005)
+        latest, held = self.latest
+        return params if latest == method else {**params, "query": held.get("query")}
+
+
+class ListShorterAfterRefusal(Fault):
+    """Lists a prompt less, once, after a search for tools was refused."""
+
+    refused = False
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if method == SEARCH:
+            self.refused = self.refused or "error" in outcome
+        elif method == "prompts/list" and "result" in outcome and self.refused:
+            self.refused = False
+            outcome["result"]["prompts"] = outcome["result"]["prompts"][1:]
+        return outcome

@@ -17,7 +17,8 @@ from tools_search_conformance.wire.codec import JsonObject
 
 NAMES: Final = ("core", "empty", "large", "single")
 """`core`: 48 tools with distinctive words, nested schemas and several scripts, and 31 resources with their contents,
-25 templates and 23 prompts. `empty`: none. `large`: 120 tools that share a word. `single`: one of the first."""
+25 templates and 23 prompts. `empty`: no tool, and a resource without a template. `large`: 120 tools that share a word,
+and 110 of each other kind that do. `single`: one tool of the first."""
 
 COMMON: Final = "meadow"
 """A word of every item of `made_item`."""

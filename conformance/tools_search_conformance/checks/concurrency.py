@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
@@ -30,6 +31,7 @@ from tools_search_conformance.wire.record import RATE_LIMITED, Exchange
 
 _IN_FLIGHT: Final = 32
 _FEW_IN_FLIGHT: Final = 14
+_OF_EACH: Final = 2
 _FEWER: Final = (_IN_FLIGHT, 8, 2)
 """How many are sent at once, where more are refused: whether and how a server bounds its searches is up to it."""
 _BURST: Final = 64
@@ -73,7 +75,8 @@ def _searches(words: Vocabulary) -> list[JsonObject]:
 @server_check(
     title="Searches in flight together are answered as each alone",
     sends=f"Up to {_IN_FLIGHT} searches, some of them invalid, one after another; then all before any is answered, or"
-    f" {_FEWER[1]} or {_FEWER[2]} at a time where more are refused as too many.",
+    f" {_FEWER[1]} or {_FEWER[2]} at a time where more are refused as too many. A few of each method together, and over"
+    " HTTP of two connections under the same ids.",
     passes="To each the answer that it got alone, with its own id, unless the server was too busy; where answers vary"
     " without other searches, listed tools only and no more than `limit`.",
     methods=EVERY_METHOD,
@@ -110,6 +113,50 @@ async def concurrent_searches(bench: Bench) -> None:
         known = {*_names(exchange)} <= {*listing.by_key, *_names(before)}
         kept = varies and exchange.result is not None and known
         bench.expect(kept, exchange, different, case=f"params {json_text(exchange.params)}")
+    if bench.primitive is TOOLS:
+        await _expect_methods_apart(bench)
+        if bench.cell.transport == "http" and bench.can_start("core"):
+            async with bench.fresh() as other:
+                await _expect_callers_apart((bench, other))
+
+
+async def _expect_methods_apart(bench: Bench) -> None:
+    """Expect searches of several methods, in flight together as a host sends them, to be answered as each alone."""
+    benches = [bench, *bench.others_served]
+    words = [[*(await each.vocabulary()).broad(_OF_EACH)] for each in benches]
+    common = [query for queries in words for query in queries]
+    await _expect_apart([(each, common) for each in benches], "those of other methods")
+
+
+async def _expect_callers_apart(benches: Sequence[Bench]) -> None:
+    """Expect searches on two connections to one process, in flight together under the same ids, not to be mixed up."""
+    words = (await benches[0].vocabulary()).broad(2 * _OF_EACH)
+    mine = [(each, words[number::2]) for number, each in enumerate(benches)]
+    await _expect_apart(mine, "those of another connection with the same ids", same_ids=True)
+
+
+async def _expect_apart(
+    searches: Sequence[tuple[Bench, Sequence[str]]], others: str, *, same_ids: bool = False
+) -> None:
+    alone = [[await by.server.search({"query": query}) for query in queries] for by, queries in searches]
+    together = dict[int, list[Exchange]]()
+
+    async def send(place: int) -> None:
+        by, queries = searches[place]
+        ids = [f"apart {number}" for number in range(len(queries))] if same_ids else ()
+        params = [{"query": query} for query in queries]
+        together[place] = await by.server.at_once(params, seconds=by.options.timeout, ids=ids)
+
+    async with anyio.create_task_group() as tasks:
+        for place in range(len(searches)):
+            tasks.start_soon(send, place)
+    for place, (by, _) in enumerate(searches):
+        for before, exchange in zip(alone[place], together[place], strict=True):
+            different = not (_agree(before, exchange) or _too_many(before, exchange))
+            steady = different and _agree(before, await by.server.search(exchange.params))
+            message = f"alone it was answered by {_described(before)}, among {others} by {_described(exchange)}"
+            case = f"{exchange.method}, params {json_text(exchange.params)}"
+            by.expect(not steady, exchange, message, case=case)
 
 
 async def _send_together(bench: Bench, alone: Sequence[Exchange]) -> list[Exchange]:
@@ -134,7 +181,10 @@ def _too_many(alone: Exchange, exchange: Exchange) -> bool:
 
 
 def _page(exchange: Exchange) -> Page | None:
-    return read_page(exchange, "a search") if exchange.result is not None else None
+    """Return what an answer holds, `None` where that is no page."""
+    with suppress(UnverifiableError):
+        return read_page(exchange, "a search")
+    return None
 
 
 def _names(exchange: Exchange) -> list[str]:
@@ -150,7 +200,7 @@ def _agree(one: Exchange, other: Exchange) -> bool:
     """Return whether two answers to one request are the same, apart from where a server chooses to end its page."""
     pages = [page for page in (_page(one), _page(other)) if page is not None]
     if len(pages) < 2:
-        return one.describe() == other.describe()
+        return not pages and one.describe() == other.describe()
     shorter, longer = sorted(pages, key=lambda page: len(page.keys))
     as_long = len(shorter.keys) == len(longer.keys)
     return longer.keys[: len(shorter.keys)] == shorter.keys and (as_long or shorter.next_cursor is not None)

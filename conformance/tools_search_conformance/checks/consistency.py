@@ -12,10 +12,12 @@ from tools_search_spec import Primitive
 
 from tools_search_conformance.catalogs import tools
 from tools_search_conformance.checks.matching import chosen
+from tools_search_conformance.model import UnverifiableError
 from tools_search_conformance.target.bench import Bench, server_check
 from tools_search_conformance.target.generated import judge_pages, judge_surveys, require_faithful
 from tools_search_conformance.target.pages import Listing, Page, Survey, bare
 from tools_search_conformance.target.primitives import EVERY_METHOD, PROMPTS, RESOURCES, TEMPLATES, TOOLS
+from tools_search_conformance.target.server import busy_seconds
 from tools_search_conformance.target.vocabulary import is_query
 from tools_search_conformance.wire.codec import JsonObject, as_array, as_object, same
 from tools_search_conformance.wire.eras import MODERN, UNDECLARED
@@ -27,6 +29,7 @@ _ENOUGH_PAGES: Final = 5
 _REFUSALS: Final = 24
 """How many searches are refused, each in one way: a server may put up with a few."""
 _FEWER_REFUSALS: Final = 8
+_MANY_REFUSALS: Final = 70
 
 
 async def _judge_every_page(bench: Bench, judge: Callable[[Page, Listing], None], *, names: Sequence[str] = ()) -> None:
@@ -219,8 +222,8 @@ async def _require_steady(bench: Bench, kept: bool) -> None:
 @server_check(
     title="A refused request changes no other answer",
     sends="On a new connection, `tools/list` and a first page; many invalid searches; `tools/list`, that page, its"
-    " second one and one without a limit.",
-    passes="The same listing and page, and the first page's cursor still holds.",
+    " second one and one without a limit, that also after an invalid search by each other method.",
+    passes="The same listing and page, the first page's cursor still holds, and the server is not busy for good.",
     methods=EVERY_METHOD,
 )
 async def refusal_changes_nothing(bench: Bench) -> None:
@@ -231,12 +234,16 @@ async def refusal_changes_nothing(bench: Bench) -> None:
 
         async def refuse(number: int) -> None:
             await other.server.search(bad[number % len(bad)])
-            if other.cell.era == MODERN:
+            if other.cell.era == MODERN and number < _REFUSALS:
                 await other.server.search(good, capabilities=UNDECLARED)
 
         listing, first = await other.server.listing(), await other.server.page(query, limit=1)
         plain = [await other.server.page(query) for _ in range(2)]
-        await other.each(range(_REFUSALS if bench.primitive is TOOLS else _FEWER_REFUSALS), refuse)
+        try:
+            await other.each(range(_refusals(bench)), refuse)
+        except UnverifiableError as verdict:
+            await _judge_busy(bench, verdict, good)
+            raise
         after = await other.server.listing()
         kept = after.same_as(listing)
         await _require_steady(other, kept)
@@ -249,6 +256,61 @@ async def refusal_changes_nothing(bench: Bench) -> None:
         later = await other.served({"query": query}, "a search without a limit after refused ones")
         kept = later.keys == plain[0].keys or plain[0].keys != plain[1].keys
         other.expect(kept, later.exchange, "a search without a limit found something else after refused ones")
+        await _expect_next_unchanged(other, [other.searching(each.primitive) for each in bench.others_served])
+        wide = [await other.server.page(query, limit=await other.server.large_limit()) for _ in range(2)]
+        for each in bench.others_served if wide[0].keys == wide[1].keys else ():
+            await other.searching(each.primitive).server.search({"query": ""})
+            repeated = await other.served(wide[0].exchange.params, f"a search after a refused {each.method}")
+            message = f"a search found something else after a refused {each.method}"
+            other.expect(repeated.keys == wide[0].keys, repeated.exchange, message)
+
+
+async def _expect_next_unchanged(bench: Bench, others: Sequence[Bench]) -> None:
+    """Expect a discovery and the listings of `others` to be answered right after a refused search as before it."""
+    asked = [(by, by.list_method) for by in others] + [(bench, "server/discover")] * (bench.cell.era == MODERN)
+    for by, method in asked if bench.profile == "fixture" else ():
+        answers = list[Any]()
+        for refused in (
+            None,
+            None,
+            None,
+            {"query": ""},
+            {"query": "anything", "limit": 0},
+        ):  # the first is after others
+            if refused is not None:
+                await bench.server.search(refused)
+            exchange = await by.server.ask(method, {})
+            answers.append(without_times(exchange.result or {}))
+            if refused is not None and same(*answers[1:3]):
+                message = f"{method} was answered otherwise after a refused search"
+                bench.expect(same(answers[1], answers[-1]), exchange, message)
+
+
+def without_times(result: JsonObject) -> JsonObject:
+    """Return what of a result does not depend on its time."""
+    return {name: value for name, value in result.items() if name not in {"_meta", "ttlMs", "nextCursor"}}
+
+
+def _refusals(bench: Bench) -> int:
+    """Return how many searches to have refused: as many as fill a pool where each keeps its place, if that is quick."""
+    if bench.primitive is not TOOLS:
+        return _FEWER_REFUSALS
+    quick = bench.can_start("core") and bench.has_turn(0) and not bench.server.concurrency.slow
+    return _MANY_REFUSALS if quick else _REFUSALS
+
+
+async def _judge_busy(bench: Bench, verdict: UnverifiableError, good: JsonObject) -> None:
+    """Expect a server that is busy for good after refused searches to be so after as many served ones.
+
+    Refused searches may count as load, but as none that stays.
+    """
+    if verdict.exchange is None or busy_seconds(verdict.exchange) is None:
+        return
+    async with bench.fresh(own_process=True) as other:
+        for _ in range(_refusals(bench)):
+            await other.server.search(good)
+    message = "after refused searches it is too busy, however long one waits; after as many served ones it is not"
+    bench.expect(False, verdict.exchange, message)
 
 
 @server_check(

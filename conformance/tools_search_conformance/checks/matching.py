@@ -12,20 +12,22 @@ from hypothesis import strategies as st
 from tools_search_conformance.model import UnverifiableError
 from tools_search_conformance.target.bench import Bench, server_check
 from tools_search_conformance.target.generated import judge_surveys
-from tools_search_conformance.target.pages import Survey
+from tools_search_conformance.target.pages import Survey, advertised_settings
 from tools_search_conformance.target.primitives import (
     EVERY_METHOD,
     METHODS_OF_RESOURCES,
     PROMPTS,
     RESOURCES,
+    TEMPLATES,
     TOOLS,
     items_in,
     key_in,
+    settings_for,
 )
 from tools_search_conformance.target.properties import explore
 from tools_search_conformance.target.vocabulary import NONSENSE, WHITE_SPACE, Vocabulary, is_query, text_of
 from tools_search_conformance.target.vocabulary import terms as terms_of
-from tools_search_conformance.wire.codec import JsonObject, as_array, as_object, integer
+from tools_search_conformance.wire.codec import JsonObject, as_array, as_object, integer, json_text
 
 _LIVE_TOOLS: Final = 25
 _LONGEST: Final = 1024
@@ -126,7 +128,7 @@ async def _expect_first(bench: Bench, member: str) -> None:
     texts = list(dict.fromkeys(item[member] for item in (items if every else chosen(bench, items))))
     cases = [
         (
-            around := _WHITE_SPACES[number % len(_WHITE_SPACES)],
+            around := _WHITE_SPACES[(number + number // len(_WHITE_SPACES)) % len(_WHITE_SPACES)],
             texts[number % len(texts)],
             around[::-1],
             _LIMITS[number % len(_LIMITS)],
@@ -256,7 +258,7 @@ async def _text_of(bench: Bench, uri: str) -> str:
 
 @server_check(
     title="No match is an empty array, not an error",
-    sends="Words of no language; on a fixture that serves no tool at all, any words.",
+    sends="Words of no language; on a fixture that serves no tool at all, any words; templates of one that has none.",
     passes="A result whose `tools` is an array, and with nothing to find an empty one.",
     methods=EVERY_METHOD,
 )
@@ -276,4 +278,10 @@ async def no_match_empty(bench: Bench) -> None:
             for query in ("anything", NONSENSE):
                 page = await other.served({"query": query}, "a search of an empty catalog")
                 other.expect(page.items == [], page.exchange, f"an empty catalog brought {page.keys}")
+            if settings_for(advertised_settings(await other.server.connection()), TEMPLATES) is not None:
+                case = f"{TEMPLATES.method} where there are resources and no templates"
+                exchange = await other.searching(TEMPLATES).server.search({"query": "anything"})
+                empty = exchange.result is not None and exchange.result.get(TEMPLATES.member) == []
+                brought = exchange.describe() if exchange.result is None else json_text(exchange.result)[:200]
+                other.expect(empty, exchange, f"{case} brought {brought} and no empty array")
     await judge_surveys(bench, judge)

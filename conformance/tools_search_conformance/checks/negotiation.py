@@ -19,6 +19,8 @@ from tools_search_conformance.wire.record import Exchange
 
 _METHOD_NOT_FOUND: Final = -32601
 _SETTINGS: Final = {primitive.setting for primitive in OTHERS}
+_NAME_RULE: Final = "http-name-not-required"
+_ONLY_NAMED: Final = "a search is only served with an Mcp-Name header"
 _NO_OTHERS: Final = "the settings name no search but that for tools"
 _NON_OBJECTS: Final[tuple[Any, ...]] = (True, None, "yes", [], [{}], 1, 0, False, "", "{}", 0.5)
 _UNDECLARED: Final[tuple[tuple[JsonObject, str], ...]] = (
@@ -109,6 +111,9 @@ async def primitives_served(bench: Bench) -> None:
         if exchange is None:
             raise UnverifiableError(f"{other.method}: {other.unread}")
         bench.require(exchange.replied, f"{other.method}: a search got {exchange.describe()}", exchange)
+        if not other.has_served and bench.cell.transport == "http":
+            only_named, again = await other.wants_name_header()
+            bench.require(not only_named, f"{other.method}: {_ONLY_NAMED}", again, consequence_of=_NAME_RULE)
         unknown = exchange.error is not None and exchange.error.code == _METHOD_NOT_FOUND
         hint = ": is the method registered?" if unknown else ""
         message = f"it is advertised, but each plain search was answered by {exchange.describe()}{hint}"
@@ -157,20 +162,17 @@ async def advertised_legacy_both(bench: Bench) -> None:
 
 @server_check(
     title="A server that advertises the extension serves searches",
-    sends="First of all, searches for a tool by its name, for a word of its tools and for nothing that there is.",
-    passes="A result for one of them at least; otherwise the checks that follow have nothing to judge. The server has"
-    " not ended by itself before, as at the first search of all.",
+    sends="First of all, searches for a tool by its name, for a word of its tools and for nothing that there is; over"
+    " HTTP, one that was served on another connection as well.",
+    passes="A result for one of them at least; otherwise the checks that follow have nothing to judge. A result on the"
+    " other connection. The server has not ended by itself before, as at the first search of all.",
 )
 async def served_where_advertised(bench: Bench) -> None:
     words = await bench.vocabulary()
     exchange = await bench.server.search({"query": words.key_query})
     if exchange.result is None and bench.cell.transport == "http":
-        with_name = await bench.server.search({"query": words.key_query}, headers={"Mcp-Name": words.key_query})
-        if with_name.result is not None:
-            exchange = await bench.server.search({"query": words.key_query})  # it may have been the first alone
-        message = "a search is only served with an Mcp-Name header"
-        only = with_name.result is not None and exchange.result is None
-        bench.require(not only, message, exchange, consequence_of="http-name-not-required")
+        only_named, exchange = await bench.wants_name_header()
+        bench.require(not only_named, _ONLY_NAMED, exchange, consequence_of=_NAME_RULE)
     for query in (*words.broad(1), NONSENSE):
         bench.require(exchange.replied, f"a search got {exchange.describe()}", exchange)
         if exchange.result is not None:
@@ -182,6 +184,11 @@ async def served_where_advertised(bench: Bench) -> None:
     message = f"the extension is advertised, but each plain search was answered by {answer}{hint}"
     bench.expect(exchange.result is not None, exchange, message)
     bench.has_served = True
+    if bench.cell.transport == "http" and bench.can_start("core"):
+        async with bench.fresh() as other:
+            exchange = await other.server.search(exchange.params)
+            message = f"a search on a second connection was answered by {exchange.describe()}, on the first by a result"
+            other.expect(exchange.result is not None or not exchange.replied, exchange, message)
     if bench.early_death is not None:
         ended, last = bench.early_death
         bench.expect(False, last, f"at the first {last.sent['method']} of all, {ended}; later searches are served")

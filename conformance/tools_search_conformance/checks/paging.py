@@ -12,14 +12,15 @@ from itertools import chain
 from string import ascii_lowercase, ascii_uppercase, digits
 from typing import Final
 
+from tools_search_conformance.checks.consistency import params_of_use
 from tools_search_conformance.model import InapplicableError, UnverifiableError, ViolationError
 from tools_search_conformance.target.bench import Bench, once, server_check
 from tools_search_conformance.target.generated import explore_walks, judge_surveys, judge_walks, shared_whole
 from tools_search_conformance.target.pages import Listing, Page, Walk, read_page
-from tools_search_conformance.target.primitives import EVERY_METHOD
+from tools_search_conformance.target.primitives import EVERY_METHOD, TEMPLATES
 from tools_search_conformance.target.server import Opening
 from tools_search_conformance.target.vocabulary import NONSENSE
-from tools_search_conformance.wire.codec import JsonObject
+from tools_search_conformance.wire.codec import JsonObject, json_text
 from tools_search_conformance.wire.eras import MODERN
 from tools_search_conformance.wire.record import Exchange
 
@@ -295,7 +296,7 @@ async def cache_scope_stable(bench: Bench) -> None:
 @server_check(
     title="Identical requests get the identical sequence",
     sends="Queries of every kind, without a limit, under a large one and under a small one, three times each, second"
-    " pages as well, and once more on another connection; generated ones twice.",
+    " pages as well; one after what it found was used, and once more on another connection; generated ones twice.",
     passes="The same names in the same order.",
     methods=EVERY_METHOD,
 )
@@ -321,6 +322,10 @@ async def deterministic(bench: Bench) -> None:
         if page.next_cursor:
             firsts.append(await bench.server.page(query, limit=limit, cursor=page.next_cursor))
     await bench.each(firsts, repeat_often)
+    plain = [item for item in firsts[0].items if "x-mcp-header" not in json_text(item)]
+    if bench.profile == "fixture" and bench.primitive is not TEMPLATES and plain:
+        await bench.server.ask(bench.primitive.use_method, params_of_use(plain[0], bench.primitive))
+        await repeat(firsts[0])
     if bench.profile == "fixture" and bench.can_start("core"):
         async with bench.another() as other:
             await other.server.known_listing()  # as on the first one

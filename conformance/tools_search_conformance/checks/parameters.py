@@ -8,11 +8,11 @@ from typing import Any, Final
 
 from tools_search_spec import EXTENSION_ID
 
-from tools_search_conformance.model import UnverifiableError
+from tools_search_conformance.model import InapplicableError, UnverifiableError
 from tools_search_conformance.target.bench import INVALID_PARAMS, Bench, once, server_check
 from tools_search_conformance.target.generated import judge_walks
 from tools_search_conformance.target.pages import Page, Walk, complaint, read_page
-from tools_search_conformance.target.primitives import EVERY_METHOD, TOOLS
+from tools_search_conformance.target.primitives import EVERY_METHOD, METHODS_OF_RESOURCES, TOOLS
 from tools_search_conformance.target.properties import explore, texts
 from tools_search_conformance.target.vocabulary import NONSENSE, WHITE_SPACE, Vocabulary
 from tools_search_conformance.wire.codec import JsonObject, Spelled, as_object, integer, json_text, same
@@ -30,6 +30,7 @@ _LONGEST_SERVED: Final = {
     "three bytes each": "語",
     "words of one letter": "a b c d e ",
     "four bytes each": "🔧",
+    "twelve bytes each, since they are escaped in JSON": "x" + "\ud83d\udd27" * 1023,
     "compatibility forms of eighteen letters each": "\ufdfa" * 1024,
     "marks that compose": "a\u0301" * 512,
     "escapes in JSON": '"\\\x01\x00' * 256,
@@ -75,6 +76,7 @@ _UNUSUAL: Final = {
     "regular expression that explodes": "(a+)+$ aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!",
     "one punctuation mark": "?",
 }
+_NO_URIS: Final = ("http://[", "docs://a b|c", "a:%zz", "://", "docs://{a", "{+a}")
 _TRAPS: Final = {
     "quotes around nothing": '""',
     "one letter": "a",
@@ -127,6 +129,7 @@ _TRAPS: Final = {
             "\u00b2",
         )
     },
+    **{f"a URI that is none, {text}": text for text in _NO_URIS},
     "characters for private use": "any\ue000thing\U000f0000",
     "unassigned code points": "any\u0378thing\U000e0fff",
     "tags": "any\U000e0041\U000e0001thing",
@@ -302,7 +305,10 @@ async def query_unusual_characters(bench: Bench) -> None:
     word = next(iter((await bench.vocabulary()).broad(1)), good["query"])
     await bench.each(bench.share(bench.some([*_UNUSUAL.items()][::-1], 1)), serve_pages)
     await bench.each(bench.share(bench.some([*_UNUSUAL.items()], 5)), serve_named)
-    await bench.each(bench.share(bench.some([*_TRAPS.items()], 2)), serve_trap)
+    traps = bench.share(bench.some([*_TRAPS.items()], 2))
+    if bench.method in METHODS_OF_RESOURCES:
+        traps = [*dict.fromkeys((*traps, *((what, text) for what, text in _TRAPS.items() if text in _NO_URIS)))]
+    await bench.each(traps, serve_trap)
     await explore(bench, texts(), serve)
 
 
@@ -487,15 +493,14 @@ async def limit_clamped(bench: Bench) -> None:
 
 @server_check(
     title="No page is larger than the advertised `maxLimit`",
-    sends="Broad queries without a limit and with one above `maxLimit`, to a fixture of 120 tools.",
+    sends="Broad queries without a limit and with one above `maxLimit`, to a fixture of 120 tools, and as many others.",
     passes="No page holds more than `maxLimit` tools.",
     methods=EVERY_METHOD,
 )
 async def max_limit_honored(bench: Bench) -> None:
-    most = integer((await bench.server.settings()).get("maxLimit")) or 0
-    bench.applies(most > 0, "the settings have no maxLimit")
-    other_catalog = bench.profile == "fixture" and bench.has_turn(0) and bench.primitive is TOOLS
-    async with bench.serving("large") if other_catalog else nullcontext(bench) as other:
+    async def judge(other: Bench) -> tuple[int, int]:
+        """Return the maximum, zero where there is none, and how many items matched at most."""
+        most = integer((await other.server.settings()).get("maxLimit")) or 0
 
         async def walked(case: tuple[str, int | None]) -> int:
             try:
@@ -503,13 +508,24 @@ async def max_limit_honored(bench: Bench) -> None:
             except UnverifiableError:
                 return 0  # that a large limit is no error is for limit-clamped to judge
             for page in walk.pages:
-                message = f"{len(page.items)} {bench.noun}s where maxLimit is {most}"
+                message = f"{other.method}: {len(page.items)} {other.noun}s where maxLimit is {most}"
                 other.expect(len(page.items) <= most, page.exchange, message, case=walk.case)
             return len({*walk.keys})
 
-        words = Vocabulary((await other.nonempty_listing()).items, bench.primitive.key)
-        cases = [(query, limit) for query in words.broad(3) for limit in (None, most + 1, 10 * most)]
-        matches = max(await other.each(cases, walked), default=0)
+        if most <= 0:
+            return 0, 0
+        words = Vocabulary((await other.nonempty_listing()).items, other.primitive.key)
+        broad = words.broad(3 if other.primitive is bench.primitive else 1)
+        cases = [(query, limit) for query in broad for limit in (None, most + 1, 10 * most)]
+        return most, max(await other.each(cases, walked), default=0)
+
+    other_catalog = bench.profile == "fixture" and bench.has_turn(0) and bench.primitive is TOOLS
+    async with bench.serving("large") if other_catalog else nullcontext(bench) as other:
+        most, matches = await judge(other)
+        for each in bench.others_served if other_catalog else ():
+            with suppress(UnverifiableError, InapplicableError):  # a fixture may have no such list
+                await judge(other.searching(each.primitive))
+        bench.applies(most > 0, "the settings have no maxLimit")
         other.applies(matches > most, f"no query matches more than {matches} {bench.noun}s, and maxLimit is {most}")
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 from tools_search_spec import METHOD
 
 from tools_search_conformance.target.bench import INVALID_PARAMS, MISSING_CAPABILITY, Bench, once, server_check
-from tools_search_conformance.target.primitives import EVERY_METHOD
+from tools_search_conformance.target.primitives import EVERY_METHOD, TOOLS
 from tools_search_conformance.target.server import busy_seconds
 from tools_search_conformance.wire.codec import JsonObject, as_array, as_object, id_key, integer, json_text
 from tools_search_conformance.wire.eras import META_PREFIX, MODERN
@@ -280,6 +280,10 @@ async def http_name_not_required(bench: Bench) -> None:
         await bench.served(params, f"a search with the params {json_text(params)} and without an Mcp-Name header")
     query = await bench.query_with_matches()
     await bench.next_served(await bench.server.page(query, limit=1), "a second page without an Mcp-Name header")
+    for other in bench.offered if bench.primitive is TOOLS else ():
+        if not other.has_served:
+            wanted, exchange = await other.wants_name_header()
+            bench.expect(not wanted, exchange, f"{other.method}: without an Mcp-Name header no search is served")
 
 
 @server_check(

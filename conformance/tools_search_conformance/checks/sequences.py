@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from functools import partial
+from functools import partial, reduce
 from itertools import combinations
 from typing import Any, Final, TypeVar
 
@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, multiple, precondition, rule, run_state_machine_as_test
 
 from tools_search_conformance.checks.changes import changing, other_catalog
+from tools_search_conformance.checks.consistency import without_times
 from tools_search_conformance.model import UnverifiableError, ViolationError
 from tools_search_conformance.target.bench import Bench, server_check
 from tools_search_conformance.target.pages import Listing, Page, bare
@@ -39,6 +40,8 @@ _SEQUENCES_WITH_CHANGES: Final = 15
 _STEPS: Final = 20
 _WORDS: Final = 12
 _LONG: Final = f"{NONSENSE} " * 55
+_HASHED: Final = 7
+"""So many digits to the base 31 make any number of 32 bits."""
 _NOT_SO_LONG: Final = f"{NONSENSE[::-1]} " * 50
 """Texts that fill most of a query and are of no tool."""
 _GAPS: Final = ((1, 0.5), (2, 0.5), (4, 0.5), (3, 0.5))
@@ -56,10 +59,10 @@ Change = Callable[[Listing], Coroutine[Any, Any, Listing]]
 @server_check(
     title="No request changes what another one is answered, in any sequence",
     sends="Searches that are interleaved, continued, repeated, refused; of a fixture a call, a discovery and a second"
-    " page of the listing after each of several searches; long queries that are nearly alike, to another process in"
-    " another order. With `--effort deep` generated sequences of searches and listings, mixed up and cancelled, with"
-    " changes of the catalog where the fixture can be reloaded. What failed in other checks once more, on this"
-    " connection and as the first search of a new one.",
+    " page of the listing after each of several searches; long queries that are nearly alike, queries with a hash in"
+    " common and such of other methods, to another process in another order. With `--effort deep` generated sequences"
+    " of searches and listings, mixed up and cancelled, with changes of the catalog where the fixture can be reloaded."
+    " What failed in other checks once more, on this connection and as the first search of a new one.",
     passes="Each answer is what a model of the listing and of the searches so far allows, and the same on both.",
     methods=EVERY_METHOD,
 )
@@ -99,7 +102,7 @@ async def _expect_others_kept(bench: Bench) -> None:
                 await bench.server.search({"query": query})
             last = await bench.server.ask(method, params)
             lasting = method != "tools/list" and last.result is not None  # a listing is for list-unchanged to judge
-            answers.append(_lasting(last.result or {}) if lasting else last.describe())
+            answers.append(without_times(last.result or {}) if lasting else last.describe())
             if query is not None and same(*answers[:2]):
                 case = f"{method}, after a search for {query!r}"
                 message = (
@@ -108,13 +111,8 @@ async def _expect_others_kept(bench: Bench) -> None:
                 bench.expect(same(answers[0], answers[-1]), last, message, case=case)
 
 
-def _lasting(result: JsonObject) -> JsonObject:
-    """Return what of a result does not depend on its time."""
-    return {name: value for name, value in result.items() if name not in {"_meta", "ttlMs", "nextCursor"}}
-
-
 async def _expect_alike_told_apart(bench: Bench) -> None:
-    """Expect long queries that differ in a word to be answered alike whichever of them comes first.
+    """Expect queries that are easily taken for each other to be answered alike whichever of them comes first.
 
     This connection gets them in one order, and another process, which has had nothing to do for a while, in the other
     one. There the same search is also sent twice in a row.
@@ -128,13 +126,35 @@ async def _expect_alike_told_apart(bench: Bench) -> None:
             for query in (one, two, f"{_NOT_SO_LONG} {one}", f"{_NOT_SO_LONG} {two}"):
                 if _names(await _ask(bench, query)) != _names(await _ask(other, query)):
                     return  # the order may be that of a process; see deterministic
-            for first, second in ((f"{_LONG} {one}", f"{_LONG} {two}"), (f"{one} {_LONG}", f"{two} {_LONG}")):
+            alike = (f"{_LONG} {one}", f"{_LONG} {two}"), (f"{one} {_LONG}", f"{two} {_LONG}")
+            hashed = f"{NONSENSE} {one}"
+            for first, second in (*alike, (hashed, _with_hash_of(hashed, two))):
                 answers = {query: await _ask(bench, query) for query in (first, second)}
                 for query in (second, first):
                     there = await _ask(other, query)
                     shown, wanted = _names(answers[query]), _names(there)
                     message = f"it was answered by {shown[:5]}, and in another order of requests by {wanted[:5]}"
                     bench.expect(shown == wanted, answers[query], message, case=f"query {query!r:.1100}")
+            for each in bench.others_served:
+                query = f"{one} {each.method}"
+                answer = await _ask(bench, query)
+                await _ask(other.searching(each.primitive), query)
+                shown, wanted = _names(await _ask(other, query)), _names(answer)
+                message = f"it was answered by {shown[:5]} after the same by {each.method}, by {wanted[:5]} before"
+                bench.expect(shown == wanted, answer, message, case=f"query {query!r}")
+
+
+def _with_hash_of(text: str, other: str) -> str:
+    """Return `other` and a further word, with the hash that some languages give `text`: times 31 plus the next unit."""
+
+    def hashed(of: str) -> int:
+        units = of.encode("utf-16-be")
+        return reduce(lambda value, at: value * 31 + int.from_bytes(units[at : at + 2]), range(0, len(units), 2), 0)
+
+    lowest = f"{other} {'@' * _HASHED}"
+    missing = (hashed(text) - hashed(lowest)) % 2**32
+    digits = [missing // 31**place % 31 for place in reversed(range(_HASHED))]
+    return f"{other} {''.join(chr(ord('@') + digit) for digit in digits)}"
 
 
 async def _interleave(bench: Bench) -> None:

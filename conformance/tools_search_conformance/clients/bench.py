@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from copy import copy
@@ -86,6 +87,7 @@ class ClientBench(Workbench):
         others = [primitive for primitive in OTHERS if primitive.method in check.methods]
         if others and "primitives" not in (await self.driver()).features:
             others = []
+        others = [primitive for primitive in others if self._has_turn(check, primitive)]
         if not own and not others:
             await self.require_features("primitives")
         return [*own, *map(self.searching, others)]
@@ -194,11 +196,35 @@ class ClientBench(Workbench):
 
         Where the client is judged over both transports, each has every second case; in a deep run it has all of them.
         """
-        options, over_http = self.options, self.cell.transport == "http"
-        other = replace(self.cell, transport="stdio" if over_http else "http")
-        both = options.transport == "auto" and bool(options.selection.wanted(other))
+        return cases[self._over_http :: 2] if self._takes_turns else cases
+
+    def some(self, cases: Sequence[Case], most: int) -> Sequence[Case]:
+        """Return all cases, or for another list than that of tools at most so many, not the same ones for each."""
+        if self.primitive is TOOLS or self.options.effort == "deep" or len(cases) <= most:
+            return cases
+        first, rest = cases[: most > 1], cases[most > 1 :]
+        number = OTHERS.index(self.primitive)
+        return [*first, *(rest[(number + len(OTHERS) * place) % len(rest)] for place in range(most - len(first)))]
+
+    def _has_turn(self, check: Check, primitive: Primitive) -> bool:
+        """Return whether it is the turn of this cell to run a check for another list than that of tools.
+
+        A rule is seldom broken for one list over one transport only, so that each check is run over one of them.
+        """
+        number = zlib.crc32(f"{check.id} {primitive.method}".encode())
+        return len(check.transports) == 1 or not self._takes_turns or number % 2 == self._over_http
+
+    @property
+    def _over_http(self) -> bool:
+        return self.cell.transport == "http"
+
+    @property
+    def _takes_turns(self) -> bool:
+        """Whether the client is judged over both transports, and not in depth."""
+        other = replace(self.cell, transport="stdio" if self._over_http else "http")
+        both = self.options.transport == "auto" and bool(self.options.selection.wanted(other))
         able = self._driver is not None and self._driver.features >= _TRANSPORTS
-        return cases[over_http::2] if both and able and options.effort != "deep" else cases
+        return both and able and self.options.effort != "deep"
 
     async def until(self, peer: Peer, condition: Callable[[], bool], seconds: float) -> bool:
         """Wait until `condition` holds of what the peer has received, for `seconds` at most; return whether it does."""

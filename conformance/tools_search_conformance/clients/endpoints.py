@@ -233,7 +233,10 @@ class _RelayConnection:
             return
         for each in reply.before:
             await self.send(each)
-        await self._write(reply.raw or encode(peer.response(message, reply)), in_pieces=reply.divided)
+        data = reply.raw or encode(peer.response(message, reply))
+        # What `encode` escapes for the sake of some readers may also stand as it is: it ends no line.
+        data = data.replace(b"\\u2028", "\u2028".encode()) if reply.divided else data
+        await self._write(data, in_pieces=reply.divided)
 
     async def _write(self, data: bytes, *, in_pieces: bool = False) -> None:
         async with self._turn:

@@ -593,6 +593,13 @@ class Bench(Workbench):
         """The rule of the check that finds an item by its key."""
         return "exact-uri-first" if self.method in METHODS_OF_RESOURCES else "exact-name-first"
 
+    async def wants_name_header(self) -> tuple[bool, Exchange]:
+        """Return whether a search is served with an `Mcp-Name` header only, and the exchange without it."""
+        query = (await self.vocabulary()).key_query
+        named = await self.server.search({"query": query}, headers={"Mcp-Name": query})
+        exchange = await self.server.search({"query": query})
+        return named.result is not None and exchange.result is None, exchange
+
     async def query_with_matches(self) -> str:
         """Return the query with most matches of some that were tried, one at least."""
         return (await self._most_matches())[0]

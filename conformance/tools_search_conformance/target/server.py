@@ -443,9 +443,12 @@ class Server:
         return exchange
 
     def _note_death(self, connection: Connection) -> None:
-        """Keep how the target ended by itself, if it did, once, with the last exchange before it."""
+        """Keep how the target ended by itself, if it did, once, with the last exchange before it.
+
+        Over HTTP other connections to the same process may find that out much later, in another check.
+        """
         if (ended := connection.transport.ended) is not None and self._shared.last is not None:
-            self._recorder.deaths.append((ended, self._shared.last))
+            self._recorder.note_death(ended, self._shared.last, of=connection.transport.url)
             self._shared.last = None
 
     def _require_room(self) -> None:

@@ -22,6 +22,7 @@ _LAST_WORDS: Final = 200
 _NAMES_AN_ERROR: Final = re.compile(r"error|exception|panic|fatal|fault", re.IGNORECASE)
 _GRACE_SECONDS: Final = 1.0
 _NO_GRACE_SECONDS: Final = 0.1
+_MOST_SETTLED: Final = 8
 _PASSED_ON: Final = (
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "TEMP", "TMP", "TERM",
     "SYSTEMROOT", "VIRTUAL_ENV", "JAVA_HOME",
@@ -74,6 +75,7 @@ class TargetProcess:
         self._stderr = bytearray()
         self._printed = bytearray()
         self._stderr_read = anyio.Event()
+        self._settled = 0
 
     @classmethod
     async def start(
@@ -140,8 +142,13 @@ class TargetProcess:
         await self._process.stdin.send(data)
 
     async def settle(self) -> None:
-        """Give a process whose stdout ended a moment to be reaped, so that its exit status and stderr are known."""
-        with anyio.move_on_after(_GRACE_SECONDS):
+        """Give a process that may be ending a moment to be reaped, so that its exit status and stderr are known.
+
+        One that was there after each of several such moments gets hardly any more of them.
+        """
+        self._settled += 1
+        seconds = _GRACE_SECONDS if self._settled <= _MOST_SETTLED else _NO_GRACE_SECONDS
+        with anyio.move_on_after(seconds):
             await self._process.wait()
         if self.returncode is not None:
             with anyio.move_on_after(_NO_GRACE_SECONDS):  # what it started may hold its stderr open

@@ -252,6 +252,7 @@ class Recorder:
         """Numbers of the exchanges that expectations of the current check were tested against."""
         self.deaths: list[tuple[str, Exchange]] = []
         """How the target ended by itself during the current check, and the exchange that was the last one."""
+        self._ended = set[str]()
         self.largest = Counter[str]()
         """By method, about how many bytes one answer took, at most, before its definitions were shared."""
         self._held = 0
@@ -274,6 +275,12 @@ class Recorder:
         self.check, self.taken, self.last = check, [], None
         self.judged, self.deaths = [], []
         self._definitions.make_room()
+
+    def note_death(self, ended: str, last: Exchange, *, of: str | None) -> None:
+        """Keep how a process ended, known by its address if it has one: once, in the check that finds it out first."""
+        if of is None or of not in self._ended:
+            self.deaths.append((ended, last))
+            self._ended |= {of} if of else set()
 
     def add(self, sent: JsonObject, headers: Mapping[str, str], answer: Answer, milliseconds: float) -> Exchange:
         """Record one exchange and return it; definitions that were sent before are replaced by those."""

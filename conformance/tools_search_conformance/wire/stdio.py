@@ -60,6 +60,7 @@ class StdioTransport:
     ) -> None:
         """Start to read in `tasks`; `note` gets every line that answers no request, and `leave` ends the process."""
         self.ended: str | None = None
+        self.url = None
         self.malformed: list[str] = []
         self.noise: list[str] = []
         self.strays: list[JsonObject] = []

@@ -282,9 +282,10 @@ async def _expect_time_not_prolonged(bench: ClientBench) -> None:
     "absent or no scope, and `ttlMs` is an hour.",
     passes="The client has the tool and does not list. Without a valid `ttlMs` it sends a request for each search.",
     eras=(MODERN,),
+    methods=EVERY_METHOD,
 )
 async def cache_hints_malformed(bench: ClientBench) -> None:
-    for hints in bench.share(_MALFORMED_HINTS):
+    for hints in bench.some(bench.share(_MALFORMED_HINTS), 3):
         case = f"the hints were {json.dumps(hints)}"
         page = Reply(result={"tools": [_UNLISTED], "resultType": "complete", **hints}, plain=True)
         async with bench.connected(Script(search=serves(page))) as session:

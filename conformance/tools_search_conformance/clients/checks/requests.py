@@ -51,6 +51,7 @@ _BEFORE: Final = {
 }
 _HOUR: Final = 3_600_000
 _TIMES_ENCODED: Final = 3
+_MANY_SEARCHES: Final = 30
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/_-]{8,}")
 _URL_SAFE: Final = str.maketrans("-_", "+/")
 _HEX: Final = re.compile(r"[0-9A-Fa-f]{8,}")
@@ -58,14 +59,24 @@ _HEX: Final = re.compile(r"[0-9A-Fa-f]{8,}")
 
 @client_check(
     title="Every request has its own id",
-    sends="An ordinary peer; the client searches two pages, and once more.",
+    sends="A peer that is too busy for the first search and refuses the first cursor; the client searches two pages, "
+    "and once more, on a legacy connection many times.",
     passes="Each id is a string or an integer; on a legacy connection no two requests have the same.",
 )
 async def request_ids(bench: ClientBench) -> None:
-    async with bench.connected(Script(search=Pages(TOOLS[:2], TOOLS[2:4]))) as session:
+    pages = Pages(TOOLS[:2], TOOLS[2:4])
+    refusals = [RefusalError(-32602, "the cursor expired"), RefusalError(-32603, "too busy", {"retryAfterMs": 1})]
+
+    def troubled(params: JsonObject) -> Reply:
+        if refusals and ("cursor" in params or len(refusals) > 1):
+            raise refusals.pop()
+        return pages(params)
+
+    async with bench.connected(Script(search=troubled)) as session:
         await session.search_all("keep the books")
         with suppress(NoDriverFeatureError):  # a one-shot client does one thing
-            await session.search("dispatch a courier", limit=3)
+            for number in range(_MANY_SEARCHES if bench.cell.era == LEGACY else 1):
+                await session.search(f"dispatch courier {number}", limit=3)
         session.require_search()
         used: list[Any] = []
         for exchange in session.peer.exchanges:
@@ -143,6 +154,7 @@ async def http_method_header(bench: ClientBench) -> None:
     passes="Neither word, nor the beginning of one, in any header or its name, of any HTTP request: not as it is, "
     "not percent-encoded, not in base64 or hexadecimal.",
     transports=("http",),
+    methods=EVERY_METHOD,
 )
 async def http_query_not_in_headers(bench: ClientBench) -> None:
     pages = Pages([_tool("a")], [_tool("b")], [_tool("c")])
@@ -156,7 +168,8 @@ async def http_query_not_in_headers(bench: ClientBench) -> None:
     query = " ".join(_WORDS)
     held = HeldSearch({query: found()})
     scripts = [Script(search=pages), Script(search=troubled), Script(advertised={})]
-    for script in scripts + [Script(search=held)] * ((await bench.driver()).features >= {"concurrent", "cancel"}):
+    holds_back = not bench.primitive.setting and (await bench.driver()).features >= {"concurrent", "cancel"}
+    for script in scripts + [Script(search=held)] * holds_back:
         async with bench.connected(script) as session:
             if script.search is held:
                 await session.begin("it", query)

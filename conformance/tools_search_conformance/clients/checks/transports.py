@@ -14,7 +14,7 @@ from tools_search_conformance.wire.eras import MODERN
 
 _NEED: Final = "fold a crane"
 _CURSOR: Final = "se\u00f1al \u6298 \U0001f4d6"
-_TEXT: Final = 'Folds a \u9db4, or a "gr\u00fas" \U0001f54a.'
+_TEXT: Final = 'Folds a \u9db4, or\u2028a "gr\u00fas" \U0001f54a.'
 _STRAY: Final[JsonObject] = {
     "jsonrpc": "2.0",
     "id": "of no request",
@@ -39,8 +39,8 @@ def _two_pages(params: JsonObject) -> Reply:
 @client_check(
     title="A message is read as a whole, wherever the transport divides it",
     sends="A search of two pages whose bytes come in pieces, divided inside characters, escapes and line ends: a line "
-    "on stdio, chunks over HTTP. Over HTTP, there also is an event stream with comments, `id`, `retry`, lines that end "
-    "in CR LF, and an event of another name.",
+    "on stdio, with a separator of lines in it that ends none there, chunks over HTTP. Over HTTP, there also is an "
+    "event stream with comments, `id`, `retry`, lines that end in CR LF, and an event of another name.",
     passes="A request for the second page, and both tools, with their characters.",
 )
 async def messages_in_pieces(bench: ClientBench) -> None:
