@@ -9,7 +9,7 @@ from typing import Any
 
 import anyio
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from mcp_types import AudioContent, CallToolResult, ImageContent, TextContent, Tool
 from tools_search_client import (
@@ -302,6 +302,11 @@ def visible(provider: str, body: dict[str, Any]) -> list[tuple[str, str, list[st
 @pytest.mark.parametrize("name", VARIANTS)
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(catalogs, st.lists(results, min_size=1, max_size=4), st.lists(actions, min_size=1, max_size=8))
+@example(
+    {"alpha": [], "beta": [], "gamma": [("find", {"type": "object"})]},
+    [CallToolResult(content=[])],
+    [("answer", [("search", {"query": "find"})]), ("compact", 1), ("drop", None)],
+)
 def test_the_provider_accepts_every_request_and_earlier_content_is_kept(
     name: str, catalog: Any, outcomes: list[CallToolResult], played: list[tuple[str, Any]]
 ):

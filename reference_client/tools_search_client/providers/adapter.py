@@ -393,17 +393,20 @@ class Adapter(ABC):
         text = compact_json(items)
         referred_to = {original for name, original in self._tools.names.items() if _is_named(name, text)}
         dropped = self.conversation.forget_unless(referred_to)
-        self._tools.shown = {name: tool for name, tool in self._tools.shown.items() if self._is_shown(tool)}
-        self._shown_before = dict(self._tools.shown)
+        self._tools.shown = self._shown_in(items)
+        self._shown_before = self._shown_in(items[: turn_starts[-1]]) if turn_starts else {}
         return dropped
 
-    def _is_shown(self, tool: SentTool) -> bool:
-        """Return whether an item of the transcript has the definition of a tool, or refers to it in the list."""
-        described = compact_json(compact_json(tool.definition.to_json()))[1:-1]
-        return any(
-            self._without_tools(item, {tool.name}) != item or described in compact_json(item)
-            for item in self._transcript
-        )
+    def _shown_in(self, items: Sequence[dict[str, Any]]) -> dict[str, SentTool]:
+        """Return the tools of which an item has the definition, or refers to it in the list."""
+
+        def is_shown(tool: SentTool) -> bool:
+            described = compact_json(compact_json(tool.definition.to_json()))[1:-1]
+            return any(
+                self._without_tools(item, {tool.name}) != item or described in compact_json(item) for item in items
+            )
+
+        return {name: tool for name, tool in self._tools.shown.items() if is_shown(tool)}
 
     def _take_out(self, tools: Sequence[SentTool]) -> None:
         """Take tools out of the transcript that are no longer offered, or have another definition by now."""
