@@ -102,6 +102,8 @@ class Bench(Workbench):
         """How the target ended by itself before any check, at its first search perhaps, and the exchange before it."""
         self.has_served = False
         """Whether a search has been answered by a result; served-where-advertised finds out, or `find_others`."""
+        self.serves_first_alone = False
+        """Whether a search on a second connection has been answered by none."""
         self.first_answer: Exchange | None = None
         """Of another method than `tools/search`, the answer to the first search that was served, or to the last one."""
         self.unread = ""
@@ -443,6 +445,9 @@ class Bench(Workbench):
     @asynccontextmanager
     async def _opened(self, other: Bench, catalog: str) -> AsyncGenerator[Bench]:
         """Give another bench, connected, for the same list; what is found with it was seen on `catalog`."""
+        if self._of_tools.serves_first_alone:
+            rule = "served-where-advertised"
+            raise UnverifiableError("no search is served on another connection", consequence_of=rule)
         try:
             await other.server.connection()
         except RefusedError as error:
