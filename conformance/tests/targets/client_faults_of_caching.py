@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from concurrent.futures import Future
 from typing import ClassVar
 from unicodedata import normalize
@@ -180,15 +181,16 @@ class CacheByCursorAlone(Client):
         return params.get("cursor") or super().key(params)
 
 
-class _Joined(Client):
+class _Joined(Client, ABC):
     """Waits for a request that is under way, where another search needs the same."""
 
     def __init__(self, target: Json, era: str) -> None:
         super().__init__(target, era)
         self.flights: dict[str, Future[Json]] = {}
 
+    @abstractmethod
     def flight(self, params: Json) -> str:
-        raise NotImplementedError
+        """Return the name of the request that a search can share."""
 
     def page(self, params: Json) -> Json:
         own = Future[Json]()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
 from .client_library import (
@@ -25,7 +26,7 @@ class DeclaresInExperimental(Client):
         return {"experimental": {EXTENSION_ID: {}}} if self.era == MODERN else super().declared(method)
 
 
-class _Undeclared(Client):
+class _Undeclared(Client, ABC):
     searched = 0
 
     def message(self, method: str, params: Json) -> Json:
@@ -35,8 +36,9 @@ class _Undeclared(Client):
             message["params"]["_meta"][META + "clientCapabilities"] = {"extensions": {}}
         return message
 
+    @abstractmethod
     def hides(self, params: Json) -> bool:
-        raise NotImplementedError
+        """Return whether a search does without the declaration."""
 
 
 class UndeclaredWithCursor(_Undeclared):

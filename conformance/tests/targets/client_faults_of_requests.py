@@ -6,6 +6,7 @@ import base64
 import html
 import re
 import unicodedata
+from abc import ABC, abstractmethod
 from typing import Any
 from urllib.parse import quote
 
@@ -206,15 +207,16 @@ class IdsUsedAgain(Client):
         return 1 + super().next_id() % 3 if self.era == LEGACY else super().next_id()
 
 
-class _Headers(Client):
+class _Headers(Client, ABC):
     def headers(self, method: str, params: Json) -> dict[str, str]:
         headers = super().headers(method, params)
         if method == f"{self.path}/search":
             self.change(headers, params)
         return headers
 
+    @abstractmethod
     def change(self, headers: dict[str, str], params: Json) -> None:
-        raise NotImplementedError
+        """Change the header fields of a search."""
 
 
 class MethodHeaderMissing(_Headers):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 from .client_library import MODERN, PAGE, Client, InvalidError, RefusedError
@@ -184,14 +185,15 @@ class UnknownMembersOfLaterPagesRefused(Client):
         return super().checked(result)
 
 
-class _Busy(Client):
+class _Busy(Client, ABC):
     def instead(self, error: RefusedError | InvalidError, query: str) -> list[Json]:
         if isinstance(error, RefusedError) and self.is_busy(error) and self.gives_up():
             return self.ranked(query, self.listed())
         return super().instead(error, query)
 
+    @abstractmethod
     def gives_up(self) -> bool:
-        raise NotImplementedError
+        """Return whether it lists in place of a busy search."""
 
 
 class BusyIsListed(_Busy):

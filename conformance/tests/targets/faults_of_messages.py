@@ -34,7 +34,7 @@ class LatestParamsWin(SearchFault):
 
 
 class ParamsHeldById(SearchFault):
-    """Holds the params of a search under its id, whosever it is, and takes a moment to answer."""
+    """Holds the params of a search under its id, from any caller, and takes a moment to answer."""
 
     def __init__(self) -> None:
         self.held: dict[Any, Json] = {}

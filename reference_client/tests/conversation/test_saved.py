@@ -102,6 +102,12 @@ REDEFINED: Any = ("servers change", READ | {"beta": [("read", "read")]})
     ToolDiscovery(enabled=True, auto=True, context_window=100, max_search_results=1),
     [("search", {"query": "read"}), REDEFINED, ("search", {})],
 )
+@example(
+    {"alpha": [("read", None)], "beta": [], "gamma": []},
+    set(),
+    ToolDiscovery(enabled=True, context_window=100, max_search_results=1),
+    [("servers change", {"alpha": [], "beta": [], "gamma": []}), ("a server fails", "alpha"), ("search", {})],
+)
 def test_a_conversation_that_was_saved_does_and_sends_the_same_as_one_that_was_not(
     catalog: Any, deferred: set[str], discovery: ToolDiscovery, played: list[tuple[str, Any]]
 ):

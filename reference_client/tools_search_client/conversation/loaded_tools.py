@@ -127,6 +127,7 @@ class LoadedTools:
         offered.defer_all_but(state.eager)
         sent = {name: one.tool for name, one in before.items() if one.tool is not None}
         now, state.unconfirmed = await offered.still_offered([*(state.discovered | sent).values()])
+        state.unconfirmed -= state.gone  # gone already when its server failed
         known = now.keys() | state.unconfirmed
         state.discovered = {name: now.get(name, one) for name, one in state.discovered.items() if name in known}
         state.definitions = {name: kept for name, one in before.items() if (kept := self._kept(one, now)) is not None}
@@ -205,7 +206,7 @@ class LoadedTools:
         back = [name for name in found if name in state.definitions and name in state.gone]
         state.gone.difference_update(found)
         for name in found:
-            state.told.pop(name, None)
+            state.notified.pop(name, None)
         outdated: list[str] = []
         for name, definition in found.items():
             sent = state.definitions.get(name)
@@ -242,7 +243,7 @@ class LoadedTools:
     def lose(self, name: str) -> None:
         """Note that a tool is gone, of which the reply to a call tells the model."""
         self.state.gone.add(name)
-        self.state.told[name] = "gone"
+        self.state.notified[name] = "gone"
 
     def called(self, definition: Definition) -> FoundTool | None:
         """Note that a tool is called, and return it as it is offered now, as far as that is known."""
@@ -294,7 +295,7 @@ class LoadedTools:
         current = [offered.known.get(name) or tool for name, tool in state.discovered.items()]
         found = [tool for tool in current if offered.shows(tool) and not offered.has_lost(tool)]
         self._add(map(Definition.of, found if self.room is None else found[max(0, len(found) - self.room) :]))
-        for noted in (state.additions, state.gone, state.outdated, state.seen, state.told):
+        for noted in (state.additions, state.gone, state.outdated, state.seen, state.notified):
             noted.clear()
         state.servers = self._servers()
 
@@ -365,12 +366,12 @@ class LoadedTools:
         What changed and changed back is no news. What the model can only search for is told where it can search.
         """
         state = self.state
-        before = state.told
-        state.told = {name: "outdated" for name in state.outdated if self.search_name}
-        state.told |= dict.fromkeys(state.gone, "gone")
+        before = state.notified
+        state.notified = {name: "outdated" for name in state.outdated if self.search_name}
+        state.notified |= dict.fromkeys(state.gone, "gone")
         of_tools: dict[ToolNotice | None, list[str]] = {"gone": [], "outdated": [], None: []}
         for name in dict.fromkeys((*state.definitions, *sorted(state.gone))):
-            if (now := state.told.get(name)) != before.get(name):
+            if (now := state.notified.get(name)) != before.get(name):
                 of_tools[now].append(name)
         notices = [prompts.gone(of_tools["gone"])] if of_tools["gone"] else []
         if back := [name for name in of_tools[None] if before[name] == "gone"]:

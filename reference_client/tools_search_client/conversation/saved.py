@@ -145,7 +145,7 @@ class SavedConversation(SavedText):
     unconfirmed: set[str]
     seen: list[SavedTool]
     changed: list[str]
-    told: dict[str, ToolNotice]
+    notified: dict[str, ToolNotice]
     servers: dict[str, ServerNotice]
 
     @model_validator(mode="before")
@@ -172,7 +172,7 @@ class SavedConversation(SavedText):
         for count in fields(self.statistics):
             setattr(state.statistics, count.name, getattr(self.statistics, count.name))
         for name in ("searches", "search_tokens", "prefix", "additions", "search_name", "eager", "pins", "called",
-                     "counted", "gone", "outdated", "unconfirmed", "told", "servers"):  # fmt: skip
+                     "counted", "gone", "outdated", "unconfirmed", "notified", "servers"):  # fmt: skip
             setattr(state, name, getattr(self, name))
         state.answered = set(self.answered)
         state.definitions = {one.name: restored_definition(one) for one in self.definitions}

@@ -157,7 +157,7 @@ class ConversationState:
     """The last definition that was seen of a tool, where it is not the one that was sent."""
     changed: dict[str, None] = field(default_factory=dict[str, None])
     """Tools with other definitions than before that the host was not given yet."""
-    told: dict[str, ToolNotice] = field(default_factory=dict[str, "ToolNotice"])
+    notified: dict[str, ToolNotice] = field(default_factory=dict[str, "ToolNotice"])
     """What the model was last given notice of about tools that are not as they were sent to it."""
     servers: dict[str, ServerNotice] = field(default_factory=dict[str, ServerNotice])
     """The same of servers, in order."""

@@ -222,7 +222,7 @@ class Federation:
         self.supervised: dict[str, SupervisedServer | HostConnection] = {}
         self._tasks: Final = tasks
         self._running: dict[str, tuple[anyio.CancelScope, anyio.Event]] = {}
-        """What ends the work of each server, and what tells that it has ended."""
+        """The scope that ends the work of each server, and the event that is set when it has ended."""
         self._fanout = Fanout(
             tasks,
             grace=_first(options.grace, stated.grace),
@@ -245,14 +245,14 @@ class Federation:
         options, drop = self._options.of(entry), partial(self._drop, entry.name)
         if isinstance(entry, ConnectedServer):
             server: SupervisedServer | HostConnection = HostConnection(entry, options, on_change=drop)
+            same = list[str]()
         else:
             stated = self.configuration.tool_discovery.connect_timeout
             server = SupervisedServer(
                 partial(open_server, entry.target, options, on_change=drop),
                 connect_timeout=_first(entry.start_seconds, self._options.connect_timeout, stated),
             )
-        held = isinstance(entry, ConnectedServer)
-        same = [one.name for one in self.configuration.servers if one.target == entry.target and not held]
+            same = [one.name for one in self.configuration.servers if one.target == entry.target]
         self._identities[entry.name] = self._identities[same[0]] if same else next(self._numbers)
         self.configuration = replace(self.configuration, servers=(*self.configuration.servers, entry))
         self.supervised[entry.name] = server

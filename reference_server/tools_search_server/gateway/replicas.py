@@ -209,7 +209,7 @@ class Replicas:
 
         Args:
             servers: By name, the function to call when another replica has heard of a change of a server's list. It is
-                read anew each time.
+                read again each time.
             missed: Called when any list may have changed at any replica while the connection was lost.
         """
         if self._connect is None or self._address is None:

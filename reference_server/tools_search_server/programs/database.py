@@ -46,12 +46,12 @@ def checked_catalog(option: str, source: str, name: str) -> str:
         ConfigurationError: The database cannot be reached, or has no such catalog.
     """
     with _connected(option, source) as (connection, address):
-        from tools_search_ranking.postgres.schema import READ_VERSION, require_version
+        from tools_search_ranking.postgres.schema import READ_NAMES, require_version
 
         if source.startswith(_EMBEDDED) and not _has(connection):
             write_catalog(connection, name, bundled_catalog())
-        row = connection.execute(READ_VERSION).fetchone()
-        require_version(row[0] if row else 0)
+        row = connection.execute(READ_NAMES).fetchone()
+        require_version(row[0] if row else ())
         if not _has(connection, name):
             problem = f"has no catalog {name!r} that this role may search. Run `tools-search-server import` first."
             raise ConfigurationError(option, [problem])
@@ -181,10 +181,11 @@ def show_catalogs(database: str, *, as_json: bool) -> bool:
     """Print the catalogs in a database; return whether all are as this version of the program makes them."""
     with _refusals(), _connected("--database", database) as (connection, _):
         from tools_search_ranking.postgres.analysis import ANALYSIS
-        from tools_search_ranking.postgres.schema import READ_VERSION, VERSION
+        from tools_search_ranking.postgres.schema import READ_NAMES, problem_of
 
-        row = connection.execute(READ_VERSION).fetchone()
-        version = row[0] if row else 0
+        row = connection.execute(READ_NAMES).fetchone()
+        migrations = row[0] if row else ()
+        problem = problem_of(migrations)
         rows = connection.execute(
             "select name, revision, made, analysis, (select coalesce(sum(tools), 0)::int "
             "from tools_search.audience where audience.generation = generation.id) "
@@ -195,12 +196,14 @@ def show_catalogs(database: str, *, as_json: bool) -> bool:
         {"name": own, "tools": tools, "revision": revision, "made": made.isoformat(), "current": analysis == ANALYSIS}
         for own, revision, made, analysis, tools in rows
     ]
-    is_current = version == VERSION and all(one["current"] for one in catalogs)
+    is_current = problem is None and all(one["current"] for one in catalogs)
     if as_json:
-        document = {"ok": is_current, "schema": version, "bytes": size, "catalogs": catalogs}
+        document = {"ok": is_current, "schema": len(migrations), "bytes": size, "catalogs": catalogs}
         click.echo(json.dumps(document, indent=2))
         return is_current
-    click.echo(f"schema {version}{'' if version == VERSION else f' of {VERSION}: reindex'}, {size / 1e6:,.0f} MB")
+    click.echo(f"schema {len(migrations)}, {size / 1e6:,.0f} MB")
+    if problem is not None:
+        click.echo(problem)
     for one in catalogs:
         advice = "" if one["current"] else ", made by another version: reindex"
         click.echo(f"{one['name']}: {one['tools']:,} tools since {one['made'][:19]}{advice}")

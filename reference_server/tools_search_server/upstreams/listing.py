@@ -111,8 +111,8 @@ TEMPLATES: Final = Kind(optional.RESOURCE_TEMPLATES, ListResourceTemplatesResult
 
 
 GATEWAYS: Final = "io.github.tools-search/gateways"
-"""Member of `_meta` by which one gateway asks another in `tools/list` which gateways its tools may come through, and is
-told in the result: by an id of each process, the other's own among them."""
+"""Member of `_meta` by which one gateway asks another in `tools/list` which gateways its tools may come through. In the
+result it holds the id of the process of each, including the other gateway's own."""
 
 _GATEWAY_NAME: Final = "tools-search-"
 """What the names begin with by which gateways introduce themselves."""

@@ -239,7 +239,7 @@ class Upstream:
                 await self._supervise()
 
     def reconfigure(self, entry: ServerEntry) -> None:
-        """Connect anew, as another entry of the same name says; what callers follow of the server they follow still."""
+        """Reconnect under another entry of the same name; callers keep following what they follow of the server."""
         self._end("its configuration has changed")
         self._configure(entry)
         self.greeting = Greeting()

@@ -20,7 +20,7 @@ from psycopg import errors
 from psycopg_pool import AsyncConnectionPool
 
 from tools_search_ranking.postgres.request import SEARCH, parameters
-from tools_search_ranking.postgres.schema import READ_VERSION, Connection, SchemaError, require_version
+from tools_search_ranking.postgres.schema import READ_NAMES, Connection, SchemaError, require_version
 from tools_search_ranking.postings import members_in
 
 MOST_PLACES: Final = 20_000
@@ -208,8 +208,8 @@ class PostgresPool:
 
     async def _require_version(self, connection: psycopg.AsyncConnection[_Row]) -> None:
         if connection not in self._checked:
-            row = await (await connection.execute(READ_VERSION)).fetchone()
-            require_version(row[0] if row else 0)
+            row = await (await connection.execute(READ_NAMES)).fetchone()
+            require_version(row[0] if row else ())
             self._checked.add(connection)
 
     async def search(

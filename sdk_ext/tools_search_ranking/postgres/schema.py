@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Sequence
 from importlib import resources
 from typing import Any, Final, LiteralString, TypeAlias, cast
 
@@ -16,23 +18,28 @@ class SchemaError(Exception):
     """The database has the schema of another version of this program, or none; the text says what to do."""
 
 
-def _migrations() -> list[tuple[str, LiteralString]]:
+def _migrations() -> dict[str, LiteralString]:
+    """Return the statements of each migration by its name, which tells two texts of one file apart."""
     folder = resources.files("tools_search_ranking.postgres") / "migrations"
     files = sorted((file for file in folder.iterdir() if file.name.endswith(".sql")), key=lambda file: file.name)
-    return [(file.name, cast("LiteralString", file.read_text(encoding="utf-8"))) for file in files]
+    texts = [(file.name, file.read_text(encoding="utf-8")) for file in files]
+    return {
+        f"{name} {hashlib.sha256(text.encode()).hexdigest()[:16]}": cast("LiteralString", text) for name, text in texts
+    }
 
 
-VERSION: Final = len(_migrations())
-"""The number of migrations that this version of the program knows."""
+NAMES: Final = tuple(_migrations())
+"""The migrations that this version of the program knows, in their order."""
 
-READ_VERSION: Final[LiteralString] = "select coalesce(max(number), 0) from tools_search.migration"
+READ_NAMES: Final[LiteralString] = "select coalesce(array_agg(name order by number), '{}') from tools_search.migration"
 
 
 def migrate(connection: Connection) -> None:
     """Bring the schema to this version; what is there already stays.
 
     Raises:
-        SchemaError: A newer version of the program has been here, or the schema is another role's.
+        SchemaError: Another version of the program has been here that this one cannot go on from, or the schema is
+            another role's.
         psycopg.Error: The role may not, or the database fails; then nothing has changed.
     """
     with connection.transaction():
@@ -45,12 +52,12 @@ def migrate(connection: Connection) -> None:
             "create table if not exists migration (number int primary key, name text not null, "
             "made timestamptz not null default now())"
         )
-        row = connection.execute("select coalesce(max(number), 0) from migration").fetchone()
-        done = row[0] if row else 0
-        if done > VERSION:
-            raise SchemaError(_advice(done))
-        for number, (name, statements) in enumerate(_migrations(), start=1):
-            if number > done:
+        row = connection.execute(READ_NAMES).fetchone()
+        done = tuple(row[0]) if row else ()
+        if done != NAMES[: len(done)]:
+            raise SchemaError(problem_of(done))
+        for number, (name, statements) in enumerate(_migrations().items(), start=1):
+            if number > len(done):
                 connection.execute(statements)
                 connection.execute("insert into migration values (%s, %s)", [number, name])
 
@@ -65,19 +72,29 @@ def _require_owner(connection: Connection) -> None:
         raise SchemaError(f"the schema tools_search belongs to the role {row[0]}: connect as that role")
 
 
-def require_version(found: int) -> None:
-    """Check the number of migrations that a database has.
+def require_version(found: Sequence[str]) -> None:
+    """Check the names of the migrations that a database has (`READ_NAMES`).
 
     Raises:
-        SchemaError: It is another one than this program's.
+        SchemaError: They are others than this program's.
     """
-    if found != VERSION:
-        raise SchemaError(_advice(found))
+    if (problem := problem_of(found)) is not None:
+        raise SchemaError(problem)
 
 
-def _advice(found: int) -> str:
-    if found == 0:
+def problem_of(found: Sequence[str]) -> str | None:
+    """Return what is to be done about a database that has these migrations; `None` if it is ready."""
+    if tuple(found) == NAMES:
+        return None
+    if not found:
         return "this database has no schema tools_search, or this role may not use it: run `import` as its owner"
-    if found < VERSION:
-        return f"the schema tools_search has version {found}, and this program {VERSION}: run `reindex` as its owner"
-    return f"the schema tools_search has version {found}, and this program only {VERSION}: update the program"
+    if tuple(found) == NAMES[: len(found)]:
+        versions = f"version {len(found)}, and this program {len(NAMES)}"
+        return f"the schema tools_search has {versions}: run `reindex` as its owner"
+    if tuple(found[: len(NAMES)]) == NAMES:
+        versions = f"version {len(found)}, and this program only {len(NAMES)}"
+        return f"the schema tools_search has {versions}: update the program"
+    return (
+        "the schema tools_search was made by a revision of this program that was never released: "
+        "drop it (`drop schema tools_search cascade`) and run `import` as its owner"
+    )
