@@ -1,8 +1,9 @@
 """How connections end: what is known of it where the bytes are, and which errors of the SDK say so.
 
 -32000 and -32001 are how the SDK says that a connection ended and that time ran out. Servers answer with both codes for
-errors of their own, and are none the worse for it: only the text distinguishes the two. The canary is
-`sdk_ext/tests/mcp_ext_tools_search/test_sdk_canaries.py`.
+errors of their own, and are none the worse for it: only the text distinguishes the two. A server that passes on what it
+met itself, as a proxy does, uses these very words, so that they are put differently in what is read from a server
+(`in_its_own_words`). The canary is `sdk_ext/tests/mcp_ext_tools_search/test_sdk_canaries.py`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Final
 
 import anyio
 from mcp import MCPError
-from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR, REQUEST_TIMEOUT
+from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR, REQUEST_TIMEOUT, ErrorData
 
 _BROKE_OFF: Final = re.compile(r"SSE stream (?:failed|ended)\b")
 _ENDED: Final = re.compile(rf"Connection closed\Z|{_BROKE_OFF.pattern}")
@@ -72,3 +73,11 @@ def timed_out(error: MCPError) -> bool:
 def malformed(error: MCPError) -> bool:
     """Return whether the server answered with what cannot be read; the message says what is wrong with it."""
     return error.code == INTERNAL_ERROR and _MALFORMED.match(error.message) is not None
+
+
+def in_its_own_words(error: ErrorData) -> ErrorData:
+    """Return an error that a server sent so that nothing here takes it for the end of the connection to that server."""
+    met = MCPError(error.code, error.message)
+    if connection_ended(met) or timed_out(met) or malformed(met):
+        return error.model_copy(update={"message": f"the server says: {error.message}"})
+    return error

@@ -25,6 +25,7 @@ from mcp_types import (
 from pydantic import ValidationError
 from pydantic_core import from_json
 
+from tools_search_hosts.endings import in_its_own_words
 from tools_search_hosts.validation import validation_problem
 
 MAX_MESSAGE_BYTES: Final = 16 * 1024 * 1024
@@ -92,12 +93,15 @@ def read_message(data: bytes | bytearray, max_bytes: int = MAX_MESSAGE_BYTES) ->
         raise MalformedMessageError("it is no JSON object")
     message = cast("dict[str, Any]", parsed)
     try:
-        return jsonrpc_message_adapter.validate_python(_without_empty_half(message), by_name=False)
+        read = jsonrpc_message_adapter.validate_python(_without_empty_half(message), by_name=False)
     except ValidationError:
         if "method" in message:
             reason = "it is no valid request or notification"
             raise MalformedMessageError(reason, is_answer=False) from None
         raise MalformedMessageError(_problem(message), _as_id(message.get("id"))) from None
+    if isinstance(read, JSONRPCError):
+        read.error = in_its_own_words(read.error)
+    return read
 
 
 def failed_answer(answers: RequestId, reason: str) -> JSONRPCError:

@@ -376,6 +376,25 @@ async def test_an_answer_that_cannot_be_read_fails_its_call_at_once_with_what_is
                     await tools.call("say", {"answer": answer})
 
 
+@pytest.mark.parametrize("way", ["stdio", "json", "events", "old-sse"])
+async def test_an_error_that_a_server_passes_on_is_a_refusal_and_not_the_end_of_its_own_connection(
+    hostile: Any, way: str
+):
+    passed_on = [
+        (-32000, "Connection closed"),
+        (-32000, "SSE stream ended without a response"),
+        (-32001, "Request 'tools/call' timed out"),
+        (-32603, "its answer is malformed: it is no JSON object"),
+    ]
+    with anyio.fail_after(30):
+        async with open_server(await hostile(way, "good")) as tools:
+            for code, message in passed_on:
+                answer = {"jsonrpc": "2.0", "id": "ID", "error": {"code": code, "message": message}}
+                with pytest.raises(ServerRefusedError, match=message) as refused:
+                    await tools.call("say", {"answer": json.dumps(answer).replace('"ID"', "ID")})
+                assert refused.value.code == code
+
+
 @pytest.mark.parametrize(
     ("way", "behavior", "reason"),
     [

@@ -136,7 +136,7 @@ def leave(method: str, own: Any) -> bool:
         withheld.append(own)
         send({"method": "notifications/tools/list_changed"})
     elif method == "tools/list" and withheld:
-        error = {"code": -32000, "message": "Connection closed"}
+        error = {"code": -32000, "message": "It leaves"}
         send({"id": withheld.pop(), "error": error}, {"id": own, "result": {"tools": [TOOL | {"name": "late"}]}})
     else:
         return False

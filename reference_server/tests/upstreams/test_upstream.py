@@ -123,13 +123,41 @@ async def test_a_call_under_way_learns_that_its_server_went_away(gateway: Any, v
     assert "went away" in text
 
 
+WORDS_OF_AN_END: list[dict[str, Any]] = [
+    {"code": -32000, "message": "No browser session is open"},
+    # What a proxy passes on, whose own server has ended, is late, or answered with what cannot be read.
+    {"code": -32000, "message": "Connection closed"},
+    {"code": -32000, "message": "SSE stream ended without a response"},
+    {"code": -32001, "message": "Request 'tools/call' timed out"},
+    {"code": -32603, "message": "its answer is malformed: it is no JSON object"},
+]
+
+
+def as_error(error: dict[str, Any]) -> str:
+    return json.dumps({"jsonrpc": "2.0", "id": "ID", "error": error}).replace('"ID"', "ID")
+
+
+async def test_an_error_that_a_server_passes_on_is_not_the_end_of_its_own_connection(
+    gateway: Any, hostile: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    with anyio.fail_after(60):
+        async with gateway("auto", proxy=await hostile("stdio", "legacy")) as client:
+            await wait_for(client, {"proxy__say"})
+            for error in WORDS_OF_AN_END:
+                with pytest.raises(MCPError, match=error["message"]) as met:
+                    await client.session.call_tool("proxy__say", {"answer": as_error(error)})
+                assert met.value.code == error["code"]
+            result: Any = await client.session.call_tool("proxy__say", {})
+            assert not result.is_error
+    assert "is down" not in caplog.text
+
+
 @pytest.mark.parametrize("era", ["modern", "legacy"])
 @pytest.mark.parametrize("breaks", ["breaks", "vanishes"])
 async def test_what_ends_one_call_over_http_ends_no_other_call(
     gateway: Any, hostile: Any, caplog: pytest.LogCaptureFixture, era: str, breaks: str
 ) -> None:
     results: dict[str, CallToolResult] = {}
-    error = {"jsonrpc": "2.0", "id": "ID", "error": {"code": -32000, "message": "No browser session is open"}}
 
     async def call(client: Client, **arguments: str) -> None:
         result: Any = await client.session.call_tool("web__say", arguments)
@@ -141,8 +169,9 @@ async def test_what_ends_one_call_over_http_ends_no_other_call(
             await wait_for(client, {"web__say"})
             tasks.start_soon(partial(call, client, holds=""))
             await call(client, **{breaks: ""})
-            with pytest.raises(MCPError, match="No browser session is open"):
-                await call(client, answer=json.dumps(error).replace('"ID"', "ID"))
+            for answer in WORDS_OF_AN_END:
+                with pytest.raises(MCPError, match=answer["message"]):
+                    await call(client, answer=as_error(answer))
             await call(client, releases="")
     assert {name: bool(result.is_error) for name, result in results.items()} == {
         breaks: True,
@@ -173,7 +202,14 @@ async def test_of_calls_over_http_that_were_given_up_nothing_is_left(
             assert "is down" not in caplog.text
 
 
-async def test_tools_that_are_read_as_the_connection_is_lost_do_not_make_the_server_ready_again() -> None:
+async def test_tools_that_are_read_as_the_connection_is_lost_do_not_make_the_server_ready_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def leaves(error: MCPError) -> bool:
+        return error.message == "It leaves"
+
+    # An end that is noticed after the tools have come and before they are looked at.
+    monkeypatch.setattr(upstream_module, "connection_ended", leaves)
     seen: list[tuple[str, list[str]]] = []
     is_over = anyio.Event()
 
