@@ -179,12 +179,13 @@ async def list_definitions(
         MCPError: The first page failed.
     """
     definitions: dict[str, Definition] = {}
-    count = 0
+    pages = count = 0
 
     async def read_page(cursor: str | None) -> str | None:
-        nonlocal count
+        nonlocal pages, count
         params = {} if cursor is None else {"cursor": cursor}
         page = await raw_request(client, primitive.list_method, params, seconds=timeout)
+        pages += 1
         listed = page.get(primitive.member)
         for entry in cast("list[Any]", listed) if isinstance(listed, list) else []:
             count += 1
@@ -196,9 +197,9 @@ async def list_definitions(
     try:
         problem = await follow_cursors(read_page, _MAX_PAGES)
     except MCPError as error:
-        if not count and error.code != METHOD_NOT_FOUND:
+        if not pages and error.code != METHOD_NOT_FOUND:
             raise
-        problem = "" if error.code == METHOD_NOT_FOUND else str(error)
+        problem = str(error) if pages else ""
     if problem:
         logger.warning("%s is incomplete: %s", primitive.list_method, problem)
     return definitions, not problem and count < MAX_ITEMS

@@ -234,6 +234,25 @@ async def test_a_server_without_a_list_has_nothing(offering: Offering, connect: 
         assert await list_definitions(RESOURCE_TEMPLATES, client) == ({}, True)
 
 
+@pytest.mark.parametrize("code", [METHOD_NOT_FOUND, INTERNAL_ERROR])
+@pytest.mark.parametrize("found", [[ITEM[RESOURCES]], []], ids=["something", "nothing"])
+async def test_a_list_whose_later_page_fails_is_not_whole(
+    offering: Offering, connect: Connect, code: int, found: list[dict[str, Any]]
+) -> None:
+    async def fail_later(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        if ctx.method != RESOURCES.list_method:
+            return await call_next(ctx)
+        if "cursor" in (ctx.params or {}):
+            raise MCPError(code, "no")
+        return {"resources": found, "nextCursor": "c", "resultType": "complete", "ttlMs": 0, "cacheScope": "public"}
+
+    server = offering()
+    server.middleware.append(fail_later)
+    async with connect(server) as client:
+        definitions, is_whole = await list_definitions(RESOURCES, client)
+        assert (len(definitions), is_whole) == (len(found), False)
+
+
 async def test_what_the_server_searches_is_what_is_found(offering: Offering, connect: Connect) -> None:
     server = offering()
     ToolsSearch(resources=ResourcesSearch(), prompts=True).install(server)
