@@ -430,15 +430,19 @@ async def test_a_call_of_a_tool_of_a_server_that_failed_fails_as_the_server_did(
                 await federation.call("make_alpha")
 
 
-async def test_a_call_to_a_server_that_died_is_refused_with_the_reason(liar: Any, until: Until):
+async def test_as_long_as_a_server_that_died_is_left_alone_everybody_is_told_how_it_ended(liar: Any, until: Until):
     server = liar("call-dies")
     with anyio.fail_after(40):
-        async with open_federation(configured(mortal=server.target)) as federation:
-            with pytest.raises(ServerUnavailableError):
+        async with open_federation(
+            configured(mortal=server.target), FederationOptions(rest=Backoff(60.0))
+        ) as federation:
+            with pytest.raises(ServerUnavailableError, match="the connection ended: it ended with exit code") as dying:
                 await federation.call("mortal__make_alpha")
             await until(lambda: federation.supervised["mortal"].connected is None)
-            with pytest.raises(ServerUnavailableError, match="the connection ended"):
+            with pytest.raises(ServerUnavailableError) as left_alone:
                 await federation.call("mortal__make_alpha")
+            found = await federation.search("alpha")
+    assert str(left_alone.value) == found.failed["mortal"].message == str(dying.value)
 
 
 async def test_a_list_change_makes_a_known_name_be_looked_up_again(liar: Any, until: Until):

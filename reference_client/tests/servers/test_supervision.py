@@ -17,7 +17,15 @@ pytestmark = pytest.mark.anyio
 
 Until = Callable[[Callable[[], bool]], Awaitable[None]]
 
-TOOLS = cast("ServerTools", object())
+
+class Tools:
+    """What is asked of the tools of a connection."""
+
+    def ending(self) -> ServerUnavailableError:
+        return ServerUnavailableError("the connection ended: it had enough")
+
+
+TOOLS = cast("ServerTools", Tools())
 
 
 class Doubles:
@@ -110,7 +118,7 @@ async def test_a_connection_that_was_lost_is_made_again_for_the_next_who_asks(do
         await server.tools()
         doubles.lose()
         await until(lambda: server.connected is None)
-        with pytest.raises(ServerUnavailableError):
+        with pytest.raises(ServerUnavailableError, match="it had enough"):
             await server.tools()
         doubles.now = 1.0
         assert await server.tools() is TOOLS

@@ -643,13 +643,18 @@ class ServerTools:
             if setting is None or one.primitive.setting == setting:
                 one.forget()
 
+    def ending(self) -> ServerUnavailableError:
+        """Return the error of a connection that has ended, which says how, as far as that is known."""
+        how = self._ended()
+        return ServerUnavailableError(f"the connection ended: {how}" if how else "the connection ended")
+
     @asynccontextmanager
     async def _deadline(self, seconds: float) -> AsyncGenerator[anyio.CancelScope]:
         with server_faults(self._ended), anyio.fail_after(seconds) as scope:
             try:
                 _ = self.client.session
             except RuntimeError as error:  # the SDK's word for a client that was left
-                raise ServerUnavailableError("the connection ended") from error
+                raise self.ending() from error
             yield scope
 
 

@@ -118,7 +118,6 @@ class SupervisedServer:
             self._failure = None
             try:
                 await self._hold()
-                self._failure = ServerUnavailableError("the connection ended")
             except (ServerError, HostError) as error:
                 self._failure = error
             self.connected = None
@@ -135,12 +134,13 @@ class SupervisedServer:
         deadline = anyio.current_time() + self._connect_timeout
         with kept_diagnostics() as self._diagnostics, anyio.CancelScope(deadline=deadline) as attempt:
             async with self._open(on_close=over.set, diagnostics=self._diagnostics) as tools:
-                attempt.deadline = float("inf")
+                attempt.deadline = math.inf
                 self.connected = tools
                 self._failures = 0
                 self._settled.set()
                 await over.wait()
-                self.connected = None
+                self._failure, self.connected = tools.ending(), None
                 attempt.deadline = anyio.current_time() + _CLOSING_SECONDS
+            self._failure = tools.ending()  # more is known once the process has ended
         if attempt.cancelled_caught and not self._settled.is_set():
             raise ServerTimeoutError(f"not ready after {self._connect_timeout:g} seconds{self.quotation()}")
