@@ -92,3 +92,12 @@ def test_queries_that_differ_in_an_unpaired_surrogate_alone_do_not_share_cursors
     (page,) = _answers(catalog, {"query": "send \ud800", "limit": 1}, key="shared")
     (other,) = _answers(catalog, {"query": "send \ud801", "cursor": page["result"]["nextCursor"]}, key="shared")
     assert other["error"]["data"]["field"] == "cursor"
+
+
+def test_of_names_that_differ_in_white_space_alone_the_one_that_the_query_is_comes_first(tmp_path: Path) -> None:
+    names = [" draft", "draft ", "draft"]
+    file = tmp_path / "catalog.json"
+    tools = [{"name": name, "inputSchema": {"type": "object"}} for name in names]
+    file.write_text(json.dumps({"tools": tools}), encoding="utf-8")
+    answers = _answers(file, *({"query": query} for query in (*names, "  draft  ")))
+    assert [answer["result"]["tools"][0]["name"] for answer in answers] == [*names, "draft"]

@@ -53,3 +53,19 @@ def test_it_has_only_what_the_schemas_allow(server: tuple[str, ...], target: Com
     for suite in root:
         assert int(suite.attrib["tests"]) == len(suite.findall("testcase"))
         assert [child.tag for child in suite].count("properties") <= 1
+
+
+def test_a_failure_says_what_is_broken_by_which_answer_and_how_to_see_it_again(target: Command, tmp_path: Path):
+    server = target("miniature", "--fault", "limit-zero-served")
+    given = ["--effort=quick", "--era=2026-07-28", "--only=limit-invalid", "--out", str(tmp_path)]
+    click.testing.CliRunner().invoke(cli, ["server", *given, "--", *server])
+    failure = ElementTree.parse(tmp_path / "junit.xml").getroot().find(".//failure")  # noqa: S314 - our own
+    assert failure is not None
+    sentence, place, sent, answer, wire_log, replay = (failure.text or "").splitlines()
+    assert sentence.startswith('"A server MUST return error `-32602` if `query` is absent')
+    assert place == "spec/draft/tools-search.md#request (R-REF-01)"
+    assert sent.startswith('sent     {"jsonrpc": "2.0"')
+    assert '"limit": 0' in sent
+    assert answer.startswith('answer   {"jsonrpc": "2.0"')
+    assert wire_log.startswith("wire log stdio-2026-07-28.jsonl, exchange ")
+    assert replay.startswith("replay   tools-search-conformance replay ")

@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import click.testing
 import pytest
 from jsonschema import Draft202012Validator
 from tools_search_conformance.checks import SERVER_CHECKS
+from tools_search_conformance.cli.cli import cli
 from tools_search_conformance.model import CELLS, Cell, Evidence, Result, Run, Status, UnavailableCell
 from tools_search_conformance.report.ci import badge_json, badge_svg, junit, official_checks
 from tools_search_conformance.report.document import report, schema_of
@@ -24,6 +27,8 @@ from tools_search_conformance.run.causes import with_causes
 from tools_search_conformance.run.runner import write_reports
 from tools_search_conformance.wire.eras import DECLARED, LEGACY, MODERN, envelope
 from tools_search_conformance.wire.record import Answer, Exchange
+
+Command = Callable[..., tuple[str, ...]]
 
 FIRST, SECOND = Cell(transport="stdio", era=MODERN), Cell(transport="http", era=LEGACY)
 EVIL = '\x1b[2J</script>\u202e[red]\ud800"\n'
@@ -50,7 +55,10 @@ def result(
         message="" if status == "pass" else f"what happened {EVIL}",
         skip="era" if status == "skip" else None,
         evidence=Evidence(
-            observations=1, exchanges=(3,), decisive=exchange if decided else None, case=EVIL if decided else None
+            observations=1,
+            exchanges=(3,),
+            decisive=exchange if decided else None,
+            case=f"with {EVIL}" if decided else None,
         ),
     )
 
@@ -476,3 +484,12 @@ def test_the_badge_is_green_only_where_nothing_is_missing(run: Run, message: str
     image = ElementTree.fromstring(badge_svg(document))  # noqa: S314 - our own
     assert image.get("aria-label") == f"tools/search: {message}"
     assert "".join(image[0].itertext()) == verdict_of(run)["sentence"]
+
+
+def test_a_case_that_the_message_states_is_not_shown_once_more(target: Command, tmp_path: Path):
+    server = target("miniature", "--fault", "limit-zero-served")
+    given = ["--effort=quick", "--era=2026-07-28", "--only=limit-invalid", "--out", str(tmp_path)]
+    shown = click.testing.CliRunner().invoke(cli, ["server", *given, "--", *server]).output
+    assert "stdio-2026-07-28: limit 0 was answered by a result" in shown
+    assert "case     " not in shown
+    assert "Smallest case" not in (tmp_path / "report.html").read_text(encoding="utf-8")

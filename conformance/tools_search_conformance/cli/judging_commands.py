@@ -219,7 +219,7 @@ def replay(file: Path, **given: Any) -> None:
         options = _client_options(failure, given) if of_client else _server_options(failure, given)
         click.echo(f"check    {failure['check']}  ({failure['cell']}, seed {failure['seed']})")
         click.echo(f"then     {failure['status']}: {plain(failure['message'])}")
-        if "case" in failure:
+        if failure.get("case", "") not in failure["message"]:
             click.echo(f"case     {plain(failure['case'])}")
         if not of_client:
             anyio.run(_send_again, failure, options)

@@ -13,6 +13,7 @@ from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 from tools_search_conformance.model import SEVERITY, Level, Result, Run, Status
 from tools_search_conformance.report.explain import sep_check
 from tools_search_conformance.report.render import render
+from tools_search_conformance.report.terminal import answer_line, json_line, without_routine
 from tools_search_conformance.run.rows import is_base, place_of, rows_of
 from tools_search_conformance.wire.display import plain
 from tools_search_conformance.wire.eras import ERAS
@@ -95,14 +96,26 @@ def _case(result: Mapping[str, Any], document: Mapping[str, Any]) -> TestCase:
     elif status == "fail" or counts:
         cause = f" (probably because of {result['consequenceOf']})" if "consequenceOf" in result else ""
         failure = Failure(f"{message}{cause}", type_=status)
-        if (replay := result.get("replay")) is not None:
-            failure.text = plain(replay)
+        failure.text = _account(result, document)
         case.result = [failure]
     elif status == "error":
         case.result = [Error(message, type_=status)]
     elif status in {"warn", "advice", "unverified", "skip"}:
         case.result = [Skipped(f"{status}: {message}", type_=status)]
     return case
+
+
+def _account(result: Mapping[str, Any], document: Mapping[str, Any]) -> str:
+    """Return the sentence that is broken and its place, the exchange that shows it, and the command that repeats it."""
+    (check,) = (each for each in document["checks"] if each["id"] == result["check"])
+    lines = [line for row in check["requirements"] for line in (f'"{row["text"]}"', f"{row['place']} ({row['id']})")]
+    if (exchange := result.get("exchange")) is not None:
+        lines.append(f"sent     {json_line(without_routine(exchange['sent']))}")
+        lines.append(f"answer   {answer_line(exchange['answer'])}")
+        lines.append(f"wire log {exchange['cell']}.jsonl, exchange {exchange['number']}")
+    if (replay := result.get("replay")) is not None:
+        lines.append(f"replay   {plain(replay)}")
+    return "\n".join(lines)
 
 
 def badge_json(document: Mapping[str, Any]) -> dict[str, Any]:
