@@ -13,7 +13,6 @@ from tools_search_conformance.wire.eras import ERAS, Era, TransportName
 from tools_search_conformance.wire.record import Exchange
 
 SERVER_PREFIX: Final = "tools-search-server-"
-
 CLIENT_PREFIX: Final = "tools-search-client-"
 
 

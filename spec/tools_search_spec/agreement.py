@@ -48,16 +48,17 @@ def _missing(sentence: Sentence, page: str, held: list[dict[str, Any]], rows: st
     if areas := [row["id"].rpartition("-")[0] for row in held if row["section"] == sentence.section]:
         # The number after the last one of the section's area, advice and retired rows included.
         next_id = f"{areas[-1]}-{max(map(int, re.findall(rf'{areas[-1]}-([0-9]+)', rows))) + 1:02}"
-    return (
-        f"{_FOLDER}draft/{page}:{sentence.line} has no row; add to {_ROWS}:\n"
-        f"  - id: {next_id}\n"
-        f"{'' if page == _PAGE else f'    page: {page}{chr(10)}'}"
-        f"    section: '{sentence.section}'\n"
-        f"    level: {sentence.keywords[0]}\n"
-        f"    role: {'client' if 'client' in sentence.text.lower().split('must')[0] else 'server'}\n"
-        f"    text: '{sentence.text.replace(chr(39), chr(39) * 2)}'\n"
-        f"    check: tools-search-???"
-    )
+    row = {
+        "section": f"'{sentence.section}'",
+        "page": page if page != _PAGE else None,
+        "level": sentence.keywords[0],
+        "role": "client" if "client" in sentence.text.lower().split("must")[0] else "server",
+        "text": "'{}'".format(sentence.text.replace("'", "''")),
+        "check": "tools-search-???",
+    }
+    lines = [f"    {name}: {value}" for name, value in row.items() if value is not None]
+    problem = f"{_FOLDER}draft/{page}:{sentence.line} has no row; add to {_ROWS}:"
+    return "\n".join([problem, f"  - id: {next_id}", *lines])
 
 
 def _stale(row: dict[str, Any], section: str, document: str, known: Mapping[str, Sentence], rows: str) -> list[str]:

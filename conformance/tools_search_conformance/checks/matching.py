@@ -49,6 +49,8 @@ _WRITTEN: Final = (
     "{0}\n{1}", "{0}?", "@{0}",
 )  # fmt: skip
 """Two terms of a tool in ways that query languages read otherwise."""
+_NAMED_ALONE: Final = (TOOLS.method, PROMPTS.method)
+"""The methods whose items are identified by their names."""
 
 
 def chosen(bench: Bench, tools: Sequence[JsonObject]) -> list[JsonObject]:
@@ -57,10 +59,6 @@ def chosen(bench: Bench, tools: Sequence[JsonObject]) -> list[JsonObject]:
     if bench.profile == "fixture" or len(tools) <= _LIVE_TOOLS:
         return list(tools)
     return random.Random(bench.options.seed).sample(list(tools), _LIVE_TOOLS)  # noqa: S311 - a choice that can be repeated
-
-
-_NAMED_ALONE: Final = (TOOLS.method, PROMPTS.method)
-"""The methods whose items are identified by their names."""
 
 
 @server_check(

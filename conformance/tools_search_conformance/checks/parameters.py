@@ -546,10 +546,8 @@ async def default_limit(bench: Bench) -> None:
     queries = bench.some((query, *words.broad(), *words.pairs(2), *words.sample(6)[-3:]))
     pages = await bench.each(queries, bench.server.first)
     for page in (*pages, await later_page(query)):
-        message, case = (
-            f"{len(page.items)} {bench.noun}s on a page without limit",
-            f"query {page.exchange.params['query']!r}",
-        )
+        message = f"{len(page.items)} {bench.noun}s on a page without limit"
+        case = f"query {page.exchange.params['query']!r}"
         bench.expect(len(page.items) <= _DEFAULT_LIMIT, page.exchange, message, case=case)
 
 

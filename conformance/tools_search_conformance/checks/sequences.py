@@ -40,10 +40,10 @@ _SEQUENCES_WITH_CHANGES: Final = 15
 _STEPS: Final = 20
 _WORDS: Final = 12
 _LONG: Final = f"{NONSENSE} " * 55
-_HASHED: Final = 7
-"""So many digits to the base 31 make any number of 32 bits."""
 _NOT_SO_LONG: Final = f"{NONSENSE[::-1]} " * 50
 """Texts that fill most of a query and are of no tool."""
+_HASHED: Final = 7
+"""So many digits to the base 31 make any number of 32 bits."""
 _GAPS: Final = ((1, 0.5), (2, 0.5), (4, 0.5), (3, 0.5))
 """Between repetitions: how many other searches, in no short period, and seconds."""
 _RESTS: Final = ((0, 0.0), (1, 3.0), (2, 3.0))
@@ -71,9 +71,8 @@ async def any_sequence(bench: Bench) -> None:
         raise fault
     await bench.nonempty_listing()
     async with bench.fresh() if bench.can_start("core") else nullcontext(bench) as other:
-        if (
-            bench.profile == "fixture" and bench.primitive is TOOLS
-        ):  # a server's own tools are not called, and it may change by itself
+        # A server's own tools are not called, and it may change by itself.
+        if bench.profile == "fixture" and bench.primitive is TOOLS:
             await _expect_others_kept(other)
         if bench.can_start("core") and bench.primitive is TOOLS:
             await _expect_alike_told_apart(bench)
@@ -105,9 +104,8 @@ async def _expect_others_kept(bench: Bench) -> None:
             answers.append(without_times(last.result or {}) if lasting else last.describe())
             if query is not None and same(*answers[:2]):
                 case = f"{method}, after a search for {query!r}"
-                message = (
-                    f"{method} was answered by {json_text(answers[-1]):.200}, before by {json_text(answers[0]):.200}"
-                )
+                now, before = (f"{json_text(answers[place]):.200}" for place in (-1, 0))
+                message = f"{method} was answered by {now}, before by {before}"
                 bench.expect(same(answers[0], answers[-1]), last, message, case=case)
 
 

@@ -30,7 +30,6 @@ from tools_search_conformance.wire.stdio import StdioTransport
 Transport = StdioTransport | HttpTransport
 """Carries messages to one target and brings back what it answers; neither raises for what a target does."""
 
-
 _METHOD_NOT_FOUND: Final = -32601
 _INTERNAL_ERROR: Final = -32603
 _UNSUPPORTED_VERSION: Final = -32022
