@@ -248,6 +248,18 @@ def test_advice_is_explained_with_the_sentence_of_the_guide(run: Run):
     assert "level   ADVICE, which no verdict counts\n" in explained
 
 
+@pytest.mark.parametrize(
+    ("check", "name"),
+    [("limit-honored", "draft"), ("contents-match", "primitives"), ("federation-asks-all", "hosts-guide")],
+)
+def test_an_explanation_names_the_document_that_has_the_sentence_and_docs_prints_it(run: Run, check: str, name: str):
+    sentence, _, place = run("explain", check).output.partition('"')[2].partition('"')
+    assert place.rstrip().endswith(f"(tools-search-conformance docs {name})")
+    assert place.count("tools-search-conformance docs ") == 1
+    text = " ".join(run("docs", name).output.replace("**", "").split())
+    assert " ".join(sentence.split()) in text
+
+
 @pytest.mark.parametrize("in_a_task", [False, True])
 def test_a_fault_of_the_suite_ends_in_4(
     in_a_task: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

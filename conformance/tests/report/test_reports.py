@@ -493,3 +493,16 @@ def test_a_case_that_the_message_states_is_not_shown_once_more(target: Command, 
     assert "stdio-2026-07-28: limit 0 was answered by a result" in shown
     assert "case     " not in shown
     assert "Smallest case" not in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_the_page_has_the_text_around_every_rule_of_the_draft_and_the_guides():
+    document = report(run_of(*(result("pass", rule=check.rule) for check in SERVER_CHECKS.all)))
+    places = {row["place"] for check in document["checks"] for row in check["requirements"]}
+    shown = page(document)
+    told = {place for place in places if f"The section <code>{place}</code>" in shown}
+    assert told == {place for place in places if place.startswith("spec/")}
+    assert {place.partition("#")[0] for place in told} == {
+        "spec/draft/tools-search.md",
+        "spec/draft/search-primitives.md",
+        "spec/guides/servers.md",
+    }

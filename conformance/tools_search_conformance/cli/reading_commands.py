@@ -25,6 +25,7 @@ from tools_search_conformance.report.explain import (
 from tools_search_conformance.report.pages import matrix_markdown, matrix_page
 from tools_search_conformance.run.baseline import baseline_for
 from tools_search_conformance.run.registry import choose_checks
+from tools_search_conformance.run.rows import own_rows_of, place_of
 from tools_search_conformance.wire.display import plain
 
 _REPORT: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -59,9 +60,13 @@ def list_command(as_json: bool, markdown: bool, mutants: Path | None) -> None:
 @click.argument("check")
 def explain(check: str) -> None:
     """Explain a check: what is sent, what passes."""
-    for each in choose_checks([check], (*SERVER_CHECKS.all, *CLIENT_CHECKS.all)):
+    chosen = choose_checks([check], (*SERVER_CHECKS.all, *CLIENT_CHECKS.all))
+    for each in chosen:
         click.echo(explain_check(each))
-    click.echo(f"\nThe draft: {documents()['draft'][0]}  (tools-search-conformance docs draft)")
+    places = [place_of(row) for each in chosen for row in own_rows_of(each.id)]
+    for name, (path, _) in documents().items():
+        if any(place.startswith(f"spec/{path.parent.name}/{path.name}#") for place in places):
+            click.echo(f"\n{path}  (tools-search-conformance docs {name})")
 
 
 @click.command(cls=Command, name="trace", epilog=_examples("trace", "trace conformance-report/report.json --json"))

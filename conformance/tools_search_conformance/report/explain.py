@@ -20,6 +20,7 @@ _NOT_RUN: Final = "not run"
 
 _DOCUMENTS: Final = {
     "draft": (DRAFT, "the normative text"),
+    "primitives": ("spec/draft/search-primitives.md", "its optional part, for resources and prompts"),
     "servers-guide": ("spec/guides/servers.md", "advice for those who write a server"),
     "hosts-guide": ("spec/guides/hosts.md", "advice for those who write a client or a host"),
     "suite": ("conformance/README.md", "how to judge a server or a client"),
@@ -29,6 +30,7 @@ _DOCUMENTS: Final = {
     "low-level-server": ("examples/lowlevel_search.py", "the same on the low-level API"),
     "fastmcp-server": ("examples/fastmcp_search.py", "the same with FastMCP"),
     "plain-server": ("examples/plain_server.mjs", "a server in plain JavaScript, without an SDK"),
+    "typescript-server": ("examples/typescript_server/server.mjs", "a server on the TypeScript SDK"),
     "client": ("examples/client_search.py", "a client that searches"),
     "host": ("examples/host_in_100_lines.py", "a host that loads tools when they are needed"),
 }

@@ -85,7 +85,7 @@ def page(document: Document) -> str:
         shown={each["id"] for each in shown},
         open={each["check"] for problem in document["problems"] for each in (problem, *problem["consequences"])},
         rules=_rules(document),
-        texts=_sections_of_draft(),
+        texts=_sections(),
     )
 
 
@@ -94,20 +94,20 @@ def _rules(document: Document) -> list[dict[str, Any]]:
     rules: dict[str, dict[str, Any]] = {}
     for check in document["checks"]:
         for row in check["requirements"]:
-            rules.setdefault(row["id"], {**row, "section": row["place"].partition("#")[2], "checks": []})
+            rules.setdefault(row["id"], {**row, "checks": []})
             rules[row["id"]]["checks"].append(check["id"])
     order = [row.id for row in every_row()]
     return sorted(rules.values(), key=lambda rule: order.index(rule["id"]) if rule["id"] in order else len(order))
 
 
-def _sections_of_draft() -> dict[str, str]:
-    """Return the text below each heading of the draft, by the heading's anchor."""
+def _sections() -> dict[str, str]:
+    """Return the text below each heading of the draft and the guides, by its place."""
     texts: dict[str, str] = {}
-    path, _ = documents()["draft"]
-    for part in re.split(r"^(?=#+ )", path.read_text(encoding="utf-8"), flags=re.MULTILINE):
-        heading = part.partition("\n")[0].lstrip("# ")
-        anchor = re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
-        texts[anchor] = part.strip()
+    for path in (documents()[name][0] for name in ("draft", "primitives", "servers-guide", "hosts-guide")):
+        for part in re.split(r"^(?=#+ )", path.read_text(encoding="utf-8"), flags=re.MULTILINE):
+            heading = part.partition("\n")[0].lstrip("# ")
+            anchor = re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+            texts[f"spec/{path.parent.name}/{path.name}#{anchor}"] = part.strip()
     return texts
 
 
