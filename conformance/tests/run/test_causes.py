@@ -63,6 +63,15 @@ def test_a_target_that_ended_explains_that_it_is_gone():
     assert causes(result(FIRST, "x"), result(SECOND, f"{ENDED}: status 1"), gone) == [None, None, SECOND]
 
 
+def test_of_checks_that_see_the_target_end_the_one_whose_own_request_ends_it_is_the_cause():
+    how = "status 1; stderr: oops"
+    own = result(SECOND, f"no query was answered by no response ({how}) instead of error -32602")
+    others = [result(rule, f"{ENDED}: {how}") for rule in (FIRST, THIRD)]
+    other = result(FOURTH, f"{ENDED}: status 2")
+    assert causes(*others, other, own) == [SECOND, SECOND, None, None]
+    assert causes(*others, other) == [None] * 3
+
+
 def test_a_cause_that_a_check_names_holds_where_that_one_did_not_pass():
     named = result(SECOND, "y", status="unverified", consequence_of=f"tools-search-server-{FIRST}")
     assert causes(result(FIRST, "x"), named) == [None, FIRST]

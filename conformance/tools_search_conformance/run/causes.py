@@ -1,8 +1,8 @@
 """Which failures of a cell probably have one cause, so that reports can show it first and fold the rest under it.
 
 A check may name its cause itself. Beyond that, checks that come to the same message, or whose requests, different as
-they are, get the same error, are taken to have one; so are those that find a target gone which had ended by itself. It
-changes no status and no verdict.
+they are, get the same error, are taken to have one. So are those that see the target end by itself as it does after
+the very request of another check, and those that find it gone. It changes no status and no verdict.
 """
 
 from __future__ import annotations
@@ -47,10 +47,7 @@ def _causes_in_cell(results: Sequence[Result], open_: Sequence[int]) -> dict[int
         named = results[place].consequence_of
         if named is not None and by_check.get(named, place) != place:
             causes[place] = by_check[named]
-    ended = next((place for place in open_ if results[place].message.startswith(ENDED)), None)
-    for place in open_:
-        if ended is not None and place > ended and results[place].message.startswith(GONE):
-            causes.setdefault(place, ended)
+    causes = _causes_of_ends(results, open_) | causes
     for end_of in (_error_of, _message_of):
         for group in _alike(results, open_, end_of):
             first = min(group, key=lambda place: _rank(results[place]))
@@ -58,6 +55,21 @@ def _causes_in_cell(results: Sequence[Result], open_: Sequence[int]) -> dict[int
                 if place != first and first not in causes:
                     causes.setdefault(place, first)
     return {place: results[_root(place, causes)].check for place in causes if _root(place, causes) != place}
+
+
+def _causes_of_ends(results: Sequence[Result], open_: Sequence[int]) -> dict[int, int]:
+    """Return the cause of results that saw the target end, or found it gone."""
+    causes: dict[int, int] = {}
+    ended = [place for place in open_ if results[place].message.startswith(ENDED)]
+    for place in ended:
+        how = f"({results[place].message.removeprefix(f'{ENDED}: ')})"
+        found = [other for other in open_ if results[other].status == "fail" and how in results[other].message]
+        if found:
+            causes[place] = min(found, key=lambda each: _rank(results[each]))
+    for place in open_:
+        if ended and place > ended[0] and results[place].message.startswith(GONE):
+            causes[place] = ended[0]
+    return causes
 
 
 def _rank(result: Result) -> tuple[bool, bool, bool, int]:
