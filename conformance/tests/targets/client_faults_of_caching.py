@@ -563,3 +563,76 @@ class ListChangeIgnoredOfSeveral(Federation):
         super().__init__(clients)
         for client in clients.values():
             client.kept = _NeverCleared()
+
+
+class CacheBlindToHyphens(Client):
+    def key(self, params: Json) -> str:
+        return super().key({**params, "query": params["query"].replace("-", " ")})
+
+
+class CacheBlindToRepetition(Client):
+    def key(self, params: Json) -> str:
+        return super().key({**params, "query": list(dict.fromkeys(params["query"].split(" ")))})
+
+
+class CacheBlindToQuotationMarks(Client):
+    def key(self, params: Json) -> str:
+        return super().key({**params, "query": params["query"].strip('"')})
+
+
+class CacheBlindToSharpS(Client):
+    def key(self, params: Json) -> str:
+        return super().key({**params, "query": params["query"].replace("\u00df", "ss")})
+
+
+class CacheBlindToPadding(Client):
+    def key(self, params: Json) -> str:
+        return super().key({**params, "cursor": params.get("cursor", "none").rstrip("=")})
+
+
+class CacheOfHundredAtMost(Client):
+    def key(self, params: Json) -> str:
+        return super().key({**params, "limit": min(params.get("limit", -1), 100)})
+
+
+class AllThatWasFoundCut(Client):
+    """A search that found all there was, on one page, answers those with a limit."""
+
+    def page(self, params: Json) -> Json:
+        kept = self.kept.get(f"None {self.key({'query': params['query']})}")
+        whole = kept is not None and "nextCursor" not in kept[1]
+        return kept[1] if kept is not None and whole and "limit" in params else super().page(params)
+
+
+class ScopeOfThePageBefore(Client):
+    """A page without a scope has that of the page before."""
+
+    scope = ""
+
+    def is_shared(self, page: Json) -> bool:
+        self.scope = page.get("cacheScope", self.scope)
+        return self.scope == "public"
+
+
+class EmptyPagesShared(Client):
+    def is_shared(self, page: Json) -> bool:
+        return super().is_shared(page) or not page["tools"]
+
+
+class ListsWhatItFoundWhereRefused(Client):
+    def list_tools(self) -> list[Json]:
+        try:
+            return super().list_tools()
+        except RefusedError:
+            return list(self.found.values())
+
+
+class ListsWhatItFoundWhereNone(Client):
+    def list_tools(self) -> list[Json]:
+        return super().list_tools() or list(self.found.values())
+
+
+class ListsWithHitMetadata(Client):
+    def list_tools(self) -> list[Json]:
+        kept = {name: {"_meta": tool["_meta"]} for name, tool in self.found.items() if "_meta" in tool}
+        return [{**tool, **kept.get(tool["name"], {})} for tool in super().list_tools()]

@@ -121,3 +121,11 @@ class WaitsForAllAtFirst(Federation):
 class OneFailureFailsAll(Federation):
     def outcome(self, tools: list[Json], failed: list[str]) -> Json:
         return {"tools": [] if failed else tools, "failed": failed}
+
+
+class NormalizedScoresCompared(Federation):
+    """The best tool of each server counts as much, and others by their share of its score."""
+
+    def merged(self, found: list[tuple[int, str, Json]]) -> list[tuple[int, str, Json]]:
+        best = {server: score_of(tool) or 1 for rank, server, tool in found if rank == 0}
+        return sorted(found, key=lambda hit: -score_of(hit[2]) / best[hit[1]])

@@ -30,9 +30,9 @@ class _Undeclared(Client, ABC):
     searched = 0
 
     def message(self, method: str, params: Json) -> Json:
-        self.searched += method == "tools/search"
+        self.searched += method == f"{self.path}/search"
         message = super().message(method, params)
-        if self.era == MODERN and method == "tools/search" and self.hides(params):
+        if self.era == MODERN and method == f"{self.path}/search" and self.hides(params):
             message["params"]["_meta"][META + "clientCapabilities"] = {"extensions": {}}
         return message
 
@@ -380,3 +380,25 @@ class Silent(Client):
 
     def searches(self) -> bool:
         return False
+
+
+class UndeclaredOnceCancelled(Client):
+    cancelled = False
+
+    def cancel(self, number: Any) -> None:
+        self.cancelled = True
+        super().cancel(number)
+
+    def declared(self, method: str) -> Json:
+        return {} if self.cancelled else super().declared(method)
+
+
+class SettingOfAnotherServerCounts(Client):
+    """What one server serves is taken to be served by every other one."""
+
+    known: ClassVar[set[str]] = set()
+
+    def searches(self) -> bool:
+        if self.settings is not None:
+            self.known.add(self.path)
+        return self.path in self.known

@@ -263,3 +263,55 @@ class RefusedCursorKeepsDefinitions(Client):
     def cursor_refused(self, query: str, tools: list[Json]) -> list[Json]:
         before = {tool["name"]: tool for tool in tools}
         return [before.get(tool["name"], tool) for tool in super().cursor_refused(query, tools)]
+
+
+class EmptyPageEndsWhenBegunAgain(Client):
+    again = False
+
+    def all_pages(self, query: str, *, again: bool = False) -> list[Json]:
+        self.again = again
+        return super().all_pages(query, again=again)
+
+    def is_last(self, page: Json) -> bool:
+        return super().is_last(page) or (self.again and not page["tools"])
+
+
+class SixEmptyPagesEnd(FourEmptyPagesEnd):
+    def is_last(self, page: Json) -> bool:
+        return self.empty >= 6 or Client.is_last(self, page)
+
+
+class EmptyCursorOfLaterPagesEnds(Client):
+    pages = 0
+
+    def page(self, params: Json) -> Json:
+        self.pages = self.pages + 1 if "cursor" in params else 0
+        return super().page(params)
+
+    def is_last(self, page: Json) -> bool:
+        return super().is_last(page) or (self.pages > 0 and not page["nextCursor"])
+
+
+class RefusedCursorOnceForEachPage(Client):
+    """Starts over once for each number of pages after which a cursor was refused."""
+
+    pages = 0
+
+    def search_all(self, query: str) -> list[Json]:
+        self.refused_after: set[int] = set()
+        return super().search_all(query)
+
+    def all_pages(self, query: str, *, again: bool = False) -> list[Json]:
+        self.pages = 0
+        return super().all_pages(query)
+
+    def page(self, params: Json) -> Json:
+        page = super().page(params)
+        self.pages += 1
+        return page
+
+    def cursor_refused(self, query: str, tools: list[Json]) -> list[Json]:
+        if self.pages in self.refused_after:
+            raise RefusedError({"message": "refused again"})
+        self.refused_after.add(self.pages)
+        return super().cursor_refused(query, tools)

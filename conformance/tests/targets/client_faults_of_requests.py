@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import base64
 import html
+import json
 import re
 import unicodedata
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
@@ -567,4 +569,90 @@ class DefinitionOfKeptPageTaken(Client):
     def page(self, params: Json) -> Json:
         page = super().page(params)
         self.found |= {tool["name"]: tool for tool in page["tools"]}
+        return page
+
+
+class QueryUnescapedWithCursor(Client):
+    def next_params(self, query: str, cursor: str) -> Json:
+        return {"query": html.unescape(query), "cursor": cursor}
+
+
+class QueryUnquotedWithCursor(Client):
+    def next_params(self, query: str, cursor: str) -> Json:
+        return {"query": query.strip('"'), "cursor": cursor}
+
+
+class QueryCutAtTheLimitWithCursor(Client):
+    def next_params(self, query: str, cursor: str) -> Json:
+        return {"query": query[:1024], "cursor": cursor}
+
+
+class QueryTrimmedWithEmptyCursor(Client):
+    def next_params(self, query: str, cursor: str) -> Json:
+        return {"query": query if cursor else query.strip('"'), "cursor": cursor}
+
+
+class QueryLoweredAfterAnEmptyPage(Client):
+    was_empty = False
+
+    def is_last(self, page: Json) -> bool:
+        self.was_empty = not page["tools"]
+        return super().is_last(page)
+
+    def next_params(self, query: str, cursor: str) -> Json:
+        return {"query": query.lower() if self.was_empty else query, "cursor": cursor}
+
+
+class CursorCompacted(Client):
+    """Cursors that are JSON are written as this client writes it."""
+
+    def next_params(self, query: str, cursor: str) -> Json:
+        if cursor.startswith("{"):
+            cursor = json.dumps(json.loads(cursor), separators=(",", ":"))
+        return {"query": query, "cursor": cursor}
+
+
+class CursorNullWhenBegunAgain(Client):
+    again = False
+
+    def all_pages(self, query: str, *, again: bool = False) -> list[Json]:
+        self.again = again
+        return super().all_pages(query, again=again)
+
+    def message(self, method: str, params: Json) -> Json:
+        return super().message(method, {"cursor": None, **params} if self.again and "query" in params else params)
+
+
+class MethodHeaderMissingWhenSentAgain(OnceRefused, _Headers):
+    def change(self, headers: dict[str, str], params: Json) -> None:
+        if self.refused:
+            headers.pop("Mcp-Method", None)
+
+
+class QueryInHeaderWhereNotAscii(_Headers):
+    def change(self, headers: dict[str, str], params: Json) -> None:
+        if not params["query"].isascii():
+            headers["X-Query"] = quote(params["query"])
+
+
+class QueryInHeaderAsReferences(_Headers):
+    def change(self, headers: dict[str, str], params: Json) -> None:
+        headers["X-Query"] = "".join(f"&#{ord(each)};" for each in params["query"])
+
+
+class ParamHeadersByPath(Client):
+    """The names of nested properties are joined by dots, and told apart by them."""
+
+    def marked(self, schema: Json, *path: str) -> Iterator[tuple[tuple[str, ...], Json]]:
+        for steps, each in super().marked(schema, *path):
+            yield tuple(".".join(steps).split(".")), each
+
+
+class ParamHeadersOfNobodysSearches(Client):
+    """What a user finds is not kept for calls."""
+
+    def page(self, params: Json) -> Json:
+        before = dict(self.found)
+        page = super().page(params)
+        self.found = before if self.user else self.found
         return page

@@ -266,3 +266,26 @@ class ErrorMemberBelieved(Client):
 class DisabledToolsLeftOut(Client):
     def is_tool(self, entry: Any) -> bool:
         return super().is_tool(entry) and entry.get("enabled", True) is not False
+
+
+class NextPageBelieved(Client):
+    """Takes the cursor from a member that has it elsewhere."""
+
+    def checked(self, result: Json) -> Json:
+        page = super().checked(result)
+        return {**page, "nextCursor": page["next_cursor"]} if "next_cursor" in page else page
+
+
+class UnknownAnnotationsRefused(Client):
+    def is_tool(self, entry: Any) -> bool:
+        known = {"title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"}
+        return super().is_tool(entry) and set(entry.get("annotations", {})) <= known
+
+
+class ResultOfAnotherQueryRefused(Client):
+    """Takes a member for the query that the result is for."""
+
+    def checked(self, result: Json) -> Json:
+        if "query" in result:
+            raise InvalidError("the result is for another query")
+        return super().checked(result)

@@ -116,3 +116,8 @@ class CancelledAll(Client):
     def cancel(self, number: Any) -> None:
         for each in self.asked.values():
             super().cancel(each)
+
+
+class AnswerToNobodyTaken(Client):
+    def is_answer(self, request: Json, response: Json) -> bool:
+        return response.get("id") is None or super().is_answer(request, response)

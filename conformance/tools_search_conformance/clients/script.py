@@ -113,11 +113,30 @@ class Pages:
         return found(*self._pages[number], cursor=(*self.cursors, None)[number])
 
 
+class Troubled:
+    """A search that is too busy for the first request, and refuses the first cursor."""
+
+    def __init__(self, search: Search) -> None:
+        """Take the search as it is otherwise."""
+        self._search = search
+        self._refusals = [
+            RefusalError(-32602, "the cursor expired"),
+            RefusalError(-32603, "too busy", {"retryAfterMs": 1}),
+        ]
+
+    def __call__(self, params: JsonObject) -> Reply:
+        """Return the reply of the search, or refuse."""
+        if self._refusals and ("cursor" in params or len(self._refusals) > 1):
+            raise self._refusals.pop()
+        return self._search(params)
+
+
 class SwitchedSearch:
     """A search that is replaced for each case, with a query of its own, so that one connection serves all cases."""
 
-    def __init__(self) -> None:
-        self._current = serves(found())
+    def __init__(self, search: Search | None = None) -> None:
+        """Take the search before the first case, or one that finds nothing."""
+        self._current = search or serves(found())
         self._cases = 0
 
     def __call__(self, params: JsonObject) -> Reply:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from zlib import crc32
 
 import anyio
-from tools_search_spec import PRIMITIVES
+from tools_search_spec import EXTENSION_ID, PRIMITIVES
 
 from tools_search_conformance.clients.bench import ClientBench, NotConnectedError, Session, client_check
 from tools_search_conformance.clients.driver import NoDriverFeatureError, Outcome
@@ -29,7 +29,7 @@ from tools_search_conformance.clients.script import (
     tool,
 )
 from tools_search_conformance.target.primitives import EVERY_METHOD
-from tools_search_conformance.wire.codec import JsonObject
+from tools_search_conformance.wire.codec import JsonObject, as_object
 from tools_search_conformance.wire.display import cut
 from tools_search_conformance.wire.eras import LEGACY, MODERN, Era
 from tools_search_conformance.wire.record import Exchange
@@ -45,10 +45,12 @@ _TWICE: Final[tuple[tuple[str, int | None], ...]] = ((_NEED, _LIMIT), (_NEED, _A
 """Searches that are repeated first, to see whether the client keeps anything."""
 _LIMITS: Final[tuple[tuple[str, int | None], ...]] = (
     (_NEED, None),
-    *((_NEED, limit) for limit in (1, 2, 3, 5, 8, 10, 13, 20, 25, 50, 100)),
+    *((_NEED, limit) for limit in (1, 2, 3, 5, 8, 10, 13, 20, 25, 50, 100, 1000)),
     ("fold a crane1", 2),
     (_OTHER, 2),
     (_OTHER, _ALL),
+    ("find the file", _ALL),
+    ("find the file", 7),
 )
 """Searches that a careless cache key confuses with one before, as it knows limits or cursors badly."""
 _QUERIES: Final = tuple(
@@ -56,14 +58,16 @@ _QUERIES: Final = tuple(
     for query in (
         "fold a crane ", "fold  a crane", "a crane fold", "fold a crane!", "fold the crane", "folding a crane",
         "\uff46old a crane", "fold a cran\u00e9", "fold a crane\u0301", "fold a\u200b crane", "fold a crane\u0000",
-        "fold a crane\U0001f9a2", f"{_LONG}of paper", f"{_LONG}of cloth",
+        "fold a crane\U0001f9a2", "fold a cranes", "fold a crane crane", "fold-a-crane", "fold_a_crane", "fold+a+crane",
+        "fold%20a%20crane", '"fold a crane"', "fold a stra\u00dfe", "fold a strasse", "fold 2 cranes",
+        "fold \u0662 cranes", f"{_LONG}of paper", f"{_LONG}of cloth",
         f"{_LONG}Aa", f"{_LONG}BB",  # which have one hash, by the usual function of some languages
     )
 )  # fmt: skip
 """Searches that it confuses as it changes or cuts queries; each search finds tools that no other does."""
 _FEWER: Final = 4
 """Of so many such searches, one is sent for other lists than that of tools."""
-_CURSORS: Final = ("2", "next", "Next", "next.2", " next", f"{'n' * 300}Aa", f"{'n' * 300}BB", "")
+_CURSORS: Final = ("2", "next", "Next", "next.2", " next", "next=", f"{'n' * 300}Aa", f"{'n' * 300}BB", "")
 """Cursors that it confuses; one of them is a limit that is searched with, too."""
 _SEPARATORS: Final = ("|", ":", ",", "\n", "\u0000")
 """What may stand between the parts of a key; these are cursors, too."""
@@ -107,11 +111,11 @@ _ONE_PAGE: Final = Script(search=serves(_cacheable(TOOLS[5])))
 @client_check(
     title="A cached page answers only its own request",
     sends="Results that may be cached for an hour, of several pages, whose tools show which request they answer; the "
-    "client searches twice for the same. If it keeps anything, it then searches with many limits, for all, for another "
-    "need, and for needs that differ in case, white space, form or their end. Where the driver names `concurrent`, two "
-    "that differ in case are under way at once. Elsewhere it searches on a connection of one era, and then on one of "
-    "the other to the same address. Where the search is for another list than that of tools, it has searched for tools "
-    "with the same need before.",
+    "client searches twice for the same. If it keeps anything, it then searches with many limits, for all, for "
+    "another need, and for needs that differ in case, white space, punctuation, form or their end. Where the driver "
+    "names `concurrent`, two that differ in case are under way at once. Elsewhere it searches on a connection of one "
+    "era, and then on one of the other to the same address. Where the search is for another list than that of tools, "
+    "it has searched for tools with the same need before.",
     passes="Each search finds the tools that it finds where nothing may be kept, and the last one is a request.",
     methods=EVERY_METHOD,
 )
@@ -305,10 +309,10 @@ async def cache_hints_malformed(bench: ClientBench) -> None:
     driver_feature="authorization",
     title="A private page is not given to another user",
     sends="A result of two pages that may be cached for an hour, with a `cacheScope` of `private`, none, or one that "
-    "is not valid, or of one page `public`; the client searches for nobody in particular, and then as users whose "
-    "names are much alike. Then for nobody, and on other connections to the same address as one user and another. "
-    "Where the driver names `concurrent`, two users search at once, and one whose search is under way when the user "
-    "changes.",
+    "is not valid, or of one page `public`, and once with an empty page; the client searches for nobody in "
+    "particular, and then as users whose names are much alike. Then for nobody, and on other connections to the same "
+    "address as one user and another. Where the driver names `concurrent`, two users search at once, and one whose "
+    "search is under way when the user changes.",
     passes="A request for each page and each of them.",
     eras=(MODERN,),
     methods=EVERY_METHOD,
@@ -318,7 +322,7 @@ async def cache_private(bench: ClientBench) -> None:
     private: JsonObject = {"cacheScope": "private"}
     public: JsonObject = {"cacheScope": "public"}
     hints = [(each, each) for each in (private, {}, *({"cacheScope": scope} for scope in _NO_SCOPES))]
-    for first, later in (*hints, (public, private), (private, public)):
+    for first, later in (*hints, (public, {}), (private, public)):
         scopes = f"hints {json.dumps(first)}, of the second page {json.dumps(later)}"
         async with bench.connected(_private(first, later)) as session:
             before = await session.search_all(_NEED)
@@ -377,7 +381,8 @@ def _private(first: JsonObject, later: JsonObject) -> Script:
     def by_cursor(params: JsonObject) -> Reply:
         kept: JsonObject = {"resultType": "complete", "ttlMs": _HOUR}
         if "cursor" in params:
-            return Reply(result={**kept, "tools": [TOOLS[5]], **later}, plain=True)
+            last = [] if first is later else [TOOLS[5]]
+            return Reply(result={**kept, "tools": last, **later}, plain=True)
         return Reply(result={**kept, "tools": [TOOLS[4]], "nextCursor": "p2", **first}, plain=True)
 
     return Script(search=by_cursor)
@@ -387,11 +392,12 @@ def _private(first: JsonObject, later: JsonObject) -> Script:
     title="Search results are not presented as a listing",
     sends="Results of two pages that may be cached for an hour, with a tool that is listed otherwise, with one that is "
     "not listed, and with a cursor that the listing has, too; the client searches, then lists. Once more, where "
-    "`catalogSize` is the number of the tools that were found, and where it has listed before and may keep that.",
+    "`catalogSize` is the number of the tools that were found, where the listing is refused, or empty, and where it "
+    "has listed before and may keep that.",
     passes="`tools/list` for the listing, or before the search; the tools of the listing only, as they are listed.",
 )
 async def cache_not_crossed(bench: ClientBench) -> None:
-    altered = tool(str(TOOLS[5]["name"]), "Folds a crane as it is found.")
+    altered = tool(str(TOOLS[5]["name"]), "Folds a crane as it is found.", _meta={EXTENSION_ID: {"score": 1}})
     script = Script()
     cursor = str((script.reply(LEGACY, {"method": "tools/list"}).result or {})["nextCursor"])
 
@@ -405,8 +411,10 @@ async def cache_not_crossed(bench: ClientBench) -> None:
             script, settings={**SETTINGS, "catalogSize": 2}
         ),
         "a listing that may be kept, a search, and another listing": replace(script, list_hints=kept),
+        "a search, then a listing that is refused": replace(script, refuses={"tools/list": -32603}),
+        "a search, then a listing without tools": replace(script, tools=()),
     }
-    for case, each in scripts.items():
+    for case, each in bench.share([*scripts.items()]):
         async with bench.connected(replace(each, search=two_pages)) as session:
             if each.list_hints:
                 await session.ask("list_tools")
@@ -417,7 +425,13 @@ async def cache_not_crossed(bench: ClientBench) -> None:
             listed = session.peer.listings  # from before the search, too: a client may keep what it listed
             message = f"after a search the client listed without tools/list: {outcome.describe()}"
             session.expect(bool(listed), message, case=case)
-            crossed = [t for t in outcome.tools if is_as_sent(t, altered) or t["name"] == _UNLISTED["name"]]
+            crossed = [
+                t
+                for t in outcome.tools
+                if is_as_sent(t, altered)
+                or t["name"] == _UNLISTED["name"]
+                or EXTENSION_ID in (as_object(t.get("_meta")) or {})
+            ]
             message = f"a listing has what the search before it found: {cut(json.dumps(crossed), 200)}"
             session.expect(not crossed, message, listed[-1], case=case)
 

@@ -64,37 +64,47 @@ async def federation_asks_all(bench: ClientBench) -> None:
 @client_check(
     driver_feature="federation",
     title="Scores of different servers are not compared",
-    sends="Two peers that each find tools which are much the same; one gives high scores, one gives low ones. Then the "
-    "scores are exchanged. The peer with the high scores answers last. The client is to find all of them, then four.",
-    passes="The best tool with a high score does not precede the best one with a low score both times. A client that "
-    "leaves out tools with the low scores regardless of the others is not judged.",
+    sends="Two peers that each find tools which are much the same; one gives high scores, one gives low ones, which "
+    "fall faster from rank to rank. Then the scores are exchanged. The peer with the high scores answers last. The "
+    "client is to find all of them, then four.",
+    passes="The best tool with a high score does not precede the best one with a low score both times, nor the second "
+    "best the second best, where the client has both. A client that leaves out tools with the low scores regardless of "
+    "the others is not judged.",
 )
 async def federation_scores_not_compared(bench: ClientBench) -> None:
-    leads: dict[int, list[tuple[bool, Exchange]]] = {20: [], 4: []}
+    needs = {20: _NEED, 4: _OTHER_NEED}
+    leads: dict[tuple[int, int], list[tuple[bool, Exchange]]] = {
+        (limit, rank): [] for limit in needs for rank in (0, 1)
+    }
     for high, low in (("one", "two"), ("two", "one")):
         # It is the last to answer, so that its time is no reason to come first.
-        slow = Script(search=serves(replace(found(*_scored(high, 0.99)), seconds=_SLOW)))
-        scripts = {high: slow, low: _finds(*_scored(low, 0.04))}
+        slow = Script(search=serves(replace(found(*_scored(high, 0.99, 0.99)), seconds=_SLOW)))
+        scripts = {high: slow, low: _finds(*_scored(low, 0.04, 0.5))}
         async with bench.federated({name: scripts[name] for name in ("one", "two")}) as session:
-            for limit, need in zip(leads, (_NEED, _OTHER_NEED), strict=True):
+            for limit, need in needs.items():
                 outcome = await session.search(need, limit)
                 order = [(item.get("server"), item.get("tool")) for item in outcome.tools]
-                best = [(name, f"courier_{name}_0") for name in (high, low)]
-                there = [each for each in order if each in best]
-                bench.require(bool(there), f"of {best} the driver reports none: {order}", session.latest)
-                leads[limit].append((there[0] == best[0], session.evidence))
+                for rank in (0, 1):
+                    pair = [(name, f"courier_{name}_{rank}") for name in (high, low)]
+                    there = [each for each in order if each in pair]
+                    bench.require(bool(there or rank), f"of {pair} the driver reports none: {order}", session.latest)
+                    first = there[:1] == pair[:1] and len(there) > rank
+                    leads[limit, rank].append((first, session.evidence))
     if any(all(first for first, _ in found_first) for found_first in leads.values()):
-        async with bench.federated({"one": _finds(*_scored("one", 0.04)), "two": _finds()}) as session:
+        async with bench.federated({"one": _finds(*_scored("one", 0.04, 0.5)), "two": _finds()}) as session:
             kept = (await session.search(_NEED, 20)).tools
         bench.applies(bool(kept), "the client leaves out tools with low scores")
-    message = "of the best tools of two servers, the one with the higher score came first or alone, of either server"
-    for limit, found_first in leads.items():
+    for (limit, rank), found_first in leads.items():
         right = not all(first for first, _ in found_first)
+        best, alone = ("second best", "") if rank else ("best", " or alone")
+        message = (
+            f"of the {best} tools of two servers, the one with the higher score came first{alone}, of either server"
+        )
         bench.expect(right, found_first[-1][1], message, case=f"scores exchanged, limit {limit}")
 
 
-def _scored(server: str, best: float) -> list[JsonObject]:
-    return [_hit(f"courier_{server}_{n}", round(best * (1 - n / 100), 4)) for n in range(10)]
+def _scored(server: str, best: float, fall: float) -> list[JsonObject]:
+    return [_hit(f"courier_{server}_{n}", round(best * fall**n, 6)) for n in range(10)]
 
 
 @client_check(

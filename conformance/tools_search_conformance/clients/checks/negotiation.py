@@ -11,11 +11,11 @@ from typing import Any, Final
 
 from tools_search_spec import EXTENSION_ID, METHOD
 
-from tools_search_conformance.clients.bench import ClientBench, NotConnectedError, client_check
+from tools_search_conformance.clients.bench import ClientBench, NotConnectedError, Session, client_check
 from tools_search_conformance.clients.disguise import Undisguised
 from tools_search_conformance.clients.driver import NoDriverFeatureError
 from tools_search_conformance.clients.peer import Peer, declared_in
-from tools_search_conformance.clients.script import MANY, SETTINGS, TOOLS, Pages, RefusalError, Reply, Script
+from tools_search_conformance.clients.script import MANY, SETTINGS, TOOLS, HeldSearch, Pages, Script, Troubled, found
 from tools_search_conformance.target.primitives import EVERY_METHOD, OTHER_METHODS, OTHERS
 from tools_search_conformance.target.properties import explore, json_values, unknown_members
 from tools_search_conformance.wire.codec import JsonObject, integer
@@ -25,6 +25,7 @@ from tools_search_conformance.wire.record import Exchange
 _COST: Final = 10
 """Each of these generated cases takes a connection."""
 _TIMES: Final = 15
+_AT_ONCE: Final = ("fold a crane", "count the sheep")
 _NEED: Final = "dispatch a courier"
 _NOT_OBJECTS: Final[tuple[Any, ...]] = (True, None, "yes", 1, [{}], [], "{}", False)
 _NOT_SIZES: Final[tuple[Any, ...]] = (-1, 2.5, "5", None, True, [], {})
@@ -205,7 +206,7 @@ def _expect_none(bench: ClientBench, peer: Peer, evidence: Exchange, case: str) 
 @client_check(
     title="A search is never sent to a server whose settings lack the setting for it",
     sends="Peers that advertise the extension and no other search, other searches only, or this one by a value that is"
-    " no object, and would answer it if they were asked.",
+    " no object, and would answer it if they were asked. The client has searched one before that advertises it.",
     passes="No `resources/search`, `resources/templates/search` or `prompts/search`, however the client searches.",
     driver_feature="primitives",
     methods=OTHER_METHODS,
@@ -217,10 +218,13 @@ async def never_probes_primitives(bench: ClientBench) -> None:
         "no other search": {}, "other searches only": others, "the setting true": {name: True},
         "the setting null": {name: None}, "the setting an array": {**others, name: []}, "its singular": {name[:-1]: {}},
     }  # fmt: skip
+    address = secrets.token_hex(16)
+    async with bench.connected(address=address) as session:
+        await session.search(_NEED, 2)
     for what, settings in lacking.items():
         case = f"the settings had {what}"
         script = Script(advertised=dict.fromkeys(("extensions", "experimental"), Undisguised({**SETTINGS, **settings})))
-        async with bench.connected(script, must_connect=True) as session:
+        async with bench.connected(script, address=address, must_connect=True) as session:
             await session.search(_NEED, 2)
             await session.search_all(_NEED)
             message = f"{case}, and the client sent {bench.method}"
@@ -229,27 +233,20 @@ async def never_probes_primitives(bench: ClientBench) -> None:
 
 @client_check(
     title="Every modern search declares the extension",
-    sends="An ordinary modern peer, of which the client asks all that it can, a long query and many more in a row "
-    "included. Then one at the same address that is too busy at first, and later refuses a cursor, and one whose "
-    "settings are empty.",
+    sends="An ordinary modern peer, of which the client asks all that it can, two searches at once, a long query and "
+    "many more in a row included. Then one at the same address that is too busy at first, and later refuses a cursor, "
+    "and one whose settings are empty.",
     passes="An object at the extension's key under `extensions` of the client capabilities of each `tools/search`.",
     eras=(MODERN,),
     methods=EVERY_METHOD,
 )
 async def declares_in_every_request(bench: ClientBench) -> None:
     address = secrets.token_hex(16)
-    refusals = [RefusalError(-32603, "too busy", {"retryAfterMs": 1}), RefusalError(-32602, "the cursor expired")]
-
-    def troubled(params: JsonObject) -> Reply:
-        if refusals and ("cursor" in params or len(refusals) > 1):
-            raise refusals.pop(0)
-        return pages(params)
-
-    pages = Pages(TOOLS[:2], TOOLS[2:4])
-    ordinary = Script(search=pages)
+    pages, held = Pages(TOOLS[:2], TOOLS[2:4]), HeldSearch(dict.fromkeys(_AT_ONCE, found()))
+    ordinary = Script(search=lambda params: held(params) if params["query"] in _AT_ONCE else pages(params))
     scripts = {
         "an ordinary server": ordinary,
-        "a server that refuses some": Script(search=troubled),
+        "a server that refuses some": Script(search=Troubled(pages)),
         "a server without settings": Script(search=pages, settings={}),
     }
     for case, script in scripts.items():
@@ -259,6 +256,7 @@ async def declares_in_every_request(bench: ClientBench) -> None:
                 await session.search("dispatch a courier", limit=3)
                 if script is ordinary:
                     await session.do_everything("keep the books")
+                    await _search_at_once(bench, session, held)
                     for number in range(_TIMES):
                         await session.search(f"keep {number} books" * (1 + number % 2 * 60), limit=3)
             if script.settings:  # a client may list where the number of tools is not stated
@@ -267,6 +265,21 @@ async def declares_in_every_request(bench: ClientBench) -> None:
                 message = "tools/search does not declare the extension under extensions of its client capabilities"
                 declares = declared_in(exchange, "extensions") is not None
                 session.expect(declares, message, exchange, case=f"request {number} to {case}")
+
+
+async def _search_at_once(bench: ClientBench, session: Session, held: HeldSearch) -> None:
+    """Have the client search while another search is under way, cancel that one, and search on, as far as it can."""
+    features = (await bench.driver()).features
+    if bench.primitive.setting or "concurrent" not in features:
+        return
+    for query in _AT_ONCE:
+        await session.begin(query, query)
+    if "cancel" in features:
+        await session.ask("cancel", of=_AT_ONCE[0])
+    for query in _AT_ONCE:
+        held.release(query)
+    for query in _AT_ONCE["cancel" in features :]:
+        await session.ask("await", of=query)
 
 
 @client_check(

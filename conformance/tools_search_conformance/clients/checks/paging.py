@@ -37,9 +37,12 @@ _ODD_QUERIES: Final = (
     "export\u0000the\u0001\u001f\u0085 al\u200emanac\u202e \U0001f4d6\u2028\ufeff",
     "almanac " * 127 + "almanac!",
     "\U0001f4d6" * 1023 + "!",
+    "\ufeff\u201cHTTPS://Example.com/A?b=c+d%20e\u201d &amp; it\u2019s \\u0041\\n\r\n\u00a0stra\u00dfe \u0662?",
+    '"export the almanac"',
+    "HTTPS://Example.com/" + "Almanac/" * 160,
 )
 """Not normalized; with control characters, marks of direction and more than 16 bits; of 1,024 characters of one byte
-and of four."""
+and of four; with what is escaped, quoted, or written otherwise elsewhere; in quotation marks; and a longer address."""
 _ODD_CURSORS: Final = (
     (" at 1 =&? ", "a+b%20c/d?e=f#g"),
     ("0", "0012"),
@@ -51,6 +54,7 @@ _ODD_CURSORS: Final = (
     ("a\r\nb", "a\nb\n"),
     ("te\u0301", "\u212b\uff21"),
     ('"quoted"', "{}"),
+    ('{"page": 2, "of": [1, 2]}', "page=2&of=3;4"),
     ("null", "TRUE"),
     ("c" * 4000, "C" * 4000),
     ("\U0001f4d6" * 3000, "x" * 20_000),
@@ -58,6 +62,7 @@ _ODD_CURSORS: Final = (
 _MANY: Final = 20
 _MAX_PAGES: Final = 6
 _MAX_ON_PAGE: Final = 3
+_MANY_PAGES: Final = 12
 _LOOP_END: Final = 120
 _STARTS_END: Final = 10
 _MAX_STARTS: Final = 2
@@ -67,20 +72,22 @@ _CACHE_HINTS: Final[tuple[JsonObject, ...]] = ({}, {"ttlMs": 3_600_000, "cacheSc
 @client_check(
     title="The query is repeated unchanged with every cursor",
     sends="Searches of three pages, or of seven, for a query with white space at its ends, for queries that are not "
-    "normalized, hold control characters, or are long, and for generated ones; for all tools and with a limit. Once "
-    "the server is too busy for the second page at first, once it refuses the cursor, and once the first page may be "
-    "cached. Then for another user, and two searches at once, where the driver names `authorization` and `concurrent`.",
+    "normalized, hold control characters or escapes, or are long, and for generated ones; for all tools and with a "
+    "limit; with an empty page in the middle, and an empty cursor. Once the server is too busy for the second page at "
+    "first, once it refuses the cursor, and once the first page may be cached. Then for another user, and two "
+    "searches at once, where the driver names `authorization` and `concurrent`.",
     passes="The requests with a cursor carry the `query` for which it was issued, character by character.",
     methods=EVERY_METHOD,
 )
 async def query_repeated(bench: ClientBench) -> None:
-    script = Script(search=Pages(TOOLS[:2], TOOLS[2:4], TOOLS[4:5]))
+    script = Script(search=Pages(TOOLS[:2], (), TOOLS[4:5], cursors=("page2", "")))
     async with bench.connected(Script(search=Pages(*([each] for each in TOOLS)))) as session:
         outcome = await _expect_repeated(session, _PLAIN_QUERY)
         session.require_second_page()
         if outcome.reported:
             await _expect_repeated(session, f"{_PLAIN_QUERY} ", _MANY)
-    for query in bench.share(_ODD_QUERIES):  # which a client may refuse to search for
+    # A client may refuse to search for them. One that is not asked over a connection takes one for each.
+    for query in () if outcome.reported else _ODD_QUERIES:
         async with bench.connected(script) as session:
             await _expect_repeated(session, query)
     for refusal in (RefusalError(-32603, "too busy", {"retryAfterMs": 1}), RefusalError(-32602, "the cursor expired")):
@@ -95,6 +102,8 @@ async def query_repeated(bench: ClientBench) -> None:
             async def judge(query: str) -> None:
                 await _expect_repeated(session, query)
 
+            for query in _ODD_QUERIES:
+                await judge(query)
             await explore(bench, texts(), judge, cost=2)
         await bench.where_named("authorization", _expect_repeated_for_users)
         await bench.where_named("concurrent", _expect_repeated_at_once)
@@ -149,10 +158,10 @@ def _first_page_kept(params: JsonObject) -> Reply:
 
 
 class _RefusedOnce:
-    """A search of three pages that is refused once, at its second page."""
+    """A search, of three pages unless others are given, that is refused once, at its second page."""
 
-    def __init__(self, refusal: RefusalError) -> None:
-        self._pages = Pages(TOOLS[:2], TOOLS[2:4], TOOLS[4:5])
+    def __init__(self, refusal: RefusalError, pages: Pages | None = None) -> None:
+        self._pages = pages or Pages(TOOLS[:2], TOOLS[2:4], TOOLS[4:5])
         self._refusal: RefusalError | None = refusal
 
     def __call__(self, params: JsonObject) -> Reply:
@@ -164,11 +173,12 @@ class _RefusedOnce:
 
 @client_check(
     title="An empty page is not the end",
-    sends="Searches with an empty first page, with two empty pages in the middle, with four, with a page whose entries "
-    "are no valid tools, and with generated pages of no tool to three. Then with a limit, and begun while the driver "
-    "does something else, where it names `concurrent`.",
+    sends="Searches with an empty first page, with two empty pages in the middle, with four, with "
+    f"{_MANY_PAGES - 2}, with a page whose entries are no valid tools, and with generated pages of no tool to three. "
+    "Then after a refused cursor, with a limit, and begun while the driver does something else, where it names "
+    "`concurrent`.",
     passes="The client asks for the pages after the empty ones, and has the tools of all pages. A way of "
-    "searching in which it does not read four pages that have tools is not judged.",
+    "searching in which it does not read as many pages that have tools is not judged.",
     methods=EVERY_METHOD,
 )
 async def empty_page_not_end(bench: ClientBench) -> None:
@@ -204,10 +214,26 @@ async def empty_page_not_end(bench: ClientBench) -> None:
                 query = searching.switch(_pages(sizes))
                 _expect_all_tools(session, await session.search_all(query), sizes)
 
+            await _expect_many_empty_pages_passed(session, searching)
             # The last page is not empty.
             before = st.lists(st.integers(0, _MAX_ON_PAGE), min_size=1, max_size=_MAX_PAGES - 1)
             sizes = st.tuples(before, st.integers(1, _MAX_ON_PAGE)).map(lambda drawn: (*drawn[0], drawn[1]))
             await explore(bench, sizes, judge, cost=2)
+
+
+async def _expect_many_empty_pages_passed(session: Session, searching: SwitchedSearch) -> None:
+    """Expect that a client that reads many pages reads as many that are empty, and empty ones of a new search."""
+    for sizes in ((1,) * _MANY_PAGES, (1, *(0,) * (_MANY_PAGES - 2), 1)):
+        pages = _pages(sizes)
+        outcome = await session.search_all(searching.switch(pages))
+        if 0 not in sizes and pages.cursors[-1] not in session.followed:
+            break
+        _expect_all_tools(session, outcome, sizes)
+    sizes = (0, 0, 1)
+    refused_once = _RefusedOnce(RefusalError(-32602, "the cursor expired"), _pages(sizes))
+    outcome = await session.search_all(searching.switch(refused_once))
+    if sum("cursor" not in exchange.params for exchange in outcome.searches) > 1:  # a client need not start over
+        _expect_all_tools(session, outcome, sizes)
 
 
 async def _search_many(session: Session) -> Outcome:
@@ -320,15 +346,19 @@ async def cursor_verbatim(bench: ClientBench) -> None:
 
 @client_check(
     title="An empty `nextCursor` is a cursor",
-    sends="A search whose first page has an empty string as `nextCursor`.",
+    sends="A search whose first page has an empty string as `nextCursor`; then one whose second page has.",
     passes='A request with `"cursor": ""`, before the client is done with it.',
     eras=(MODERN,),
+    methods=EVERY_METHOD,
 )
 async def empty_cursor_followed(bench: ClientBench) -> None:
-    async with bench.connected(Script(search=Pages(TOOLS[:1], TOOLS[5:6], cursors=("",)))) as session:
-        await session.search_all("fold a crane")
-        case = f"cursors followed: {session.followed}"
-        session.expect("" in session.followed, "an empty nextCursor was taken for the end", case=case)
+    for issued in (("",), ("page2", "")):
+        pages = Pages(TOOLS[:1], TOOLS[1:2], TOOLS[5:6], cursors=(*issued, "end")[:2])
+        async with bench.connected(Script(search=pages)) as session:
+            await session.search_all("fold a crane")
+            case = f"cursors followed: {session.followed}"
+            if set(issued[:-1]) <= set(session.followed):
+                session.expect("" in session.followed, "an empty nextCursor was taken for the end", case=case)
 
 
 @client_check(
@@ -383,10 +413,15 @@ async def cursor_loop(bench: ClientBench) -> None:
 
 
 class _RefusedCursors:
-    """A search that refuses every cursor but the first `good` ones of each start, whose first page `page` makes."""
+    """A search that refuses every cursor but the first `good` ones of a start, whose first page `page` makes."""
 
     def __init__(
-        self, page: Callable[[int, int], Reply], *, good: int = 0, follows: Sequence[Reply] = (), data: bool = True
+        self,
+        page: Callable[[int, int], Reply],
+        *,
+        good: Callable[[int], int] = lambda _: 0,
+        follows: Sequence[Reply] = (),
+        data: bool = True,
     ) -> None:
         self.refused = self.starts = self._followed = 0
         self._page, self._good, self._follows = page, good, follows
@@ -396,7 +431,7 @@ class _RefusedCursors:
         if "cursor" not in params:
             self.starts, self._followed = self.starts + 1, 0
             return self._page(self.refused, self.starts)
-        if self._followed < self._good:
+        if self._followed < self._good(self.starts):
             self._followed += 1
             return self._follows[self._followed - 1]
         self.refused += 1
@@ -406,7 +441,7 @@ class _RefusedCursors:
 @client_check(
     title="A search that starts over combines nothing with the pages before a refused cursor",
     sends="A search whose second page is refused with -32602, since the catalog has changed; a new search finds "
-    "another tool. Then one whose third page is refused. Once more, where the pages may be cached for an hour, and "
+    "another tool. Then one whose fourth page is refused. Once more, where the pages may be cached for an hour, and "
     "with a limit instead of for all tools; where the refusal has no `data`; and where every cursor is refused, so "
     "that the new search ends early, too.",
     passes="An error, the results of the search that started over and nothing of the pages before it, or, without a "
@@ -414,7 +449,7 @@ class _RefusedCursors:
     methods=EVERY_METHOD,
 )
 async def refused_cursor_discards(bench: ClientBench) -> None:
-    for hints, good in bench.some([(hints, good) for hints in _CACHE_HINTS for good in (0, 1)], 2):
+    for hints, good in bench.some([(hints, good) for hints in _CACHE_HINTS for good in (0, 2)], 2):
         await _expect_discarded(bench, hints, good)
     different: tuple[JsonObject, ...] = ({"data": False}, {"all_refused": True}, {"limit": _MANY})
     for each in bench.some(different, 1):
@@ -440,7 +475,7 @@ async def _expect_discarded(
         more = all_refused and refused < _STARTS_END
         return found(tool("new_one"), cursor="again" if more else None) if refused else first
 
-    search = _RefusedCursors(start, good=good, follows=follows, data=data)
+    search = _RefusedCursors(start, good=lambda _: good, follows=follows, data=data)
     async with bench.connected(Script(search=search, tools=(tool("new_one"),))) as session:
         outcome = await session.find("keep the books", limit)
         read_on = bool(search.refused or hints or limit)
@@ -457,8 +492,8 @@ async def _expect_discarded(
 @client_check(
     title="After a refused cursor a search starts over at most once",
     sends="A search whose first page has a `nextCursor`, with every cursor refused, until it was begun "
-    f"{_STARTS_END} times. Then with the second cursor of each attempt refused, with a limit, without `data` in the "
-    "refusal, and where the pages may be cached for an hour.",
+    f"{_STARTS_END} times. Then with the second cursor of each attempt refused, and where the pages may be cached for "
+    "an hour, of every other attempt; with a limit, and without `data` in the refusal.",
     passes="At most two requests without `cursor`.",
     methods=EVERY_METHOD,
 )
@@ -474,11 +509,14 @@ async def refused_cursor_once(bench: ClientBench) -> None:
 async def _expect_few_starts(
     bench: ClientBench, hints: JsonObject, good: int, *, data: bool = True, limit: int | None = None
 ) -> None:
+    def good_at(start: int) -> int:
+        return (good + start - 1) % 2 if hints else good
+
     def page(_: int, starts: int) -> Reply:
         return found(tool(f"start_{starts}"), cursor=None if starts >= _STARTS_END else f"after{starts}", **hints)
 
-    follows = [found(tool(f"page_{number}"), cursor=f"later{number}", **hints) for number in range(good)]
-    search = _RefusedCursors(page, good=good, follows=follows, data=data)
+    follows = [found(tool("page_0"), cursor="later0", **hints)]
+    search = _RefusedCursors(page, good=good_at, follows=follows, data=data)
     async with bench.connected(Script(search=search)) as session:
         outcome = await session.find("keep the books", limit)
         reported = f"it has {outcome.describe()}"

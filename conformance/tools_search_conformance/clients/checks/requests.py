@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from html import unescape
 from typing import Any, Final
 from urllib.parse import unquote_plus
 
@@ -19,9 +20,10 @@ from tools_search_conformance.clients.script import (
     TOOLS,
     HeldSearch,
     Pages,
-    RefusalError,
     Reply,
     Script,
+    SwitchedSearch,
+    Troubled,
     found,
     serves,
     serves_each,
@@ -39,7 +41,7 @@ _TELLING: Final = 5
 _ARGUMENTS: Final[tuple[JsonObject, ...]] = (
     {"region": "north", "floor": 7, "lift": True, "note": "x"},
     {"region": "c\u00f4te", "floor": 0, "lift": False},
-    {"region": "south", "inside": {"door": "left"}},
+    {"region": "south", "inside": {"door": "left"}, "in.side": "rear"},
     {"region": "east", "floor": None, "inside": None},
     {"region": " =?base64?north?= ", "lift": True},
     {"region": "west", "lift": True},
@@ -64,15 +66,7 @@ _HEX: Final = re.compile(r"[0-9A-Fa-f]{8,}")
     passes="Each id is a string or an integer; on a legacy connection no two requests have the same.",
 )
 async def request_ids(bench: ClientBench) -> None:
-    pages = Pages(TOOLS[:2], TOOLS[2:4])
-    refusals = [RefusalError(-32602, "the cursor expired"), RefusalError(-32603, "too busy", {"retryAfterMs": 1})]
-
-    def troubled(params: JsonObject) -> Reply:
-        if refusals and ("cursor" in params or len(refusals) > 1):
-            raise refusals.pop()
-        return pages(params)
-
-    async with bench.connected(Script(search=troubled)) as session:
+    async with bench.connected(Script(search=Troubled(Pages(TOOLS[:2], TOOLS[2:4])))) as session:
         await session.search_all("keep the books")
         with suppress(NoDriverFeatureError):  # a one-shot client does one thing
             for number in range(_MANY_SEARCHES if bench.cell.era == LEGACY else 1):
@@ -90,18 +84,22 @@ async def request_ids(bench: ClientBench) -> None:
 
 @client_check(
     title="Every search has valid params",
-    sends="An ordinary peer; the client searches two pages, once with a limit, and once without.",
+    sends="An ordinary peer; the client searches two pages, once with a limit, and once without. Then a peer that is "
+    "too busy for the first search and refuses the first cursor.",
     passes="`query` is text that is not blank; `limit` is an integer of at least 1, or absent; `cursor` is one of the "
     "peer's, or absent.",
     methods=EVERY_METHOD,
 )
 async def request_params(bench: ClientBench) -> None:
     pages = Pages(TOOLS[:2], TOOLS[2:4])
-    async with bench.connected(Script(search=pages)) as session:
+    searching, troubled = SwitchedSearch(pages), Troubled(pages)
+    async with bench.connected(Script(search=searching)) as session:
         await session.search_all("keep the books")
         with suppress(NoDriverFeatureError):  # a one-shot client does one thing
             await session.search("dispatch a courier", limit=3)
             await session.search("brew a pot of coffee")
+            await session.search_all(searching.switch(troubled))
+            await session.search(searching.switch(troubled), limit=3)
         session.require_search()
         for exchange in session.peer.searches:
             params = exchange.params
@@ -126,17 +124,21 @@ def _tool(name: str, **properties: Mapping[str, Any]) -> JsonObject:
 
 @client_check(
     title="`Mcp-Method` names the method",
-    sends="An ordinary modern peer over Streamable HTTP, with a search of two pages, and one with a limit.",
+    sends="A modern peer over Streamable HTTP, with a search of two pages, and one with a limit; then with one for "
+    "which it is too busy at first, and which has to start over.",
     passes=f"`Mcp-Method: {METHOD}`, or the other method, on every search, and no `Mcp-Name`.",
     eras=(MODERN,),
     transports=("http",),
     methods=EVERY_METHOD,
 )
 async def http_method_header(bench: ClientBench) -> None:
-    async with bench.connected(Script(search=Pages([_tool("a")], [_tool("b")]))) as session:
+    pages = Pages([_tool("a")], [_tool("b")])
+    searching = SwitchedSearch(pages)
+    async with bench.connected(Script(search=searching)) as session:
         await session.search_all("ask a region")
         with suppress(NoDriverFeatureError):  # a one-shot client does one thing
             await session.search("ask a region", 5)
+            await session.search_all(searching.switch(Troubled(pages)))
         session.require_search()
         for exchange in session.peer.searches:
             value = _headers(exchange).get("mcp-method")
@@ -150,24 +152,17 @@ async def http_method_header(bench: ClientBench) -> None:
     title="The query appears in no header",
     sends="Peers over Streamable HTTP, one with a search of three pages, one that is too busy at first and refuses a "
     "cursor, one without the extension; the client searches for two words that nobody else would send, in short and "
-    "long queries, cancels a search, and does all else that the driver can.",
+    "long queries, one of which is not ASCII, cancels a search, and does all else that the driver can.",
     passes="Neither word, nor the beginning of one, in any header or its name, of any HTTP request: not as it is, "
-    "not percent-encoded, not in base64 or hexadecimal.",
+    "not percent-encoded, not as references of HTML, not in base64 or hexadecimal.",
     transports=("http",),
     methods=EVERY_METHOD,
 )
 async def http_query_not_in_headers(bench: ClientBench) -> None:
     pages = Pages([_tool("a")], [_tool("b")], [_tool("c")])
-    refusals = [RefusalError(-32602, "the cursor expired"), RefusalError(-32603, "too busy", {"retryAfterMs": 1})]
-
-    def troubled(params: JsonObject) -> Reply:
-        if refusals and ("cursor" in params or len(refusals) > 1):
-            raise refusals.pop()
-        return pages(params)
-
     query = " ".join(_WORDS)
     held = HeldSearch({query: found()})
-    scripts = [Script(search=pages), Script(search=troubled), Script(advertised={})]
+    scripts = [Script(search=pages), Script(search=Troubled(pages)), Script(advertised={})]
     holds_back = not bench.primitive.setting and (await bench.driver()).features >= {"concurrent", "cancel"}
     for script in scripts + [Script(search=held)] * holds_back:
         async with bench.connected(script) as session:
@@ -179,9 +174,9 @@ async def http_query_not_in_headers(bench: ClientBench) -> None:
                 await session.find_and_call(query, "a", {})
             if script.search is pages:
                 await session.do_everything(query)
-                for limit in (1, 5):
+                for limit, ending in ((1, " and "), (5, " \u00e0 \U0001f4d6 ")):
                     with suppress(NoDriverFeatureError):
-                        await session.search(f"{query} and " * 20, limit)
+                        await session.search(f"{query}{ending}" * 20, limit)
                 session.require_search()
             for name, value in session.peer.header_fields:
                 readings = map(_squeezed, (name, value, value[::-1], *_decoded(value)))
@@ -197,7 +192,7 @@ def _squeezed(text: str) -> str:
 
 def _decoded(value: str) -> list[str]:
     """Return what a header's value holds in any encoding, wherever in it that begins."""
-    texts, decoded = [value], list[bytes]()
+    texts, decoded = [unescape(value), value], list[bytes]()
     for _ in range(_TIMES_ENCODED):
         texts.append(unquote_plus(texts[-1]))
     for run in _BASE64.findall(value):
@@ -247,10 +242,10 @@ async def http_invalid_tool_left_out(bench: ClientBench) -> None:
     sends="A tool with `x-mcp-header` on some of its parameters, on the second page of a search, next to one whose "
     "name differs by case; the client calls it without having listed it, after a listing or a search in which it had "
     "another header, and after a search with a limit. The arguments are of each type, `false`, 0, `null`, left out "
-    "where there is a default, inside an object, and text with spaces at its ends. Then one more call each after a "
-    "search that does not find the tool, after a list change, after a search in which it has another header, and where "
-    "it was read again from what may be cached. Where the driver names `federation`, two servers have a tool of that "
-    "name.",
+    "where there is a default, inside an object, under a name with a dot, and text with spaces at its ends. Then one "
+    "more call each after a search that does not find the tool, after a list change, after a search in which it has "
+    "another header, and where it was read again from what may be cached. Where the driver names `authorization`, "
+    "once more for another user, and where it names `federation`, two servers have a tool of that name.",
     passes="`Mcp-Param-*` headers with the values of the arguments that were given; text beyond ASCII, or with spaces "
     "at either end, in base64. A client that lists in between, so that what it listed decides, is not judged.",
     eras=(MODERN,),
@@ -263,6 +258,7 @@ async def http_param_headers(bench: ClientBench) -> None:
         floor={"type": "integer", "x-mcp-header": "Level", "default": 1},
         lift={"type": "boolean", "x-mcp-header": "By-Lift"},
         inside={"type": "object", "properties": {"door": {"type": "string", "x-mcp-header": "Door"}}},
+        **{"in.side": {"type": "string", "x-mcp-header": "Side"}},
         note={"type": "string"},
     )
     outdated = _tool("ask_region", region={"type": "string", "x-mcp-header": "Zone"}, floor={"type": "integer"})
@@ -317,14 +313,23 @@ async def _expect_headers_of_latest(bench: ClientBench, before: JsonObject, late
     if bench.options.one_shot:
         return False  # it does one thing
     kept: JsonObject = {"ttlMs": _HOUR, "cacheScope": "public"}
-    replies = {"ask a region": found(before, **kept), "ask a zone": found(latest, **kept)}
+    replies = {"ask a region": found(before, **kept), "ask a zone": found(latest, **kept), "ask for me": found(before)}
     script = Script(search=serves_each(replies), tools=(before,))
     async with bench.connected(script) as session:
         for need in ("ask a region", "ask a zone", "ask a region"):
             await session.search_all(need)
         await session.ask("call", name="ask_region", arguments=_ARGUMENTS[0])
         case = "found, found with another definition, and read again where it may be cached"
-        return _expect_headers(bench, session.peer, _ARGUMENTS[0], case)
+        judged = _expect_headers(bench, session.peer, _ARGUMENTS[0], case)
+
+        async def call_for_another(bench: ClientBench) -> None:
+            await session.ask("authorize", **{"as": "somebody"})
+            await session.search_all("ask for me")
+            await session.ask("call", name="ask_region", arguments=_ARGUMENTS[1])
+            _expect_headers(bench, session.peer, _ARGUMENTS[1], "found with another definition by another user")
+
+        await bench.where_named("authorization", call_for_another)
+        return judged
 
 
 @client_check(

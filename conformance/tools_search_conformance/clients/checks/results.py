@@ -34,7 +34,8 @@ _HOUR: Final = 3_600_000
 _MISLEADING: Final[JsonObject] = {
     "error": {"code": -32603, "message": "none"}, "isError": True, "success": False, "status": "error",
     "hasMore": False, "isLast": True, "end": True, "pages": 1, "total": 1, "count": 1,
-    "names": [], "hits": [], "results": [],
+    "names": [], "hits": [], "results": [], "items": [], "data": [], "query": "another one", "limit": 1, "ok": False,
+    "code": -32601, "next": "page9", "next_cursor": "page9", "nextPageToken": "page9",
 }  # fmt: skip
 """Members that the draft does not know, and that mean something elsewhere."""
 _UNLISTED: Final = tool("mend_clock", "Mends a clock.")
@@ -89,6 +90,7 @@ async def result_unknown_members(bench: ClientBench) -> None:
     extra: JsonObject = {"facets": {"group": ["a"]}, "future": None, "warnings": ["x"], "_meta": {"example.com/x": [1]}}
     await _expect_found(bench, {**extra, **_MISLEADING}, "the result had members nobody knows")
     odd = {**_UNLISTED, "future": {"deep": [1, None]}, "_meta": {EXTENSION_ID: {"score": 0.5, "why": ["x"]}}}
+    odd |= {"annotations": {"readOnlyHint": True, "costHint": "low"}}
     odd |= {"enabled": False, "disabled": True, "hidden": True, "deprecated": True}
     outcome = await _expect_found(bench, {"tools": [odd]}, "the tool had members nobody knows")
     await _expect_second_page(bench, [odd], {**extra, **_MISLEADING})

@@ -67,13 +67,15 @@ async def messages_in_pieces(bench: ClientBench) -> None:
 
 @client_check(
     title="A response with the id of no request is not taken for the answer",
-    sends="A search; a response with another id, with a tool and a cursor of its own, comes before the answer.",
+    sends="A search; responses with another id, and with a `null`, each with a tool and a cursor of its own, come "
+    "before the answer.",
     passes="The tool of the answer, or an error; not the other tool, and no request with the other cursor.",
     transports=("stdio",),
 )
 async def foreign_response(bench: ClientBench) -> None:
     # Over HTTP the stream, and not the id, decides which request a response is for.
-    searching = Script(search=lambda _: found(tool("of_the_request"), before=(_STRAY,)))
+    strays: tuple[JsonObject, ...] = (_STRAY, {**_STRAY, "id": None})
+    searching = Script(search=lambda _: found(tool("of_the_request"), before=strays))
     async with bench.connected(searching) as session:
         outcome = await session.search_all(_NEED)
         session.require_search()
