@@ -14,6 +14,7 @@ from .client_library import (
     SETTINGS,
     Client,
     Federation,
+    InvalidError,
     OnceRefused,
     RefusedError,
     extensions_in,
@@ -402,3 +403,14 @@ class SettingOfAnotherServerCounts(Client):
         if self.settings is not None:
             self.known.add(self.path)
         return self.path in self.known
+
+
+class UndeclaredOnceSearchIsRefused(Client):
+    refused = False
+
+    def instead(self, error: RefusedError | InvalidError, query: str) -> list[Json]:
+        self.refused = True
+        return super().instead(error, query)
+
+    def declared(self, method: str) -> Json:
+        return {} if self.refused else super().declared(method)

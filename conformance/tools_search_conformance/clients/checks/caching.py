@@ -60,7 +60,7 @@ _QUERIES: Final = tuple(
         "\uff46old a crane", "fold a cran\u00e9", "fold a crane\u0301", "fold a\u200b crane", "fold a crane\u0000",
         "fold a crane\U0001f9a2", "fold a cranes", "fold a crane crane", "fold-a-crane", "fold_a_crane", "fold+a+crane",
         "fold%20a%20crane", '"fold a crane"', "fold a stra\u00dfe", "fold a strasse", "fold 2 cranes",
-        "fold \u0662 cranes", f"{_LONG}of paper", f"{_LONG}of cloth",
+        "fold \u0662 cranes", "fold a\tcrane", "fold & glue", "fold and glue", f"{_LONG}of paper", f"{_LONG}of cloth",
         f"{_LONG}Aa", f"{_LONG}BB",  # which have one hash, by the usual function of some languages
     )
 )  # fmt: skip

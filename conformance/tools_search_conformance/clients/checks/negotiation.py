@@ -15,7 +15,18 @@ from tools_search_conformance.clients.bench import ClientBench, NotConnectedErro
 from tools_search_conformance.clients.disguise import Undisguised
 from tools_search_conformance.clients.driver import NoDriverFeatureError
 from tools_search_conformance.clients.peer import Peer, declared_in
-from tools_search_conformance.clients.script import MANY, SETTINGS, TOOLS, HeldSearch, Pages, Script, Troubled, found
+from tools_search_conformance.clients.script import (
+    MANY,
+    SETTINGS,
+    TOOLS,
+    HeldSearch,
+    Pages,
+    Script,
+    Search,
+    Troubled,
+    found,
+    refuses,
+)
 from tools_search_conformance.target.primitives import EVERY_METHOD, OTHER_METHODS, OTHERS
 from tools_search_conformance.target.properties import explore, json_values, unknown_members
 from tools_search_conformance.wire.codec import JsonObject, integer
@@ -25,6 +36,7 @@ from tools_search_conformance.wire.record import Exchange
 _COST: Final = 10
 """Each of these generated cases takes a connection."""
 _TIMES: Final = 15
+_REFUSED: Final = "send a bicycle"
 _AT_ONCE: Final = ("fold a crane", "count the sheep")
 _NEED: Final = "dispatch a courier"
 _NOT_OBJECTS: Final[tuple[Any, ...]] = (True, None, "yes", 1, [{}], [], "{}", False)
@@ -233,9 +245,9 @@ async def never_probes_primitives(bench: ClientBench) -> None:
 
 @client_check(
     title="Every modern search declares the extension",
-    sends="An ordinary modern peer, of which the client asks all that it can, two searches at once, a long query and "
-    "many more in a row included. Then one at the same address that is too busy at first, and later refuses a cursor, "
-    "and one whose settings are empty.",
+    sends="An ordinary modern peer, of which the client asks all that it can, two searches at once, a long query, "
+    "many more in a row, and one that is refused included. Then one at the same address that is too busy at first, "
+    "and later refuses a cursor, and one whose settings are empty.",
     passes="An object at the extension's key under `extensions` of the client capabilities of each `tools/search`.",
     eras=(MODERN,),
     methods=EVERY_METHOD,
@@ -243,7 +255,8 @@ async def never_probes_primitives(bench: ClientBench) -> None:
 async def declares_in_every_request(bench: ClientBench) -> None:
     address = secrets.token_hex(16)
     pages, held = Pages(TOOLS[:2], TOOLS[2:4]), HeldSearch(dict.fromkeys(_AT_ONCE, found()))
-    ordinary = Script(search=lambda params: held(params) if params["query"] in _AT_ONCE else pages(params))
+    searches: Mapping[str, Search] = {**dict.fromkeys(_AT_ONCE, held), _REFUSED: refuses(-32601)}
+    ordinary = Script(search=lambda params: searches.get(params["query"], pages)(params))
     scripts = {
         "an ordinary server": ordinary,
         "a server that refuses some": Script(search=Troubled(pages)),
@@ -259,6 +272,8 @@ async def declares_in_every_request(bench: ClientBench) -> None:
                     await _search_at_once(bench, session, held)
                     for number in range(_TIMES):
                         await session.search(f"keep {number} books" * (1 + number % 2 * 60), limit=3)
+                    for need in (_REFUSED, "keep the books"):
+                        await session.search(need, limit=3)
             if script.settings:  # a client may list where the number of tools is not stated
                 session.require_search()
             for number, exchange in enumerate(session.peer.searches, 1):

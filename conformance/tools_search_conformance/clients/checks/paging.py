@@ -37,7 +37,7 @@ _ODD_QUERIES: Final = (
     "export\u0000the\u0001\u001f\u0085 al\u200emanac\u202e \U0001f4d6\u2028\ufeff",
     "almanac " * 127 + "almanac!",
     "\U0001f4d6" * 1023 + "!",
-    "\ufeff\u201cHTTPS://Example.com/A?b=c+d%20e\u201d &amp; it\u2019s \\u0041\\n\r\n\u00a0stra\u00dfe \u0662?",
+    "\ufeff\u201cHTTPS://Example.com/A?b=c+d%20e\u201d &amp; it\u2019s \\u0041\\n\r\n\u00a0stra\u00dfe\t\u0662\u00ad?",
     '"export the almanac"',
     "HTTPS://Example.com/" + "Almanac/" * 160,
 )

@@ -67,22 +67,25 @@ async def messages_in_pieces(bench: ClientBench) -> None:
 
 @client_check(
     title="A response with the id of no request is not taken for the answer",
-    sends="A search; responses with another id, and with a `null`, each with a tool and a cursor of its own, come "
-    "before the answer.",
+    sends="A search; a response with another id, with a tool and a cursor of its own, comes before the answer. Then "
+    "another search, with such a response whose id is `null`.",
     passes="The tool of the answer, or an error; not the other tool, and no request with the other cursor.",
     transports=("stdio",),
 )
 async def foreign_response(bench: ClientBench) -> None:
     # Over HTTP the stream, and not the id, decides which request a response is for.
-    strays: tuple[JsonObject, ...] = (_STRAY, {**_STRAY, "id": None})
-    searching = Script(search=lambda _: found(tool("of_the_request"), before=strays))
+    strays: dict[str, JsonObject] = {_NEED: _STRAY, _FIRST: {**_STRAY, "id": None}}
+    searching = Script(
+        search=lambda params: found(tool("of_the_request"), before=(strays.get(params["query"], _STRAY),))
+    )
     async with bench.connected(searching) as session:
-        outcome = await session.search_all(_NEED)
-        session.require_search()
-        message = "the client went on with the cursor of a response that carries the id of no request"
-        session.expect("of no request" not in session.followed, message)
-        message = f"a response with the id of no request came first, and the search returned {outcome.describe()}"
-        session.expect("of_no_request" not in outcome.names, message)
+        for need in strays:
+            outcome = await session.search_all(need)
+            session.require_search()
+            message = "the client went on with the cursor of a response that carries the id of no request"
+            session.expect("of no request" not in session.followed, message)
+            message = f"a response with the id of no request came first, and the search returned {outcome.describe()}"
+            session.expect("of_no_request" not in outcome.names, message)
 
 
 def _held_search(*before_second: JsonObject) -> HeldSearch:
