@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,26 +29,27 @@ def target() -> Callable[..., tuple[str, ...]]:
 
 @pytest.fixture
 def options(tmp_path: Path) -> Callable[..., Options]:
-    """Return options for a short run, checks given by their rules."""
+    """Return options for a short run, checks given by their rules, in all cells or in some."""
 
-    def build(*rules: str, **rest: Any) -> Options:
+    def build(*rules: str, cells: Sequence[str] = (), **rest: Any) -> Options:
         # As quick as what leaves no check out can be.
         defaults: dict[str, Any] = {"effort": "quick", "brief": False, "seed": 1, "timeout": 5}
         defaults |= {"out": tmp_path / "report"}
-        return Options(selection=SERVER_CHECKS.select([SERVER_PREFIX + rule for rule in rules]), **(defaults | rest))
+        selection = SERVER_CHECKS.select([SERVER_PREFIX + rule for rule in rules], cells=cells)
+        return Options(selection=selection, **(defaults | rest))
 
     return build
 
 
 @pytest.fixture
 def client_options(tmp_path: Path) -> Callable[..., Options]:
-    """Return options for a run over a client, checks given by their rules."""
+    """Return options for a run over a client, checks given by their rules, in all cells or in some."""
 
-    def build(*rules: str, **rest: Any) -> Options:
+    def build(*rules: str, cells: Sequence[str] = (), **rest: Any) -> Options:
         # A driver of ours runs from the sources, wherever those are.
         env = {name: value for name, value in os.environ.items() if name == "PYTHONPATH"}
         defaults: dict[str, Any] = {"out": tmp_path / "report", "timeout": 10, "start_timeout": 60, "env": env}
-        return Options(selection=CLIENT_CHECKS.select(rules), **(defaults | rest))
+        return Options(selection=CLIENT_CHECKS.select(rules, cells=cells), **(defaults | rest))
 
     return build
 
@@ -57,5 +58,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--every-check", action="store_true", help="Judge a mutant for each check, not a twelfth of all.")
     parser.addoption("--every-mutant", action="store_true", help="Judge all mutants of the miniatures.")
     parser.addoption(
-        "--all-cells", action="store_true", help="Judge every mutant and hostile server in four cells, not one."
+        "--all-cells",
+        action="store_true",
+        help="Judge every mutant and hostile server in four cells, not one, and every variant in full.",
     )

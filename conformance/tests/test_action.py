@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,9 @@ from tools_search_conformance.cli.judging_commands import client, server
 CONFORMANCE: Final = Path(__file__).parent.parent
 ACTION: Final[dict[str, Any]] = yaml.safe_load((CONFORMANCE / "action.yml").read_text(encoding="utf-8"))
 (STEP,) = ACTION["runs"]["steps"]
+FLAGS: Final = {"one-shot", "allow-remote", "strict"}
+EACH: Final = {"header", "env", "only", "requirement", "section", "level", "cell"}
+"""Inputs of which each line is an option."""
 HOSTILE: Final = "x'\"; touch pwned; $(touch pwned) `touch pwned` && touch pwned\nverdict=CONFORMANT"
 
 
@@ -35,34 +39,39 @@ def outputs(folder: Path) -> dict[str, str]:
     return dict(line.split("=", 1) for line in lines)
 
 
-@pytest.fixture
-def installed(tmp_path: Path) -> Path:
-    """Give a folder where a Python makes environments that hold what is installed already."""
-    program = tmp_path / "python"
+def install(folder: Path, judge: str) -> Path:
+    """Have a Python in the folder make environments that hold what is installed already, and this program as judge."""
+    program = folder / "python"
     script = f"""#!/bin/bash
 mkdir -p "$3/bin"
 printf '#!/bin/bash\\n' >"$3/bin/pip"
 printf '#!/bin/bash\\nexec {sys.executable} "$@"\\n' >"$3/bin/python"
-printf '#!/bin/bash\\nexec {sys.executable} -m tools_search_conformance "$@"\\n' >"$3/bin/tools-search-conformance"
+printf '#!/bin/bash\\nexec {judge} "$@"\\n' >"$3/bin/tools-search-conformance"
 chmod +x "$3"/bin/*
 """
     program.write_text(script)
     program.chmod(0o755)
-    return tmp_path
+    return folder
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Path:
+    """Give a folder with a Python whose environments hold the judge."""
+    return install(tmp_path, f"{sys.executable} -m tools_search_conformance")
 
 
 @pytest.mark.parametrize(
-    ("fault", "effort", "out", "status", "verdict"),
+    ("fault", "only", "out", "status", "verdict"),
     [
-        ("none", "default", HOSTILE, 0, "CONFORMANT"),
-        ("limit-zero-served", "quick", "report", 1, "NOT CONFORMANT"),
+        ("none", "limit-*", HOSTILE, 0, "PASSED, BUT NOT EVERY CHECK WAS CHOSEN"),
+        ("limit-zero-served", "limit-invalid", "report", 1, "NOT CONFORMANT"),
     ],
 )
 def test_the_verdict_becomes_the_status_the_summary_and_the_outputs(
-    installed: Path, fault: str, effort: str, out: str, status: int, verdict: str
+    installed: Path, fault: str, only: str, out: str, status: int, verdict: str
 ):
     command = f"{sys.executable} {CONFORMANCE / 'tests' / 'target.py'} miniature --fault {fault}"
-    given = {"out": out, "effort": effort, "python": str(installed / "python")}
+    given = {"out": out, "only": only, "effort": "quick", "python": str(installed / "python")}
     done = run_action(installed, command=command, **given)
     assert done.returncode == status, done.stderr
     assert (installed / "summary").read_text().startswith(f"## tools/search: {verdict}")
@@ -91,14 +100,34 @@ def test_a_server_and_a_client_are_not_judged_at_once(installed: Path):
 
 
 @pytest.mark.parametrize("name", ACTION["inputs"])
-def test_no_input_can_run_anything(installed: Path, name: str):
-    # A server that has nothing to judge, and so ends at once.
-    command = f"{sys.executable} {CONFORMANCE / 'tests' / 'target.py'} plain_server"
-    given = {"command": command if name != "driver" else "", "python": str(installed / "python")}
-    done = run_action(installed, **(given | {name.replace("-", "_"): HOSTILE}))
-    assert done.returncode > 0
-    assert not (installed / "pwned").exists()
-    assert outputs(installed).get("exit-status", "3") == "3"
+def test_no_input_can_run_anything(tmp_path: Path, name: str):
+    # What reaches the judge is the subject, and not what it makes of that.
+    judge = tmp_path / "judge.py"
+    judge.write_text(
+        "import json, pathlib, sys\npathlib.Path('given').write_text(json.dumps(sys.argv[1:]))\nsys.exit(3)\n"
+    )
+    install(tmp_path, f"{sys.executable} -I -S {judge}")
+    given = {"command": "a" if name != "driver" else "", "python": str(tmp_path / "python")}
+    done = run_action(tmp_path, **(given | {name.replace("-", "_"): HOSTILE}))
+    assert not (tmp_path / "pwned").exists()
+    assert outputs(tmp_path) == {}
+    if name == "python":
+        assert done.returncode == 127  # no such program
+    elif name in FLAGS:
+        assert done.returncode == 2
+    else:
+        assert done.returncode == 3
+        arguments = json.loads((tmp_path / "given").read_text())
+        asked, words = arguments[1 : arguments.index("--")], arguments[arguments.index("--") + 1 :]
+        lines = HOSTILE.splitlines()
+        if name in ("command", "driver"):  # of several lines: an argument each
+            assert words == lines
+        elif name == "http-command":
+            assert f"--{name}={shlex.join(lines)}" in asked
+        elif name in EACH:
+            assert {f"--{name}={line}" for line in lines} <= {*asked}
+        else:
+            assert f"--{name}={HOSTILE}" in asked
 
 
 def test_a_command_is_a_line_of_words_or_a_line_for_each_argument(installed: Path):

@@ -168,7 +168,7 @@ MOMENTS: Final = ("--on tools/search --after 12", "--after 12 --every 3", "")
 """When a server turns hostile: at the twelfth search, now and then after a good start, or at once."""
 MOMENTS_OF_DRIVERS: Final = ("--on search --after 3", "--after 12 --every 3", "--after 25", "")
 """When a driver turns hostile: at a search, now and then after a good start, after a longer one, or at once."""
-MOMENT_OF_CLIENTS: Final = "--on search_all --after 3 --every 10"
+MOMENT_OF_CLIENTS: Final = "--on search_all --after 3 --every 25"
 """When a client attacks its peer, for a second each time."""
 CELLS_OF_DRIVERS: Final = [(transport, era) for era in ERAS for transport in ("http", "stdio")]
 BEARABLE: Final = frozenset({"result-nested", "id-text", "both", "error-and-null"})

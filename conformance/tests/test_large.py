@@ -19,7 +19,6 @@ MEGABYTES: Final = 300
     ("catalog", "cell"),
     [
         ("--tools 5000 --page 7", "stdio-2025-11-25"),
-        ("--tools 40 --bytes 130000 --page 40", "stdio-2026-07-28"),
         ("--tools 60 --bytes 130000 --page 7 --http", "http-2026-07-28"),
     ],
 )

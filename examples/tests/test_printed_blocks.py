@@ -53,7 +53,9 @@ GIVEN: Final = {
 """What a reader is said to have already."""
 
 OVER_BOTH: Final = "--http-command 'tools-search-server --http 127.0.0.1:0' -- tools-search-server"
+CLIENT: Final = "-- python conformance/drivers/one_server.py"
 IN_SHORT: Final = {
+    f"tools-search-conformance client {CLIENT}": f"tools-search-conformance client --only never-probes {CLIENT}",
     "pytest spec": "pytest spec -k '2026-07-28 or requirements'",
     f"tools-search-conformance server {OVER_BOTH}": f"tools-search-conformance server --only advertised {OVER_BOTH}",
 }

@@ -82,7 +82,7 @@ def queries(tools: Path) -> list[str]:
     lines = [json.loads(line) for line in tools.read_text().splitlines()]
     names = [one["name"] for one in lines]
     full = [f"{one['server']}__{one['name']}" for one in lines]
-    return [*asked[::3], *names[::2], *full[::2], "undo everything", "monthly"]
+    return [*asked[::4], *names[::4], *full[::4], "undo everything", "monthly"]
 
 
 async def by_the_client(servers: Federation, asked: list[str]) -> dict[str, list[FoundTool]]:

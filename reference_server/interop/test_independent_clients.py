@@ -40,9 +40,10 @@ def clients(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
         run(["npm", "install", "--no-audit", "--no-fund", "--no-package-lock"], folder)
         commands[name] = ["node", str(folder / "search.mjs")]
     folder = tmp_path_factory.mktemp("python-v1")
-    venv.create(folder / ".venv", with_pip=True)
+    venv.create(folder / ".venv")
     python = str(folder / ".venv/bin/python")
-    run([python, "-m", "pip", "install", "--quiet", "-r", str(HERE / "python-v1/requirements.txt")], folder)
+    pip = [sys.executable, "-m", "pip", "--python", python]
+    run([*pip, "install", "--quiet", "-r", str(HERE / "python-v1/requirements.txt")], folder)
     commands["python-v1"] = [python, str(HERE / "python-v1/search.py")]
     return commands
 

@@ -15,7 +15,9 @@ from tools_search_conformance.run.options import Options
 pytestmark = pytest.mark.anyio
 
 DRIVERS = Path(__file__).parents[2] / "drivers"
-CELLS = {"stdio-2026-07-28", "stdio-2025-11-25", "http-2026-07-28", "http-2025-11-25"}
+CELLS = ("stdio-2026-07-28", "stdio-2025-11-25", "http-2026-07-28", "http-2025-11-25")
+SOME = CELLS[1:3]
+"""Both transports and both eras, and HTTP in the era that has rules of its own there."""
 
 
 async def test_the_reference_client_is_green_in_every_cell(client_options: Callable[..., Options]):
@@ -30,7 +32,7 @@ async def require_green(client_options: Callable[..., Options], driver: str, ski
     with anyio.fail_after(240):
         argv = (sys.executable, str(DRIVERS / driver))
         run = await judge_client(client_options(argv=argv, effort="quick"))
-    assert {cell.name for cell in run.cells} == CELLS
+    assert {cell.name for cell in run.cells} == {*CELLS}
     assert run.unavailable == ()
     assert [
         (result.check, result.cell.name, result.message)
@@ -43,8 +45,8 @@ async def require_green(client_options: Callable[..., Options], driver: str, ski
 async def test_the_plain_sdk_fails_only_the_checks_of_headers(client_options: Callable[..., Options]):
     with anyio.fail_after(240):
         argv = (sys.executable, str(DRIVERS / "python_sdk.py"))
-        run = await judge_client(client_options(argv=argv, effort="quick"))
-    assert {cell.name for cell in run.cells} == CELLS
+        run = await judge_client(client_options(argv=argv, cells=SOME, effort="quick"))
+    assert {cell.name for cell in run.cells} == {*SOME}
     assert {result.check.removeprefix("tools-search-client-") for result in run.of("fail")} == {
         "http-invalid-tool-left-out",
         "http-param-headers",

@@ -58,7 +58,7 @@ async def test_a_result_that_is_no_page_fails_in_every_profile(
     kind: str, profile: str, options: Build, target: Command, tmp_path: Path
 ):
     variable = {"TOOLS_SEARCH_CATALOG": str(catalogs.write("core", tmp_path))}
-    run = await judge(options(argv=target("dodgers", kind), profile=profile, env=variable, era=MODERN))
+    run = await judge(options(argv=target("dodgers", kind), profile=profile, env=variable, era=MODERN, brief=True))
     assert "tools-search-server-result-schema" in {result.check for result in run.of("fail")}
     assert exit_status(run) == 1
 
@@ -69,7 +69,7 @@ async def test_a_server_that_shows_little_is_not_called_conformant(
     kind: str, era: str, options: Build, target: Command, tmp_path: Path
 ):
     variable = {"TOOLS_SEARCH_CATALOG": str(catalogs.write("core", tmp_path))}
-    run = await judge(options(argv=target("dodgers", kind), profile="live", env=variable, era=era))
+    run = await judge(options(argv=target("dodgers", kind), profile="live", env=variable, era=era, brief=True))
     assert run.of("fail", "error") == []
     assert exit_status(run) == 3
     assert verdict_of(run)["word"] == "INCONCLUSIVE"
@@ -83,7 +83,7 @@ async def test_a_server_behind_a_rate_limit_that_lasts_is_judged_by_no_verdict(
 ):
     variable = {"TOOLS_SEARCH_CATALOG": str(catalogs.write("core", tmp_path))}
     limited = target("limited", "--after", "150", "--retry-after", "3600")
-    run = await judge(options(http_argv=limited, profile=profile, env=variable, era=MODERN))
+    run = await judge(options(http_argv=limited, profile=profile, env=variable, era=MODERN, brief=True))
     assert run.of("fail", "error") == []
     assert (verdict_of(run)["word"], exit_status(run)) == ("INCONCLUSIVE", 3)
     reason = "HTTP 429 instead of a response, which asks to wait for 3600 s; lift the rate limit for this run"

@@ -127,7 +127,8 @@ def test_a_missing_baseline_is_refused(tmp_path: Path):
 def test_a_run_with_a_baseline_shows_what_it_expected(target: Command, tmp_path: Path):
     file = tmp_path / "baseline.yaml"
     file.write_text("- {check: limit-invalid, reason: being mended}\n- {check: limit-honored, reason: never true}\n")
-    asked = ["--baseline", str(file), "--only", "limit-*", "--era", MODERN, "--out", str(tmp_path / "report")]
+    asked = ["--baseline", str(file), "--only", "limit-*", "--era", MODERN, "--effort", "quick"]
+    asked += ["--out", str(tmp_path / "report")]
     command = ["server", *asked, "--", *target("miniature", "--fault", "limit-zero-served")]
     ended = click.testing.CliRunner().invoke(cli.cli, command)
     assert ended.exit_code == 1

@@ -18,6 +18,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -138,7 +139,7 @@ def filled(size: int, unit: bytes, first: bytes, last: bytes) -> bytes:
     return first + unit * (size // len(unit)) + last
 
 
-RESULTS: Final[dict[str, Callable[[], bytes]]] = {
+_RESULTS: Final[dict[str, Callable[[], bytes]]] = {
     "deep": lambda: b"[" * 100_000 + b"]" * 100_000,
     "arrays": lambda: filled(16 * MEGABYTE, b"[],", b"[", b"[]]"),
     "arrays-just-allowed": lambda: b'{"a":' + filled(590_000, b"[],", b"[", b"[]]}"),
@@ -155,6 +156,7 @@ RESULTS: Final[dict[str, Callable[[], bytes]]] = {
     "quotes": lambda: filled(7 * MEGABYTE, b'\\"', b'{"a":"', b'"}'),
     "surrogate": lambda: b'{"a":"\\ud800"}',
 }
+RESULTS: Final = {name: cache(made) for name, made in _RESULTS.items()}
 
 ENDS: Final[dict[str, Answer]] = {kind.__name__: kind for kind in (crash, segfault, grandchild, daemon)}
 KINDS: Final[dict[str, Answer]] = {

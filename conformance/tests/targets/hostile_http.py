@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Final
 
@@ -67,6 +68,7 @@ def gone() -> bytes:
     return b'{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}'
 
 
+@cache
 def bomb() -> bytes:
     return gzip.compress(b"[" + b" " * (200 * 1024 * 1024) + b"]", 9)
 

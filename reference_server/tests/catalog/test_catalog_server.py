@@ -17,10 +17,6 @@ from mcp_types import INVALID_PARAMS, CallToolResult, TextContent, ToolListChang
 
 pytestmark = pytest.mark.anyio
 
-every_cell = pytest.mark.parametrize(
-    ("transport", "mode"), [("stdio", "auto"), ("stdio", "legacy"), ("http", "auto"), ("http", "legacy")]
-)
-
 DEFINITIONS: list[dict[str, Any]] = [
     {
         "name": "brew tea",
@@ -84,7 +80,7 @@ async def test_the_bundled_catalog_is_listed_by_pages_searched_and_called(
     assert "Canned answer" in text_of(result) or result.is_error
 
 
-@every_cell
+@pytest.mark.parametrize(("transport", "mode"), [("stdio", "legacy"), ("http", "auto")])
 async def test_the_suites_catalog_is_served_exactly_and_answers_with_the_call(
     connect: Any, catalog: Path, transport: str, mode: str
 ) -> None:
@@ -108,7 +104,7 @@ async def test_a_server_that_has_to_be_sure_finds_what_has_every_word_and_nothin
     assert [bool(found) for found in (*sure, unsure)] == [True, False, True]
 
 
-@every_cell
+@pytest.mark.parametrize(("transport", "mode"), [("stdio", "auto"), ("http", "legacy")])
 async def test_a_replaced_catalog_is_noticed_and_announced(
     connect: Any, catalog: Path, transport: str, mode: str
 ) -> None:

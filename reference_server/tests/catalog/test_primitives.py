@@ -27,10 +27,6 @@ from tools_search_server.programs.catalog import catalog_program
 
 pytestmark = pytest.mark.anyio
 
-every_cell = pytest.mark.parametrize(
-    ("transport", "mode"), [("stdio", "auto"), ("stdio", "legacy"), ("http", "auto"), ("http", "legacy")]
-)
-
 CATALOG: dict[str, Any] = {
     "tools": [{"name": "boil", "inputSchema": {"type": "object"}}],
     "resources": [
@@ -76,7 +72,7 @@ async def read_text(client: Client, uri: str) -> str:
     return content.text
 
 
-@every_cell
+@pytest.mark.parametrize(("transport", "mode"), [("stdio", "auto"), ("http", "legacy")])
 async def test_what_a_catalog_holds_is_listed_exactly_searched_and_used(
     connect: Any, catalog: Path, transport: str, mode: str
 ) -> None:
@@ -123,7 +119,7 @@ async def test_a_catalog_of_tools_alone_offers_and_states_no_more_than_before(
             assert settings.to_wire() == {"catalogSize": 1, "maxLimit": 50}
 
 
-@every_cell
+@pytest.mark.parametrize(("transport", "mode"), [("stdio", "legacy"), ("http", "auto")])
 async def test_a_replaced_catalog_is_searched_and_announced(
     connect: Any, catalog: Path, transport: str, mode: str
 ) -> None:

@@ -41,10 +41,6 @@ OWN = [
     "call_tool",
 ]
 
-every_cell = pytest.mark.parametrize(
-    ("transport", "mode"), [("stdio", "auto"), ("stdio", "legacy"), ("http", "auto"), ("http", "legacy")]
-)
-
 
 @pytest.fixture
 def document(raw: Any, labeled: dict[str, Any]) -> dict[str, Any]:
@@ -96,7 +92,7 @@ async def refused(client: Client, tool: str, **arguments: Any) -> dict[str, Any]
     return read(result)
 
 
-@every_cell
+@pytest.mark.parametrize(("transport", "mode"), [("stdio", "legacy"), ("http", "auto")])
 async def test_the_three_flows_by_category_search_first_and_by_tags(
     servers: Any, connect: Any, file: Path, transport: str, mode: str
 ) -> None:

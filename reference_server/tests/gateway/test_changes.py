@@ -35,9 +35,6 @@ pytestmark = pytest.mark.anyio
 
 both_eras = pytest.mark.parametrize("mode", ["auto", "legacy"])
 either_upstream = pytest.mark.parametrize("upstream", ["modern", "legacy"])
-every_cell = pytest.mark.parametrize(
-    ("transport", "mode"), [("stdio", "auto"), ("stdio", "legacy"), ("http", "auto"), ("http", "legacy")]
-)
 
 
 def library(era: str, name: str) -> dict[str, Any]:
@@ -121,7 +118,7 @@ async def change(client: Client, server: str, what: Sequence[str]) -> None:
     assert await call(client, f"{server}__change", what=what) == "changed"
 
 
-@every_cell
+@pytest.mark.parametrize(("transport", "mode"), [("stdio", "auto"), ("http", "legacy")])
 async def test_changes_of_both_eras_servers_are_told_once_and_in_order(
     connect: Any, configuration: Any, told: Any, transport: str, mode: str
 ) -> None:

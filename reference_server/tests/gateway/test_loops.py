@@ -58,8 +58,7 @@ def at(port: int, path: str = "") -> dict[str, Any]:
     return {"url": f"http://127.0.0.1:{port}/mcp{path}"}
 
 
-@pytest.mark.parametrize("path", ["", "/auto"])
-@pytest.mark.parametrize("era", ["auto", "legacy"])
+@pytest.mark.parametrize(("era", "path"), [("auto", ""), ("legacy", "/auto")])
 async def test_a_gateway_that_is_configured_with_itself_has_only_its_other_servers(
     start: Any, raw: Any, until: Any, ports: list[int], era: str, path: str
 ) -> None:
@@ -71,8 +70,7 @@ async def test_a_gateway_that_is_configured_with_itself_has_only_its_other_serve
             assert await names(client) == {"one__own"}
 
 
-@pytest.mark.parametrize("options", [[], ["--index-at-most", "0"]])
-@pytest.mark.parametrize("era", ["auto", "legacy"])
+@pytest.mark.parametrize(("era", "options"), [("legacy", []), ("auto", ["--index-at-most", "0"])])
 async def test_a_ring_of_gateways_is_broken_where_it_would_close(
     start: Any, raw: Any, until: Any, ports: list[int], options: list[str], era: str
 ) -> None:

@@ -21,9 +21,6 @@ LIBRARY = Path(__file__).parents[1] / "servers" / "library.py"
 pytestmark = pytest.mark.anyio
 
 both_eras = pytest.mark.parametrize("mode", ["auto", "legacy"])
-every_cell = pytest.mark.parametrize(
-    ("transport", "mode"), [("stdio", "auto"), ("stdio", "legacy"), ("http", "auto"), ("http", "legacy")]
-)
 
 
 def library(era: str, name: str) -> dict[str, Any]:
@@ -47,7 +44,7 @@ async def refusal(client: Client, uri: str) -> MCPError:
     return refused.value
 
 
-@every_cell
+@pytest.mark.parametrize(("transport", "mode"), [("stdio", "auto"), ("http", "legacy")])
 async def test_every_resource_of_every_server_is_listed_once_and_can_be_read(
     connect: Any, configuration: Any, two: Any, transport: str, mode: str
 ) -> None:

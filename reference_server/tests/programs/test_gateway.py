@@ -27,10 +27,6 @@ signal.signal(signal.SIGHUP, signal.SIG_IGN)
 os.execv(sys.executable, [sys.executable, "-m", "tools_search_server", *sys.argv[1:]])
 """
 
-every_cell = pytest.mark.parametrize(
-    ("transport", "mode"), [("stdio", "auto"), ("stdio", "legacy"), ("http", "auto"), ("http", "legacy")]
-)
-
 
 @pytest.fixture
 def arguments(configuration: Any, versatile: Any, raw: Any, tmp_path: Path) -> list[str]:
@@ -44,7 +40,9 @@ async def children(pid: int) -> list[int]:
     return [int(child) for child in listed.split()]
 
 
-@every_cell
+@pytest.mark.parametrize(
+    ("transport", "mode"), [("stdio", "auto"), ("stdio", "legacy"), ("http", "auto"), ("http", "legacy")]
+)
 async def test_all_servers_are_listed_searched_and_called_as_one(
     connect: Any, arguments: list[str], until: Any, transport: str, mode: str, tmp_path: Path
 ) -> None:
@@ -79,7 +77,7 @@ async def test_all_servers_are_listed_searched_and_called_as_one(
     assert "busy__echo" in unknown.value.message
 
 
-@every_cell
+@pytest.mark.parametrize(("transport", "mode"), [("stdio", "legacy"), ("http", "auto")])
 async def test_a_change_of_a_servers_tools_reaches_every_subscriber(
     connect: Any, arguments: list[str], transport: str, mode: str
 ) -> None:

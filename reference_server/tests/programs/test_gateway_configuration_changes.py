@@ -27,10 +27,6 @@ SERVERS = Path(__file__).parents[1] / "servers"
 
 pytestmark = pytest.mark.anyio
 
-every_cell = pytest.mark.parametrize(
-    ("transport", "mode"), [("stdio", "auto"), ("stdio", "legacy"), ("http", "auto"), ("http", "legacy")]
-)
-
 
 @pytest.fixture
 def write(tmp_path: Path) -> Callable[..., Path]:
@@ -61,7 +57,7 @@ async def said(client: Client, name: str, **arguments: Any) -> tuple[bool, str]:
     return bool(result.is_error), content.text
 
 
-@every_cell
+@pytest.mark.parametrize(("transport", "mode"), [("stdio", "legacy"), ("http", "auto")])
 async def test_servers_are_started_stopped_and_restarted_as_the_file_says_and_the_others_go_on(
     connect: Any,
     raw: Any,

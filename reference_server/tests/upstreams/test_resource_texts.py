@@ -73,8 +73,8 @@ async def found(client: Client, query: str) -> list[str]:
 
 
 async def found_in_the_end(client: Client, query: str) -> list[str]:
-    while not (uris := await found(client, query)):
-        pass
+    while not (uris := await found(client, query)):  # noqa: ASYNC110 - a search is the only thing to look at
+        await anyio.sleep(0.02)
     return uris
 
 
