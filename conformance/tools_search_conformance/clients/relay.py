@@ -2,14 +2,15 @@
 
     relay.py HOST PORT TOKEN
 
-It needs the standard library alone, and of that what is written in C: a client starts it for every connection.
+A client starts it for every connection. So it imports nothing but modules written in C, and leaves without taking the
+interpreter down: that would be half as long again.
 """
 
 from __future__ import annotations
 
 import _socket as socket
 import _thread as threads
-import os
+import posix
 import sys
 
 _CHUNK = 65536
@@ -28,10 +29,11 @@ def main() -> None:
     while chunk := connection.recv(_CHUNK):
         sys.stdout.buffer.write(chunk)
         sys.stdout.buffer.flush()
+    posix._exit(0)  # pyright: ignore[reportPrivateUsage] - its documented name is `os._exit`
 
 
 def _send_stdin(connection: socket.socket) -> None:
-    while chunk := os.read(0, _CHUNK):
+    while chunk := posix.read(0, _CHUNK):
         connection.sendall(chunk)
     connection.shutdown(socket.SHUT_WR)
 
