@@ -18,6 +18,7 @@ gc.disable()
 def pytest_collection_finish() -> None:
     """Look for garbage in what the tests make, and in nothing else."""
     gc.freeze()
+    gc.set_threshold(10_000)  # a judge's answers bring hundreds of objects each, hardly any of them in a cycle
     gc.enable()
 
 

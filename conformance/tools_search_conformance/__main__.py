@@ -22,6 +22,7 @@ def main() -> None:
         sys.exit(2)
     finally:
         gc.freeze()
+        gc.set_threshold(10_000)  # an answer brings hundreds of objects, hardly any of them in a cycle
         gc.enable()
     run()
 

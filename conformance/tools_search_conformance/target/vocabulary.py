@@ -175,9 +175,14 @@ class Vocabulary:
         phrases = [" ".join(text.split()[:6]) for text in spread]
         return [*self.broad(count - len(phrases)), *(each for each in phrases if 0 < len(each) <= _LONGEST)]
 
-    def _terms(self, tool: JsonObject) -> list[str]:
-        held = (term for text in text_of(tool) for term in terms(text))
-        return list(dict.fromkeys(term for term in held if len(term) <= _LONGEST_TERM))
+    def _terms(self, tool: JsonObject) -> tuple[str, ...]:
+        return _different_terms(*text_of(tool))
+
+
+@lru_cache(maxsize=8192)
+def _different_terms(*texts: str) -> tuple[str, ...]:
+    held = (term for text in texts for term in terms(text))
+    return tuple(dict.fromkeys(term for term in held if len(term) <= _LONGEST_TERM))
 
 
 def _is_telling(term: str) -> bool:

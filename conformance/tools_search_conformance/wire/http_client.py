@@ -51,6 +51,10 @@ class _Connection:
     )
     idle_since: float = 0.0
 
+    def __post_init__(self) -> None:
+        self._poll = select.poll()
+        self._poll.register(self.stream.extra(SocketAttribute.raw_socket), select.POLLIN)  # noqa: S610 - no database
+
     async def respond_to(self, request: h11.Request, body: bytes) -> Response:
         """Send a request, and return the response once its head is there."""
         parts = [self.http.send(event) for event in (request, h11.Data(data=body), h11.EndOfMessage())]
@@ -92,9 +96,7 @@ class _Connection:
 
     def is_usable(self) -> bool:
         """Return whether it is as it was left: anything that came meanwhile is the end, or answers no request."""
-        poll, socket = select.poll(), self.stream.extra(SocketAttribute.raw_socket)  # noqa: S610 - no database
-        poll.register(socket, select.POLLIN)
-        return time.monotonic() - self.idle_since < _IDLE_SECONDS and not poll.poll(0)
+        return time.monotonic() - self.idle_since < _IDLE_SECONDS and not self._poll.poll(0)
 
     async def aclose(self) -> None:
         with anyio.CancelScope(shield=True):
