@@ -29,7 +29,7 @@ from tools_search_conformance.wire.display import abridged
 from tools_search_conformance.wire.eras import TransportName
 from tools_search_conformance.wire.http_client import HttpClient, HttpError, Response
 from tools_search_conformance.wire.process import TargetError
-from tools_search_conformance.wire.record import RATE_LIMITED, Answer, others
+from tools_search_conformance.wire.record import BYTES_LOGGED, RATE_LIMITED, Answer, others
 
 _BASE_HEADERS: Final = {
     "Content-Type": "application/json",
@@ -254,12 +254,14 @@ class HttpTransport:
         await self._client.aclose()
 
     async def _answer(self, sent: JsonObject, sent_headers: Mapping[str, str], response: Response) -> Answer:
-        fault, message, before, headers = None, None, len(self.strays), response.headers
+        fault, before, headers = None, len(self.strays), response.headers
+        message: JsonObject | None = None
+        text = b""
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         reader = EventReader(self._limits) if kind == "text/event-stream" else None
         try:
             async with AsyncExitStack() as turn:
-                message = await self._response_to(sent, sent_headers, response, turn, reader)
+                message, text = await self._response_to(sent, sent_headers, response, turn, reader)
             if message is None:
                 half = reader is not None and reader.unfinished
                 came = ", but half an event: no empty line ends it" if half else others(self.strays[before:])
@@ -272,7 +274,8 @@ class HttpTransport:
                 self.malformed.append(f"a body that is no message ({fault})")
         if message is None and response.status in RATE_LIMITED:
             del self.strays[before:]
-        return Answer(message=message, status=response.status, headers=headers, fault=fault)
+        text = text if len(text) < BYTES_LOGGED else b""
+        return Answer(message=message, text=text, status=response.status, headers=headers, fault=fault)
 
     async def _response_to(
         self,
@@ -281,8 +284,11 @@ class HttpTransport:
         response: Response,
         turn: AsyncExitStack,
         reader: EventReader | None,
-    ) -> JsonObject | None:
-        """Return the response in a body, or in the events that `reader` reads; a large body waits for its `turn`."""
+    ) -> tuple[JsonObject | None, bytes]:
+        """Return the response, and its text, in a body or in the events that `reader` reads.
+
+        A large body waits for its `turn`.
+        """
         limits, body = self._limits, bytearray()
         taken = count = 0
         while chunk := await response.read():
@@ -298,12 +304,12 @@ class HttpTransport:
                 count = _counted(count + 1, limits.messages, "events")
                 if self._answers(sent, message := decode_message(data, limits)):
                     await self._read_out(response)
-                    return message
+                    return message, data
                 if message.get("method") == "ping" and "id" in message:
                     await self._answer_ping(message["id"], sent_headers)
-        if body.strip() and self._answers(sent, message := decode_message(bytes(body), limits)):
-            return message
-        return None
+        if body.strip() and self._answers(sent, message := decode_message(text := bytes(body), limits)):
+            return message, text.strip()
+        return None, b""
 
     async def _read_out(self, response: Response) -> None:
         """Read an event stream to its end, which comes at once where a connection can carry the next request."""

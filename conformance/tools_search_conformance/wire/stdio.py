@@ -24,7 +24,7 @@ from tools_search_conformance.wire.codec import (
 from tools_search_conformance.wire.display import abridged
 from tools_search_conformance.wire.eras import TransportName
 from tools_search_conformance.wire.process import TargetProcess
-from tools_search_conformance.wire.record import Answer, others
+from tools_search_conformance.wire.record import BYTES_LOGGED, Answer, others
 
 _MAX_KEPT: Final = 1000
 """How many complaints, and how many stray responses, are kept."""
@@ -40,6 +40,7 @@ class _Waiting:
     """How many notifications had been sent before it."""
     done: anyio.Event = field(default_factory=anyio.Event)
     message: JsonObject | None = None
+    text: bytes = b""
     ruined: str | None = None
     """Why no readable response will come."""
 
@@ -81,7 +82,7 @@ class StdioTransport:
         """The request whose beginning was written with the one before."""
         self._rest = b""
         """The rest of its line, and what comes after that."""
-        self._writing = anyio.Lock()
+        self._writing = anyio.Lock(fast_acquire=True)
         self._drained = anyio.Event()
         tasks.start_soon(self._read)
 
@@ -116,7 +117,8 @@ class StdioTransport:
             no_message = self.malformed[-1:] or self.noise[noise:]
             came = f", but {no_message[0][:150]}" if no_message else others(self.strays[strays:])
             return Answer(fault=f"no response within {seconds:g} s{came}")
-        return Answer(message=waiting.message, fault=None if waiting.message else waiting.ruined or self.ended)
+        fault = None if waiting.message else waiting.ruined or self.ended
+        return Answer(message=waiting.message, text=waiting.text, fault=fault)
 
     async def notify(self, message: JsonObject, headers: Mapping[str, str], seconds: float) -> Answer:
         """Write one line."""
@@ -205,7 +207,7 @@ class StdioTransport:
                 self._give_up_hidden_response(line)
             return
         if (waiting := self._answered_by(message)) is not None:
-            waiting.message = message
+            waiting.message, waiting.text = message, line if len(line) < BYTES_LOGGED else b""
             waiting.done.set()
             self._taken = self._lines = 0
             return
