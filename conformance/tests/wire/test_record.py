@@ -46,6 +46,24 @@ def test_every_exchange_is_logged_under_its_check(tmp_path: Path):
     assert second["note"] == "something stray"
 
 
+@pytest.mark.parametrize(
+    ("text", "logged"),
+    [
+        (b'{"x": 1.50, "y":"\\u00e9"}', b'{"x": 1.50, "y":"\\u00e9"}'),
+        (b'{\n"x": 1.50, "y":"\\u00e9"\r}', '{"x":1.5,"y":"\u00e9"}'.encode()),
+        (b'{"x": 1.50, "y":"\\u00e9", "z":"\xe2\x80\xa8"}', '{"x":1.5,"y":"\u00e9","z":"\\u2028"}'.encode()),
+    ],
+)
+def test_a_response_is_logged_as_it_was_sent_where_that_is_one_line(text: bytes, logged: bytes, tmp_path: Path):
+    recorder = Recorder("cell", log := tmp_path / "cell.jsonl")
+    kept = recorder.add({"id": 1}, {}, Answer(message=json.loads(text), text=text), 1)
+    recorder.close()
+    (line,) = log.read_text(encoding="utf-8").splitlines()
+    assert line.encode().endswith(b'"message":' + logged + b"}}")
+    assert json.loads(line)["answer"] == {"status": None, "headers": {}, "fault": None, "message": json.loads(text)}
+    assert kept.answer.text == b""
+
+
 def test_what_is_said_after_the_end_of_a_log_is_kept_no_more(tmp_path: Path):
     log = tmp_path / "cell.jsonl"
     recorder = Recorder("cell", log)
