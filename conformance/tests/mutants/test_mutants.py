@@ -41,6 +41,8 @@ class Mutant:
     """Whether a brief run is enough to see the fault; never where it takes another start."""
     live: bool = True
     """Whether the fault also shows in a server that serves its own tools."""
+    with_features: tuple[FixtureFeature, ...] = ()
+    """What else a fixture has to be able to do than what the checks need without which they are skipped."""
     elsewhere: bool = False
     """Whether other searches than that for tools are broken, each of which is judged in some of the cells only."""
 
@@ -55,7 +57,8 @@ class Mutant:
     @property
     def features(self) -> frozenset[FixtureFeature]:
         """What a fixture has to be able to do for the fault to show."""
-        return frozenset(feature for rule in self.turns_red if (feature := CHECKS[rule].fixture_feature))
+        needed = (CHECKS[rule].fixture_feature for rule in self.turns_red)
+        return frozenset(filter(None, (*needed, *self.with_features)))
 
     @property
     def lists(self) -> tuple[str, ...]:
@@ -92,7 +95,8 @@ def _read() -> dict[str, Mutant]:
 
 
 def _mutant(name: str, row: dict[str, Any]) -> Mutant:
-    lists = {key: tuple(map(str, row.pop(key, ()))) for key in ("turns_red", "cells", "unverified")}
+    lists = {key: tuple(row.pop(key, ())) for key in ("with_features",)}
+    lists |= {key: tuple(map(str, row.pop(key, ()))) for key in ("turns_red", "cells", "unverified")}
     row.setdefault("elsewhere", "@" in name)
     return Mutant(name=name, **lists, **row)
 
@@ -128,8 +132,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("live_mutant", OF_LIVE_SERVERS[:: 1 if everything else RARE])
 
 
-# Their target advertises the extension in one era only, so the other one has to be seen too.
-_IN_BOTH_ERAS: Final = {"not-discovered", "advertised-as-true", "legacy-unadvertised"}
+# What the other era is told, or has told the server, has to be seen too.
+_IN_BOTH_ERAS: Final = {"not-discovered", "advertised-as-true", "legacy-unadvertised", "gate-opened-by-legacy-clients"}
 
 Judge = Callable[..., Awaitable[Run]]
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import html
+import json
 import re
 import unicodedata
 from collections.abc import Callable
 from functools import reduce
+from typing import Any
 
 from .faults import (
     EXTENSION_ID,
@@ -685,3 +687,36 @@ title_of_annotations = _wrong_tool(
     lambda tool: {**tool, "title": tool["annotations"]["title"]} if "title" in tool.get("annotations", {}) else tool
 )
 descriptions_escaped = _wrong_tool(lambda tool: _described(tool, lambda text: html.escape(text, quote=False)))
+
+
+def _changed_texts(change: Callable[[str], str]) -> type[Fault]:
+    def changed(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: changed(held) for name, held in value.items()}  # pyright: ignore[reportUnknownVariableType] - JSON
+        if isinstance(value, list):
+            return [changed(held) for held in value]  # pyright: ignore[reportUnknownVariableType] - JSON
+        return change(value) if isinstance(value, str) else value
+
+    @wrong_result
+    def change_result(params: Json, result: Json) -> Json:
+        return {**result, "tools": changed(result["tools"])}
+
+    return change_result
+
+
+byte_order_marks_left_out = _changed_texts(lambda text: text.replace("\ufeff", ""))
+texts_unescaped = _changed_texts(lambda text: text.replace("%41", "A"))
+references_resolved = _changed_texts(lambda text: text.replace("&#65;", "A"))
+
+
+class TtlOfWhatIsLeft(SearchFault):
+    """Keeps answers for a second, and says of a kept one what is left of that, in fractions."""
+
+    def __init__(self) -> None:
+        self.kept = set[str]()
+
+    def result(self, params: Json, result: Json) -> Json:
+        key = json.dumps([params.get(name) for name in ("query", "limit", "cursor")])
+        known = key in self.kept
+        self.kept.add(key)
+        return {**result, "ttlMs": 999.5} if known and "ttlMs" in result else result

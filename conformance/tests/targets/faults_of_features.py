@@ -11,7 +11,18 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from .faults import EXTENSION_ID, SEARCH, Fault, Json, RefusalError, SearchFault, member, wrong_error, wrong_result
+from .faults import (
+    EXTENSION_ID,
+    SEARCH,
+    Fault,
+    Json,
+    RefusalError,
+    SearchFault,
+    member,
+    without,
+    wrong_error,
+    wrong_result,
+)
 
 
 class _Changes(Fault):
@@ -306,3 +317,53 @@ class AnswersKeptForAllCallers(SearchFault):
     def result(self, params: Json, result: Json) -> Json:
         key = json.dumps([params.get(name) for name in ("query", "limit", "cursor")])
         return {**result, **self.kept.setdefault(key, result)} if _hidden() else result
+
+
+class AddedToolInBrief(_Changes):
+    def found(self, params: Json, tools: list[Json]) -> list[Json]:
+        return [tool if tool["name"] in self.first else without(tool, "annotations", "outputSchema") for tool in tools]
+
+
+class AddedToolUncallable(_Changes):
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if method == "tools/call" and self.changed and params.get("name") not in self.first:
+            return {"error": {"code": -32602, "message": "unknown tool"}}
+        return super().response(method, params, era, outcome)
+
+
+class AlteredToolKeepsMembers(_Changes):
+    """Puts the new definition over the one before."""
+
+    def found(self, params: Json, tools: list[Json]) -> list[Json]:
+        return [{**self.ever.get(tool["name"], {}), **tool} for tool in tools]
+
+
+class EmptiedCatalogIsInternal(SearchFault):
+    served = False
+
+    def result(self, params: Json, result: Json) -> Json:
+        self.served = self.served or bool(_catalog()["tools"])
+        if self.served and not _catalog()["tools"]:
+            raise RefusalError(-32603, "Internal error", None)
+        return result
+
+
+class ChangeShownByListing(_Changes):
+    """Searches what was listed last."""
+
+    def found(self, params: Json, tools: list[Json]) -> list[Json]:
+        return tools
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        result = member(outcome, "result")
+        if method == SEARCH and self.now and not params.get("cursor") and "tools" in result:
+            outcome["result"] = {**result, "tools": [tool for tool in result["tools"] if tool["name"] in self.now]}
+        return super().response(method, params, era, outcome)
+
+
+@wrong_result
+def later_pages_skip_hidden_tools(params: Json, result: Json) -> Json:
+    """Counts hidden tools for where a page begins, and leaves out what stood there."""
+    hidden = _hidden()
+    skips = "cursor" in params and hidden and not any(tool["name"] in hidden for tool in result["tools"])
+    return {**result, "tools": result["tools"][1:]} if skips else result

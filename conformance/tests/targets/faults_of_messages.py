@@ -402,3 +402,40 @@ class QueryLoggedInPart(SearchFault):
     def params(self, params: Json) -> Json:
         sys.stderr.write(f"SEARCH {str(params.get('query'))[:12].upper()}…\n")
         return params
+
+
+class CallsNameTheirSearch(Fault):
+    """Says with the result of a call by which query the tool was found last."""
+
+    def __init__(self) -> None:
+        self.query: str | None = None
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if method == SEARCH and "result" in outcome:
+            self.query = params["query"]
+        if method == "tools/call" and "result" in outcome and self.query is not None:
+            return {"result": {**outcome["result"], "_meta": {"com.example/query": self.query}}}
+        return outcome
+
+
+class ListingCountsSearches(Fault):
+    count = 0
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        self.count += method == SEARCH
+        if method == "tools/list" and "result" in outcome:
+            return {"result": {**outcome["result"], "_meta": {"com.example/searches": self.count}}}
+        return outcome
+
+
+class PromptsLeaveTheirLimit(Fault):
+    """Keeps the limit of a search for prompts, and takes it for that of the next search for tools that has none."""
+
+    limit: int | None = None
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        if method == "prompts/search":
+            self.limit = params["limit"] if params.get("limit") == 1 else None
+        if method == SEARCH and "limit" not in params and self.limit is not None:
+            params, self.limit = {**params, "limit": self.limit}, None
+        return params

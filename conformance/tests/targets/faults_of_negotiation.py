@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from .faults import EXTENSION_ID, SEARCH, Fault, Json, RefusalError, SearchFault, member, session, wrong_error
@@ -480,3 +483,35 @@ class FirstSessionOnly(Fault):
             if session.get() != self.first:
                 raise RefusalError(-32601, "Method not found", method)
         return params
+
+
+class GateOpenWhereNothingIsServed(Fault):
+    def declaration(self, declared: Any) -> Any:
+        served = json.loads(Path(os.environ["TOOLS_SEARCH_CATALOG"]).read_text(encoding="utf-8"))["tools"]
+        return declared if served else {}
+
+
+class GateOpenedByLegacyClients(Fault):
+    """Keeps what the latest `initialize` declared for all clients."""
+
+    opened = False
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        self.opened = self.opened or method == "initialize"
+        return outcome
+
+    def declaration(self, declared: Any) -> Any:
+        return {} if self.opened else declared
+
+
+class ExperimentalAsAtStart(Fault):
+    """Makes the settings of the second place once."""
+
+    held: Json | None = None
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if method == "initialize" and "result" in outcome:
+            capabilities = outcome["result"]["capabilities"]
+            self.held = self.held or capabilities["experimental"]
+            capabilities["experimental"] = self.held
+        return outcome

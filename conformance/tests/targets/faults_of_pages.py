@@ -9,6 +9,7 @@ import secrets
 import unicodedata
 from contextlib import suppress
 from functools import reduce
+from urllib.parse import unquote
 
 from .faults import SEARCH, Json, RefusalError, SearchFault, member, without, wrong_params, wrong_result
 
@@ -710,3 +711,45 @@ def cursor_beyond_ascii_is_internal(params: Json) -> Json:
     if isinstance(cursor, str) and len(cursor) > 20 and cursor.endswith("\u00e9"):
         raise RefusalError(-32603, "Internal server error", None)
     return params
+
+
+class CursorOfNameIgnored(SearchFault):
+    """Answers a search for a name at once, whatever else it has."""
+
+    def __init__(self) -> None:
+        self.names = set[str]()
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if method == "tools/list":
+            self.names.update(tool["name"] for tool in member(outcome, "result").get("tools", []))
+        return outcome
+
+    def params(self, params: Json) -> Json:
+        odd = isinstance(params.get("cursor"), str) and " " in params["cursor"]
+        ignored = odd and params.get("query") in self.names
+        return without(params, "cursor") if ignored else params
+
+
+@wrong_params
+def cursor_in_quotes_honored(params: Json) -> Json:
+    return {**params, "cursor": params["cursor"].strip('"')} if isinstance(params.get("cursor"), str) else params
+
+
+@wrong_params
+def cursor_unescaped(params: Json) -> Json:
+    return {**params, "cursor": unquote(params["cursor"])} if isinstance(params.get("cursor"), str) else params
+
+
+class PositionsOfEightBits(SearchFault):
+    """Begins again in the middle of a search, after as many tools as a byte can count."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, list[Json]] = {}
+
+    def result(self, params: Json, result: Json) -> Json:
+        before = self.found.setdefault(params["query"], [])
+        if "cursor" not in params:
+            before.clear()
+        before += result["tools"]
+        size = len(result["tools"])
+        return {**result, "tools": before[:size]} if "cursor" in params and len(before) - size > 255 else result

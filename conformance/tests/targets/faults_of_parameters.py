@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import unicodedata
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any, BinaryIO
 
 from .faults import (
@@ -637,3 +639,48 @@ def superscript_is_internal(params: Json) -> Json:
     if str(params.get("query")).isdigit() and not str(params["query"]).isdecimal():
         raise RefusalError(-32603, "Internal server error", None)
     return params
+
+
+@wrong_params
+def cursor_of_any_type_for_nothing(params: Json) -> Json:
+    """Returns early where nothing matches, before the cursor is looked at."""
+    odd = "qzx" in str(params.get("query")) and not isinstance(params.get("cursor"), str)
+    return without(params, "cursor") if odd else params
+
+
+def _refused_with(text: str) -> type[Fault]:
+    @wrong_params
+    def refuse(params: Json) -> Json:
+        if text in str(params.get("query")):
+            raise RefusalError(-32602, "invalid query", {"field": "query", "reason": f"has {text!a}"})
+        return params
+
+    return refuse
+
+
+query_without_replacement_character = _refused_with("\ufffd")
+query_without_line_ends = _refused_with("\r\n")
+
+
+class _OfNothing(SearchFault):
+    """Does not look at a member of a request where no tool is served."""
+
+    member = ""
+
+    def params(self, params: Json) -> Json:
+        served = json.loads(Path(os.environ["TOOLS_SEARCH_CATALOG"]).read_text(encoding="utf-8"))["tools"]
+        if served or self.member not in params:
+            return params
+        return {"query": "anything", **without(params, self.member)}
+
+
+class QueryOfNothingUnchecked(_OfNothing):
+    member = "query"
+
+
+class LimitOfNothingUnchecked(_OfNothing):
+    member = "limit"
+
+
+class CursorOfNothingUnchecked(_OfNothing):
+    member = "cursor"

@@ -436,3 +436,23 @@ class ListShorterAfterRefusal(Fault):
             self.refused = False
             outcome["result"]["prompts"] = outcome["result"]["prompts"][1:]
         return outcome
+
+
+class PromptsUnadvertised(Fault):
+    """Serves the search for prompts, and does not say so."""
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        capabilities = member(member(outcome, "result"), "capabilities")
+        for place in ("extensions", "experimental"):
+            if EXTENSION_ID in member(capabilities, place):
+                capabilities[place] = {EXTENSION_ID: without(capabilities[place][EXTENSION_ID], "prompts")}
+        return outcome
+
+
+class ResourcesUnadvertisedInLegacy(Fault):
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if method == "initialize" and "result" in outcome:
+            capabilities = outcome["result"]["capabilities"]
+            for place in ("extensions", "experimental"):
+                capabilities[place] = {EXTENSION_ID: without(capabilities[place][EXTENSION_ID], "resources")}
+        return outcome

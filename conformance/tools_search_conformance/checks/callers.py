@@ -13,10 +13,16 @@ from typing import Any, Final
 from tools_search_spec import EXTENSION_ID, PRIMITIVES, Primitive
 
 from tools_search_conformance.catalogs import COMMON, WORDS, document_of, key_of, made_item
-from tools_search_conformance.checks.consistency import params_of_use
 from tools_search_conformance.target.bench import Bench, server_check
 from tools_search_conformance.target.pages import advertised_settings
-from tools_search_conformance.target.primitives import EVERY_METHOD, PROMPTS, RESOURCES, TOOLS, primitive_of
+from tools_search_conformance.target.primitives import (
+    EVERY_METHOD,
+    PROMPTS,
+    RESOURCES,
+    TOOLS,
+    params_of_use,
+    primitive_of,
+)
 from tools_search_conformance.target.server import Opening
 from tools_search_conformance.target.vocabulary import NONSENSE
 from tools_search_conformance.wire.codec import JsonObject, as_object, json_text, same
@@ -34,6 +40,8 @@ _SHARED_WORD: Final = WORDS[0]
 
 # A server may take its topics from the groups.
 _NUMBERS: Final = range(20)
+_LATER_PAGES: Final = ((3, 2), (len(WORDS) - 1, 2))
+"""Limits of a search for all that is visible, and which of its pages are compared."""
 _SEALED: Final = "testament"
 """A word of contents alone."""
 
@@ -142,8 +150,8 @@ async def cache_scope_varying(bench: Bench) -> None:
 
 @server_check(
     title="Tools that a caller may not see leave no trace in the answers to that caller",
-    sends="`server/discover` or `initialize` and the same searches, good ones and bad ones, by a caller from whom two"
-    " thirds of the tools are hidden, and to a fixture that does not have these tools.",
+    sends="`server/discover` or `initialize` and the same searches, good and bad ones, later pages too, by a caller"
+    " from whom two thirds of the tools are hidden, and to a fixture that does not have these tools.",
     passes="The same settings, where `catalogSize` may be absent; the same tools in the same order with the same hit"
     " metadata, a next page where there is one, the same other members, and the same error texts; to each of two"
     " callers on one connection what it gets on its own.",
@@ -155,26 +163,38 @@ async def hidden_tools_inert(bench: Bench) -> None:
     everyone, restricted = await _callers(bench)
     reference = await _reference(bench, "callers-visible")
     compared = await _compare_settings(bench, restricted, reference) if bench.primitive is TOOLS else 0
-    for params in _searches(bench.primitive):
-        await everyone.server.search(params)  # whose answer may be kept
-        exchange, expected = await restricted.server.search(params), await reference.server.search(params)
+    later = [({"query": COMMON, "limit": limit}, page) for limit, page in _LATER_PAGES]
+    for params, page in [*((params, 1) for params in _searches(bench.primitive)), *later]:
+        await _page(everyone, params, page)  # whose answer may be kept
+        exchange, expected = await _page(restricted, params, page), await _page(reference, params, page)
         difference = _difference(exchange, expected)
         # A server whose answers differ without a hidden tool shows nothing by differing here.
         if difference is not None:
             again = await _reference(bench, "callers-visible-again")
-            repeated = [await other.server.search(params) for other in (reference, again, reference, again)]
+            repeated = [await _page(other, params, page) for other in (reference, again, reference, again)]
             varying = set[str]().union(*(_differing(answer, expected) for answer in repeated))
             if not varying.isdisjoint(_MAIN):
                 continue
-            varying |= _differing(await restricted.server.search(params), exchange) - _MAIN  # such as a time
+            varying |= _differing(await _page(restricted, params, page), exchange) - _MAIN  # such as a time
             difference = _difference(exchange, expected, varying)
         compared += 1
-        case = f"{json_text(params)}, by a caller from whom {len(_NUMBERS)} {bench.noun}s are hidden"
+        which = json_text(params) if page == 1 else f"{json_text(params)}, page {page}"
+        case = f"{which}, by a caller from whom {len(_NUMBERS)} {bench.noun}s are hidden"
         message = f"without the hidden {bench.noun}s the answer {difference}"
         restricted.expect(difference is None, exchange, message, case=case)
     restricted.require(compared > 0, "two fixtures of one catalog give different answers without anything hidden")
     if bench.cell.era == MODERN:  # a legacy session may be that of one caller
         await _expect_callers_told_apart(everyone, restricted)
+
+
+async def _page(by: Bench, params: JsonObject, number: int) -> Exchange:
+    """Return that page of a search, or the last one where there are fewer."""
+    exchange = await by.server.search(params)
+    for _ in range(number - 1):
+        if not (cursor := (exchange.result or {}).get("nextCursor")):
+            break
+        exchange = await by.server.search({**params, "cursor": cursor})
+    return exchange
 
 
 async def _expect_callers_told_apart(everyone: Bench, restricted: Bench) -> None:

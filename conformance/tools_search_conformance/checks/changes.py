@@ -5,6 +5,7 @@ The fixture's file is replaced, and the listing asked until it shows that. From 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -15,13 +16,15 @@ from tools_search_conformance.catalogs import COMMON, WORDS, document_of, key_of
 from tools_search_conformance.model import UnverifiableError
 from tools_search_conformance.target.bench import INVALID_PARAMS, Bench, server_check
 from tools_search_conformance.target.pages import Listing, Page, bare
-from tools_search_conformance.target.primitives import EVERY_METHOD
+from tools_search_conformance.target.primitives import EVERY_METHOD, TOOLS, items_in, key_in
 from tools_search_conformance.target.server import Opening
 from tools_search_conformance.wire.codec import JsonObject, same
 
 _CATALOG: Final = "changing"
 _LOOK_SECONDS: Final = 0.05
-_GONE, _ALTERED, _RESHAPED, _ADDED = WORDS[-1], WORDS[-2], WORDS[-3], "kiln"
+_IN_TIME_SECONDS: Final = 2.5
+"""How long a change may take to show: a fixture promises two seconds."""
+_GONE, _ALTERED, _RESHAPED, _ADDED, _ADDED_TOO = WORDS[-1], WORDS[-2], WORDS[-3], "kiln", "loom"
 _RESHAPES: Final[dict[str, JsonObject]] = {
     "Tool": {"inputSchema": {"type": "object", "required": ["hour"]}},
     "Resource": {"mimeType": "text/x-hour"},
@@ -29,13 +32,25 @@ _RESHAPES: Final[dict[str, JsonObject]] = {
     "Prompt": {"arguments": [{"name": "hour", "required": True}]},
 }
 """Members in which no text is altered, by the type of the items."""
+_LOST: Final[JsonObject] = {"title": "Fill", "x-before": 1, "_meta": {"com.example/before": 1}}
+"""Members of a definition that it has before the change only, or with other values."""
+_RICH: Final[JsonObject] = {
+    "title": "Dry", "icons": [{"src": "https://example.com/kiln.png"}], "_meta": {"com.example/x": [None]}, "x-y": {},
+}  # fmt: skip
+_RICH_BY_TYPE: Final[dict[str, JsonObject]] = {
+    "Tool": {"outputSchema": {"type": "object"}, "annotations": {"readOnlyHint": False}},
+    "Resource": {"mimeType": "text/plain", "annotations": {"priority": 0.5}},
+    "ResourceTemplate": {"mimeType": "text/plain", "annotations": {"priority": 0.5}},
+    "Prompt": {"arguments": [{"name": "hour"}]},
+}
+"""Members of a definition that comes with the change."""
 
 Items = Callable[[Primitive], Sequence[JsonObject]]
 """Returns what stands in a list."""
 
 
 def _before(primitive: Primitive) -> list[JsonObject]:
-    return [made_item(primitive, word) for word in WORDS]
+    return [made_item(primitive, word, **(_LOST if word == _ALTERED else {})) for word in WORDS]
 
 
 def _after(primitive: Primitive) -> list[JsonObject]:
@@ -43,7 +58,8 @@ def _after(primitive: Primitive) -> list[JsonObject]:
         *(made_item(primitive, word) for word in WORDS if word not in {_GONE, _ALTERED, _RESHAPED}),
         made_item(primitive, _RESHAPED, **_RESHAPES[primitive.items]),
         made_item(primitive, _ALTERED, description=f"Fills the {_ALTERED} of the {COMMON} with sepia.", title="Refill"),
-        made_item(primitive, _ADDED),
+        made_item(primitive, _ADDED, **_RICH, **_RICH_BY_TYPE[primitive.items]),
+        made_item(primitive, _ADDED_TOO),
     ]
 
 
@@ -54,6 +70,20 @@ async def changing(bench: Bench) -> Bench:
     other = await bench.fixture("reload", Opening(catalog=_CATALOG))
     await _replace(other, _before)
     return other
+
+
+async def changed_for_new_connections(bench: Bench) -> Bench:
+    """Return a bench whose connection was opened after the catalog of a running fixture changed; over HTTP."""
+    other = await changing(bench)
+    await _replace(other, _after)
+    return await bench.fixture("reload, opened later", Opening(catalog=_CATALOG))
+
+
+async def with_added_item(bench: Bench) -> tuple[Bench, str]:
+    """Return a bench of a running fixture to whose catalog an item was added, and the key of the item."""
+    other = await changing(bench)
+    await _replace(other, _after)
+    return other, key_of(bench.primitive, _ADDED)
 
 
 async def other_catalog(bench: Bench, listing: Listing) -> Listing:
@@ -90,9 +120,11 @@ def _expect_as_listed(bench: Bench, page: Page, listing: Listing, case: str) -> 
 
 @server_check(
     title="After a change of the catalog, the next search agrees with the list",
-    sends="Searches by exact name, and for a word of all tools. Then one tool goes, one comes, two are altered, one"
-    " of them in its `inputSchema` only, and once `tools/list` shows it, each is searched for again.",
-    passes="The tool that went is not found, the one that came is the first match, the altered ones are as listed.",
+    sends="Searches by exact name, and for a word of all tools. Then one tool goes, two come, two are altered, one"
+    " of them in its `inputSchema` only, and once a search that no listing precedes, or `tools/list`, shows it, each is"
+    " searched for again. At last, every tool goes.",
+    passes="The tool that went is not found, the one that came is the first match, the altered ones are as listed; what"
+    " `tools/list` shows was found before it was asked. Of no tools, none is found.",
     fixture_feature="reload",
     methods=EVERY_METHOD,
 )
@@ -101,7 +133,7 @@ async def change_seen(bench: Bench) -> None:
     keys = [*(key_of(bench.primitive, word) for word in words), COMMON]
     for key in keys:
         await other.server.page(key)
-    listing = await _replace(other, _after)
+    listing = await _replaced_unlisted(bench, other)
     for key in keys:
         case = f"query {key!r} after the change"
         _expect_as_listed(other, await other.served({"query": key}, case), listing, case)
@@ -109,6 +141,34 @@ async def change_seen(bench: Bench) -> None:
             first = await other.server.first(key)
             message = f"{key!r} is listed, but not the first match"
             other.expect(first.keys[:1] == [key], first.exchange, message, case=case)
+    if bench.primitive is TOOLS:
+        await _replace(other, lambda _: [])
+        page = await other.served({"query": COMMON}, "a search after every tool has gone")
+        other.expect(not page.items, page.exchange, f"{page.keys[:5]} were found although every tool is gone")
+
+
+async def _replaced_unlisted(bench: Bench, other: Bench) -> Listing:
+    """Replace the catalog of `other`, wait until a search shows that, and return the listing that shows it then.
+
+    Over HTTP, that search comes by a connection that has never asked for a listing.
+    """
+    quiet, key = other, key_of(bench.primitive, _ADDED)
+    if bench.cell.transport == "http":
+        quiet = await bench.fixture("reload, unlisted", Opening(catalog=_CATALOG))
+        await quiet.server.search({"query": COMMON})
+    bench.place(_CATALOG, document_of(_after))
+    until = time.monotonic() + _IN_TIME_SECONDS
+    while True:
+        exchange = await quiet.server.search({"query": key})
+        found = [key_in(item, bench.method) for item in items_in(exchange)]
+        if key in found or time.monotonic() > until:
+            break
+        await anyio.sleep(_LOOK_SECONDS)
+    if key not in found:
+        listing = await other.server.listing()
+        message = f"{key!r}, which {bench.list_method} shows at once, was not found for {_IN_TIME_SECONDS:g} s before"
+        other.expect(key not in listing.by_key, exchange, message, case=f"query {key!r}, not preceded by a listing")
+    return await _replace(other, _after)
 
 
 @server_check(

@@ -4,22 +4,31 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from functools import partial
 from typing import Any, Final
 
-from tools_search_spec import Primitive
+import anyio
 
 from tools_search_conformance.catalogs import tools
+from tools_search_conformance.checks.changes import with_added_item
 from tools_search_conformance.checks.matching import chosen
-from tools_search_conformance.model import UnverifiableError
+from tools_search_conformance.model import InapplicableError, UnverifiableError
 from tools_search_conformance.target.bench import Bench, server_check
 from tools_search_conformance.target.generated import judge_pages, judge_surveys, require_faithful
 from tools_search_conformance.target.pages import Listing, Page, Survey, bare
-from tools_search_conformance.target.primitives import EVERY_METHOD, PROMPTS, RESOURCES, TEMPLATES, TOOLS
+from tools_search_conformance.target.primitives import (
+    EVERY_METHOD,
+    PROMPTS,
+    RESOURCES,
+    TEMPLATES,
+    TOOLS,
+    params_of_use,
+    primitive_of,
+)
 from tools_search_conformance.target.server import busy_seconds
 from tools_search_conformance.target.vocabulary import is_query
-from tools_search_conformance.wire.codec import JsonObject, as_array, as_object, same
+from tools_search_conformance.wire.codec import JsonObject, as_array, as_object, json_text, same
 from tools_search_conformance.wire.eras import MODERN, UNDECLARED
 
 _SAMPLE: Final = 10
@@ -30,6 +39,7 @@ _REFUSALS: Final = 24
 """How many searches are refused, each in one way: a server may put up with a few."""
 _FEWER_REFUSALS: Final = 8
 _MANY_REFUSALS: Final = 70
+_SECOND: Final = 1.1
 
 
 async def _judge_every_page(bench: Bench, judge: Callable[[Page, Listing], None], *, names: Sequence[str] = ()) -> None:
@@ -130,7 +140,21 @@ async def definition_identity(bench: Bench) -> None:
     some = chosen(bench, (await bench.nonempty_listing()).items)
     keys = [item[bench.primitive.key] for item in some]
     await _judge_every_page(bench, judge, names=[key for key in keys if is_query(key)])
+    listing, words = await bench.server.known_listing(), await bench.vocabulary()
+    for item in _adapted(bench, listing):  # which a page after the first one may not have been
+        other = next((each for each in listing.items if each["name"] != item["name"] and words.distinctive(each)), item)
+        query = " ".join((*words.distinctive(other)[:5], *words.distinctive(item)[:1]))
+        for page in (await bench.server.walk(query, 1, most=3)).pages if query else ():
+            judge(page, listing)
     await require_faithful(bench)
+
+
+def _adapted(bench: Bench, listing: Listing) -> list[JsonObject]:
+    """Return the tools of a fixture that are listed otherwise than the catalog file has them, as in the legacy era."""
+    if bench.profile != "fixture" or bench.primitive is not TOOLS:
+        return []
+    given = {tool["name"]: tool for tool in tools("core")}
+    return [item for item in listing.items if not same(bare(item), bare(given.get(item["name"], item)))]
 
 
 def _difference(listed: Any, found: Any, path: str = "") -> str | None:
@@ -174,7 +198,7 @@ async def no_duplicates(bench: Bench) -> None:
     title="A search changes no listing",
     sends="`tools/list` twice, a search for a tool by its name, and `tools/list` again: first of all, then once more;"
     " on generated catalogs after many searches.",
-    passes="The same definitions in the same order each time.",
+    passes="The same definitions in the same order each time, on pages of the same size, with the same other members.",
     methods=EVERY_METHOD,
 )
 async def list_unchanged(bench: Bench) -> None:
@@ -187,18 +211,24 @@ async def list_unchanged(bench: Bench) -> None:
     before, again = await bench.server.listing(), await bench.server.listing()
     steadily = again.same_as(before)
     bench.require(steadily, f"{bench.list_method} changes without any search", again.exchange)
-    same_listing = again.compared_to(before)
+    same_listing, same_frame = again.compared_to(before), same(_frame(again), _frame(before))
     names = [name for name in before.by_key if is_query(name)]
     bench.require(bool(names), "the list is empty")
     allowed = 0 if bench.profile == "fixture" else 1  # on a live server one change may be a coincidence
-    for name in names[:: max(1, len(names) // 3)][:3]:
-        await bench.server.page(name)
+    for name, limit in zip(names[:: max(1, len(names) // 3)], (None, 3, 7), strict=False):
+        await bench.server.page(name, limit=limit)
         after = await bench.server.listing()
         kept = same_listing(before, after)
         allowed -= not kept
         message = f"after a search for {name!r}, {bench.list_method} returned something else"
         message += "" if kept else f": it {after.difference_from(before)}"
         bench.expect(allowed >= 0, after.exchange, message, case=f"query {name!r}")
+        if kept and same_frame and not same(_frame(after), _frame(before)):
+            await anyio.sleep(_SECOND)  # after which a time that was stated is another one
+            lasts = same(_frame(await bench.server.listing()), _frame(after))
+            message = f"after a search for {name!r}, the last page of {bench.list_method} has"
+            message += f" {json_text(_frame(after)):.200}, before {json_text(_frame(before)):.200}"
+            bench.expect(not lasts or bench.profile == "live", after.exchange, message, case=f"query {name!r}")
         before = after
 
     def judge(survey: Survey) -> None:
@@ -209,6 +239,13 @@ async def list_unchanged(bench: Bench) -> None:
         )
 
     await judge_surveys(bench, judge)
+
+
+def _frame(listing: Listing) -> JsonObject:
+    """Return what the last page of a listing says besides its items: how many they are, and other members."""
+    primitive, result = primitive_of(listing.exchange.method), listing.exchange.result or {}
+    kept = {name: value for name, value in result.items() if name not in {primitive.member, "ttlMs", "nextCursor"}}
+    return {**kept, primitive.member: len(as_array(result.get(primitive.member)) or [])}
 
 
 async def _require_steady(bench: Bench, kept: bool) -> None:
@@ -332,7 +369,8 @@ async def search_unlisted(bench: Bench) -> None:
 @server_check(
     title="A found tool can be called at once",
     sends="On another connection a search of two pages, and `tools/call` of the tools found, without any `tools/list`;"
-    " in the same way `resources/read` and `prompts/get`, where resources and prompts can be searched.",
+    " the same for one that came with a change of the catalog, where a fixture can be reloaded; in the same way"
+    " `resources/read` and `prompts/get`, where resources and prompts can be searched.",
     passes="A result that is no error for each.",
     profiles=("fixture",),
     methods=(TOOLS.method, RESOURCES.method, PROMPTS.method),
@@ -358,14 +396,14 @@ async def callable_(bench: Bench) -> None:
                 await other.server.search(page.exchange.params)
             found = [item for item in page.items if "x-mcp-header" not in json.dumps(item)]
             await other.each(found[:_USED], use_one)
-
-
-def params_of_use(item: JsonObject, primitive: Primitive) -> JsonObject:
-    """Return the params that use an item: that call a tool, get a prompt or read a resource."""
-    if primitive is RESOURCES:
-        return {"uri": item["uri"]}
-    if primitive is PROMPTS:
-        named = [as_object(argument) or {} for argument in as_array(item.get("arguments")) or []]
-        return {"name": item["name"], "arguments": {each["name"]: "anything" for each in named if each.get("required")}}
-    schema = as_object(item.get("inputSchema")) or {}
-    return {"name": item["name"], "arguments": (as_array(schema.get("examples")) or [{}])[0]}
+    if "reload" in bench.options.fixture_features and bench.can_start("changing"):
+        with suppress(InapplicableError, UnverifiableError):  # that a change shows is for change-seen to judge
+            changed, key = await with_added_item(bench)
+            item = next(
+                (item for item in (await changed.server.first(key)).items if item[bench.primitive.key] == key), None
+            )
+            if item is not None:
+                used = await changed.server.ask(use, params_of_use(item, bench.primitive))
+                fine = used.result is not None and used.result.get("isError") is not True
+                message = f"{key!r} came with a change and was found, but {use} of it was answered by {used.describe()}"
+                changed.expect(fine, used, message, case=key)

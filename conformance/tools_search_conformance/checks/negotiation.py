@@ -8,10 +8,12 @@ from typing import Any, Final
 
 from tools_search_spec import EXTENSION_ID
 
+from tools_search_conformance.catalogs import items
+from tools_search_conformance.checks.changes import changed_for_new_connections
 from tools_search_conformance.model import UnverifiableError
 from tools_search_conformance.target.bench import INVALID_PARAMS, MISSING_CAPABILITY, Bench, server_check
 from tools_search_conformance.target.pages import Page, advertised_settings, complaint, settings_in, settings_of
-from tools_search_conformance.target.primitives import EVERY_METHOD, OTHERS, TOOLS
+from tools_search_conformance.target.primitives import EVERY_METHOD, OTHERS, TOOLS, items_in, key_in, settings_for
 from tools_search_conformance.target.vocabulary import NONSENSE
 from tools_search_conformance.wire.codec import JsonObject, as_object, json_text, same
 from tools_search_conformance.wire.eras import DECLARED, LEGACY, MODERN, OLDER, UNDECLARED
@@ -65,16 +67,30 @@ async def advertised(bench: Bench) -> None:
 
 @server_check(
     title="Other searches are advertised with the base protocol's capability for their list",
-    sends="`server/discover` or `initialize`, as for the advertisement.",
-    passes="Where the settings have `resources` or `prompts`, `capabilities` declares the member of that name too.",
+    sends="`server/discover` or `initialize`, as for the advertisement; to a fixture, a search by each method that the"
+    " settings do not name, for an item of the catalog file.",
+    passes="Where the settings have `resources` or `prompts`, `capabilities` declares the member of that name too; no"
+    " other search finds the item.",
 )
 async def primitives_advertised(bench: Bench) -> None:
+    settings = advertised_settings(await bench.server.connection())
+    for primitive in OTHERS if bench.profile == "fixture" and settings is not None else ():
+        if settings_for(settings, primitive) is None:
+            key = items("core", primitive.member)[0][primitive.key]
+            exchange = await bench.server.ask(primitive.method, {"query": key})
+            if not exchange.replied:
+                break  # nor is there an answer to the next one
+            found = [key_in(item, primitive.method) for item in items_in(exchange)]
+            message = f"{primitive.method} finds {key!r}, but the settings have no {primitive.setting}"
+            bench.expect(key not in found, exchange, message, case=f"{primitive.method}, query {key!r}")
+    judged = False
     async for capabilities, settings, exchange, whom in _openings_with_others(bench):
         for name in (name for name in _SETTINGS if as_object(settings.get(name)) is not None):
             declared = as_object((as_object(capabilities) or {}).get(name)) is not None
             message = f"the settings have {name}, but the capability {name} is not declared{whom}"
             bench.expect(declared, exchange, message)
-    bench.applies(bool(bench.recorder.judged), _NO_OTHERS)
+            judged = True
+    bench.applies(judged, _NO_OTHERS)
 
 
 @server_check(
@@ -145,19 +161,27 @@ async def _openings(bench: Bench) -> AsyncGenerator[tuple[Any, Exchange, str]]:
 
 @server_check(
     title="Both legacy places hold equal settings",
-    sends="`initialize`, also by a client that declares nothing and by one of an older revision.",
+    sends="`initialize`, also by a client that declares nothing and by one of an older revision; over HTTP, of a"
+    " fixture that can be reloaded, once more after a change of its catalog.",
     passes="`capabilities.extensions` and `capabilities.experimental` hold equal objects.",
     eras=(LEGACY,),
 )
 async def advertised_legacy_both(bench: Bench) -> None:
+    places = ("extensions", "experimental")
     async for capabilities, exchange, whom in _openings(bench):
-        places = ("extensions", "experimental")
         held = [settings_in(capabilities, place) for place in places]
         for place, settings in zip(places, held, strict=True):
             message = f"capabilities.{place} holds no object at {EXTENSION_ID!r}{whom}"
             bench.expect(settings is not None, exchange, message)
         different = f"capabilities.extensions and capabilities.experimental hold different settings{whom}"
         bench.expect(same(*held), exchange, different)
+    reloads = "reload" in bench.options.fixture_features and bench.can_start("changing")
+    if reloads and bench.cell.transport == "http":
+        other = await changed_for_new_connections(bench)
+        connection, exchange = await other.server.opening()
+        held = [settings_in(connection.server.get("capabilities"), place) for place in places]
+        message = "after a change of the catalog, capabilities.extensions and capabilities.experimental hold different"
+        other.expect(same(*held), exchange, f"{message} settings")
 
 
 @server_check(
@@ -249,6 +273,10 @@ async def undeclared_client_refused(bench: Bench) -> None:
         await other.each(_MALFORMED, expect_error)
         await _require_declared_served(bench, await bench.key_query())  # `other` has to be unknown to the server
     await _refuse_undeclared_pages(bench)
+    if bench.may_serve("empty"):
+        async with bench.serving("empty") as other:
+            exchange = await other.server.search({"query": "anything"}, capabilities=UNDECLARED)
+            _expect_missing(other, exchange, "no capability, of an empty catalog")
 
 
 async def _refuse_undeclared_pages(bench: Bench) -> None:
@@ -337,8 +365,8 @@ async def _expect_handshake(bench: Bench, value: Any) -> None:
 
 @server_check(
     title="Each modern request declares for itself",
-    sends="A search that declares the extension, then on the same connection one that does not; and one that does not"
-    " on a connection that began with a discovery that did.",
+    sends="A search that declares the extension, then on the same connection one that does not; one that does not on a"
+    " connection that began with a discovery that did; and, over HTTP, one after a legacy client's `initialize` did.",
     passes=f"A result for the first, error {MISSING_CAPABILITY} for the second, a result for one that declares again.",
     eras=(MODERN,),
     methods=EVERY_METHOD,
@@ -356,6 +384,13 @@ async def declaration_per_request(bench: Bench) -> None:
     late = await bench.server.search({"query": query}, capabilities=UNDECLARED)
     served = "after a discovery that declared the extension, a search that did not was served"
     bench.expect(late.error is not None, late, served)
+    if bench.cell.transport == "http" and len(bench.options.eras) > 1 and bench.can_start("core"):
+        with suppress(UnverifiableError):  # that era may not be spoken
+            async with bench.of_legacy_client() as legacy:
+                await legacy.server.search({"query": query})
+        late = await bench.server.search({"query": query}, capabilities=UNDECLARED)
+        served = "after a legacy client had declared the extension, a modern search that did not was served"
+        bench.expect(late.error is not None, late, served)
 
 
 @server_check(

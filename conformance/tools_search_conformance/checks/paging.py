@@ -12,12 +12,12 @@ from itertools import chain
 from string import ascii_lowercase, ascii_uppercase, digits
 from typing import Final
 
-from tools_search_conformance.checks.consistency import params_of_use
+from tools_search_conformance.checks.parameters import refused_by_empty
 from tools_search_conformance.model import InapplicableError, UnverifiableError, ViolationError
 from tools_search_conformance.target.bench import Bench, once, server_check
 from tools_search_conformance.target.generated import explore_walks, judge_surveys, judge_walks, shared_whole
 from tools_search_conformance.target.pages import Listing, Page, Walk, read_page
-from tools_search_conformance.target.primitives import EVERY_METHOD, TEMPLATES
+from tools_search_conformance.target.primitives import EVERY_METHOD, TEMPLATES, params_of_use
 from tools_search_conformance.target.server import Opening
 from tools_search_conformance.target.vocabulary import NONSENSE
 from tools_search_conformance.wire.codec import JsonObject, json_text
@@ -412,6 +412,11 @@ async def cursor_forged(bench: Bench) -> None:
             for made_up in bench.some(_MADE_UP[1:4], 1)
         ]
         await bench.refused_each(cases, {"query": NONSENSE})
+    # What has one best match may be answered before anything else is looked at.
+    named = {"query": await bench.key_query()}
+    cases = [({**named, "cursor": made_up}, f"cursor {made_up!a} for a name") for made_up in _MADE_UP[1:2]]
+    await bench.refused_each(cases, named)
+    await refused_by_empty(bench, [({"query": "anything", "cursor": _MADE_UP[1]}, f"cursor {_MADE_UP[1]!a}")])
 
 
 @server_check(
@@ -471,6 +476,8 @@ def _alterations(cursor: str) -> Iterator[tuple[str, str]]:
     # Many decoders of base64 read both alphabets, and pass over padding and line breaks.
     yield cursor.removesuffix("=") if cursor.endswith("=") else f"{cursor}=", "padded otherwise"
     yield f"{cursor}\n", "with a line break"
+    yield f'"{cursor}"', "in quotes"
+    yield f"%{ord(cursor[0]):02X}{cursor[1:]}", "with a character escaped as in a URL"
     if (other := cursor.translate(_OTHER_ALPHABET)) != cursor:
         yield other, "in the other alphabet of base64"
     parts = re.split(r"(?<=[^\w=+/-])", cursor)
@@ -531,7 +538,7 @@ def _from_base64(cursor: str, *, urlsafe: bool) -> str | None:
 async def cursor_other_query(bench: Bench) -> None:
     words = await bench.vocabulary()
     query: str = (await _second_page(bench))["query"]
-    await _refused_with_others(bench, query, _others(query, words.broad(40)))
+    await _refused_with_others(bench, query, [*_others(query, words.broad(40)), words.key_query])
     cases = [(f" {query} ", [query, f" {query}", f"{query} "]), (query.upper(), [query])]
     for pair in bench.some(words.pairs(2), 1):
         one, other = pair.split()

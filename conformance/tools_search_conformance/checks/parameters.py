@@ -54,6 +54,7 @@ _SPELLED_LIMITS: Final = tuple(
     for value, spellings in ((3, ("3", "3.0", "3e0", "3E+0", "0.3e1", "30e-1", "3.000")), (1, ("1.0",)))
     for spelled in map(Spelled, spellings)
 )
+_OF_NOTHING: Final[JsonObject] = {"query": "anything"}
 _DEFAULT_LIMIT: Final = 20
 _MANY: Final = 60
 _SURROGATES: Final = ("\ud800", "any\udfffthing", "\udc00\ud800")
@@ -71,7 +72,7 @@ _UNUSUAL: Final = {
     "combining marks": "a\u0301\u0327\u0323nything",
     "astral characters": "\U0001d51e\U0001d52b\U0001d536 \U0001f527\U0001f9d1\u200d\U0001f527",
     "right-to-left and CJK text": "ابحث عن أداة 检索工具",
-    "noncharacters and the last code point": "\ufffe\uffff\U0010ffff",
+    "noncharacters, the last code point and the replacement character": "\ufffe\uffff\U0010ffff\ufffd",
     "quotes, backslashes and brackets": "\"any\\thing' [({*+?^$|.%_`--;</>",
     "regular expression that explodes": "(a+)+$ aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!",
     "one punctuation mark": "?",
@@ -112,6 +113,7 @@ _TRAPS: Final = {
             "anything AND",
             "NOT anything",
             "any\tthing",
+            "any\r\nthing",
             "%",
             "50% off",
             "%s",
@@ -223,6 +225,7 @@ async def query_type(bench: Bench) -> None:
     good = {"query": await bench.key_query()}
     cases = [({"query": value}, f"query {json_text(value)}") for value in bench.some(_OTHER_TYPES)]
     await bench.refused_each(_some_with_limit(cases), good)
+    await refused_by_empty(bench, [({"query": 5}, "query 5")])
     if (page := await _second_page(bench)) is not None:
         await bench.refused({**page, "query": [page["query"]]}, good, "the query of a genuine cursor in an array")
 
@@ -237,6 +240,15 @@ async def query_blank(bench: Bench) -> None:
     good = {"query": await bench.key_query()}
     cases = [({"query": value}, f"query {value!a}") for value in bench.some(_BLANK)]
     await bench.refused_each(_some_with_limit(cases), good)
+    await refused_by_empty(bench, [({"query": " "}, "a blank query")])
+
+
+async def refused_by_empty(bench: Bench, cases: Sequence[tuple[JsonObject, str]]) -> None:
+    """Expect a fixture that serves no tool at all, for which there is nothing to look for, to refuse the cases."""
+    if bench.may_serve("empty"):
+        async with bench.serving("empty") as other:
+            with suppress(UnverifiableError):  # that such a search is no error is for no-match-empty to judge
+                await other.refused_each([(bad, f"{case}, of an empty catalog") for bad, case in cases], _OF_NOTHING)
 
 
 def _some_with_limit(cases: Sequence[tuple[JsonObject, str]]) -> list[tuple[JsonObject, str]]:
@@ -377,6 +389,9 @@ async def cursor_type(bench: Bench) -> None:
     good = {"query": await bench.key_query()}
     cases = [({**good, "cursor": value}, f"cursor {json_text(value)}") for value in bench.some(_OTHER_TYPES)]
     await bench.refused_each(cases, good)
+    with suppress(UnverifiableError):  # that no match is no error is for no-match-empty to judge
+        bad = {"query": NONSENSE, "cursor": 5}
+        await bench.refused(bad, {"query": NONSENSE}, "cursor 5 for a query without matches")
     if (page := await _second_page(bench)) is not None:
         members = dict.fromkeys(("cursor", "nextCursor", "value", "token"), page["cursor"])
         for kind, wrapped in (("array", [page["cursor"]]), ("object", members)):
@@ -563,6 +578,7 @@ async def limit_invalid(bench: Bench) -> None:
     await bench.refused_each([({**good, "limit": value}, f"limit {json_text(value)}") for value in invalid], good)
     with suppress(UnverifiableError):  # that no match is no error is for no-match-empty to judge
         await bench.refused({"query": NONSENSE, "limit": 0}, {"query": NONSENSE}, "limit 0 for a query without matches")
+    await refused_by_empty(bench, [({**_OF_NOTHING, "limit": 0}, "limit 0")])
     if (page := await _second_page(bench)) is not None:
         invalid = bench.some(_INVALID_LIMITS_OF_PAGES, 1)
         cases = [({**page, "limit": value}, f"limit {json_text(value)} with a cursor") for value in invalid]

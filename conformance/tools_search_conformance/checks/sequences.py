@@ -48,6 +48,7 @@ _GAPS: Final = ((1, 0.5), (2, 0.5), (4, 0.5), (3, 0.5))
 """Between repetitions: how many other searches, in no short period, and seconds."""
 _RESTS: Final = ((0, 0.0), (1, 3.0), (2, 3.0))
 """The same for a connection that has been left alone since the declarations were checked."""
+_SECOND: Final = 1.1
 _REFUSED: Final[tuple[JsonObject, ...]] = ({}, {"query": " "}, {"query": "a", "limit": 0}, {"query": "a", "cursor": 5})
 
 _Brought = TypeVar("_Brought")
@@ -76,7 +77,8 @@ async def any_sequence(bench: Bench) -> None:
             await _expect_others_kept(other)
         if bench.can_start("core") and bench.primitive is TOOLS:
             await _expect_alike_told_apart(bench)
-        await _interleave(other)
+        # Another connection begins with no bench for the other methods.
+        await _interleave(other, [other.searching(each.primitive) for each in bench.others_served])
     if bench.options.effort == "deep":
         await _explore_sequences(bench)
         if "reload" in bench.options.fixture_features and bench.primitive is TOOLS:
@@ -92,21 +94,29 @@ async def _expect_others_kept(bench: Bench) -> None:
     schema = as_object(next(tool for tool in tools if tool["name"] == names[-1]).get("inputSchema")) or {}
     call = {"name": names[-1], "arguments": (as_array(schema.get("examples")) or [{}])[0]}
     cursor = ((await bench.server.ask("tools/list", {})).result or {}).get("nextCursor")
-    others: list[tuple[str, JsonObject]] = [("tools/list", {"cursor": cursor})] * isinstance(cursor, str)
-    others += [("tools/call", call), *[("server/discover", {})] * (bench.cell.era == MODERN)]
+    others: list[tuple[str, JsonObject]] = [("tools/call", call)]  # first, before anything was found
+    others += [("server/discover", {})] * (bench.cell.era == MODERN)
+    others += [("tools/list", {"cursor": cursor})] * isinstance(cursor, str)
     for method, params in others:
-        answers, last = list[Any](), None
+        answers, metas, last = list[Any](), list[Any](), None
         for query in (None, None, names[0], names[-1], NONSENSE):
             if query is not None:
                 await bench.server.search({"query": query})
             last = await bench.server.ask(method, params)
             lasting = method != "tools/list" and last.result is not None  # a listing is for list-unchanged to judge
             answers.append(without_times(last.result or {}) if lasting else last.describe())
+            metas.append((last.result or {}).get("_meta"))
             if query is not None and same(*answers[:2]):
                 case = f"{method}, after a search for {query!r}"
                 now, before = (f"{json_text(answers[place]):.200}" for place in (-1, 0))
                 message = f"{method} was answered by {now}, before by {before}"
                 bench.expect(same(answers[0], answers[-1]), last, message, case=case)
+            if query is not None and same(*metas[:2]) and not same(metas[0], metas[-1]):
+                await anyio.sleep(_SECOND)  # after which a time that was stated is another one
+                again = await bench.server.ask(method, params)
+                lasts = same((again.result or {}).get("_meta"), metas[-1])
+                message = f"{method} was answered with the _meta {json_text(metas[-1]):.200} after a search"
+                bench.expect(not lasts, last, message, case=method)
 
 
 async def _expect_alike_told_apart(bench: Bench) -> None:
@@ -155,12 +165,14 @@ def _with_hash_of(text: str, other: str) -> str:
     return f"{other} {''.join(chr(ord('@') + digit) for digit in digits)}"
 
 
-async def _interleave(bench: Bench) -> None:
+async def _interleave(bench: Bench, others: Sequence[Bench]) -> None:
     one = await bench.query_with_matches()
     other = next((word for word in (await bench.vocabulary()).broad(2) if word != one), "anything")
-    named = next((name for name in (await bench.vocabulary()).keys[::-1] if is_query(name)), other)
     first = await bench.server.search({"query": one})
     bench.require_result(first, f"a search for {one!r}")
+    # What was found before may come first later: one of the tools that are compared, and not the first of them.
+    keys = [*(await bench.vocabulary()).keys, *_names(first)[1:]]
+    named = next((key for key in keys[::-1] if is_query(key)), other)
     again = await bench.server.search({"query": one})
     plain = [await _interrupted(bench, one, None) for _ in range(2)]
     found = any(map(items_in, plain[0]))
@@ -177,7 +189,7 @@ async def _interleave(bench: Bench) -> None:
         {"query": other, "limit": 1}, {"query": named}, {"query": " "}, {"query": one, "limit": 2},
         {"query": one, "cursor": "none"},
     )  # fmt: skip
-    same_of_others = [(each, {"query": one, "limit": 1}) for each in bench.others_served]
+    same_of_others = [(each, {"query": one, "limit": 1}) for each in others]
     for by, between in [*((bench, between) for between in betweens), *same_of_others]:
         exchanges = await _interrupted(bench, one, between, by)
         for before, exchange in zip(plain[0], exchanges, strict=False):

@@ -405,6 +405,20 @@ class Bench(Workbench):
         """Give a bench on a connection that asks for an older revision of the legacy era to each check."""
         return self._kept(Opening(revision=OLDER), "older")
 
+    @asynccontextmanager
+    async def of_legacy_client(self) -> AsyncGenerator[Bench]:
+        """Give a bench like `fresh` of a client of the legacy era, over HTTP of the same process."""
+        self._require_start("core")
+        cell, own = replace(self.cell, era=LEGACY), Opening()
+        other = Bench(
+            self.options, cell, self._target, self.recorder, own, self.server.timeouts, self.server.concurrency
+        )
+        try:
+            async with self._opened(other, "core") as opened:
+                yield opened
+        finally:
+            await other.aclose()
+
     def undeclaring(self) -> AbstractAsyncContextManager[Bench]:
         """Give a bench like `fresh` with its own process, of a client that declares nothing, to each check."""
         return self._kept(Opening(capabilities=UNDECLARED, env=self._own_process("undeclaring")), "undeclaring")

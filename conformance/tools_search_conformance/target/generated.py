@@ -98,7 +98,7 @@ async def judge_walks(bench: Bench, judge: Callable[[Walk], None]) -> None:
         judge(walk)
 
     await explore_walks(bench, judge_walk)
-    await judge_surveys(bench, lambda survey: [judge(walk) for walk in (*survey.walks, *survey.wholes)])
+    await judge_surveys(bench, lambda survey: [judge(walk) for walk in (*survey.walks, *survey.wholes, *survey.shared)])
 
 
 async def judge_surveys(bench: Bench, judge: Judgement) -> None:

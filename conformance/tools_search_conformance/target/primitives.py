@@ -55,3 +55,14 @@ def key_in(item: Any, method: str) -> Any:
 def settings_for(settings: Mapping[str, Any] | None, primitive: Primitive) -> JsonObject | None:
     """Return the part of the extension's settings that is about a method, `None` where it is not advertised."""
     return as_object((settings or {}).get(primitive.setting)) if primitive.setting else as_object(settings)
+
+
+def params_of_use(item: JsonObject, primitive: Primitive) -> JsonObject:
+    """Return the params that use an item: that call a tool, get a prompt or read a resource."""
+    if primitive is RESOURCES:
+        return {"uri": item["uri"]}
+    if primitive is PROMPTS:
+        named = [as_object(argument) or {} for argument in as_array(item.get("arguments")) or []]
+        return {"name": item["name"], "arguments": {each["name"]: "anything" for each in named if each.get("required")}}
+    schema = as_object(item.get("inputSchema")) or {}
+    return {"name": item["name"], "arguments": (as_array(schema.get("examples")) or [{}])[0]}
