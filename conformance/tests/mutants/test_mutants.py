@@ -57,8 +57,10 @@ class Mutant:
     @property
     def features(self) -> frozenset[FixtureFeature]:
         """What a fixture has to be able to do for the fault to show."""
-        needed = (CHECKS[rule].fixture_feature for rule in self.turns_red)
-        return frozenset(filter(None, (*needed, *self.with_features)))
+        needed: frozenset[FixtureFeature] = frozenset(
+            feature for rule in self.turns_red if (feature := CHECKS[rule].fixture_feature)
+        )
+        return needed.union(self.with_features)
 
     @property
     def lists(self) -> tuple[str, ...]:

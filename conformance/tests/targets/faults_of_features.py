@@ -367,3 +367,15 @@ def later_pages_skip_hidden_tools(params: Json, result: Json) -> Json:
     hidden = _hidden()
     skips = "cursor" in params and hidden and not any(tool["name"] in hidden for tool in result["tools"])
     return {**result, "tools": result["tools"][1:]} if skips else result
+
+
+class LegacyLaterPagesAsModern(Fault):
+    """Leaves members out of a legacy client's first pages only."""
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if method == SEARCH and era != "2026-07-28" and "cursor" in params and "result" in outcome:
+            whole = {tool["name"]: member(tool, "outputSchema") for tool in _catalog()["tools"]}
+            for tool in outcome["result"]["tools"]:
+                if whole[tool["name"]]:
+                    tool["outputSchema"] = whole[tool["name"]]
+        return outcome

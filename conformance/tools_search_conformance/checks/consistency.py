@@ -126,7 +126,8 @@ async def _expect_listed(bench: Bench, names: Sequence[str]) -> None:
 
 @server_check(
     title="A tool is found as it is listed",
-    sends="`tools/list`, searches of every kind, generated ones and for each tool by its name, `tools/list`.",
+    sends="`tools/list`, searches of every kind, generated ones and for each tool by its name, `tools/list`; later pages"
+    " with what a fixture lists otherwise in this era.",
     passes="Definitions equal as JSON values, apart from `_meta` at the extension's key.",
     methods=EVERY_METHOD,
 )
@@ -143,7 +144,7 @@ async def definition_identity(bench: Bench) -> None:
     listing, words = await bench.server.known_listing(), await bench.vocabulary()
     for item in _adapted(bench, listing):  # which a page after the first one may not have been
         other = next((each for each in listing.items if each["name"] != item["name"] and words.distinctive(each)), item)
-        query = " ".join((*words.distinctive(other)[:5], *words.distinctive(item)[:1]))
+        query = " ".join((*words.distinctive(other)[:2], *words.distinctive(item)[:1]))
         for page in (await bench.server.walk(query, 1, most=3)).pages if query else ():
             judge(page, listing)
     await require_faithful(bench)
