@@ -126,8 +126,8 @@ async def _expect_listed(bench: Bench, names: Sequence[str]) -> None:
 
 @server_check(
     title="A tool is found as it is listed",
-    sends="`tools/list`, searches of every kind, generated ones and for each tool by its name, `tools/list`; later pages"
-    " with what a fixture lists otherwise in this era.",
+    sends="`tools/list`, searches of every kind, generated ones and for each tool by its name, `tools/list`; later"
+    " pages with what a fixture lists otherwise in this era.",
     passes="Definitions equal as JSON values, apart from `_meta` at the extension's key.",
     methods=EVERY_METHOD,
 )
