@@ -105,7 +105,7 @@ async def _expect_others_kept(bench: Bench) -> None:
             last = await bench.server.ask(method, params)
             lasting = method != "tools/list" and last.result is not None  # a listing is for list-unchanged to judge
             answers.append(without_times(last.result or {}) if lasting else last.describe())
-            metas.append((last.result or {}).get("_meta"))
+            metas.append((last.result or {}).get("_meta") if lasting else None)
             if query is not None and same(*answers[:2]):
                 case = f"{method}, after a search for {query!r}"
                 now, before = (f"{json_text(answers[place]):.200}" for place in (-1, 0))
