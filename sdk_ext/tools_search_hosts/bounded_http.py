@@ -47,6 +47,10 @@ from tools_search_hosts.messages import (
 ACCEPTED_ENCODING: Final = "gzip"
 """The value for `Accept-Encoding`; others are refused, since some take 128 MiB for any content."""
 
+KEEP_ALIVE_SECONDS: Final = 2
+"""How long a client uses an idle connection again. Servers close theirs after 5 s, as uvicorn and Node do; a request on
+one that is being closed is lost, and nobody knows whether it has taken effect."""
+
 _PIECE_BYTES: Final = 256 * 1024
 """Bytes that are decompressed before others have their turn."""
 

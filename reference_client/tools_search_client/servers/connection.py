@@ -44,7 +44,13 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from tools_search_hosts import EraChoice, HttpTarget, StdioTarget, Target, UnusableTarget
-from tools_search_hosts.bounded_http import ACCEPTED_ENCODING, BoundedHttp, IsolatingClient, limit_session_end
+from tools_search_hosts.bounded_http import (
+    ACCEPTED_ENCODING,
+    KEEP_ALIVE_SECONDS,
+    BoundedHttp,
+    IsolatingClient,
+    limit_session_end,
+)
 from tools_search_hosts.child_process import StrayLineError, child_streams
 from tools_search_hosts.endings import Ending
 
@@ -79,7 +85,9 @@ _STRAY_CHARS: Final = 80
 
 _HTTP_TIMEOUT: Final = httpx2.Timeout(30.0, read=300.0)
 
-_HTTP_LIMITS: Final = httpx2.Limits(max_connections=None, max_keepalive_connections=20)
+_HTTP_LIMITS: Final = httpx2.Limits(
+    max_connections=None, max_keepalive_connections=20, keepalive_expiry=KEEP_ALIVE_SECONDS
+)
 """Any number at once, since each call has one of its own: a server that answers none must not keep others waiting."""
 
 

@@ -9,7 +9,8 @@ import socket
 import subprocess
 import threading
 from collections.abc import Callable, Generator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -101,16 +102,34 @@ async def test_callers_are_served_and_servers_restarted_while_connections_withou
     assert "Traceback" not in log.read_text()
 
 
-async def test_a_request_that_is_not_whole_in_time_is_closed(start: Any) -> None:
+async def test_a_request_that_is_not_whole_in_time_is_closed_and_a_connection_between_two_requests_is_kept(
+    start: Any,
+) -> None:
     head = b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n"
     body = head + b"Content-Length: 9\r\n" + b"".join(f"{k}: {v}\r\n".encode() for k, v in SHOWN.items()) + b"\r\n1"
     with anyio.fail_after(SECONDS):
         _, url, log = await anyio.to_thread.run_sync(start, 1024)
-        with connections(url, 20) as mute, connections(url, 20, head) as begun, connections(url, 20, body) as cut_off:
+        place = httpx2.URL(url)
+        with (
+            closing(HTTPConnection(place.host, place.port, timeout=SECONDS)) as used,
+            connections(url, 20) as mute,
+            connections(url, 20, head) as begun,
+            connections(url, 20, body) as cut_off,
+        ):
+            assert await anyio.to_thread.run_sync(status_on, used) == 401
             for each in (*mute, *begun, *cut_off):
                 each.settimeout(SECONDS)
                 assert await anyio.to_thread.run_sync(closes, each)
+            used.auto_open = 0
+            assert await anyio.to_thread.run_sync(status_on, used) == 401
     assert "Traceback" not in log.read_text()
+
+
+def status_on(connection: HTTPConnection) -> int:
+    connection.request("POST", "/mcp")
+    with connection.getresponse() as response:
+        response.read()
+        return response.status
 
 
 def closes(connection: socket.socket) -> bool:

@@ -42,6 +42,10 @@ _RETRY_SECONDS: Final = 0.1
 _STALLED_SECONDS: Final = 60
 """How long a client may leave its answer unread."""
 
+_KEEP_ALIVE_SECONDS: Final = 75
+"""How long a connection without a request is kept: longer than clients (5 s in httpx) and proxies (60 s) use it again,
+since a request on one that is being closed is lost."""
+
 _MIN_CONNECTIONS: Final = 16
 _LAST_BYTES_SECONDS: Final = 0.5
 _LAST_RESORT_SECONDS: Final = 2
@@ -74,7 +78,13 @@ class HttpServer:
     async def opened(self, listener: socket.socket) -> AsyncGenerator[None]:
         """Serve the connections to `listener` until the context ends; then no request is open."""
         quiet: dict[str, Any] = {"log_config": None, "access_log": False, "ws": "none", "interface": "asgi3"}
-        config = uvicorn.Config(self._answer, lifespan="off", timeout_graceful_shutdown=_LAST_RESORT_SECONDS, **quiet)
+        config = uvicorn.Config(
+            self._answer,
+            lifespan="off",
+            timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+            timeout_graceful_shutdown=_LAST_RESORT_SECONDS,
+            **quiet,
+        )
         config.load()
         web = _WebServer(config)
         served = anyio.Event()

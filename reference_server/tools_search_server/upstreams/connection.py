@@ -35,7 +35,13 @@ from mcp_types import (
 )
 from pydantic import ValidationError
 from tools_search_hosts import HttpTarget, StdioTarget, Target, UnusableTarget
-from tools_search_hosts.bounded_http import ACCEPTED_ENCODING, BoundedHttp, IsolatingClient, limit_session_end
+from tools_search_hosts.bounded_http import (
+    ACCEPTED_ENCODING,
+    KEEP_ALIVE_SECONDS,
+    BoundedHttp,
+    IsolatingClient,
+    limit_session_end,
+)
 from tools_search_hosts.child_process import child_streams
 from tools_search_hosts.endings import Ending, connection_ended, malformed
 
@@ -46,10 +52,6 @@ from tools_search_server.upstreams.stderr_log import logged_stderr
 logger = logging.getLogger(__name__)
 
 _CONNECT_SECONDS: Final = 30
-
-_KEEP_ALIVE_SECONDS: Final = 2
-"""How long an idle connection is used again. Servers close theirs after 5 s, as uvicorn and Node do; a request on one
-that is being closed is lost, and nobody knows whether it has taken effect."""
 
 _SSE_STATUSES: Final = frozenset({400, 404, 405})
 """HTTP statuses with which a server on the old HTTP+SSE transport refuses a POST to its address."""
@@ -193,7 +195,7 @@ class Connection:
             case HttpTarget(url, headers, transport):
                 async with AsyncExitStack() as stack:
                     # Any number of connections: a stream for each subscription, in addition to the calls.
-                    limits = httpx2.Limits(max_connections=None, keepalive_expiry=_KEEP_ALIVE_SECONDS)
+                    limits = httpx2.Limits(max_connections=None, keepalive_expiry=KEEP_ALIVE_SECONDS)
                     hooks = {"request": [limit_session_end], "response": [self._note_refusal, bounded.guard]}
                     make_client = partial(_http_client, limits=limits, event_hooks=hooks)
                     if transport == "sse":
