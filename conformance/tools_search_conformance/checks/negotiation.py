@@ -273,7 +273,8 @@ async def undeclared_client_refused(bench: Bench) -> None:
         await other.each(_MALFORMED, expect_error)
         await _require_declared_served(bench, await bench.key_query())  # `other` has to be unknown to the server
     await _refuse_undeclared_pages(bench)
-    if bench.may_serve("empty"):
+    late = await bench.server.search({"query": name}, capabilities=UNDECLARED)
+    if late.error is not None and bench.may_serve("empty"):  # that it is served then is for declaration-per-request
         async with bench.serving("empty") as other:
             exchange = await other.server.search({"query": "anything"}, capabilities=UNDECLARED)
             _expect_missing(other, exchange, "no capability, of an empty catalog")
