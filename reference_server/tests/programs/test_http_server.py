@@ -93,7 +93,7 @@ async def test_callers_are_served_and_servers_restarted_while_connections_withou
                 assert await anyio.to_thread.run_sync(opens_session, url) == 200
             killed = kill(folder)
             await until(lambda: (folder / "pid").read_text() not in ("", str(killed)))
-            await until(lambda: "WARNING" in log.read_text())
+            await until(lambda: "connections: " in log.read_text())
             assert await anyio.to_thread.run_sync(opens_session, url) == 200
             open_files = len(os.listdir(f"/proc/{process.pid}/fd"))  # noqa: PTH208
     assert open_files < 700
