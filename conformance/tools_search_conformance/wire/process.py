@@ -10,7 +10,7 @@ import signal
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, cast
 
 import anyio
 from anyio.abc import ByteReceiveStream, Process, TaskGroup
@@ -179,8 +179,11 @@ class TargetProcess:
                     self._grace.seconds = _NO_GRACE_SECONDS
             self._signal(signal.SIGKILL)
             _end_leftovers(self._mark)  # a daemon leaves the group
-            with anyio.move_on_after(_GRACE_SECONDS):
+            with anyio.move_on_after(_GRACE_SECONDS), suppress(OSError):
                 await self._process.aclose()
+                if self._process.stdin is not None:
+                    # Early releases of Python 3.11 log a write that failed, unless somebody asks how the stream ended.
+                    await cast("Any", self._process.stdin)._stream.wait_closed()
 
     def _signal(self, number: signal.Signals) -> None:
         # The process leads its group, so the group's number is its own; it may be empty by now.
