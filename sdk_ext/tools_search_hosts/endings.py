@@ -3,7 +3,7 @@
 -32000 and -32001 are how the SDK says that a connection ended and that time ran out. Servers answer with both codes for
 errors of their own, and are none the worse for it: only the text distinguishes the two. A server that passes on what it
 met itself, as a proxy does, uses these very words, so that they are put differently in what is read from a server
-(`in_its_own_words`). The canary is `sdk_ext/tests/mcp_ext_tools_search/test_sdk_canaries.py`.
+(`attributed_to_server`). The canary is `sdk_ext/tests/mcp_ext_tools_search/test_sdk_canaries.py`.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def malformed(error: MCPError) -> bool:
     return error.code == INTERNAL_ERROR and _MALFORMED.match(error.message) is not None
 
 
-def in_its_own_words(error: ErrorData) -> ErrorData:
+def attributed_to_server(error: ErrorData) -> ErrorData:
     """Return an error that a server sent so that nothing here takes it for the end of the connection to that server."""
     met = MCPError(error.code, error.message)
     if connection_ended(met) or timed_out(met) or malformed(met):

@@ -25,7 +25,7 @@ from mcp_types import (
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from tools_search_hosts.endings import in_its_own_words
+from tools_search_hosts.endings import attributed_to_server
 from tools_search_hosts.validation import validation_problem
 
 MAX_MESSAGE_BYTES: Final = 16 * 1024 * 1024
@@ -100,7 +100,7 @@ def read_message(data: bytes | bytearray, max_bytes: int = MAX_MESSAGE_BYTES) ->
             raise MalformedMessageError(reason, is_answer=False) from None
         raise MalformedMessageError(_problem(message), _as_id(message.get("id"))) from None
     if isinstance(read, JSONRPCError):
-        read.error = in_its_own_words(read.error)
+        read.error = attributed_to_server(read.error)
     return read
 
 

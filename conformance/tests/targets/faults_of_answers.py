@@ -7,6 +7,7 @@ import html
 import json
 import re
 import unicodedata
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import reduce
 from typing import Any
@@ -317,7 +318,7 @@ class SearchCompletesSchemas(Fault):
         return outcome
 
 
-class _Enabling(Fault):
+class _Enabling(Fault, ABC):
     """Remembers what was found, in the same process."""
 
     def __init__(self) -> None:
@@ -331,8 +332,8 @@ class _Enabling(Fault):
             outcome["result"]["tools"] = self.listed(tools, "cursor" not in params)
         return outcome
 
-    def listed(self, tools: list[Json], first: bool) -> list[Json]:
-        raise NotImplementedError
+    @abstractmethod
+    def listed(self, tools: list[Json], first: bool) -> list[Json]: ...
 
 
 class SearchEnablesATool(_Enabling):

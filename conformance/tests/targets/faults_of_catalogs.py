@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -64,7 +65,7 @@ def deep_schemas_cut(params: Json, result: Json) -> Json:
     return {**result, "tools": [{**tool, "inputSchema": _cut(tool["inputSchema"], 12)} for tool in result["tools"]]}
 
 
-class _Forgetful(Fault):
+class _Forgetful(Fault, ABC):
     """Never finds some of the tools that it listed."""
 
     def __init__(self) -> None:
@@ -79,8 +80,8 @@ class _Forgetful(Fault):
             outcome["result"]["tools"] = [tool for tool in tools if tool["name"] in kept or not self.listed]
         return outcome
 
-    def kept(self, listed: list[str]) -> set[str]:
-        raise NotImplementedError
+    @abstractmethod
+    def kept(self, listed: list[str]) -> set[str]: ...
 
 
 class NamesFolded(_Forgetful):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -12,7 +13,7 @@ from .faults import EXTENSION_ID, SEARCH, Fault, Json, RefusalError, SearchFault
 META: Final = "io.modelcontextprotocol/"
 
 
-class _Capabilities(Fault):
+class _Capabilities(Fault, ABC):
     methods = ("server/discover", "initialize")
 
     def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
@@ -20,8 +21,8 @@ class _Capabilities(Fault):
             self.change(outcome["result"]["capabilities"])
         return outcome
 
-    def change(self, capabilities: Json) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def change(self, capabilities: Json) -> None: ...
 
 
 class NotDiscovered(_Capabilities):
@@ -105,7 +106,7 @@ class MaxLimitExceeded(_Settings):
     settings: ClassVar[Json] = {"maxLimit": 6}
 
 
-class _Declares(Fault):
+class _Declares(Fault, ABC):
     """Lets some clients through the gate that did not declare the extension."""
 
     def request(self, method: str, params: Json, era: str) -> Json:
@@ -119,8 +120,8 @@ class _Declares(Fault):
         declared: Json = {"extensions": {EXTENSION_ID: {}}}
         return {**params, "_meta": {**meta, f"{META}clientCapabilities": declared}}
 
-    def lets_in(self, params: Json, capabilities: Any) -> bool:
-        raise NotImplementedError
+    @abstractmethod
+    def lets_in(self, params: Json, capabilities: Any) -> bool: ...
 
     def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
         return outcome

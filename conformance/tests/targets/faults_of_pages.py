@@ -7,6 +7,7 @@ import hashlib
 import re
 import secrets
 import unicodedata
+from abc import ABC, abstractmethod
 from contextlib import suppress
 from functools import reduce
 from urllib.parse import unquote
@@ -152,11 +153,11 @@ class CursorOfListServed(_Cursors):
         return without(params, "cursor") if of_list else params
 
 
-class _CursorBoundTo(_Cursors):
+class _CursorBoundTo(_Cursors, ABC):
     """Compares normalized queries, and continues with the query that the cursor was issued for."""
 
-    def alike(self, query: str) -> object:
-        raise NotImplementedError
+    @abstractmethod
+    def alike(self, query: str) -> object: ...
 
     def params(self, params: Json) -> Json:
         issued, query = self.issued.get(str(params.get("cursor"))), params.get("query")
@@ -248,7 +249,7 @@ class CursorBoundToTerms(_CursorBoundTo):
         return re.sub(r"[^\w\s]", "", query)
 
 
-class LaterCursorsUnbound(_CursorBoundTo):
+class LaterCursorsUnbound(_Cursors):
     """Looks at the query of a first page's cursor only."""
 
     def __init__(self) -> None:
@@ -267,11 +268,11 @@ class LaterCursorsUnbound(_CursorBoundTo):
         return super().response(method, params, era, outcome)
 
 
-class _CursorsAlike(_Cursors):
+class _CursorsAlike(_Cursors, ABC):
     """Takes a cursor for a genuine one of the same query that resembles it."""
 
-    def resembles(self, cursor: str, genuine: str) -> bool:
-        raise NotImplementedError
+    @abstractmethod
+    def resembles(self, cursor: str, genuine: str) -> bool: ...
 
     def params(self, params: Json) -> Json:
         cursor = params.get("cursor")
@@ -354,7 +355,7 @@ def cursor_of_no_match_ignored(params: Json) -> Json:
     return without(params, "cursor") if nothing and isinstance(params.get("cursor"), str) else params
 
 
-class _Numbered(SearchFault):
+class _Numbered(SearchFault, ABC):
     """Knows the number of each page in its search."""
 
     def __init__(self) -> None:
@@ -367,8 +368,8 @@ class _Numbered(SearchFault):
             self.numbers[changed["nextCursor"]] = number
         return changed
 
-    def page(self, number: int, params: Json, result: Json) -> Json:
-        raise NotImplementedError
+    @abstractmethod
+    def page(self, number: int, params: Json, result: Json) -> Json: ...
 
 
 class TenPagesAtMost(_Numbered):

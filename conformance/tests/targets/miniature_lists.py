@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -10,7 +11,7 @@ from .faults import Fault, Json, RefusalError, member
 from .miniature import WHITE_SPACE, Miniature, terms
 
 
-class Other(Miniature):
+class Other(Miniature, ABC):
     """The items of one list."""
 
     setting = ""
@@ -19,9 +20,9 @@ class Other(Miniature):
     def __init__(self, items: list[Json]) -> None:
         super().__init__(items, Fault())
 
+    @abstractmethod
     def used(self, params: Json) -> Json:
         """Return the result of using an item."""
-        raise NotImplementedError
 
     def found(self, key: Any) -> Json:
         """Return an item by its key, or refuse."""

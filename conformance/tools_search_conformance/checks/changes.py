@@ -74,8 +74,7 @@ async def changing(bench: Bench) -> Bench:
 
 async def changed_for_new_connections(bench: Bench) -> Bench:
     """Return a bench whose connection was opened after the catalog of a running fixture changed; over HTTP."""
-    other = await changing(bench)
-    await _replace(other, _after)
+    await with_added_item(bench)
     return await bench.fixture("reload, opened later", Opening(catalog=_CATALOG))
 
 
