@@ -26,7 +26,6 @@ from tools_search_ranking.postings import members_in
 MOST_PLACES: Final = 20_000
 """More than an answer has places."""
 
-_STATEMENT_SECONDS: Final = 5
 _WAITING_SECONDS: Final = 2
 """How long a search waits for a connection, which there may be none of, or which others use."""
 
@@ -34,6 +33,15 @@ _ANSWER_SECONDS: Final = 8
 """How long a search takes at most, with what it waits for: a server that hangs does not stop its own statements."""
 
 _CONNECT_SECONDS: Final = 2
+
+_SETTINGS: Final[LiteralString] = (
+    "select set_config('statement_timeout', '5s', true), set_config('transaction_read_only', 'on', true), "
+    "set_config('plan_cache_mode', 'force_generic_plan', true)"
+)
+"""Settings of one transaction: behind a pooler such as PgBouncer, the next one may have another connection.
+
+Plans are those for any values: `explain` of a plan for some values would show them, words of queries among them."""
+
 _ATTEMPTS: Final = 2
 """A connection that the database closed while nobody used it is found out by using it."""
 
@@ -146,7 +154,10 @@ class PostgresIndex:
         """Return the first `count` places of the answer, with the definitions from some place to the last."""
         values = search_values(self._catalog, query, self._groups, range(count), definitions)
         with failures_named():
-            return _found(self._connection.execute(SEARCH, values).fetchall())
+            with self._connection.pipeline():
+                self._connection.execute(_SETTINGS)
+                cursor = self._connection.execute(SEARCH, values)
+            return _found(cursor.fetchall())
 
 
 class PostgresPool:
@@ -165,7 +176,14 @@ class PostgresPool:
             max_size=size,
             open=False,
             timeout=_WAITING_SECONDS,
-            kwargs=connection_options(),
+            # Nothing waits for a database that is gone.
+            kwargs={
+                "autocommit": True,
+                "connect_timeout": _CONNECT_SECONDS,
+                "tcp_user_timeout": 5_000,
+                "application_name": "tools-search",
+                "prepare_threshold": None,  # a pooler may give the next transaction a connection without the statement
+            },
         )
         self._checked = WeakSet[psycopg.AsyncConnection[_Row]]()
         """Connections to a database with the schema of this version."""
@@ -197,7 +215,10 @@ class PostgresPool:
                 try:
                     async with self._pool.connection() as connection:
                         await self._require_version(connection)
-                        return await (await connection.execute(statement, values)).fetchall()
+                        async with connection.pipeline():  # one round trip, and one transaction
+                            await connection.execute(_SETTINGS)
+                            cursor = await connection.execute(statement, values)
+                        return await cursor.fetchall()
                 except (psycopg.OperationalError, psycopg.InterfaceError) as error:
                     # Gone, or the rows were: replaced by an import, or at a replica by what it has to replay.
                     is_gone = error.sqlstate is None or error.sqlstate.startswith(("57P", "08", "40"))
@@ -220,17 +241,3 @@ class PostgresPool:
         Raises what `rows` raises.
         """
         return _found(await self.rows(SEARCH, search_values(catalog, query, groups, range(count), definitions)))
-
-
-def connection_options() -> dict[str, Any]:
-    """Return what all connections have in common: nothing waits for a database that is gone."""
-    return {
-        "autocommit": True,
-        "connect_timeout": _CONNECT_SECONDS,
-        "tcp_user_timeout": _STATEMENT_SECONDS * 1000,
-        # Plans of any values: `explain` of a plan for some values would show them, words of queries among them.
-        "options": f"-c statement_timeout={_STATEMENT_SECONDS}s -c default_transaction_read_only=on "
-        "-c plan_cache_mode=force_generic_plan",
-        "application_name": "tools-search",
-        "prepare_threshold": 2,
-    }

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import time
 import warnings
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -116,6 +117,33 @@ class Cluster:
         if (self.folder / "postmaster.pid").exists():
             self._run("pg_ctl", "-w", "-m", "immediate", "-D", self.folder, "stop", check=False)
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    @contextmanager
+    def pooled(self, program: str, **settings: object) -> Generator[str]:
+        """Run PgBouncer before the server, as it comes but for some settings, and yield the address."""
+        pooler = self._at_free_port()
+        (users := pooler.folder / "users").write_text('"postgres" ""\n')
+        given = {"listen_addr": "127.0.0.1", "listen_port": pooler.port, "unix_socket_dir": "", "logfile": pooler.log,
+                 "auth_type": "trust", "auth_file": users, **settings}  # fmt: skip
+        lines = ["[databases]", f"* = host=127.0.0.1 port={self.port}", "[pgbouncer]"]
+        (configuration := pooler.folder / "pgbouncer.ini").write_text(
+            "\n".join([*lines, *(f"{name} = {value}" for name, value in given.items()), ""])
+        )
+        owner = "pgserver" if os.geteuid() == 0 else None
+        if owner is not None:
+            for file in users, configuration:
+                shutil.chown(file, owner, owner)
+        with subprocess.Popen([program, "-q", str(configuration)], cwd="/", user=owner, group=owner) as process:
+            try:
+                until = time.monotonic() + SECONDS
+                while not pooler.is_running():
+                    assert process.poll() is None, pooler.log.read_text()
+                    assert time.monotonic() < until
+                yield pooler.address()
+            finally:
+                process.kill()
+                process.wait(SECONDS)
+                shutil.rmtree(pooler.folder, ignore_errors=True)
 
     def _run(self, program: str, *arguments: object, check: bool = True) -> None:
         owner = "pgserver" if os.geteuid() == 0 else None

@@ -1,15 +1,18 @@
-"""One database server for all tests of a process, which comes in a package, and a database of its own for each module.
+"""One database server for all tests of a process, and a database of its own for each module.
 
-The tests are skipped, with the reason, only where that package is not installed.
+It comes in a package, unless the environment variable `TOOLS_SEARCH_TEST_DATABASE` has the address of another one, as a
+role that may create databases and roles. The tests are skipped, with the reason, only without either.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from mcp_types import Tool
@@ -25,7 +28,10 @@ SECONDS = 30
 
 @pytest.fixture(scope="session")
 def server() -> Generator[str]:
-    """The address of a server, without the name of a database."""
+    """The address of a server."""
+    if given := os.environ.get("TOOLS_SEARCH_TEST_DATABASE"):
+        yield given
+        return
     folder = Path(tempfile.mkdtemp(prefix="tools-search-"))
     try:
         address = embedded_address(folder / "data")
@@ -51,7 +57,7 @@ def address(server: str, request: Any) -> str:
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(f'drop database if exists "{name}"')
         connection.execute(f'create database "{name}"')
-    address = server.replace("/postgres?", f"/{name}?")
+    address = urlsplit(server)._replace(path=f"/{name}").geturl()
     with psycopg.connect(address, autocommit=True) as connection:
         migrate(connection)
     return address

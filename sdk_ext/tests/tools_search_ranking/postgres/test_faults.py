@@ -37,6 +37,7 @@ from tools_search_ranking.postgres import (
 from .clusters import Cluster
 from .conftest import entries
 
+PGBOUNCER = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
 _SECONDS = 60
 
 
@@ -117,6 +118,36 @@ async def test_a_search_fails_where_the_database_hangs_and_succeeds_once_it_goes
             ):
                 await _count(pool)
             assert await _eventually(pool) == 30
+
+
+@pytest.mark.skipif(PGBOUNCER is None, reason="pgbouncer (of Debian) is not installed")
+@pytest.mark.parametrize("mode", ["session", "transaction"])
+@pytest.mark.anyio
+async def test_searches_and_imports_go_through_a_pooler_and_leave_nothing_behind_in_its_connections(
+    cluster: Cluster, mode: str
+):
+    totals: list[int] = []
+
+    async def ask(pool: PostgresPool) -> None:
+        totals.append(await _count(pool))
+
+    with (
+        anyio.fail_after(_SECONDS),
+        cluster.pooled(str(PGBOUNCER), pool_mode=mode, default_pool_size=4 if mode == "session" else 2) as address,
+    ):
+        async with PostgresPool(address, size=4) as pool:
+            for _ in range(5):
+                async with anyio.create_task_group() as asking:
+                    for _ in range(8):
+                        asking.start_soon(ask, pool)
+            settings = await pool.rows(
+                "select current_setting('statement_timeout'), current_setting('transaction_read_only')"
+            )
+        assert totals == [30] * 40
+        assert settings == [("5s", "on")]
+        await anyio.to_thread.run_sync(_imported, address, _tools(20, "old"))
+        async with PostgresPool(address, size=1) as pool:
+            assert await _count(pool) == 20
 
 
 @pytest.mark.anyio

@@ -12,7 +12,6 @@ import pytest
 from mcp_types import Tool
 from psycopg import errors, sql
 from tools_search_ranking.postgres import PostgresIndex, SchemaError, UnknownCatalogError, import_catalog, migrate
-from tools_search_ranking.postgres.index import connection_options
 
 from .conftest import entries
 
@@ -145,12 +144,9 @@ def test_a_schema_that_another_role_has_made_is_not_used(server: str):
             owner.execute("drop schema tools_search; drop role intruder")
 
 
-def test_no_word_of_a_query_stands_in_a_statement(catalogs: str, server: str):
+def test_no_word_of_a_query_stands_in_a_statement(catalogs: str):
     word = "unmistakable"
-    with (
-        psycopg.connect(catalogs, autocommit=True) as owner,
-        psycopg.connect(catalogs, **connection_options()) as searching,
-    ):
+    with psycopg.connect(catalogs, autocommit=True) as owner, psycopg.connect(catalogs, autocommit=True) as searching:
         searching.execute("set log_min_duration_statement = 0")
         searching.execute("set log_statement = 'all'")
         with suppress(errors.UndefinedFile):  # not every PostgreSQL comes with it
@@ -162,7 +158,9 @@ def test_no_word_of_a_query_stands_in_a_statement(catalogs: str, server: str):
             PostgresIndex(searching, "none").search(f"{word} boat")
         rows = owner.execute("select query from pg_stat_activity").fetchall()
         (folder,) = owner.execute("show data_directory").fetchone() or ("",)
-    log = (Path(folder) / "log").read_text(encoding="utf-8", errors="replace")
-    assert "tools_search.search(" in log
-    assert word not in log
     assert not any(word in (query or "") for (query,) in rows)
+    if not (log := Path(folder) / "log").is_file():
+        pytest.skip("the log of this server is somewhere else")
+    logged = log.read_text(encoding="utf-8", errors="replace")
+    assert "tools_search.search(" in logged
+    assert word not in logged
