@@ -56,7 +56,7 @@ _WRITING: Final[Mapping[str, Any]] = {
     "keepalives_idle": 5,
     "keepalives_interval": 2,
     "keepalives_count": 3,
-    "options": "-c lock_timeout=5s",
+    "prepare_threshold": None,  # as behind a pooler, which takes no options either
 }
 """What ends a write where the database is gone, or where another replica is writing for long: searches wait for it."""
 
@@ -191,6 +191,7 @@ class SharedIndex:
         cuts = self._cuts_by_server()
         entries = {name: _entry(exposed, _part(exposed, cuts)) for name, exposed in tools.items()}
         with psycopg.connect(self._address, **_WRITING) as connection:
+            connection.execute("set local lock_timeout = '5s'")
             # One replica after the other: the next one finds what this one has written.
             connection.execute("insert into tools_search.catalog (name) values (%s) on conflict do nothing", [catalog])
             row = connection.execute(

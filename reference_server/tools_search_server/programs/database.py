@@ -7,11 +7,11 @@ folder. A password belongs into libpq's PGPASSFILE or PGPASSWORD, not on a comma
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 
 import click
 from tools_search_hosts import ConfigurationError
@@ -30,6 +30,8 @@ _SCHEMES: Final = ("postgres://", "postgresql://", _EMBEDDED)
 _LINES: Final = (".jsonl", ".ndjson")
 _REPORT_SECONDS: Final = 2
 _CONNECT_SECONDS: Final = 5
+_PLAIN: Final[Mapping[str, Any]] = {"autocommit": True, "prepare_threshold": None}
+"""Options of connections that leave nothing behind for those who get them next from a pooler."""
 
 
 def is_database(source: str) -> bool:
@@ -91,7 +93,7 @@ def _connected(option: str, source: str) -> Generator[tuple[Connection, str]]:
         address = source
         if source.startswith(_EMBEDDED):
             address = embedded_address(Path(source.removeprefix(_EMBEDDED)))
-        with psycopg.connect(address, autocommit=True, connect_timeout=_CONNECT_SECONDS) as connection:
+        with psycopg.connect(address, **_PLAIN, connect_timeout=_CONNECT_SECONDS) as connection:
             yield connection, address
     except (MissingExtraError, SchemaError, OSError) as error:
         raise ConfigurationError(option, [f"{error}"]) from None
@@ -169,7 +171,7 @@ def reindex(*, database: str, name: str) -> None:
         from tools_search_ranking.postgres import migrate, reindex_catalog
 
         migrate(connection)
-        with psycopg.connect(address, autocommit=True) as reading:
+        with psycopg.connect(address, **_PLAIN) as reading:
             try:
                 written = reindex_catalog(connection, reading, name, on_progress=_reporter())
             except LookupError:

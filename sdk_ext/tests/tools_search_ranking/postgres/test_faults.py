@@ -150,6 +150,35 @@ async def test_searches_and_imports_go_through_a_pooler_and_leave_nothing_behind
             assert await _count(pool) == 20
 
 
+@pytest.mark.skipif(PGBOUNCER is None, reason="pgbouncer (of Debian) is not installed")
+@pytest.mark.anyio
+async def test_programs_that_write_through_a_pooler_leave_no_prepared_statement_in_its_connections(
+    cluster: Cluster, tmp_path: Path
+):
+    catalog, hosts = tmp_path / "tools.json", tmp_path / "mcp.json"
+    definitions = [tool.model_dump(by_alias=True, exclude_none=True) for tool in _tools(2_000, "brewing")]
+    catalog.write_text(json.dumps({"tools": definitions}))
+    upstream = {"command": sys.executable, "args": ["-m", "tools_search_server", "--catalog", str(catalog)]}
+    hosts.write_text(json.dumps({"mcpServers": {"teas": upstream}}))
+    with (
+        anyio.fail_after(_SECONDS),
+        cluster.pooled(str(PGBOUNCER), pool_mode="transaction", default_pool_size=2) as address,
+    ):
+        for arguments in ("import", str(catalog), "--to", address), ("reindex", "--database", address):
+            await anyio.run_process([sys.executable, "-m", "tools_search_server", *arguments])
+        with _served("--config", str(hosts), "--index", address) as url:
+            async with Client(url, extensions=[TOOLS_SEARCH]) as client:
+                found = await search_tools(client, "brewing", limit=3)
+        assert len(found.tools) == 3
+        async with PostgresPool(address, size=4) as pool, anyio.create_task_group() as asking:
+            for _ in range(8):
+                asking.start_soon(_has_nothing_prepared, pool)
+
+
+async def _has_nothing_prepared(pool: PostgresPool) -> None:
+    assert await pool.rows("select count(*)::int from pg_prepared_statements where pg_sleep(0.1) is not null") == [(0,)]
+
+
 @pytest.mark.anyio
 async def test_a_search_that_meets_an_import_finds_all_of_the_old_tools_or_all_of_the_new_ones(cluster: Cluster):
     waiting = "select count(*)::int from pg_stat_activity where wait_event_type = 'Lock'"
@@ -272,9 +301,14 @@ async def test_a_cursor_holds_at_every_replica_of_the_program_after_the_primary_
 @contextmanager
 def _serving(address: str) -> Generator[str]:
     """Start a catalog server over a database and yield its URL."""
-    arguments = ["--catalog", address, "--catalog-name", "catalog", "--http", "127.0.0.1:0"]
+    with _served("--catalog", address, "--catalog-name", "catalog") as url:
+        yield url
+
+
+@contextmanager
+def _served(*arguments: str) -> Generator[str]:
     process = subprocess.Popen(
-        [sys.executable, "-m", "tools_search_server", *arguments],
+        [sys.executable, "-m", "tools_search_server", *arguments, "--http", "127.0.0.1:0"],
         env=os.environ | {"TOOLS_SEARCH_CURSOR_KEY": "k" * 32},
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
