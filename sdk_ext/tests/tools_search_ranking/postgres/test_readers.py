@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import suppress
 from pathlib import Path
+from urllib.parse import urlsplit
 from typing import Any
 
 import psycopg
@@ -133,15 +134,17 @@ def test_what_the_planner_expects_tells_a_reader_nothing_of_rows_that_it_does_no
 
 
 def test_a_schema_that_another_role_has_made_is_not_used(server: str):
-    with psycopg.connect(server, autocommit=True) as owner:
-        owner.execute("drop role if exists intruder")
-        owner.execute("create role intruder")
-        owner.execute("create schema tools_search authorization intruder")
-        try:
+    with psycopg.connect(server, autocommit=True) as superuser:
+        superuser.execute("drop database if exists intruded")
+        superuser.execute("drop role if exists intruder")
+        superuser.execute("create role intruder")
+        superuser.execute("create database intruded")
+        with psycopg.connect(urlsplit(server)._replace(path="/intruded").geturl(), autocommit=True) as owner:
+            owner.execute("create schema tools_search authorization intruder")
             with pytest.raises(SchemaError, match="belongs to the role intruder"):
                 migrate(owner)
-        finally:
-            owner.execute("drop schema tools_search; drop role intruder")
+        superuser.execute("drop database intruded")
+        superuser.execute("drop role intruder")
 
 
 def test_no_word_of_a_query_stands_in_a_statement(catalogs: str):
