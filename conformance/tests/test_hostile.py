@@ -129,9 +129,9 @@ OVER_HTTP: Final = [
             "reset": "no response (",
             "unauthorized": "with HTTP status 401: it wants a token, --header",
             "url-remote": "is not this machine",
-            "url-file": "is no http:// or https:// URL",
+            "url-file": "is not an http:// or https:// URL",
             "url-endless": "had no end within 65536 bytes",
-            "url-never": "there was none within 4 s",
+            "url-never": "none came within 4 s",
         }.items()
     ),
     Case("hostile stdout --http", 0, "PASSED", CHOSEN, FEW),

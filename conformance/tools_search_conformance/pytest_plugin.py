@@ -89,7 +89,7 @@ class Judge:
             raise KeyboardInterrupt
         if exit_status(run):
             out = self._out
-            pytest.fail(f"{summary(report(run, out))}\nevery check: {out / 'report.html'}", pytrace=False)
+            pytest.fail(f"{summary(report(run, out))}\nall checks: {out / 'report.html'}", pytrace=False)
         return run
 
 

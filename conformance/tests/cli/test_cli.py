@@ -75,17 +75,17 @@ def test_a_recommendation_that_is_not_followed_ends_in_0(run: Run, target: Comma
 def test_features_that_a_fixture_cannot_have_are_wrong_usage(run: Run, target: Command):
     unknown = run("server", "--fixture-features", "reload,teleport", "--", *target("miniature"))
     assert unknown.exit_code == 2
-    assert "'teleport' unknown; there are reload, delay, callers, replicas" in unknown.output
+    assert "'teleport' unknown; the features are reload, delay, callers, replicas" in unknown.output
     live = run("server", "--fixture-features", "reload", "--profile", "live", "--", *target("miniature"))
     assert live.exit_code == 2
-    assert "--fixture-features is for fixtures" in live.output
+    assert "--fixture-features needs a fixture that the suite starts" in live.output
 
 
 def test_checks_of_a_feature_run_where_it_is_claimed(run: Run, target: Command, tmp_path: Path):
     chosen = ["--only", "change-seen", "--only", "cancelled-*", "--era", "2026-07-28"]
     claimed = run("server", *chosen, "--effort", "default", "--fixture-features", "reload", "--", *target("miniature"))
     assert claimed.exit_code == 0, claimed.output
-    assert "2 checks not run: a fixture that can do more claims --fixture-features delay" in claimed.output
+    assert "2 checks not run: if your fixture supports more, pass --fixture-features delay" in claimed.output
     results = json.loads((tmp_path / "report" / "report.json").read_text())["results"]
     assert {(result["status"], result.get("skip")) for result in results} == {
         ("pass", None),
@@ -131,7 +131,7 @@ def test_an_era_that_is_promised_must_be_spoken(run: Run, target: Command):
     assert result.exit_code == 3
     assert "stdio-2025-11-25   not run: server/discover promises 2025-11-25, but" in result.output
     assert "NO VERDICT (fixture profile; stdio; 2026-07-28): stdio-2025-11-25 could not be run" in result.output
-    assert "To judge 2026-07-28 alone, which the verdict then says: --era 2026-07-28." in result.output
+    assert "To test 2026-07-28 alone, pass --era 2026-07-28. The verdict then says so." in result.output
 
 
 def test_what_was_found_on_one_transport_is_kept_when_the_other_cannot_be_started(run: Run, target: Command):
@@ -215,7 +215,7 @@ def test_a_variable_named_alone_is_passed_on_and_the_report_names_all_that_were(
 def test_a_variable_that_is_not_set_cannot_be_passed_on(run: Run):
     result = run("server", "--env", "NO_SUCH_VARIABLE", "--", "any")
     assert result.exit_code == 2
-    assert "NO_SUCH_VARIABLE is not set here" in result.output
+    assert "NO_SUCH_VARIABLE is not set in this environment" in result.output
 
 
 def test_an_address_elsewhere_has_to_be_asked_for(run: Run):
@@ -245,7 +245,7 @@ def test_advice_is_explained_with_the_sentence_of_the_guide(run: Run):
     explained = run("explain", "cursor-nonempty").output
     assert '"Do not issue an empty string as a cursor: some clients take it for the end."' in explained
     assert "spec/guides/servers.md#cursors (R-PAG-05)" in explained
-    assert "level   ADVICE, which no verdict counts\n" in explained
+    assert "level   ADVICE, which never counts\n" in explained
 
 
 @pytest.mark.parametrize(

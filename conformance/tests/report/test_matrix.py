@@ -65,15 +65,15 @@ def test_servers_and_clients_stand_apart(reports: dict[str, Path], target: Comma
     heads = [line for line in table if line.startswith(("## ", "| Check"))]
     assert heads == ["## Servers", "| Check | sound |", "## Clients", "| Check | client |"]
     page = (tmp_path / "matrix.html").read_text(encoding="utf-8")
-    assert page.index("Servers: every check") < page.index("limit-invalid") < page.index("Clients: every check")
+    assert page.index("Servers: all checks") < page.index("limit-invalid") < page.index("Clients: all checks")
 
 
 @pytest.mark.parametrize(
     ("given", "told"),
     [
         (["{sound}", "{sound}"], "two reports are named"),
-        (["nowhere.json"], "cannot be read"),
-        (["{other}"], "no report of this suite"),
+        (["nowhere.json"], "cannot read"),
+        (["{other}"], "not a report from this suite"),
         ([], "Missing argument"),
     ],
 )

@@ -291,7 +291,7 @@ def test_advice_is_shown_apart_and_after_what_counts(tmp_path: Path, capsys: pyt
 
 def test_the_summary_and_the_page_have_advice_apart():
     document = report(run_of(*ADVICE, result("fail")))
-    wrong, apart = summary(document).split("Advice of the guides that was not taken")
+    wrong, apart = summary(document).split("Advice from the guides that was not taken")
     assert "| fail | tools-search-server-limit-honored |" in wrong
     assert "nonempty" not in wrong
     assert apart.index("tools-search-server-cursor-nonempty") < apart.index("tools-search-server-last-page-nonempty")
@@ -317,8 +317,8 @@ def test_an_interrupted_run_has_no_verdict():
     run = run_of(result("pass"), interrupted=2)
     assert exit_status(run) == 130
     assert verdict_of(run)["word"] == "INTERRUPTED, NO VERDICT"
-    assert verdict_of(run)["sentence"].endswith("): ended by signal 2; 1 MUST check shown, 0 not shown")
-    assert verdict_of(run_of(interrupted=15))["sentence"].endswith("ended by signal 15; no check applies")
+    assert verdict_of(run)["sentence"].endswith("): signal 2 ended the run; 1 MUST check shown, 0 not shown")
+    assert verdict_of(run_of(interrupted=15))["sentence"].endswith("signal 15 ended the run; no check applies")
 
 
 def test_one_reason_of_many_failures_is_told_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
@@ -499,7 +499,7 @@ def test_the_page_has_the_text_around_every_rule_of_the_draft_and_the_guides():
     document = report(run_of(*(result("pass", rule=check.rule) for check in SERVER_CHECKS.all)))
     places = {row["place"] for check in document["checks"] for row in check["requirements"]}
     shown = page(document)
-    told = {place for place in places if f"The section <code>{place}</code>" in shown}
+    told = {place for place in places if f"Section <code>{place}</code>" in shown}
     assert told == {place for place in places if place.startswith("spec/")}
     assert {place.partition("#")[0] for place in told} == {
         "spec/draft/tools-search.md",

@@ -100,10 +100,10 @@ def test_a_method_that_is_advertised_and_not_served_is_one_failure_in_every_repo
     follow = {each["check"] for each in first["consequences"]}
     assert len(follow) > len(document["problems"])
     printed = (refused / "printed.txt").read_text()
-    assert f"Probably because of that, {len(follow)} other checks did not pass:" in printed
-    assert f"next     Begin with {first['check']}: " in printed
+    assert f"This is probably why {len(follow)} other checks did not pass:" in printed
+    assert f"next     Start with {first['check']}. " in printed
     page = (refused / "report.html").read_text(encoding="utf-8")
-    assert f"{len(follow)} other checks probably did not pass because of that" in page
+    assert f"This is probably why {len(follow)} other checks did not pass</summary>" in page
     summary = (refused / "summary.md").read_text(encoding="utf-8")
     assert "| ↳ unverified | " in summary
     shown = {result["check"] for result in document["results"] if result.get("consequenceOf") == first["check"]}

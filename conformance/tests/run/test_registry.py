@@ -71,15 +71,15 @@ def test_a_cell_has_short_names(pattern: str, names: set[str]):
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
-    ({"checks": ["limt-invalid"]}, "'limt-invalid' matches no check; near it: limit-invalid"),
-    ({"sections": ["pagnation"]}, "'#pagnation' matches no section; near it: #pagination"),
-    ({"requirements": ["R-PGA-01"]}, "'R-PGA-01' matches no requirement; near it: R-PAG-01"),
+    ({"checks": ["limt-invalid"]}, "'limt-invalid' matches no check; did you mean limit-invalid"),
+    ({"sections": ["pagnation"]}, "'#pagnation' matches no section; did you mean #pagination"),
+    ({"requirements": ["R-PGA-01"]}, "'R-PGA-01' matches no requirement; did you mean R-PAG-01"),
     ({"requirements": ["R-ID-01"]}, "R-ID-01: It bound the authors"),
     ({"requirements": ["R-CUR-01"]}, "tools-search-client-query-repeated decides it"),
-    ({"cells": ["pipe"]}, "'pipe' matches no cell; there are stdio-2026-07-28, "),
+    ({"cells": ["pipe"]}, "'pipe' matches no cell; the cells are stdio-2026-07-28, "),
     ({"checks": ["limit-*", "qqqq"]}, "see `tools-search-conformance list`"),
-    ({"checks": ["limit-honored"], "levels": ["SHOULD"]}, "no check meets all"),
-    ({"reports": [{"results": []}]}, "nothing to run again"),
+    ({"checks": ["limit-honored"], "levels": ["SHOULD"]}, "no check matches all"),
+    ({"reports": [{"results": []}]}, "nothing to rerun"),
 ]
 
 
@@ -123,7 +123,7 @@ def test_a_list_tells_what_would_be_run_and_runs_nothing(party: str):
     listed = invoke(party, "--list", "--cell", "http", "--only", "http-method-header", "--", "no-such-program")
     if party == "server":  # it has no HTTP to choose from
         assert listed.exit_code == 2
-        assert "this run about stdio-2025-11-25, stdio-2026-07-28" in listed.output
+        assert "this run covers stdio-2025-11-25, stdio-2026-07-28" in listed.output
         listed = invoke(party, "--list", "--cell", "http", "--only", "http-method-header")
     assert listed.exit_code == 0, listed.output
     assert listed.output.splitlines() == [

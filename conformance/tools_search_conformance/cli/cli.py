@@ -29,32 +29,32 @@ _STREAM_ERRORS: Final = frozenset({errno.EBADF, errno.EIO, errno.ENOSPC, errno.E
 _COLOR: Final = False if os.environ.get("NO_COLOR") else None
 
 
-_HELP: Final = """Judge an implementation of the `tools/search` extension by what it puts on the wire.
+_HELP: Final = """Test an implementation of the `tools/search` extension by the messages it sends.
 
 \b
 Examples:
-  tools-search-conformance server --profile live -- node my_server.js     with the tools that it has
-  tools-search-conformance server -- tools-search-server                  with catalogs of the suite
-  tools-search-conformance server --url http://127.0.0.1:3000/mcp         one that is running already
+  tools-search-conformance server --profile live -- node my_server.js     a server with its own tools
+  tools-search-conformance server -- tools-search-server                  a server with the suite's catalogs
+  tools-search-conformance server --url http://127.0.0.1:3000/mcp         a running server
   tools-search-conformance client -- node my_driver.js                    a client, through its driver
-  tools-search-conformance explain limit-invalid                          what a check is about
-  tools-search-conformance docs draft                                     the text that is judged by
+  tools-search-conformance explain limit-invalid                          what one check tests
+  tools-search-conformance docs draft                                     the specification draft
 
 \b
 Exit status:
-  0  conformant, or every check that was chosen passed
+  0  conformant, or every selected check passed
   1  not conformant
-  2  wrong usage
-  3  no verdict: the target or an era of it could not be started or spoken to, lists no tools,
-     does not offer the extension, or showed too little
-  4  the suite itself failed, or its answer could not be written
-  128 and more  a signal interrupted it: 130 is Ctrl-C, 141 that nobody reads its output any more
+  2  usage error
+  3  no verdict: the suite could not start or connect to the target (or one of its eras), or the target
+     lists no tools, does not offer the extension, or showed too little
+  4  the suite itself failed, or could not write its output
+  128+N  signal N ended the run: 130 for Ctrl-C, 141 when nothing reads the output anymore
 
 \b
-Shell completion, for bash (or zsh, fish):
+Shell completion for bash (or zsh, fish):
   eval "$(_TOOLS_SEARCH_CONFORMANCE_COMPLETE=bash_source tools-search-conformance)"
 
-With --json, standard output is a JSON value in any case; where there is no answer, an object with a member `error`.
+With --json, standard output is always a JSON value. If there is no result, it is an object with an `error` member.
 """
 
 
@@ -86,7 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = EXIT_SIGNAL + signal.SIGPIPE
         if not isinstance(error, BrokenPipeError):
             code = EXIT_SUITE
-            click.echo(f"Error: the answer cannot be written to standard output: {error.strerror or error}", err=True)
+            click.echo(f"Error: cannot write to standard output: {error.strerror or error}", err=True)
     sys.exit(code)
 
 
@@ -130,6 +130,6 @@ def _described(error: Exception) -> Iterator[str]:
         for each in several.exceptions:
             yield from _described(each)
     elif isinstance(error, OSError) and error.filename is not None:
-        yield f"{plain(str(error.filename))} cannot be used: {error.strerror}"
+        yield f"cannot use {plain(str(error.filename))}: {error.strerror}"
     else:
         yield f"the suite failed: {type(error).__name__}: {error}"

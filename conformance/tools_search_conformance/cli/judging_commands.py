@@ -50,7 +50,10 @@ _EXIT_SUITE: Final = 4
 _OPENING: Final = frozenset({"server/discover", "initialize"})
 
 _ERA: Final = click.option(
-    "--era", type=click.Choice(["auto", *ERAS]), default="auto", help="Protocol revision; auto is every one spoken."
+    "--era",
+    type=click.Choice(["auto", *ERAS]),
+    default="auto",
+    help="Protocol revision; auto tests every one supported.",
 )
 
 _SERVER_EXAMPLES: Final = """\b
@@ -66,7 +69,7 @@ Examples:
   tools-search-conformance client -- node my_driver.js
   tools-search-conformance client --only never-probes --transport stdio -- node my_driver.js
   tools-search-conformance client --one-shot -- node my_client.js
-  tools-search-conformance docs driver                     what a driver has to do"""
+  tools-search-conformance docs driver                     how to write a driver"""
 
 _REPLAY_EXAMPLES: Final = """\b
 Examples:
@@ -75,49 +78,52 @@ Examples:
 
 \b
 Exit status:
-  0  it passes now
+  0  the check passes now
   1  it still fails
-  2  wrong usage
-  3  the target could not be started or spoken to"""
+  2  usage error
+  3  the suite could not start or connect to the target
+  4  the suite itself failed"""
 
 
-@click.command(cls=Command, epilog=_SERVER_EXAMPLES, short_help="Judge a server, on stdio, over HTTP, or both.")
+@click.command(cls=Command, epilog=_SERVER_EXAMPLES, short_help="Test a server over stdio, HTTP, or both.")
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED)
-@click.option("--url", help="Address of a server that is running already, over Streamable HTTP.")
+@click.option("--url", help="URL of a running Streamable HTTP server.")
 @click.option(
     "--http-command",
     "http_argv",
     callback=words,
-    help='Command of an HTTP server; its first line is {"url": "http://127.0.0.1:…"}.',
+    help='Command that starts an HTTP server and prints {"url": "http://127.0.0.1:…"} as its first line.',
 )
 @_ERA
 @click.option(
     "--profile",
     type=click.Choice(["fixture", "live"]),
-    help="fixture: the server serves the catalog named by TOOLS_SEARCH_CATALOG (default for servers started here); "
-    "live: it serves its own tools, and none is called (default for --url).",
+    help="fixture: the server serves the catalog that TOOLS_SEARCH_CATALOG names (default if the suite starts it). "
+    "live: the server serves its own tools, and the suite calls none of them (default for --url).",
 )
 @click.option(
     "--fixture-features",
     callback=fixture_features,
     metavar="LIST",
-    help=f"What the fixture can do beyond serving a catalog, with commas between: {', '.join(FIXTURE_FEATURES)}.",
+    help=f"Comma-separated features of the fixture beyond serving a catalog: {', '.join(FIXTURE_FEATURES)}.",
 )
 @with_options(SELECTION_OPTIONS, RUN_OPTIONS, START_OPTIONS, SERVER_OPTIONS)
 def server(listing: bool, as_json: bool, progress: bool, **given: Any) -> None:
-    """Judge a server: `server -- ARGV` on stdio, `--http-command` or `--url` over Streamable HTTP.
+    """Test a server over stdio (`server -- ARGV`) or Streamable HTTP (`--http-command` or `--url`).
 
-    A command on stdio and one over HTTP can be judged in one run.
+    To test a server over both in one run, pass -- ARGV and --http-command.
     """
     options = options_of("server", given)
     http = bool(options.url or options.http_argv)
     named = bool(options.argv) or http
     if not (named or listing):
-        raise click.UsageError("name a server: -- ARGV, --http-command or --url")
+        raise click.UsageError("no server given: pass -- ARGV, --http-command or --url")
     if options.url and (options.argv or options.http_argv):
-        raise click.UsageError("--url goes alone")
+        raise click.UsageError("--url cannot be combined with -- ARGV or --http-command")
     if options.fixture_features and (options.url or options.profile == "live"):
-        raise click.UsageError("--fixture-features is for fixtures that are started here; a live server has none")
+        raise click.UsageError(
+            "--fixture-features needs a fixture that the suite starts, without --url or --profile live"
+        )
     if options.url:
         try:
             check_address(options.url, allow_remote=options.allow_remote)
@@ -128,24 +134,22 @@ def server(listing: bool, as_json: bool, progress: bool, **given: Any) -> None:
     _judge(options, cells, judge_server, listing=listing, as_json=as_json, progress=progress)
 
 
-@click.command(cls=Command, epilog=_CLIENT_EXAMPLES, short_help="Judge a client, through a driver of yours.")
+@click.command(cls=Command, epilog=_CLIENT_EXAMPLES, short_help="Test a client, through a driver that you write.")
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED)
 @click.option(
-    "--one-shot", is_flag=True, help="ARGV is no driver but a client after the contract of the official MCP suite."
+    "--one-shot", is_flag=True, help="ARGV is not a driver but a client that follows the official MCP suite's contract."
 )
 @_ERA
-@click.option(
-    "--transport", type=click.Choice(["auto", "stdio", "http"]), default="auto", help="How the client is spoken to."
-)
+@click.option("--transport", type=click.Choice(["auto", "stdio", "http"]), default="auto", help="Transport to test.")
 @with_options(SELECTION_OPTIONS, RUN_OPTIONS, START_OPTIONS)
 def client(listing: bool, as_json: bool, progress: bool, **given: Any) -> None:
-    """Judge a client: `client -- ARGV` starts its driver, a small program of yours.
+    """Test a client: `client -- ARGV` starts its driver, a small program that you write.
 
-    What a driver has to do: `tools-search-conformance docs driver`; one to fill in: `docs skeleton`.
+    `tools-search-conformance docs driver` explains how to write one. `docs skeleton` prints one to fill in.
     """
     options = options_of("client", given)
     if not (options.argv or listing):
-        raise click.UsageError("name a driver: -- ARGV")
+        raise click.UsageError("no driver given: pass -- ARGV")
     cells = [cell for cell in CELLS if cell.era in options.eras and options.transport in ("auto", cell.transport)]
     _judge(options, cells, judge_client, listing=listing, as_json=as_json, progress=progress)
 
@@ -162,8 +166,8 @@ def _judge(
     """Judge the target in `cells`, and end the program with the verdict; or list what would be run."""
     chosen, offered = {cell for _, cell in options.selection.pairs}, {cell.name for cell in cells}
     if not chosen & offered:
-        about = f"what is chosen is about {', '.join(sorted(chosen))}"
-        raise click.UsageError(f"{about}, and this run about {', '.join(sorted(offered))}")
+        selected = f"the selected checks run only in {', '.join(sorted(chosen))}"
+        raise click.UsageError(f"{selected}, but this run covers {', '.join(sorted(offered))}")
     if listing:
         _list(options, cells, as_json=as_json)
         return
@@ -199,18 +203,18 @@ def _list(options: Options, cells: Sequence[Cell], *, as_json: bool) -> None:
     "replay",
     cls=Command,
     epilog=_REPLAY_EXAMPLES,
-    short_help="Send the requests of a failure again and judge them again.",
+    short_help="Resend the requests of a failure and rerun its check.",
 )
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED)
-@click.option("--url", help="Address of another server, over Streamable HTTP.")
-@click.option("--http-command", "http_argv", callback=words, help="Command of another HTTP server.")
+@click.option("--url", help="URL of another Streamable HTTP server.")
+@click.option("--http-command", "http_argv", callback=words, help="Command that starts another HTTP server.")
 @with_options(START_OPTIONS, SERVER_OPTIONS)
 def replay(file: Path, **given: Any) -> None:
-    """Send the requests of a failure again and run its check again, with the same cases in the same cell.
+    """Resend the requests of a failure and rerun its check, with the same cases in the same cell.
 
-    FILE is one in the folder `failures` of a report. The target is started as it was, or as `-- ARGV`,
-    `--http-command` or `--url` say; headers and environment were not kept and have to be given again.
+    FILE comes from a report's `failures` folder. The same target is tested again, unless you pass `-- ARGV`,
+    `--http-command` or `--url`. Reports do not store headers or environment variables, so pass those again.
     """
     failure = read_document(file, "failure")
     of_client = failure["check"].startswith(CLIENT_PREFIX)
@@ -234,8 +238,8 @@ def _server_options(failure: JsonObject, given: dict[str, Any]) -> Options:
         given["url"] = then.get("url")
         given["argv" if transport == "stdio" else "http_argv"] = tuple(then.get("argv", ()))
     if (transport == "stdio") != bool(given["argv"]) or (given["url"] and given["http_argv"]):
-        wanted = "-- ARGV" if transport == "stdio" else "one of --http-command and --url"
-        raise click.UsageError(f"the failure is one over {transport}: name another target by {wanted}")
+        wanted = "-- ARGV" if transport == "stdio" else "either --http-command or --url"
+        raise click.UsageError(f"this failure comes from {transport}: to test another target, pass {wanted}")
     # Advertising in one era is judged against the other era.
     era = "auto" if failure["check"].startswith(f"{SERVER_PREFIX}advertised") else failure["era"]
     return _options_again("server", failure, given | {"era": era, "profile": failure["profile"]})
@@ -243,7 +247,7 @@ def _server_options(failure: JsonObject, given: dict[str, Any]) -> Options:
 
 def _client_options(failure: JsonObject, given: dict[str, Any]) -> Options:
     if given["url"] or given["http_argv"]:
-        raise click.UsageError("the failure is one of a client: name another driver by -- ARGV")
+        raise click.UsageError("this failure comes from a client: to test another driver, pass -- ARGV")
     then: Mapping[str, Any] = failure["target"]
     own = {"era": failure["era"], "transport": failure["transport"], "one_shot": then.get("oneShot", False)}
     return _options_again("client", failure, given | own | {"argv": given["argv"] or tuple(then["argv"])})
@@ -302,7 +306,7 @@ async def _send_all(failure: JsonObject, connection: Connection, seconds: float)
             cursors[issued] = _result(now).get("nextCursor", issued)
         click.echo(f"\nsent     {json_line(without_routine(exchange.sent))}")
         click.echo(f"then     {answer_line(then)}\nnow      {answer_line(now)}")
-        click.echo(f"         {'the same answer' if _same_answer(then, now) else 'another answer'}")
+        click.echo(f"         {'same answer' if _same_answer(then, now) else 'different answer'}")
 
 
 def _result(answer: JsonObject) -> JsonObject:
@@ -327,9 +331,9 @@ def _outcome(run: Run, failure: JsonObject) -> int:
     result = next((result for result in run.results if result.cell.name == failure["cell"]), None)
     if result is None:
         reasons = "; ".join(entry.reason for entry in run.unavailable)
-        click.echo(f"NOT RUN: {plain(reasons) or 'the cell is not there'}")
+        click.echo(f"NOT RUN: {plain(reasons) or 'the run did not reach this cell'}")
         return _EXIT_TARGET
-    outcomes = {"pass": "PASSES NOW", "error": "NO VERDICT", "advice": "STILL NOT TAKEN"}
+    outcomes = {"pass": "PASSES NOW", "error": "NO VERDICT", "advice": "ADVICE STILL NOT TAKEN"}
     outcome = outcomes.get(result.status, "STILL FAILING")
     click.echo(f"{outcome}{result.message and ': '}{plain(result.message)}")
     return {"pass": 0, "error": _EXIT_SUITE}.get(result.status, _EXIT_FAILING)

@@ -63,7 +63,7 @@ def name_value_pairs(_: click.Context, parameter: click.Parameter, values: Seque
         name, found, rest = value.partition(separator)
         if not found and separator == "=" and name.strip():
             if name not in os.environ:
-                raise click.BadParameter(f"{name} is not set here; give it a value, {name}=VALUE")
+                raise click.BadParameter(f"{name} is not set in this environment; pass {name}=VALUE")
             found, rest = separator, os.environ[name]
         if not found or not name.strip():
             raise click.BadParameter(f"{value!r} is not NAME{separator}VALUE")
@@ -75,7 +75,7 @@ def _authorities(_: click.Context, __: click.Parameter, value: str | None) -> st
     try:
         authorities(value)
     except (OSError, ssl.SSLError) as error:
-        raise click.BadParameter(f"no certificate authorities can be read from {value!r}: {error}") from error
+        raise click.BadParameter(f"cannot read certificate authorities from {value!r}: {error}") from error
     return value
 
 
@@ -84,7 +84,7 @@ def words(_: click.Context, __: click.Parameter, value: str | None) -> tuple[str
     try:
         argv = tuple(shlex.split(value or ""))
     except ValueError as error:
-        raise click.BadParameter(f"{value!r} cannot be split into words: {error}") from error
+        raise click.BadParameter(f"cannot split {value!r} into words: {error}") from error
     if value is not None and not argv:
         raise click.BadParameter("the command is empty")
     return argv
@@ -113,8 +113,8 @@ def writable_folder(out: Path) -> None:
     except OSError as error:
         reason = error.strerror or str(error)
     if reason:
-        message = f"the folder for the reports, {str(out)!r}, cannot be written: {reason}."
-        raise click.UsageError(f"{message} Name another one, such as --out {Path(gettempdir(), out.name)}.")
+        message = f"cannot write to the report folder {str(out)!r}: {reason}."
+        raise click.UsageError(f"{message} Choose another one, such as --out {Path(gettempdir(), out.name)}.")
 
 
 _repeatable = partial(click.option, multiple=True)
@@ -123,64 +123,64 @@ _seconds = partial(click.option, type=click.FloatRange(min=0.1), show_default=Tr
 _FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 SELECTION_OPTIONS: Final = (
-    _repeatable("--only", metavar="CHECK", help="Run only this check; a glob; repeatable, as all of these."),
-    _repeatable("--requirement", metavar="ROW", help="Run only the checks of this row, such as R-PAG-*."),
+    _repeatable("--only", metavar="CHECK", help="Run only this check (or glob). Repeatable, like all these filters."),
+    _repeatable("--requirement", metavar="ROW", help="Run only the checks of this requirement row, such as R-PAG-*."),
     _repeatable("--section", metavar="ANCHOR", help="Run only the checks of this section of the draft or a guide."),
     _repeatable(
         "--level", type=click.Choice(LEVELS, case_sensitive=False),
-        help="Run only checks that are as binding as this; ADVICE binds nobody.",
+        help="Run only checks of this level. ADVICE is not binding.",
     ),
-    _repeatable("--cell", metavar="CELL", help="Run only in this cell, such as stdio-2026*, or http."),
+    _repeatable("--cell", metavar="CELL", help="Run only in this cell, such as stdio-2026* or http."),
     _repeatable(
-        "--failed-from", type=_FILE, metavar="REPORT.json", help="Run only what did not pass in this run."
+        "--failed-from", type=_FILE, metavar="REPORT.json", help="Run only what did not pass in this report."
     ),
-    _flag("--list", "listing", help="Print what would be run, and run nothing."),
+    _flag("--list", "listing", help="List what would run, without running it."),
 )  # fmt: skip
 
 RUN_OPTIONS: Final = (
-    _flag("--strict", help="Let recommendations of the draft count as well; advice never does."),
+    _flag("--strict", help="Count the draft's recommendations too. Advice never counts."),
     click.option(
         "--baseline", callback=_baseline, metavar="FILE",
-        help="YAML list of checks that are known not to pass, each with a reason; one that passes fails the run.",
+        help="YAML list of checks known not to pass, each with a reason. A listed check that passes fails the run.",
     ),
     click.option(
-        "--effort", type=click.Choice(get_args(Effort)), default="default", help="How many generated cases."
+        "--effort", type=click.Choice(get_args(Effort)), default="default", help="How many cases to generate."
     ),
     click.option(
         "--seed", type=click.IntRange(min=0), default=lambda: secrets.randbelow(2**32),
-        help="Repeat a run's generated cases.",
+        help="Generate the same cases as the run with this seed.",
     ),
     click.option(
         "--out", type=click.Path(file_okay=False, path_type=Path), default=Path("conformance-report"),
         show_default=True, help="Folder for the reports and the wire log.",
     ),
     click.option(
-        "--sep", type=click.IntRange(min=1), metavar="N", help="Name checks in checks.json as `trace --sep N` does."
+        "--sep", type=click.IntRange(min=1), metavar="N", help="In checks.json, name checks as `trace --sep N` does."
     ),
     _flag("--json", "as_json", help="Print the report as JSON."),
-    _flag("--progress", help="Write a line for each check to standard error, even if it is no terminal."),
+    _flag("--progress", help="Write a line for each check to standard error, even if it is not a terminal."),
 )  # fmt: skip
 
 START_OPTIONS: Final = (
-    _seconds("--timeout", default=10.0, help="Seconds for one request, or one operation of a driver."),
-    _seconds("--start-timeout", default=60.0, help="Seconds to start."),
+    _seconds("--timeout", default=10.0, help="Seconds to wait for one request or driver operation."),
+    _seconds("--start-timeout", default=60.0, help="Seconds to wait for the target to start."),
     _repeatable(
         "--env", callback=name_value_pairs, metavar="NAME[=VALUE]",
-        help="Environment variable of the program that is started; a name alone passes on the one of this command.",
+        help="Environment variable for the started program. NAME alone passes on its current value.",
     ),
     click.option(
-        "--cwd", type=click.Path(exists=True, file_okay=False), help="Working directory of the program that is started."
+        "--cwd", type=click.Path(exists=True, file_okay=False), help="Working directory of the started program."
     ),
 )  # fmt: skip
 
 SERVER_OPTIONS: Final = (
     _repeatable(
-        "--header", "headers", callback=name_value_pairs, metavar="NAME:VALUE", help="HTTP header of each request."
+        "--header", "headers", callback=name_value_pairs, metavar="NAME:VALUE", help="HTTP header for each request."
     ),
-    _flag("--allow-remote", help="Speak to another machine."),
+    _flag("--allow-remote", help="Allow a server on another machine."),
     click.option(
         "--ca-file", type=click.Path(exists=True, dir_okay=False), callback=_authorities, metavar="FILE",
-        help="Certificate authorities to trust as well, in PEM format; so are those of SSL_CERT_FILE.",
+        help="PEM file of additional certificate authorities to trust, besides those in SSL_CERT_FILE.",
     ),
 )  # fmt: skip
 

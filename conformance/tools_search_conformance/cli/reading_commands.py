@@ -37,15 +37,15 @@ def _examples(*lines: str) -> str:
 
 @click.command("list", cls=Command, epilog=_examples("list", "list --json | jq -r '.[].id'"))
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
-@click.option("--markdown", is_flag=True, help="Print the page conformance/CHECKS.md, with the sentences of the draft.")
+@click.option("--markdown", is_flag=True, help="Print conformance/CHECKS.md, which quotes the draft.")
 @click.option(
     "--mutants",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     metavar="FOLDER",
-    help="Show on that page which mutants the checks find; conformance/tests/mutants of the sources.",
+    help="Also show which mutants the checks find; in the sources, conformance/tests/mutants.",
 )
 def list_command(as_json: bool, markdown: bool, mutants: Path | None) -> None:
-    """List the checks: id, level and title."""
+    """List every check with its id, level and title."""
     every = (*SERVER_CHECKS.all, *CLIENT_CHECKS.all)
     if markdown:
         click.echo(checks_page(every, read_power(mutants) if mutants else None), nl=False)
@@ -59,7 +59,7 @@ def list_command(as_json: bool, markdown: bool, mutants: Path | None) -> None:
 @click.command(cls=Command, epilog=_examples("explain limit-invalid", "explain 'cursor-*'"))
 @click.argument("check")
 def explain(check: str) -> None:
-    """Explain a check: what is sent, what passes."""
+    """Explain a check: what it sends and what passes."""
     chosen = choose_checks([check], (*SERVER_CHECKS.all, *CLIENT_CHECKS.all))
     for each in chosen:
         click.echo(explain_check(each))
@@ -73,12 +73,12 @@ def explain(check: str) -> None:
 @click.argument("report", required=False, type=_REPORT)
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 @click.option(
-    "--sep", type=click.IntRange(min=1), metavar="N", help="Print the rows as the official suite's sep-N.yaml."
+    "--sep", type=click.IntRange(min=1), metavar="N", help="Print the rows as sep-N.yaml for the official suite."
 )
 def trace_command(report: Path | None, as_json: bool, sep: int | None) -> None:
-    """Show what decides each sentence of the draft.
+    """Show which checks decide each sentence of the draft.
 
-    Rules of the base protocol and pieces of advice follow. With a REPORT.json, show the outcome as well.
+    Rules of the base protocol and advice follow. Pass a REPORT.json to add the outcomes.
     """
     if sep is not None:
         click.echo(sep_file(sep), nl=False)
@@ -91,7 +91,7 @@ def trace_command(report: Path | None, as_json: bool, sep: int | None) -> None:
     cls=Command,
     name="docs",
     epilog=_examples(
-        "docs                            the names, and where each is",
+        "docs                            list names and paths",
         "docs draft | less",
         "docs skeleton > my_driver.py",
     ),
@@ -99,7 +99,7 @@ def trace_command(report: Path | None, as_json: bool, sep: int | None) -> None:
 @click.argument("name", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print names, paths and purposes as JSON.")
 def docs(name: str | None, as_json: bool) -> None:
-    """Print an installed text or example.
+    """Print a document or example that comes with the suite.
 
     Without NAME, list them with their paths.
     """
@@ -113,7 +113,7 @@ def docs(name: str | None, as_json: bool) -> None:
     elif name in found:
         click.echo(found[name][0].read_text(encoding="utf-8"), nl=False)
     else:
-        raise click.UsageError(f"{name!r} is none of them. There are: {', '.join(found)}.")
+        raise click.UsageError(f"there is no document {name!r}. Choose one of: {', '.join(found)}.")
 
 
 _MERGE: Final = "report merge mine=conformance-report/report.json theirs=other/report.json"
@@ -123,7 +123,7 @@ _OUTPUTS: Final = 'report outputs conformance-report/report.json >> "$GITHUB_OUT
 
 @click.group("report", epilog=_examples(_MERGE, _BASELINE, _OUTPUTS))
 def report_group() -> None:
-    """Make other reports from `report.json`."""
+    """Create other reports from `report.json`."""
 
 
 @report_group.command("merge", cls=Command, epilog=_examples(_MERGE))
@@ -133,13 +133,13 @@ def report_group() -> None:
     help="Folder for matrix.html and matrix.md.",
 )  # fmt: skip
 def merge(reports: tuple[str, ...], out: Path) -> None:
-    """Put many implementations on one page."""
+    """Compare several implementations on one page."""
     by_name: dict[str, dict[str, Any]] = {}
     for given in reports:
         name, _, path = given.rpartition("=")
         name = name or Path(path).resolve().parent.name
         if name in by_name:
-            raise click.UsageError(f"two reports are named {name!r}; name them, such as mine={path}")
+            raise click.UsageError(f"two reports are named {name!r}. Give each its own name, such as mine={path}.")
         by_name[name] = read_document(Path(path), "report")
     writable_folder(out)
     (out / "matrix.html").write_text(matrix_page(by_name), encoding="utf-8")
@@ -150,9 +150,9 @@ def merge(reports: tuple[str, ...], out: Path) -> None:
 @report_group.command("baseline", cls=Command, epilog=_examples(_BASELINE))
 @click.argument("path", metavar="REPORT.json", type=_REPORT)
 def baseline_command(path: Path) -> None:
-    """Print a baseline of what did not pass.
+    """Print a baseline that lists what did not pass.
 
-    Its entries are to be given reasons.
+    Fill in a reason for each entry.
     """
     click.echo(baseline_for(read_document(path, "report")), nl=False)
 
@@ -160,8 +160,8 @@ def baseline_command(path: Path) -> None:
 @report_group.command("outputs", cls=Command, epilog=_examples(_OUTPUTS))
 @click.argument("path", metavar="REPORT.json", type=_REPORT)
 def outputs_command(path: Path) -> None:
-    """Print the outputs of a CI job's step.
+    """Print outputs for a CI job step.
 
-    They are the verdict and its facts.
+    They contain the verdict and its details.
     """
     click.echo(outputs(read_document(path, "report"), path), nl=False)

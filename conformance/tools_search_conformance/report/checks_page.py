@@ -90,14 +90,14 @@ def _mutants(path: Path) -> tuple[Mutant, ...]:
             for name, row in _rows(path).items()
         )
     except (AttributeError, KeyError, TypeError) as error:
-        raise MutantsError(f"{path} holds a row that is no mutant: {type(error).__name__}: {error}") from error
+        raise MutantsError(f"{path} has a row that is not a mutant: {type(error).__name__}: {error}") from error
 
 
 def _rows(path: Path) -> dict[str, Any]:
     try:
         return yaml.safe_load(path.read_text(encoding="utf-8")) or {}
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise MutantsError(f"{path} cannot be read: {error}") from error
+        raise MutantsError(f"cannot read {path}: {error}") from error
 
 
 def unproven(checks: Iterable[Check], mutants: Sequence[Mutant]) -> list[Place]:

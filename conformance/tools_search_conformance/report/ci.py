@@ -90,7 +90,7 @@ def _case(result: Mapping[str, Any], document: Mapping[str, Any]) -> TestCase:
     binding = result["level"] == "MUST" or (result["level"] == "SHOULD" and document["verdict"]["strict"])
     counts = binding and (status == "warn" or (status == "unverified" and document["profile"] == "fixture"))
     if result["base"] and not document["verdict"]["baseDecides"] and status in {"fail", "warn", "unverified"}:
-        case.result = [Skipped(f"base protocol, which does not count: {status}: {message}", type_="base-protocol")]
+        case.result = [Skipped(f"base protocol, does not count: {status}: {message}", type_="base-protocol")]
     elif "expected" in result:
         case.result = [Skipped(f"expected: {plain(result['expected'])}: {message}", type_="expected")]
     elif status == "fail" or counts:

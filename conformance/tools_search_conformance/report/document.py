@@ -46,9 +46,9 @@ def read_document(path: Path, kind: Literal["report", "failure"]) -> dict[str, A
         document = json.loads(path.read_bytes(), parse_float=spelling)
         Draft202012Validator(schema_of(kind)).validate(document)  # pyright: ignore[reportUnknownMemberType] - untyped
     except ValidationError as error:
-        raise ReportError(plain(f"{path} is no {kind} of this suite: {error.message[:300]}")) from error
+        raise ReportError(plain(f"{path} is not a {kind} from this suite: {error.message[:300]}")) from error
     except (OSError, ValueError, RecursionError) as error:
-        raise ReportError(plain(f"{path} cannot be read as JSON: {error}")) from error
+        raise ReportError(plain(f"cannot read {path} as JSON: {error}")) from error
     return document
 
 
@@ -159,7 +159,7 @@ def _request(exchange: Exchange) -> JsonObject:
     shown = exchange.to_json()
     answer = shown["answer"]
     if len(encode(answer)) > _BYTES_SHOWN:
-        answer = {"fault": "too large to be kept here; see the wire log"}
+        answer = {"fault": "too large to keep here; see the wire log"}
     return {"number": exchange.number, "headers": shown["headers"], "sent": shown["sent"], "answer": answer}
 
 

@@ -20,19 +20,19 @@ _NOT_RUN: Final = "not run"
 
 _DOCUMENTS: Final = {
     "draft": (DRAFT, "the normative text"),
-    "primitives": ("spec/draft/search-primitives.md", "its optional part, for resources and prompts"),
-    "servers-guide": ("spec/guides/servers.md", "advice for those who write a server"),
-    "hosts-guide": ("spec/guides/hosts.md", "advice for those who write a client or a host"),
-    "suite": ("conformance/README.md", "how to judge a server or a client"),
-    "driver": ("conformance/DRIVER.md", "what the driver of a client has to do"),
+    "primitives": ("spec/draft/search-primitives.md", "the optional part for resources and prompts"),
+    "servers-guide": ("spec/guides/servers.md", "advice for server authors"),
+    "hosts-guide": ("spec/guides/hosts.md", "advice for client and host authors"),
+    "suite": ("conformance/README.md", "how to test a server or a client"),
+    "driver": ("conformance/DRIVER.md", "how to write a driver for a client"),
     "skeleton": ("conformance/drivers/skeleton.py", "a driver to fill in"),
-    "server": ("examples/mcpserver_search.py", "a server that can be searched"),
-    "low-level-server": ("examples/lowlevel_search.py", "the same on the low-level API"),
-    "fastmcp-server": ("examples/fastmcp_search.py", "the same with FastMCP"),
+    "server": ("examples/mcpserver_search.py", "a searchable server"),
+    "low-level-server": ("examples/lowlevel_search.py", "the same server on the low-level API"),
+    "fastmcp-server": ("examples/fastmcp_search.py", "the same server with FastMCP"),
     "plain-server": ("examples/plain_server.mjs", "a server in plain JavaScript, without an SDK"),
     "typescript-server": ("examples/typescript_server/server.mjs", "a server on the TypeScript SDK"),
     "client": ("examples/client_search.py", "a client that searches"),
-    "host": ("examples/host_in_100_lines.py", "a host that loads tools when they are needed"),
+    "host": ("examples/host_in_100_lines.py", "a host that loads tools on demand"),
 }
 """Texts and examples by name, each with its path in the sources and its purpose."""
 

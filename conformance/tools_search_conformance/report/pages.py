@@ -18,10 +18,10 @@ Document = Mapping[str, Any]
 
 
 _HEADINGS: Final = {
-    "problems": "What is wrong",
-    "expected": "What the baseline expects",
+    "problems": "Problems",
+    "expected": "Expected by the baseline",
     "base": BASE_HEADING,
-    "advice": "Advice that was not taken, which counts against nobody",
+    "advice": "Advice not taken, which never counts",
 }
 
 
@@ -135,7 +135,7 @@ def _by_party(documents: Mapping[str, Document]) -> dict[str, dict[str, Any]]:
         if group:
             rows = _matrix_rows(group)
             own, base = ([row for row in rows if row["check"]["base"] is apart] for apart in (False, True))
-            tables = ((title.lower(), f"{title}: every check", own), (f"{title.lower()}-base", BASE_HEADING, base))
+            tables = ((title.lower(), f"{title}: all checks", own), (f"{title.lower()}-base", BASE_HEADING, base))
             tables = [(*table, _totals(group, table[-1])) for table in tables if table[-1]]
             groups[title] = {"documents": group, "tables": tables}
     return groups

@@ -169,7 +169,7 @@ def _target_text(target: Mapping[str, Any]) -> str:
     if limit is None:
         return text
     refused = number_of(limit["refused"], "request")
-    return f"{text} (HTTP status 429 or 503 refused {refused}; the run waited {limit['secondsWaited']:g} s for that)"
+    return f"{text} (it refused {refused} with HTTP 429 or 503, and the run waited {limit['secondsWaited']:g} s for it)"
 
 
 def verdict_of(run: Run) -> JsonObject:
@@ -185,7 +185,7 @@ def verdict_of(run: Run) -> JsonObject:
     only = f" for {eras[0]} only" if len(eras) == 1 and word in (_CONFORMANT, _AS_SHOWN) else ""
     scope = _scope(run, {"not offered": [entry.cell for entry in refused], "not chosen": unchosen})
     headline = f"{word}{only} ({'; '.join(scope)})"
-    reasons = [] if run.interrupted is None else [f"ended by signal {run.interrupted}"]
+    reasons = [] if run.interrupted is None else [f"signal {run.interrupted} ended the run"]
     if word == _STALE:
         reasons += run.stale
     elif word == _INCONCLUSIVE:
@@ -319,7 +319,7 @@ def _counts(run: Run, binding: Mapping[str, Any]) -> str:
 
     failed, consequences, shown = binding["failed"], binding["consequences"], binding["shown"]
     kind = "base-protocol check" if alone else "MUST check"
-    following = f", {consequences} of them probably in consequence of others" if consequences else ""
+    following = f", {consequences} of them probably because of others" if consequences else ""
     errors = len({result.check for result in run.of("error")})
     parts = texts((errors, "check", "hit a fault of the suite"), (failed, kind, f"failed{following}"))
     if binding["total"]:
@@ -334,7 +334,7 @@ def _counts(run: Run, binding: Mapping[str, Any]) -> str:
     parts += texts(
         (len(checks(own, "warn")), "recommendation", "not followed"),
         (len(checks(recommended, "unverified")), "recommendation", "could not be verified"),
-        (len(excused), "check", "did not pass as expected"),
+        (len(excused), "check", "did not pass, as the baseline expects"),
         (len(checks(own, "advice")), "piece", "of advice not taken"),
         (len(broken), "base-protocol check", "failed, which does not count"),
         (len(warned - broken), "base-protocol recommendation", "not followed, which does not count"),
@@ -345,7 +345,7 @@ def _counts(run: Run, binding: Mapping[str, Any]) -> str:
 def _next(run: Run, word: str, missing: Iterable[UnavailableCell]) -> Iterator[str]:
     """Yield what to do about a verdict that is not a good one, a sentence each."""
     if run.interrupted is not None:
-        yield "Run it again: --effort quick, or --only with some checks, takes less time."
+        yield "Run it again. --effort quick, or --only with fewer checks, takes less time."
         return
     for result in run.of("error")[:1]:
         yield f"Please report this fault of the suite, with what wire/{result.cell.name}.jsonl has for {result.check}."
@@ -355,9 +355,9 @@ def _next(run: Run, word: str, missing: Iterable[UnavailableCell]) -> Iterator[s
     first = next(iter(problems_of(run)), None)
     if first is not None and first["consequences"] and word != _INCONCLUSIVE:
         follow = number_of(len(first["consequences"]), "other check")
-        yield f"Begin with {first['check']}: {follow} probably did not pass because of it."
+        yield f"Start with {first['check']}. It is probably why {follow} did not pass."
     if word == _STALE:
-        yield "Take these entries off the baseline, or give them a later day."
+        yield "Remove these entries from the baseline, or give them a later date."
 
 
 def _next_of_missing(run: Run, missing: Iterable[UnavailableCell]) -> Iterator[str]:
@@ -366,11 +366,11 @@ def _next_of_missing(run: Run, missing: Iterable[UnavailableCell]) -> Iterator[s
         by_reason.setdefault(entry.reason, []).append(entry.cell)
     for reason, cells in by_reason.items():
         logs = ", ".join(f"wire/{cell.name}.jsonl" for cell in cells)
-        yield f"{', '.join(cell.name for cell in cells)}: {reason}. What was sent and answered: {logs}."
+        yield f"{', '.join(cell.name for cell in cells)}: {reason}. For the messages, see {logs}."
     broken = {cell.era for cells in by_reason.values() for cell in cells}
     for era in ERAS if broken else ():
         if era not in broken and any(cell.era == era for cell in run.cells):
-            yield f"To judge {era} alone, which the verdict then says: --era {era}."
+            yield f"To test {era} alone, pass --era {era}. The verdict then says so."
 
 
 def _next_of_unverified(run: Run) -> Iterator[str]:
@@ -383,9 +383,9 @@ def _next_of_unverified(run: Run) -> Iterator[str]:
     if any(_is_cut_off(run, cell) for cell in run.cells):
         return
     if "clients" in run.target:
-        yield "Have the driver do all its operations: tools-search-conformance docs driver."
+        yield "Implement every operation in the driver. To read about them: tools-search-conformance docs driver."
         return
     yield (
-        "Give the server tools that searches can find and that stay as they are, or have it serve the catalogs of"
-        " the suite, without --profile live: tools-search-conformance docs suite."
+        "Give the server tools that searches can find and that do not change, or have it serve the suite's catalogs"
+        " without --profile live. To read how: tools-search-conformance docs suite."
     )

@@ -56,9 +56,9 @@ def read_baseline(path: Path, checks: Sequence[Check]) -> tuple[Entry, ...]:
     try:
         held = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise BaselineError(f"{path} cannot be read: {error}") from error
+        raise BaselineError(f"cannot read {path}: {error}") from error
     if (entries := as_array(held)) is None:
-        raise BaselineError(f"{path} holds no list of entries such as `- check: limit-clamped`")
+        raise BaselineError(f"{path} is not a list of entries such as `- check: limit-clamped`")
     known = {name: check for check in checks for name in (check.id, check.rule)}
     read = [_entry(entry, f"{path}, entry {number}", known) for number, entry in enumerate(entries, 1)]
     return tuple(entry for entry in read if known[entry.check].level != "ADVICE")
@@ -70,19 +70,20 @@ def _entry(value: Any, where: str, known: Mapping[str, Check]) -> Entry:
         raise BaselineError(f"{where} must have `check` and `reason` and may have `cells`, `expires` and `issue`")
     check = known.get(str(members["check"]))
     if check is None:
-        near = ", ".join(get_close_matches(str(members["check"]), known)) or "see `tools-search-conformance list`"
-        raise BaselineError(f"{where} names no check: {members['check']!r}; near it: {near}")
+        near = ", ".join(get_close_matches(str(members["check"]), known))
+        hint = f"did you mean {near}?" if near else "see `tools-search-conformance list`"
+        raise BaselineError(f"{where}: there is no check {members['check']!r}; {hint}")
     cells = as_array(members.get("cells", ["*"])) or [members["cells"]]
     for cell in cells:
         if not isinstance(cell, str) or not any(fnmatchcase(name, cell) for name in _CELLS):
-            raise BaselineError(f"{where} names no cell: {cell!r}; there are {', '.join(_CELLS)}, and globs of them")
+            raise BaselineError(f"{where}: there is no cell {cell!r}; name or match one of {', '.join(_CELLS)}")
     if not any(check.applies(cell) and fnmatchcase(cell.name, name) for cell in CELLS for name in cells):
-        raise BaselineError(f"{where} would do nothing: {check.rule} does not apply in {', '.join(cells)}")
+        raise BaselineError(f"{where} has no effect: {check.rule} does not apply in {', '.join(cells)}")
     reason, expires = members["reason"], members.get("expires")
     if not isinstance(reason, str) or not reason.strip():
-        raise BaselineError(f"{where} must say its `reason` in words")
+        raise BaselineError(f"{where} must give a `reason` as text")
     if expires is not None and not isinstance(expires, date):
-        raise BaselineError(f"{where} must give `expires` as a day such as 2027-03-31, not {expires!r}")
+        raise BaselineError(f"{where} must give `expires` as a date such as 2027-03-31, not {expires!r}")
     return Entry(check=check.id, reason=reason, cells=tuple(cells), expires=expires)
 
 
@@ -95,7 +96,7 @@ def settle(run: Run, baseline: Sequence[Entry], today: date) -> Run:
             continue
         covered = [place for place, result in enumerate(results) if entry.covers(result)]
         if passed := [results[place].cell.name for place in covered if results[place].status == "pass"]:
-            stale.append(f"{entry.check} passes in {', '.join(passed)}: take it off")
+            stale.append(f"{entry.check} passes in {', '.join(passed)}: remove it")
         for place in covered:
             if results[place].status in _EXPECTABLE and results[place].expected is None:
                 results[place] = replace(results[place], expected=entry.reason)
@@ -125,7 +126,7 @@ def baseline_for(document: Mapping[str, Any]) -> str:
         {
             "check": check,
             "cells": [result["cell"] for result in results],
-            "reason": f"not looked into yet: {plain(results[0]['message'])}",
+            "reason": f"not investigated yet: {plain(results[0]['message'])}",
             "expires": expires,
         }
         for check, results in open_in.items()

@@ -74,5 +74,5 @@ def features_named(names: Iterable[str]) -> frozenset[FixtureFeature]:
     """Return the fixture features with these names; `ValueError` says which there are."""
     named = set(names)
     if unknown := sorted(named.difference(FIXTURE_FEATURES)):
-        raise ValueError(f"{', '.join(map(repr, unknown))} unknown; there are {', '.join(FIXTURE_FEATURES)}")
+        raise ValueError(f"{', '.join(map(repr, unknown))} unknown; the features are {', '.join(FIXTURE_FEATURES)}")
     return frozenset(feature for feature in FIXTURE_FEATURES if feature in named)

@@ -130,10 +130,10 @@ class Registry(Generic[BenchT]):
             results = [result for report in reports for result in report["results"]]
             not_passed = {(r["check"], r["cell"]) for r in results if r["status"] in _NOT_PASSED}
             if not not_passed & {(check.id, cell.name) for check in every for cell in CELLS}:
-                raise UnknownCheckError("in that report no such check did not pass: there is nothing to run again")
+                raise UnknownCheckError("that report has no such check that did not pass, so there is nothing to rerun")
             pairs &= not_passed
         if not pairs:
-            raise UnknownCheckError("no check meets all of these criteria")
+            raise UnknownCheckError("no check matches all of these filters")
         chosen = {check for check, _ in pairs}
         return Selection(
             checks=tuple(check for check in every if check.id in chosen),
@@ -177,14 +177,14 @@ def _match(kind: str, patterns: Sequence[str], names: Mapping[str, Collection[st
 
 def _hint(kind: str, pattern: str, names: Mapping[str, Collection[str]]) -> str:
     if kind == "cell":
-        return f"; there are {', '.join(cell.name for cell in CELLS)}"
+        return f"; the cells are {', '.join(cell.name for cell in CELLS)}"
     if kind == "requirement":
         for row in requirements():
             if fnmatchcase(row.id, pattern):
                 why = row.excluded or f"{', '.join(row.checks)} decides it"
-                return f" that is decided here; {row.id}: {why}"
+                return f" for this command; {row.id}: {why}"
         for row, why in retired().items():
             if fnmatchcase(row, pattern):
-                return f" any more; {row}: {why}"
+                return f" anymore; {row}: {why}"
     near = get_close_matches(pattern, names, cutoff=0.5)
-    return f"; near it: {', '.join(near)}" if near else "; see `tools-search-conformance list`"
+    return f"; did you mean {', '.join(near)}?" if near else "; see `tools-search-conformance list`"

@@ -227,7 +227,7 @@ async def smoke(bench: Bench) -> Connection:
         bounds = (DEFAULT_LIMITS.message_bytes, DEFAULT_LIMITS.values)
         large = any(f"more than {bound} " in error.message for bound in bounds)
         hint = "; have tools/list return smaller pages" if large else ""
-        raise UnjudgeableError(f"it cannot list its tools: {error.message}{hint}") from error
+        raise UnjudgeableError(f"it could not list its tools: {error.message}{hint}") from error
     if advertised_settings(connection) is None:
         try:
             probe = await server.search({"query": await bench.key_query()})
@@ -237,13 +237,13 @@ async def smoke(bench: Bench) -> Connection:
             raise UnadvertisedError(f"it does not advertise {EXTENSION_ID}, and refuses tools/search")
     if bench.profile == "fixture" and not _is_fixture(listing, bench.cell.era):
         raise UnjudgeableError(
-            "it does not serve the catalog that the environment variable TOOLS_SEARCH_CATALOG names;"
-            " --profile live judges a server with its own tools, and --env NAME passes on a variable that it needs"
+            "it does not serve the catalog that the environment variable TOOLS_SEARCH_CATALOG names."
+            " To test a server with its own tools, use --profile live. To pass on a variable it needs, use --env NAME"
         )
     await bench.find_others()
     listings = [listing, *(other.server.last_listing for other in bench.offered)]
     if not any(each.items for each in listings if each is not None):
-        raise UnjudgeableError("its list of tools is empty, so no search can show anything")
+        raise UnjudgeableError("its list of tools is empty, so there is nothing to search")
     with suppress(UnverifiableError):  # a listing that fails later on is for the checks to find
         again = await server.listing()
         # The last tool: a server that moves found tools to the front shows it.

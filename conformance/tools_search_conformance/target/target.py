@@ -178,7 +178,7 @@ class HttpCommandTarget(Program):
             await process.end(ends_with_stdin=False)
             reason = str(error)
             if isinstance(error, TimeoutError):
-                reason = f"there was none within {self.start_seconds:g} s; --start-timeout waits longer"
+                reason = f"none came within {self.start_seconds:g} s; --start-timeout waits longer"
             elif isinstance(error, anyio.DelimiterNotFound):
                 reason = f"it had no end within {_LINE_BYTES} bytes"
             elif isinstance(error, anyio.IncompleteRead):
@@ -216,7 +216,7 @@ class UrlTarget:
 
     def place(self, catalog: str, document: JsonObject) -> None:
         """Raise a `TargetError`: the operator of this server has settled its catalog."""
-        raise TargetError("a server that is running already cannot be given a catalog; let the suite start it")
+        raise TargetError("a running server cannot take a catalog; have the suite start the server")
 
     async def connect(self, note: Note, catalog: str | None, env: Mapping[str, str] = _NO_VARIABLES) -> Transport:
         """Open another connection."""

@@ -62,17 +62,17 @@ def check_address(url: str, *, allow_remote: bool) -> None:
         address = urlsplit(url)
         host, _ = (address.hostname or "").encode("idna").decode(), address.port
         if not _HOST.fullmatch(host):
-            raise ValueError(f"{host!r} names no machine")
+            raise ValueError(f"{host!r} is not a host name")
     except ValueError as error:
-        raise TargetError(f"{url!r} is no URL: {error}") from error
+        raise TargetError(f"{url!r} is not a URL: {error}") from error
     if address.scheme not in {"http", "https"} or not host:
-        raise TargetError(f"{url!r} is no http:// or https:// URL")
+        raise TargetError(f"{url!r} is not an http:// or https:// URL")
     try:
         local = ipaddress.ip_address(host).is_loopback
     except ValueError:
         local = host == "localhost" or host.endswith(".localhost")
     if not allow_remote and not local:
-        raise TargetError(f"{host} is not this machine; add --allow-remote if you are sure")
+        raise TargetError(f"{host} is not this machine; pass --allow-remote if you mean it")
 
 
 class EventReader:

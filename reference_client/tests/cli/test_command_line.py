@@ -94,7 +94,7 @@ def test_an_input_that_is_closed_is_a_mistake_like_others() -> None:
     ("redirection", "code", "said"),
     [
         ("| true; exit ${PIPESTATUS[0]}", 141, ""),
-        (">/dev/full", 1, "cannot be written to standard output: No space left"),
+        (">/dev/full", 1, "cannot write to standard output: No space left"),
         (">&-", 2, ""),
     ],
 )

@@ -71,7 +71,7 @@ def run(arguments: Sequence[str] | None = None) -> NoReturn:
         sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
         code = EXIT_SIGNAL + signal.SIGPIPE
         if not isinstance(error, BrokenPipeError):
-            click.echo(f"Error: the answer cannot be written to standard output: {error.strerror or error}", err=True)
+            click.echo(f"Error: cannot write to standard output: {error.strerror or error}", err=True)
             code = EXIT_FAILED
     sys.exit(code)
 

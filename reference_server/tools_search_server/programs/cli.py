@@ -432,7 +432,7 @@ def run(arguments: Sequence[str] | None = None) -> NoReturn:
         sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - open to the end of the process
         if isinstance(error, BrokenPipeError):
             sys.exit(_SIGNAL_EXIT + signal.SIGPIPE)
-        click.echo(f"Error: the answer cannot be written to standard output: {error.strerror or error}", err=True)
+        click.echo(f"Error: cannot write to standard output: {error.strerror or error}", err=True)
         code = 1
     sys.exit(code)
 
