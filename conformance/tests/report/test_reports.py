@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -195,6 +197,22 @@ def test_nothing_that_a_target_sent_reaches_the_terminal_as_it_is(
     assert (status.upper() + "  tools-search-server-limit-honored" in shown) is (
         status in {"fail", "warn", "advice", "unverified", "error"}
     )
+
+
+def test_a_terminal_gets_prose_in_whole_words_and_lines_to_copy_whole(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    run = run_of(result("fail"), result("unverified", rule="callable"), result("pass", rule="advertised"))
+    print_run(run, tmp_path)
+    whole = capsys.readouterr().out
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "60")
+    print_run(run, tmp_path)
+    shown = re.sub(r"\x1b\[\d*[mK]", "", capsys.readouterr().out)
+    long = [line for line in shown.splitlines() if len(line) > 60]
+    assert all(line.split()[0] in {"sent", "answer", "replay", "all"} or " " not in line.strip() for line in long)
+    assert max(map(len, whole.splitlines())) > 60
+    assert shown.split() == whole.split()
 
 
 COVERED = "(fixture profile; stdio 2026-07-28; HTTP 2025-11-25; 2026-07-28 over HTTP not offered)"

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable
 from itertools import count
 from pathlib import Path
+from shutil import get_terminal_size
 from textwrap import TextWrapper
 from typing import Final
 
@@ -23,6 +25,8 @@ from tools_search_conformance.wire.display import plain
 from tools_search_conformance.wire.eras import DECLARED, envelope
 
 _CHARACTERS: Final = 600
+_LABEL: Final = re.compile(r" *(?:[a-z ]+? {2,})?")
+_COPIED: Final = ("sent ", "answer ", "replay ")
 _COLORS: Final[dict[Status, str]] = {
     "fail": "red",
     "error": "magenta",
@@ -58,27 +62,40 @@ def print_run(run: Run, out: Path) -> None:
     unclaimed = {result.check for result in run.of("skip") if result.skip == "fixture-feature"}
     features = dict.fromkeys(check.fixture_feature for check in run.checks if check.id in unclaimed)
     variables = {name for server in run.target.get("servers", ()) for name in server.get("environment", ())}
-    click.echo(
-        render(
-            "terminal.txt.jinja",
-            document=document,
-            sections=accounts(document),
-            target=target_text(run.target),
-            environment=sorted(variables),
-            base_heading=BASE_HEADING,
-            unclaimed=unclaimed,
-            features=filter(None, features),
-            page=str(out / "report.html"),
-            draft=DRAFT,
-            rule=rule_of,
-            folded=_folded,
-            style=_style,
-            colors=_COLORS,
-            json_line=json_line,
-            answer_line=answer_line,
-            without_routine=without_routine,
-        )
+    text = render(
+        "terminal.txt.jinja",
+        document=document,
+        sections=accounts(document),
+        target=target_text(run.target),
+        environment=sorted(variables),
+        base_heading=BASE_HEADING,
+        unclaimed=unclaimed,
+        features=filter(None, features),
+        page=str(out / "report.html"),
+        draft=DRAFT,
+        rule=rule_of,
+        folded=_folded,
+        style=_style,
+        colors=_COLORS,
+        json_line=json_line,
+        answer_line=answer_line,
+        without_routine=without_routine,
     )
+    click.echo(fitted(text, get_terminal_size().columns) if sys.stdout.isatty() else text)
+
+
+def fitted(text: str, width: int) -> str:
+    """Return a report with its prose wrapped for a terminal; lines that people copy, such as JSON, stay whole."""
+    lines: list[str] = []
+    for line in text.split("\n"):
+        indent = _LABEL.match(line)
+        if len(line) <= width or line.lstrip().startswith(_COPIED) or indent is None:
+            lines.append(line)
+        else:
+            wrapper = TextWrapper(width, subsequent_indent=" " * indent.end(), break_on_hyphens=False)
+            wrapper.break_long_words = False
+            lines += wrapper.wrap(line)
+    return "\n".join(lines)
 
 
 def _style(text: str, color: str) -> str:
