@@ -12,9 +12,10 @@ import math
 import re
 import zlib
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from typing import Any, Final, cast
 
@@ -24,7 +25,9 @@ import httpx2
 from mcp.shared.dispatcher import coerce_request_id
 from mcp.shared.message import SessionMessage
 from mcp_types import (
+    CONNECTION_CLOSED,
     INTERNAL_ERROR,
+    INVALID_REQUEST,
     ErrorData,
     JSONRPCError,
     JSONRPCMessage,
@@ -57,6 +60,11 @@ _PIECE_BYTES: Final = 256 * 1024
 _SESSION_END_SECONDS: Final = 2
 _LAST_WORDS_SECONDS: Final = 2
 """How long the response to a request may go on that was given up."""
+
+_IN_ORDER_SECONDS: Final = 1
+"""How long the next message waits for one that is no request, on the old HTTP+SSE transport."""
+
+_NOT_FOUND: Final = 404
 
 _MAX_GIVEN_UP: Final = 1000
 """Requests that were given up and whose responses may still begin."""
@@ -110,6 +118,112 @@ class IsolatingClient(httpx2.AsyncClient):
             if request.method != "POST" or not self._isolates(error):
                 raise
             return httpx2.Response(200, headers={"Content-Type": "text/event-stream"}, request=request)
+
+
+class IsolatingSse:
+    """The messages to a server on the old HTTP+SSE transport; one that cannot be delivered costs its own request alone.
+
+    The SDK's transport sends a message when the one before has been responded to, and none after one that fails. Some
+    servers respond to a request only once its answer is in the stream of events.
+    """
+
+    def __init__(
+        self,
+        isolates: Callable[[Exception], bool],
+        explain: Callable[[httpx2.Response], ErrorData | None] = lambda _: None,
+    ) -> None:
+        """Take what `IsolatingClient` and `BoundedHttp` take."""
+        self._isolates = isolates
+        self._explain = explain
+
+    def make_client(self, **options: Any) -> httpx2.AsyncClient:
+        """Return the client that the transport is to use."""
+        return _SseClient(self, **options)
+
+    @asynccontextmanager
+    async def over(self, transport: AbstractAsyncContextManager[Any]) -> AsyncGenerator[Any]:
+        """Open a transport with that client, and yield its two streams."""
+        async with transport as (received, outgoing):
+            self._failures, incoming = anyio.create_memory_object_stream[Any]()
+            async with incoming, self._failures, anyio.create_task_group() as self._tasks:
+                self._tasks.start_soon(_pass_on, received, self._failures)
+                try:
+                    yield incoming, outgoing
+                finally:
+                    self._tasks.cancel_scope.cancel()
+
+    async def post(self, send: Callable[[httpx2.Request], Awaitable[httpx2.Response]], request: httpx2.Request) -> None:
+        """Deliver a message, and return at once where it is a request, whose answer comes by itself.
+
+        Any other is waited for, so that the next message does not overtake it, unless that takes too long.
+        """
+        delivered = anyio.Event()
+        asked = _request_id(request)
+        self._tasks.start_soon(self._deliver, send, request, asked, delivered)
+        if asked is None:
+            with anyio.move_on_after(_IN_ORDER_SECONDS):
+                await delivered.wait()
+
+    async def _deliver(
+        self,
+        send: Callable[[httpx2.Request], Awaitable[httpx2.Response]],
+        request: httpx2.Request,
+        asked: RequestId | None,
+        delivered: anyio.Event,
+    ) -> None:
+        try:
+            response = await send(request)
+            if (redirected := _same_message_to_same_origin(response)) is not None:
+                response = await send(redirected)
+            response.raise_for_status()
+        except httpx2.ReadTimeout:
+            return  # the answer comes with the events, and may take longer than any response
+        except (*_BROKEN_OFF, httpx2.HTTPStatusError) as error:
+            if not self._isolates(error):
+                raise
+            if asked is not None:
+                answer = JSONRPCError(jsonrpc="2.0", id=asked, error=self._failure(error))
+                with suppress(anyio.ClosedResourceError):
+                    await self._failures.send(SessionMessage(answer))
+        finally:
+            delivered.set()
+
+    def _failure(self, error: Exception) -> ErrorData:
+        """Return what the SDK's other transport says in such a case."""
+        if not isinstance(error, httpx2.HTTPStatusError):
+            return ErrorData(code=CONNECTION_CLOSED, message="SSE stream ended without a response")
+        status = error.response.status_code
+        if status == _NOT_FOUND:
+            return ErrorData(code=INVALID_REQUEST, message="Session terminated")
+        refused = ErrorData(code=INTERNAL_ERROR, message=f"it refused the request with HTTP {status}")
+        return self._explain(error.response) or refused
+
+
+class _SseClient(httpx2.AsyncClient):
+    def __init__(self, messages: IsolatingSse, **options: Any) -> None:
+        super().__init__(**options)
+        self._messages = messages
+
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        if request.method != "POST":
+            return await super().send(request, **options)
+        await self._messages.post(partial(super().send, follow_redirects=False), request)
+        return httpx2.Response(202, request=request)
+
+
+async def _pass_on(received: Any, incoming: Any) -> None:
+    async with incoming:
+        async for item in received:
+            await incoming.send(item)
+
+
+def _same_message_to_same_origin(response: httpx2.Response) -> httpx2.Request | None:
+    """Return the request that a redirect asks for, where the SDK would follow it: never to another host."""
+    redirected, sent = response.next_request, response.request.url
+    if redirected is None or redirected.method != "POST":
+        return None
+    url = redirected.url
+    return redirected if (url.scheme, url.netloc) == (sent.scheme, sent.netloc) else None
 
 
 @dataclass(kw_only=True)

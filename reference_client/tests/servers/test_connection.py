@@ -11,6 +11,7 @@ import ssl
 import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -461,21 +462,29 @@ async def searched(target: StdioTarget | HttpTarget) -> None:
         await tools.search("anything")
 
 
-@pytest.mark.parametrize("era", ["modern", "legacy"])
-@pytest.mark.parametrize("breaks", ["breaks", "vanishes"])
-async def test_what_ends_one_call_over_http_ends_no_other_call(hostile: Any, breaks: str, era: str):
+@pytest.mark.parametrize(
+    ("way", "era", "breaks", "said"),
+    [
+        *product(["events"], ["modern", "legacy"], ["breaks", "vanishes"], ["^the connection ended: "]),
+        ("old-sse", "legacy", "vanishes", "^the connection ended: "),
+        ("old-sse", "legacy", "refuses", "HTTP 500"),
+    ],
+)
+async def test_what_ends_one_call_over_http_ends_no_other_call(
+    hostile: Any, way: str, era: str, breaks: str, said: str
+):
     results: list[CallToolResult] = []
 
     async def hold(tools: ServerTools) -> None:
         results.append(await tools.call("say", {"holds": ""}))
 
     with anyio.fail_after(60):
-        target = await hostile("events", "good", era)
+        target = await hostile(way, "good", era)
         async with open_server(target) as tools:
             await tools.list()
             async with anyio.create_task_group() as calls:
                 calls.start_soon(hold, tools)
-                with pytest.raises(ServerError, match=r"^the connection ended: "):
+                with pytest.raises(ServerError, match=said):
                     await tools.call("say", {breaks: ""})
                 results.append(await tools.call("say", {"releases": ""}))
     assert len(results) == 2

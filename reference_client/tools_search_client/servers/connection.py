@@ -49,6 +49,7 @@ from tools_search_hosts.bounded_http import (
     KEEP_ALIVE_SECONDS,
     BoundedHttp,
     IsolatingClient,
+    IsolatingSse,
     limit_session_end,
 )
 from tools_search_hosts.child_process import StrayLineError, child_streams
@@ -342,15 +343,15 @@ async def _transport(
                 explain=_asks_for_authorization,
             )
             auth = _auth(target, options.auth)
-            isolating = partial(IsolatingClient, isolates)
             wire = Wire(options.observer, on_close, bounded.exchange, bounded.sent)
             if is_sse:
-                factory = partial(_http_client, bounded, diagnostics)
-                async with sse_client(
-                    target.url, dict(target.headers), httpx_client_factory=factory, auth=auth
-                ) as streams:
+                sse = IsolatingSse(isolates, _asks_for_authorization)
+                factory = partial(_http_client, bounded, diagnostics, make=sse.make_client)
+                transport = sse_client(target.url, dict(target.headers), httpx_client_factory=factory, auth=auth)
+                async with sse.over(transport) as streams:
                     yield wire.through(streams)
             else:
+                isolating = partial(IsolatingClient, isolates)
                 async with (
                     _http_client(bounded, diagnostics, dict(target.headers), _HTTP_TIMEOUT, auth, isolating) as http,
                     streamable_http_client(target.url, http_client=http) as streams,

@@ -171,11 +171,14 @@ class Handler(BaseHTTPRequestHandler):
         if "vanishes" in arguments:
             HELD.wait(60)
             self.connection.shutdown(socket.SHUT_RDWR)
+        if "refuses" in arguments:
+            HELD.wait(60)
+            self.reply(500, {}, [])
         if "drips" in arguments:
             time.sleep(float(arguments["drips"] or 0))
             kind, piece = ("application/json", b" ") if WAY == "json" else ("text/event-stream", b": nothing yet\n\n")
             self.reply(200, {"Content-Type": kind}, (time.sleep(0.1) or piece for _ in iter(int, 1)))
-        return bool({"breaks", "drips", "vanishes"} & arguments.keys())
+        return bool({"breaks", "drips", "refuses", "vanishes"} & arguments.keys())
 
     def reply(self, status: int, headers: dict[str, str], pieces: Any) -> None:
         self.send_response(status)

@@ -7,7 +7,7 @@ import json
 import subprocess
 import sys
 from functools import partial
-from itertools import count, pairwise
+from itertools import count, pairwise, product
 from pathlib import Path
 from typing import Any
 from unittest.mock import ANY
@@ -152,10 +152,15 @@ async def test_an_error_that_a_server_passes_on_is_not_the_end_of_its_own_connec
     assert "is down" not in caplog.text
 
 
-@pytest.mark.parametrize("era", ["modern", "legacy"])
-@pytest.mark.parametrize("breaks", ["breaks", "vanishes"])
+@pytest.mark.parametrize(
+    ("way", "era", "breaks"),
+    [
+        *product(["events"], ["modern", "legacy"], ["breaks", "vanishes"]),
+        ("old-sse", "legacy", "vanishes"),
+    ],
+)
 async def test_what_ends_one_call_over_http_ends_no_other_call(
-    gateway: Any, hostile: Any, caplog: pytest.LogCaptureFixture, era: str, breaks: str
+    gateway: Any, hostile: Any, caplog: pytest.LogCaptureFixture, way: str, era: str, breaks: str
 ) -> None:
     results: dict[str, CallToolResult] = {}
 
@@ -164,7 +169,7 @@ async def test_what_ends_one_call_over_http_ends_no_other_call(
         results["".join(arguments)] = result
 
     with anyio.fail_after(60):
-        entry = await hostile("events", era)
+        entry = await hostile(way, era)
         async with gateway("auto", web=entry) as client, anyio.create_task_group() as tasks:
             await wait_for(client, {"web__say"})
             tasks.start_soon(partial(call, client, holds=""))
@@ -179,6 +184,28 @@ async def test_what_ends_one_call_over_http_ends_no_other_call(
         "holds": False,
     }
     assert "may or may not have taken effect" in str(results[breaks].content)
+    assert "is down" not in caplog.text
+
+
+@pytest.mark.parametrize(("way", "said"), [("events", "error response"), ("old-sse", "HTTP 500")])
+async def test_a_request_that_a_server_refuses_with_an_http_status_ends_no_other(
+    gateway: Any, hostile: Any, caplog: pytest.LogCaptureFixture, way: str, said: str
+) -> None:
+    held: list[CallToolResult] = []
+
+    async def hold(client: Client) -> None:
+        result: Any = await client.session.call_tool("web__say", {"holds": ""})
+        held.append(result)
+
+    with anyio.fail_after(60):
+        entry = await hostile(way, "legacy")
+        async with gateway("auto", web=entry) as client, anyio.create_task_group() as tasks:
+            await wait_for(client, {"web__say"})
+            tasks.start_soon(hold, client)
+            with pytest.raises(MCPError, match=said):
+                await client.session.call_tool("web__say", {"refuses": ""})
+            await client.session.call_tool("web__say", {"releases": ""})
+    assert [bool(result.is_error) for result in held] == [False]
     assert "is down" not in caplog.text
 
 

@@ -40,6 +40,7 @@ from tools_search_hosts.bounded_http import (
     KEEP_ALIVE_SECONDS,
     BoundedHttp,
     IsolatingClient,
+    IsolatingSse,
     limit_session_end,
 )
 from tools_search_hosts.child_process import child_streams
@@ -199,7 +200,9 @@ class Connection:
                     hooks = {"request": [limit_session_end], "response": [self._note_refusal, bounded.guard]}
                     make_client = partial(_http_client, limits=limits, event_hooks=hooks)
                     if transport == "sse":
-                        opened = sse_client(url, dict(headers), _CONNECT_SECONDS, self.read_seconds, make_client)
+                        sse = IsolatingSse(self._isolates)
+                        make = partial(make_client, make=sse.make_client)
+                        opened = sse.over(sse_client(url, dict(headers), _CONNECT_SECONDS, self.read_seconds, make))
                     else:
                         timeout = httpx2.Timeout(_CONNECT_SECONDS, read=self.read_seconds)
                         make_isolating = partial(make_client, make=partial(IsolatingClient, self._isolates))

@@ -567,7 +567,7 @@ class Upstream:
             is_lost = self._connection.is_http and is_session_lost(client, error, ended.http_status)
             if not is_lost and not connection_ended(error):
                 raise
-            goes_on = self.transport == "streamable-http" and answer_broke_off(error)
+            goes_on = answer_broke_off(error)
             if is_lost or not goes_on:
                 self._lose(client)
             if is_lost:
