@@ -152,6 +152,19 @@ async def test_an_error_that_a_server_passes_on_is_not_the_end_of_its_own_connec
     assert "is down" not in caplog.text
 
 
+@pytest.mark.parametrize("way", ["stdio", "events", "old-sse"])
+async def test_what_a_server_says_of_an_invalid_argument_reaches_the_caller_whole(
+    gateway: Any, hostile: Any, way: str
+) -> None:
+    report = "Could not convert argument 'replicas': 1 validation error for int\n  Input should be a valid integer"
+    with anyio.fail_after(60):
+        async with gateway("auto", web=await hostile(way, "legacy")) as client:
+            await wait_for(client, {"web__say"})
+            with pytest.raises(MCPError) as met:
+                await client.session.call_tool("web__say", {"answer": as_error({"code": -32603, "message": report})})
+    assert met.value.message == report
+
+
 @pytest.mark.parametrize(
     ("way", "era", "breaks"),
     [

@@ -57,11 +57,6 @@ The texts are those of servers, which may be hostile: none of the patterns looks
 _GREETING_TEXTS: Final = frozenset({"instructions", "serverInfo", "_meta"})
 """Members of a greeting in which a server speaks of itself."""
 
-_VALIDATION_REPORT: Final = re.compile(
-    r"(?:Failed to parse [^:]{0,100}: )?(?<!\d)\d++ validation errors? for .*", re.DOTALL
-)
-"""The report of a validation library, with its own types and links to its pages."""
-
 
 class Secrets:
     """The secrets in the configuration of one server: values that are handed to it."""
@@ -103,8 +98,8 @@ class Secrets:
         """
         match message:
             case SessionMessage(message=JSONRPCError(error=error) as answer):
-                text = self.masked(_VALIDATION_REPORT.sub("what it sent is no message of the protocol", error.message))
-                masked = error.model_copy(update={"message": text, "data": self.masked_value(error.data)})
+                said = {"message": self.masked(error.message), "data": self.masked_value(error.data)}
+                masked = error.model_copy(update=said)
                 changed: Any = answer.model_copy(update={"error": masked})
             case SessionMessage(message=JSONRPCResponse(result={"isError": fails}) as answer) if fails is not False:
                 changed = answer.model_copy(update={"result": self.masked_value(answer.result)})
