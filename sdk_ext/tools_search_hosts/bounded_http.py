@@ -356,7 +356,7 @@ class BoundedHttp:
             if asked is None:
                 yield bytes(data)
                 return
-            message = self._message(data, asked, is_all=not is_error)
+            message = self._message(data, asked, is_all=not is_error, refuses=is_error)
         except MessageTooLargeError as error:
             yield self._exceeded(str(error), asked)
             return
@@ -413,13 +413,17 @@ class BoundedHttp:
         # An event without data has an id at most, from which a broken stream is taken up again.
         return bytes(others + (b"data: " + data.replace(b"\n", b"\ndata: ") + b"\n" if data or others else b"") + b"\n")
 
-    def _message(self, data: bytes | bytearray, asked: RequestId | None, *, is_all: bool) -> JSONRPCMessage | None:
+    def _message(
+        self, data: bytes | bytearray, asked: RequestId | None, *, is_all: bool, refuses: bool = False
+    ) -> JSONRPCMessage | None:
         """Return the message, an answer in place of one that cannot be read, or `None` for one that is passed over.
 
         Args:
             data: The text.
             asked: The request in whose response it came.
             is_all: Whether nothing else comes there.
+            refuses: Whether the HTTP status says that the request is refused. Then some servers, as all on version 1 of
+                the Python SDK, give the error an id of their own, even a string for all of them.
         """
         try:
             message = read_message(data, self.max_bytes)
@@ -433,7 +437,7 @@ class BoundedHttp:
             if not is_all:
                 return message
             reason = "it is a request or a notification"
-        elif message.id is None:
+        elif message.id is None or (refuses and isinstance(message, JSONRPCError)):
             return message.model_copy(update={"id": asked})
         elif coerce_request_id(message.id) == coerce_request_id(asked):
             return message

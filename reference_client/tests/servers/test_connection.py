@@ -485,7 +485,7 @@ async def test_what_ends_one_call_over_http_ends_no_other_call(
             async with anyio.create_task_group() as calls:
                 calls.start_soon(hold, tools)
                 with pytest.raises(ServerError, match=said):
-                    await tools.call("say", {breaks: ""})
+                    await tools.call("say", {breaks: "500", "waits": ""})
                 results.append(await tools.call("say", {"releases": ""}))
     assert len(results) == 2
 

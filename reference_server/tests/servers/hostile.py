@@ -4,6 +4,7 @@ WAY is `stdio`, or `json`, `events` or `old-sse` at a port of this machine; ERA 
 answered with the text of its argument `answer`, in which `ID` is the id of the request. Over HTTP, a call that `holds`
 is answered after one that `releases`; while another is held, the response to one that `breaks` ends without an answer,
 and there is no response to one that `vanishes`; that to one that `drips` begins, after so many seconds, and never ends.
+One that `refuses` gets that HTTP status with its `answer`, if it `waits` while another is held.
 BEHAVIOR is how the tools are listed, or `good`; it may be `at-greeting` for a first answer that is the text in the
 variable ANSWER.
 """
@@ -172,8 +173,10 @@ class Handler(BaseHTTPRequestHandler):
             HELD.wait(60)
             self.connection.shutdown(socket.SHUT_RDWR)
         if "refuses" in arguments:
-            HELD.wait(60)
-            self.reply(500, {}, [])
+            HELD.wait(60 if "waits" in arguments else 0)
+            body = arguments.get("answer", "").encode()
+            kind = "application/json" if body else "text/plain"
+            self.reply(int(arguments["refuses"]), {"Content-Type": kind}, [body])
         if "drips" in arguments:
             time.sleep(float(arguments["drips"] or 0))
             kind, piece = ("application/json", b" ") if WAY == "json" else ("text/event-stream", b": nothing yet\n\n")

@@ -200,6 +200,20 @@ async def test_what_ends_one_call_over_http_ends_no_other_call(
     assert "is down" not in caplog.text
 
 
+@pytest.mark.parametrize("own", ["null", '"server-error"', '""'])
+async def test_a_refused_request_has_the_error_in_the_response_whatever_id_that_gives(
+    gateway: Any, hostile: Any, caplog: pytest.LogCaptureFixture, own: str
+) -> None:
+    """Servers on version 1 of the Python SDK give `server-error`, also where they have forgotten the session."""
+    error = as_error({"code": -32050, "message": "Out of paper"}).replace("ID", own)
+    with anyio.fail_after(60):
+        async with gateway("auto", web=await hostile("json", "legacy")) as client:
+            await wait_for(client, {"web__say"})
+            with pytest.raises(MCPError, match=r"^Out of paper$"):
+                await client.session.call_tool("web__say", {"refuses": "404", "answer": error})
+    assert "malformed" not in caplog.text
+
+
 @pytest.mark.parametrize(("way", "said"), [("events", "error response"), ("old-sse", "HTTP 500")])
 async def test_a_request_that_a_server_refuses_with_an_http_status_ends_no_other(
     gateway: Any, hostile: Any, caplog: pytest.LogCaptureFixture, way: str, said: str
@@ -216,7 +230,7 @@ async def test_a_request_that_a_server_refuses_with_an_http_status_ends_no_other
             await wait_for(client, {"web__say"})
             tasks.start_soon(hold, client)
             with pytest.raises(MCPError, match=said):
-                await client.session.call_tool("web__say", {"refuses": ""})
+                await client.session.call_tool("web__say", {"refuses": "500", "waits": ""})
             await client.session.call_tool("web__say", {"releases": ""})
     assert [bool(result.is_error) for result in held] == [False]
     assert "is down" not in caplog.text
