@@ -15,12 +15,18 @@ from typing import Final
 
 import anyio
 from mcp import MCPError
-from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR, REQUEST_TIMEOUT, ErrorData
+from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR, INVALID_REQUEST, REQUEST_TIMEOUT, ErrorData
 
 _BROKE_OFF: Final = re.compile(r"SSE stream (?:failed|ended)\b")
 _ENDED: Final = re.compile(rf"Connection closed\Z|{_BROKE_OFF.pattern}")
 _MALFORMED: Final = re.compile(r"its answer is malformed: ")
 _TIMED_OUT: Final = re.compile(r"Request '[^']*' timed out\Z|Timed out after ")
+
+_SESSION_CODES: Final = frozenset({CONNECTION_CLOSED, INVALID_REQUEST, REQUEST_TIMEOUT})
+"""-32000, -32600 and -32001: what official SDKs have used for an unknown session."""
+
+_SESSION_STATUSES: Final = frozenset({400, 404})
+"""The second is what the protocol demands, the first what some servers answer."""
 
 
 class Ending:
@@ -73,6 +79,17 @@ def timed_out(error: MCPError) -> bool:
 def malformed(error: MCPError) -> bool:
     """Return whether the server answered with what cannot be read; the message says what is wrong with it."""
     return error.code == INTERNAL_ERROR and _MALFORMED.match(error.message) is not None
+
+
+def session_lost(error: ErrorData | MCPError, http_status: int | None) -> bool:
+    """Return whether a legacy HTTP server has forgotten the session, as it does when it restarts.
+
+    The text of its error differs from server to server: "Session not found", "No valid session ID provided", or
+    nothing, for which the SDK says "Session terminated". Tools have errors about sessions of their own, in answers
+    that the server does not refuse: `http_status` is the one with which it refused the last message, if it did.
+    """
+    is_refused = http_status in _SESSION_STATUSES and error.code in _SESSION_CODES
+    return is_refused and "session" in error.message.lower()
 
 
 def attributed_to_server(error: ErrorData) -> ErrorData:

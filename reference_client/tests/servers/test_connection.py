@@ -10,7 +10,8 @@ import signal
 import ssl
 import sys
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,7 @@ from tools_search_client.federation.federation import open_federation
 from tools_search_client.servers.connection import ConnectionOptions, open_server
 from tools_search_client.servers.discovery import DiscoveryOptions, ServerTools
 from tools_search_client.servers.faults import as_server_error
+from tools_search_client.servers.supervision import Backoff, SupervisedServer
 from tools_search_hosts import HttpTarget, ServerEntry, StdioTarget
 
 HOSTILE = Path(__file__).parents[3] / "reference_server" / "tests" / "servers" / "hostile.py"
@@ -488,6 +490,27 @@ async def test_what_ends_one_call_over_http_ends_no_other_call(
                     await tools.call("say", {breaks: "500", "waits": ""})
                 results.append(await tools.call("say", {"releases": ""}))
     assert len(results) == 2
+
+
+@pytest.mark.parametrize("status", ["400", "404"])
+async def test_a_server_that_has_forgotten_the_session_is_connected_to_again(hostile: Any, status: str):
+    """As it does when it restarts. Servers on version 1 of the Python SDK give their refusals an id of their own."""
+    lost = '{"jsonrpc": "2.0", "id": "server-error", "error": {"code": -32600, "message": "Session not found"}}'
+    with anyio.fail_after(60):
+        target = await hostile("json", "good", "legacy")
+        server = SupervisedServer(partial(open_server, target), backoff=Backoff(0))
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(server.run)
+            first = await server.tools()
+            with pytest.raises(ServerUnavailableError, match="it no longer knows the session, as after a restart"):
+                await first.call("say", {"refuses": status, "answer": lost})
+            second = first
+            while second is first:
+                with suppress(ServerUnavailableError):  # while the lost connection is tidied up
+                    second = await server.tools()
+                await anyio.sleep(0.01)
+            assert not (await second.call("say", {})).is_error
+            tasks.cancel_scope.cancel()
 
 
 @pytest.mark.parametrize("begins", ["", "1"], ids=["before", "after"])

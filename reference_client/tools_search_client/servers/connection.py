@@ -25,15 +25,18 @@ from mcp.client.session import (
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import PromptsListChanged, ResourcesListChanged, SubscriptionLost, ToolsListChanged
+from mcp.shared.message import SessionMessage
 from mcp_ext_search_primitives import PROMPTS, RESOURCES
 from mcp_ext_tools_search.client import TOOLS_SEARCH
 from mcp_ext_tools_search.types import TOOLS
 from mcp_types import (
+    CONNECTION_CLOSED,
     INTERNAL_ERROR,
     INVALID_REQUEST,
     EmptyResult,
     ErrorData,
     Implementation,
+    JSONRPCError,
     LoggingLevel,
     PromptListChangedNotification,
     ResourceListChangedNotification,
@@ -53,7 +56,7 @@ from tools_search_hosts.bounded_http import (
     limit_session_end,
 )
 from tools_search_hosts.child_process import StrayLineError, child_streams
-from tools_search_hosts.endings import Ending
+from tools_search_hosts.endings import Ending, session_lost
 
 from tools_search_client.errors import (
     HostError,
@@ -343,17 +346,32 @@ async def _transport(
                 explain=_asks_for_authorization,
             )
             auth = _auth(target, options.auth)
-            wire = Wire(options.observer, on_close, bounded.exchange, bounded.sent)
+
+            def exchange(item: SessionMessage) -> SessionMessage:
+                """Return the real message; a server that has forgotten the session will answer nothing more."""
+                item = bounded.exchange(item)
+                if not isinstance(item.message, JSONRPCError) or not session_lost(
+                    item.message.error, ended.http_status
+                ):
+                    return item
+                ended.set("it no longer knows the session, as after a restart")
+                on_close()
+                closed = ErrorData(code=CONNECTION_CLOSED, message="Connection closed")
+                return SessionMessage(item.message.model_copy(update={"error": closed}), item.metadata)
+
+            wire = Wire(options.observer, on_close, exchange, bounded.sent)
             if is_sse:
                 sse = IsolatingSse(isolates, _asks_for_authorization)
-                factory = partial(_http_client, bounded, diagnostics, make=sse.make_client)
+                factory = partial(_http_client, bounded, ended, diagnostics, make=sse.make_client)
                 transport = sse_client(target.url, dict(target.headers), httpx_client_factory=factory, auth=auth)
                 async with sse.over(transport) as streams:
                     yield wire.through(streams)
             else:
                 isolating = partial(IsolatingClient, isolates)
                 async with (
-                    _http_client(bounded, diagnostics, dict(target.headers), _HTTP_TIMEOUT, auth, isolating) as http,
+                    _http_client(
+                        bounded, ended, diagnostics, dict(target.headers), _HTTP_TIMEOUT, auth, isolating
+                    ) as http,
                     streamable_http_client(target.url, http_client=http) as streams,
                 ):
                     yield wire.through(streams)
@@ -361,6 +379,7 @@ async def _transport(
 
 def _http_client(
     bounded: BoundedHttp,
+    ended: Ending,
     diagnostics: Diagnostics,
     headers: dict[str, str] | None = None,
     timeout: httpx2.Timeout | None = None,
@@ -368,9 +387,12 @@ def _http_client(
     make: Callable[..., httpx2.AsyncClient] = httpx2.AsyncClient,
 ) -> httpx2.AsyncClient:
     async def note_status(response: httpx2.Response) -> None:
-        """Keep what the SDK leaves out of its errors: whether a key was missing or the path wrong."""
+        """Keep what the SDK leaves out of its errors: a key was missing, the path wrong, the session gone."""
         if response.is_error:
             diagnostics.note(f"HTTP {response.status_code} {response.reason_phrase}")
+        if response.request.method == "POST":
+            has_session = not bounded.answers_in_body or "mcp-session-id" in response.request.headers
+            ended.http_status = response.status_code if response.is_error and has_session else None
 
     return make(
         headers={"Accept-Encoding": ACCEPTED_ENCODING, **(headers or {})},

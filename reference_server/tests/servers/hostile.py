@@ -147,7 +147,9 @@ class Handler(BaseHTTPRequestHandler):
             return
         text = text_for(request)
         if WAY == "json":
-            self.reply(200, {"Content-Type": "application/json"}, [text.encode("utf-8", "surrogatepass")])
+            session = {"Mcp-Session-Id": "1"} if request["method"] == "initialize" else {}
+            kind = {"Content-Type": "application/json"}
+            self.reply(200, kind | session, [text.encode("utf-8", "surrogatepass")])
             return
         event = f"event: message\r\ndata: {text}\r\n\r\n"
         if WAY == "events":

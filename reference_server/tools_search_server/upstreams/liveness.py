@@ -26,10 +26,10 @@ from typing import Final
 import anyio
 from mcp import Client, MCPError
 from mcp_ext_tools_search.client import raw_request
-from tools_search_hosts.endings import Ending, answer_broke_off, connection_ended
+from tools_search_hosts.endings import Ending, answer_broke_off, connection_ended, session_lost
 
 from tools_search_server.upstreams.questions import Questions
-from tools_search_server.upstreams.state import is_modern, is_session_lost
+from tools_search_server.upstreams.state import is_modern
 
 _QUIET_SECONDS: Final = 5
 _IDLE_SECONDS: Final = 30
@@ -91,7 +91,8 @@ class Liveness:
                     if self.is_http:
                         reason = "nothing answers at its address any more"
                     return  # which is no answer; the end of a program is noticed where its output ends
-                if self.is_http and is_session_lost(self.client, error, self.ended.http_status):
+                is_old = self.is_http and not is_modern(self.client)
+                if is_old and session_lost(error, self.ended.http_status):
                     reason = "it no longer knows the session, as after a restart"
             self.has_answered = True
             self.ended.heard = anyio.current_time()

@@ -9,9 +9,9 @@ from datetime import datetime
 from typing import Final, Literal
 
 import anyio
-from mcp import Client, MCPError
+from mcp import Client
 from mcp_ext_tools_search.types import EXTENSION_ID, METHOD
-from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST, REQUEST_TIMEOUT, ServerCapabilities
+from mcp_types import ServerCapabilities
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ConfigDict
 
@@ -27,12 +27,6 @@ STEADY_SECONDS: Final = 30
 
 _MAX_INSTRUCTIONS_CHARS: Final = 4_000
 _MAX_SUMMARY_CHARS: Final = 120
-
-_SESSION_CODES: Final = frozenset({CONNECTION_CLOSED, INVALID_REQUEST, REQUEST_TIMEOUT})
-"""-32000, -32600 and -32001: what official SDKs have used for an unknown session."""
-
-_SESSION_STATUSES: Final = frozenset({400, 404})
-"""The second is what the protocol demands, the first what some servers answer."""
 
 
 class UnavailableError(Exception):
@@ -113,17 +107,6 @@ def _on_one_line(text: str, max_chars: int) -> str:
 def is_modern(client: Client) -> bool:
     """Return whether the server speaks 2026-07-28 or later."""
     return client.protocol_version in MODERN_PROTOCOL_VERSIONS
-
-
-def is_session_lost(client: Client, error: MCPError, http_status: int | None) -> bool:
-    """Return whether a legacy HTTP server has forgotten the session, as it does when it restarts.
-
-    The text of its error differs from server to server: "Session not found", "No valid session ID provided", or
-    nothing, for which the SDK says "Session terminated". Tools have errors about sessions of their own, in answers
-    that the server does not refuse: `http_status` is the one with which it refused the last message, if it did.
-    """
-    is_refused = http_status in _SESSION_STATUSES and error.code in _SESSION_CODES
-    return is_refused and not is_modern(client) and "session" in error.message.lower()
 
 
 def backoff_delays(longest: float = _MAX_DELAY, *, first: float = _FIRST_DELAY) -> Iterator[float]:

@@ -52,7 +52,7 @@ from mcp.shared.dispatcher import ProgressFnT
 from mcp_ext_tools_search.client import TOOLS_SEARCH, raw_request, server_settings
 from mcp_types import REQUEST_TIMEOUT, Implementation, Tool
 from tools_search_hosts import EraChoice, ServerEntry
-from tools_search_hosts.endings import answer_broke_off, connection_ended
+from tools_search_hosts.endings import answer_broke_off, connection_ended, session_lost
 
 from tools_search_server.base.redaction import printable, quoted
 from tools_search_server.upstreams.connection import Connection
@@ -71,7 +71,6 @@ from tools_search_server.upstreams.state import (
     UnavailableError,
     attempt_delays,
     is_modern,
-    is_session_lost,
 )
 
 logger = logging.getLogger(__name__)
@@ -564,7 +563,7 @@ class Upstream:
             raise MCPError(REQUEST_TIMEOUT, f"Request {method!r} timed out") from None
         except MCPError as error:
             # A program has no session to lose: when it is started again, the connection ends as well.
-            is_lost = self._connection.is_http and is_session_lost(client, error, ended.http_status)
+            is_lost = self._connection.is_http and not is_modern(client) and session_lost(error, ended.http_status)
             if not is_lost and not connection_ended(error):
                 raise
             goes_on = answer_broke_off(error)
