@@ -26,8 +26,10 @@ from mcp_ext_tools_search.types import Primitive
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
 from tools_search_server.access.principals import new_token, token_hash
 from tools_search_server.base.limits import Limits
+from tools_search_server.gateway import item_search
 from tools_search_server.gateway.gateway import GatewayOptions, Searched
 from tools_search_server.programs.gateway import gateway_program
+from tools_search_server.upstreams import listing, resource_texts
 
 pytestmark = pytest.mark.anyio
 
@@ -288,6 +290,35 @@ async def test_what_a_server_finds_without_listing_it_is_found_where_it_says_so(
     assert "book:made-up" in asked("library", "resources/search"), "which is how the server knows it"
     assert by_uri[0].uri == by_name[0].uri == "gateway://library/book:made-up"
     assert "Once upon a time" in str(read.contents)
+
+
+async def test_a_list_that_is_read_again_and_says_the_same_is_not_indexed_again(
+    searching: Any, asked: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lists of a server that announces no changes are read again all the time, and its texts are many."""
+    made: list[Primitive] = []
+
+    class Counted(item_search.PrimitiveIndex):
+        def __init__(self, primitive: Primitive, *given: Any) -> None:
+            made.append(primitive)
+            super().__init__(primitive, *given)
+
+    monkeypatch.setattr(item_search, "PrimitiveIndex", Counted)
+    monkeypatch.setattr(listing, "_FRESH_SECONDS", 0)
+    monkeypatch.setattr(resource_texts, "_AGAIN_SECONDS", 0.05)
+    with anyio.fail_after(60):
+        async with searching("auto", "contents", "prompts", handbook=HANDBOOK | {"quiet": True}) as client:
+            found: list[Any] = []
+            while not found:
+                found = (await search_resources(client, "vanished parcel")).resources
+            await search_prompts(client, "complaint")
+            before = len(made)
+            reads = len(asked("handbook", "resources/read"))
+            while len(asked("handbook", "resources/read")) < reads + 6:
+                await search_resources(client, "vanished parcel")
+                await search_prompts(client, "complaint")
+    assert len(made) == before
+    assert len(asked("handbook", "resources/list")) > 3
 
 
 @EVERY_ERA

@@ -42,7 +42,8 @@ def send(**message: Any) -> None:
 
 
 def capabilities(spec: dict[str, Any]) -> dict[str, Any]:
-    offered: dict[str, Any] = {"tools": {}, "resources": {"listChanged": True}, "prompts": {"listChanged": True}}
+    announces = {"listChanged": not spec.get("quiet")}
+    offered: dict[str, Any] = {"tools": {}, "resources": announces, "prompts": announces}
     if (settings := spec.get("settings")) is not None:
         offered["extensions"] = {EXTENSION: settings}
         offered["experimental"] = {EXTENSION: settings}

@@ -212,7 +212,10 @@ class Lists:
             self._note_gateways(await raw_request(self.client, TOOLS.method, params, seconds=_TOOLS_SECONDS))
 
     async def entries(self, kind: Kind) -> Mapping[str, BaseModel]:
-        """Return the prompts, resources or templates by key; none where the server has none or fails to list."""
+        """Return the prompts, resources or templates by key; none where the server has none or fails to list.
+
+        It is the same object until they change.
+        """
         if self.client is None:
             return self._known[kind.method][1]
         offered = self.client.server_capabilities
@@ -227,7 +230,9 @@ class Lists:
             seconds = math.inf if capability.list_changed and self.hears_changes() else _FRESH_SECONDS
             try:
                 with anyio.fail_after(_LIST_SECONDS):
-                    entries = await self._read(self.client, kind, _LIST_SECONDS)
+                    read = await self._read(self.client, kind, _LIST_SECONDS)
+                # The same object where nothing has changed: what is made of it, such as an index, is kept.
+                entries = entries if [*read.items()] == [*entries.items()] else read
             except (ListingError, MCPError, TimeoutError) as error:
                 entries = {}
                 seconds = _EXCESS_SECONDS if isinstance(error, ListingTooLargeError) else _FAILED_SECONDS

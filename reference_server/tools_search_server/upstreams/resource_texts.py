@@ -108,7 +108,7 @@ class ResourceTexts:
                 self._read_as.clear()
 
     async def _read_changed(self, listed: Mapping[str, Resource]) -> None:
-        self.texts = {uri: text for uri, text in self.texts.items() if uri in listed}
+        self._keep({uri: text for uri, text in self.texts.items() if uri in listed})
         self._read_as = {uri: was for uri, was in self._read_as.items() if listed.get(uri) == was}
         readable = [uri for uri, resource in listed.items() if _may_have_text(resource)]
         first = readable[:_MAX_RESOURCES]
@@ -156,6 +156,10 @@ class ResourceTexts:
             if size >= _MAX_ALL_CHARS:
                 wanted.clear()
         finally:
+            self._keep(texts)
+
+    def _keep(self, texts: Mapping[str, str]) -> None:
+        if texts != self.texts:
             self.texts = texts
 
 
