@@ -492,6 +492,14 @@ async def test_what_ends_one_call_over_http_ends_no_other_call(
     assert len(results) == 2
 
 
+@each_way_and_era
+async def test_a_server_of_prompts_alone_has_no_tools_and_does_not_fail(hostile: Any, way: str, era: str):
+    with anyio.fail_after(60):
+        async with open_server(await hostile(way, "no-tools", era)) as tools:
+            assert await tools.list() == ()
+            assert (await tools.search("say something")).tools == ()
+
+
 @pytest.mark.parametrize("status", ["400", "404"])
 async def test_a_server_that_has_forgotten_the_session_is_connected_to_again(hostile: Any, status: str):
     """As it does when it restarts. Servers on version 1 of the Python SDK give their refusals an id of their own."""

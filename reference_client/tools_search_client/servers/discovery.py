@@ -435,10 +435,15 @@ class Discovery:
         return listing
 
     async def _listed(self) -> Listing[Any]:
-        primitive = self.primitive
+        primitive, capabilities = self.primitive, self._client.server_capabilities
         if primitive is TOOLS:
-            return await list_everything(partial(list_page, self._client))
-        capabilities = self._client.server_capabilities
+            try:
+                return await list_everything(partial(list_page, self._client))
+            except MCPError as error:
+                # One that has prompts or resources alone need not know of tools.
+                if error.code != METHOD_NOT_FOUND or capabilities.tools is not None:
+                    raise
+                return Listing((), None, "public")
         if (capabilities.prompts if primitive is PROMPTS else capabilities.resources) is None:
             return Listing((), None, "public")
         try:

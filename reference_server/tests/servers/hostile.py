@@ -67,7 +67,7 @@ def listing(params: dict[str, Any]) -> dict[str, Any]:
 
 def result(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
     fresh: dict[str, Any] = {} if ERA == "legacy" else {"resultType": "complete", "ttlMs": 0, "cacheScope": "public"}
-    capabilities: dict[str, Any] = {"tools": {}, "prompts": {}}
+    capabilities: dict[str, Any] = {"prompts": {}} if BEHAVIOR == "no-tools" else {"tools": {}, "prompts": {}}
     match method:
         case "initialize":
             info = {"name": "hostile", "version": "0"}
@@ -77,7 +77,7 @@ def result(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
         case "tools/list" if BEHAVIOR == "counting" and len(LISTED) % 2:
             LISTED.append(False)
             return None
-        case "tools/list":
+        case "tools/list" if BEHAVIOR != "no-tools":
             return listing(params) | fresh
         case "prompts/list":
             return {"prompts": [{"name": str(number), "description": "x" * 3_000_000} for number in range(5)]} | fresh
