@@ -1,1 +1,1 @@
-"""The reference server: makes a catalog, or all MCP servers of a configuration, searchable."""
+"""The reference server: makes a catalog, or all MCP servers in a configuration, searchable."""

@@ -257,10 +257,10 @@ def test_a_token_fits_no_hash_but_its_own() -> None:
     ("members", "arguments", "says"),
     [
         ({}, ["--http", "0.0.0.0:0"], "tools-search-server token NAME"),
-        ({}, ["--http", "0.0.0.0:0", "--allow-remote"], "names no `principals`"),
+        ({}, ["--http", "0.0.0.0:0", "--allow-remote"], "has no `principals`"),
         ({}, ["--toolset", "reading"], "`toolsets` has no 'reading'"),
         ({"toolsets": {"r": {"git": True}}, "principals": {"a": {"token": token_hash("t")}}},
-         ["--http", "127.0.0.1:0", "--toolset", "r"], "give each its `toolset`"),
+         ["--http", "127.0.0.1:0", "--toolset", "r"], "set each principal's `toolset`"),
     ],
 )  # fmt: skip
 def test_what_would_show_more_than_is_meant_does_not_start(
@@ -347,7 +347,7 @@ async def test_a_token_that_is_taken_away_stops_working_and_one_that_is_added_wo
             assert (status_of("reader"), status_of("owner")) == (401, 200)
             tasks.cancel_scope.cancel()
         replace(lambda principals: principals.update(owner={"token": "wrong"}))
-        await until(lambda: "stays as it was" in log.read_text())
+        await until(lambda: "stays in effect" in log.read_text())
         assert "`principals.owner.token`" in log.read_text()
         assert (status_of("owner"), status_of("new")) == (200, 200)
 

@@ -159,13 +159,13 @@ def test_tools_are_imported_shown_and_indexed_again(database: Database, tmp_path
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["import", "{file}", "--to", "mysql://x"], "is no database"),
+        (["import", "{file}", "--to", "mysql://x"], "is not a database"),
         (["import", "{file}", "--to", "postgres://postgres@127.0.0.1:1/x"], "Connection refused"),
         (["import", "/nonexistent.json", "--to", "{address}"], "/nonexistent.json"),
         (["reindex", "--database", "{address}", "--name", "missing"], "there is no catalog 'missing'"),
         (["--catalog", "{address}", "--catalog-name", "missing"], "has no catalog 'missing'"),
         (["--index", "{address}"], "--index requires --config"),
-        (["--catalog", "{address}", "--least-confidence", "0.1"], "leave --semantic, --multilingual"),
+        (["--catalog", "{address}", "--least-confidence", "0.1"], "remove --semantic, --multilingual"),
     ],
 )
 def test_what_has_to_be_corrected_first_ends_with_2_and_says_what(

@@ -77,7 +77,7 @@ def test_the_version_is_that_of_the_distribution() -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--config", "a", "--catalog", "b"], "two different servers"),
+        (["--config", "a", "--catalog", "b"], "select different servers"),
         (["--http", "8000"], "is not HOST:PORT"),
         (["--http", "127.0.0.1:99999"], "is not HOST:PORT"),
         (["--http", "0.0.0.0:0"], "--allow-remote"),
@@ -119,7 +119,7 @@ def test_a_port_that_is_taken_ends_with_1_and_what_to_do() -> None:
         port = taken.getsockname()[1]
         ended = run("--http", f"127.0.0.1:{port}")
     assert ended.returncode == 1
-    advice = "something else listens there. Choose another port, or 0 for any free one."
+    advice = "the address is already in use. Choose another port, or 0 for any free one."
     assert f"cannot serve on 127.0.0.1:{port}: {advice}" in ended.stderr
     assert "Traceback" not in ended.stderr
 
@@ -216,10 +216,10 @@ def test_an_output_that_takes_nothing_is_named_as_the_reason() -> None:
     ("options", "says"),
     [
         (["--compat", "meta-tools"], "--compat requires --config."),
-        (["--config", "FILE", "--compat", "meta-tools", "--compat", "list-changed"], "stdio has one endpoint"),
-        (["--config", "FILE", "--compat", "meta-tools", "--compat-prefix", "a__"], "cannot stand before names"),
+        (["--config", "FILE", "--compat", "meta-tools", "--compat", "list-changed"], "stdio has only one endpoint"),
+        (["--config", "FILE", "--compat", "meta-tools", "--compat-prefix", "a__"], "is not a valid prefix"),
         (["--config", "FILE", "--compat", "both"], "'meta-tools', 'list-changed', 'auto'"),
-        (["--search", "prompts"], "--search requires --config: a catalog says itself what is searched."),
+        (["--search", "prompts"], "--search requires --config: a catalog file itself determines what can be searched."),
         (
             ["--config", "FILE", "--search", "prompts,tools"],
             "'tools' is not one of 'resources', 'contents', 'prompts'.",

@@ -151,7 +151,7 @@ async def test_a_server_that_does_not_stop_holds_up_no_change_and_is_gone_in_the
             old = int((tmp_path / "pid").read_text())
             for number in range(3):  # in less time than it takes to stop
                 write({"mcpServers": {"one": raw("named", Path(f"tool_{number}")), "other": raw("good")}})
-                await until(lambda number=number: log.read_text().count("one is restarted") > number)
+                await until(lambda number=number: log.read_text().count("one restarts because") > number)
             await wait_for(client, ["one__tool_2", "other__plain"])
             await until(lambda: not is_alive(old))
 
@@ -260,12 +260,12 @@ async def test_a_file_that_cannot_be_used_or_needs_a_restart_changes_nothing_and
         async with Client(url) as client:
             await wait_for(client, ["one__plain"])
             write('{"mcpServers": {"two"')
-            await until(lambda: "Everything stays as it was." in log.read_text())
+            await until(lambda: "The previous configuration stays in effect." in log.read_text())
             loop = {"command": "tools-search-server", "args": ["--config", str(file)]}
             write({"mcpServers": {"self": loop}})
-            await until(lambda: "is a gateway over this same file" in log.read_text())
+            await until(lambda: "is a gateway for this same file" in log.read_text())
             write({"mcpServers": {"two": raw("good")}, "principals": principals})
-            await until(lambda: "everything stays as it was until a restart" in log.read_text())
+            await until(lambda: "nothing has changed until then" in log.read_text())
             assert await names(client) == ["one__plain"]
             write({"mcpServers": {"two": raw("good")}})
             await wait_for(client, ["two__plain"])

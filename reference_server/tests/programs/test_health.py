@@ -132,7 +132,7 @@ def test_status_says_what_is_wrong_with_the_address(unused_tcp_port: int) -> Non
     assert "no gateway answers" in closed.stderr
     none = ask_status("127.0.0.1")
     assert none.exit_code == 2
-    assert "is no address" in none.stderr
+    assert "is not a URL" in none.stderr
 
 
 @pytest.mark.parametrize("body", [b"<html>", b"[1]", b"{}"])
@@ -151,7 +151,7 @@ async def test_status_says_when_something_else_answers(body: bytes) -> None:
             url = f"http://127.0.0.1:{listener.extra(SocketAttribute.local_port)}"  # noqa: S610 - of anyio
             asked = await anyio.to_thread.run_sync(ask_status, url)
             assert asked.exit_code == 1
-            assert "is no gateway of this kind (HTTP 200)" in asked.stderr
+            assert "is not a tools-search gateway (HTTP 200)" in asked.stderr
             tasks.cancel_scope.cancel()
 
 
@@ -251,7 +251,7 @@ def test_a_gateway_that_would_start_itself_is_refused(configuration: Any, argume
     file = configuration(tools={"command": "tools-search-server", "args": mine}, other={"command": "no-such"})
     refused = CliRunner().invoke(command, ["--config", str(file), "--check"])
     assert refused.exit_code == 2
-    assert "server 'tools': is a gateway over this same file" in refused.stderr
+    assert "server 'tools': is a gateway for this same file" in refused.stderr
 
 
 async def test_the_json_log_holds_the_states_of_servers_and_nothing_of_requests(

@@ -127,7 +127,7 @@ async def test_pinned_tools_stand_in_the_list_behind_those_of_the_operator_withi
             pinned = [name for name in names if name.startswith("many__")]
             assert pinned == ["many__tool_8", *(f"many__tool_{number}" for number in range(5))]
             assert not (await client.call_tool("many__tool_0", {})).is_error
-    assert "asks with 'anthropic/alwaysLoad' that 9 of its tools are always available, and 6 are" in caplog.text
+    assert "requests with 'anthropic/alwaysLoad' that 9 of its tools be always available, but only 6 are" in caplog.text
 
 
 class Told:

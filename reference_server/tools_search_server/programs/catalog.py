@@ -1,7 +1,7 @@
-"""The catalog server as a program: it reloads its file on changes, and serves as the conformance suite's fixture.
+"""The catalog server as a program. It reloads its file on changes, and serves as the conformance suite's fixture.
 
-`TOOLS_SEARCH_CATALOG` names the catalog that a conformance run has generated. Then each call answers with itself, as
-the fixture contract says. `TOOLS_SEARCH_DELAY_MS` makes searches slow enough to be cancelled.
+`TOOLS_SEARCH_CATALOG` names the catalog that a conformance run has generated. With it, each call returns its own name
+and arguments, as the fixture contract requires. `TOOLS_SEARCH_DELAY_MS` makes searches slow enough to cancel.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ _POLL_SECONDS: Final = 0.2
 _OPTION: Final = "--catalog"
 
 _FIXTURE_PAGE_SIZE: Final = 100
-"""Small enough that a conformance run sees several pages of `tools/list`."""
+"""Small enough that `tools/list` has several pages in a conformance run."""
 
 
 def catalog_program(source: str | None, limits: Limits, name: str) -> Program:
-    """Build the server of a catalog file or of a database, else of the file that the environment names.
+    """Build the server for a catalog file or a database, or else for the file that the environment names.
 
-    Without any of them, it is that of the bundled catalog. `name` is that of the catalog in the database.
+    Without any of these, serve the bundled catalog. `name` is the catalog's name in the database.
 
     Raises:
         ConfigurationError: The catalog or the delay cannot be used.
@@ -76,7 +76,7 @@ def catalog_program(source: str | None, limits: Limits, name: str) -> Program:
             try:
                 catalog.replace(read_catalog(file))
             except ConfigurationError as error:
-                text = "%s cannot be used: %s The catalog as it was is still served."
+                text = "%s cannot be used: %s The previous catalog is still served."
                 logger.warning(text, file, " ".join(error.problems))
                 continue
             logger.info("%s changed: %d tools", file, len(catalog.contents.tools))
@@ -99,7 +99,7 @@ def _database_program(source: str, name: str, limits: Limits) -> Program:
         address = import_file(_OPTION, source, name, Path(fixture))
     else:
         address = checked_catalog(_OPTION, source, name)
-    # Imported here, since it needs an extra.
+    # Imported here because it needs an extra.
     from tools_search_server.catalog.database import DatabaseCatalog, database_server, with_schema_of_call
 
     catalog = DatabaseCatalog(address, name, limits)
@@ -124,7 +124,7 @@ def _database_program(source: str, name: str, limits: Limits) -> Program:
 
 
 class _Changes:
-    """Announces changes of what a server offers to its clients, in both eras."""
+    """Notifies a server's clients of changes to its lists, in both eras."""
 
     def __init__(self, server: Server[Any]) -> None:
         offered = {"resources": ResourcesListChanged(), "prompts": PromptsListChanged()}
@@ -144,10 +144,10 @@ class _Changes:
 
 
 def _delay_searches(server: Server[Any]) -> None:
-    """Delay them as the environment says.
+    """Delay searches by the time that the environment states.
 
     Raises:
-        ConfigurationError: It says nothing that can be used.
+        ConfigurationError: It is not a number of milliseconds.
     """
     milliseconds = os.environ.get(DELAY_VARIABLE, "0")
     if not milliseconds.isdecimal():

@@ -52,12 +52,12 @@ _SIGNAL_EXIT: Final = 128
 """Added to the number of the signal that ended the program."""
 
 _STREAM_ERRORS: Final = frozenset({errno.EBADF, errno.EIO, errno.ENOSPC, errno.EPIPE})
-"""Errors of standard output, which name no file."""
+"""Errors that come from standard output when they name no file."""
 
 LogFormat: TypeAlias = Literal["text", "json"]
 
 _LOGGED: Final = ("server", "state", "reason", "tools", "protocol")
-"""Additional members of the JSON records of this program, each where it applies."""
+"""Optional members of JSON log records."""
 
 _FILE = click.Path(path_type=Path)
 _MAX_LISTED: Final = 10_000
@@ -82,8 +82,8 @@ Environment:
 
 \b
 Environment for conformance runs (fixture profile):
-  {CATALOG_VARIABLE}     catalog to serve; each call answers with itself
-  {DELAY_VARIABLE}    delay of each search of a catalog server, in milliseconds
+  {CATALOG_VARIABLE}     catalog to serve; each call returns its own name and arguments
+  {DELAY_VARIABLE}    milliseconds to delay each search of a catalog server
 
 \b
 Shell completion for bash (or zsh, fish):
@@ -92,9 +92,9 @@ Shell completion for bash (or zsh, fish):
 \b
 Exit codes:
   0  stopped on request; with --check: every server can be used
-  1  could not serve; with --check: some server cannot be used
-  2  an option or the configuration has to be corrected first
-  141  nothing reads the output any more
+  1  could not serve; with --check: at least one server cannot be used
+  2  an option or the configuration is invalid
+  141  the reader of the output has gone away
 """
 
 _EXAMPLES_FOR_PRINCIPALS = """\b
@@ -162,47 +162,47 @@ class _InterruptedError(click.ClickException):
 @click.option("--toolset", metavar="NAME", help="Show only the tools of this toolset in the --config file.")
 @click.option("--compat", "modes", callback=_modes, multiple=True, metavar=f"[{'|'.join(MODES)}[:TOOLS]]",
               help="Serve hosts that cannot search; over HTTP, at an additional path. `auto` lists all tools to a "
-                   f"caller who sees at most TOOLS ({LIST_AT_MOST}), and else works like `meta-tools`.")  # fmt: skip
+                   f"caller who sees at most TOOLS ({LIST_AT_MOST}), else works like `meta-tools`.")  # fmt: skip
 @click.option("--compat-prefix", default="", metavar="TEXT", help="Prefix for the names of the tools --compat adds.")
 @click.option("--compat-max-tools", type=click.IntRange(1, 1000), default=100, show_default=True,
-              help="Most found tools in the list of one list-changed session.")  # fmt: skip
+              help="Maximum number of found tools in the list of a list-changed session.")  # fmt: skip
 @click.option("--search", "searched", callback=_searched, multiple=True, metavar=f"[{'|'.join(SEARCHED)}]",
-              help="Let clients search more than tools: `resources` by their definitions, `contents` by their text "
-                   "too, which the gateway then reads, `prompts`; several with commas.")  # fmt: skip
+              help="Let clients search more than tools: `resources` (by definition), `contents` (resources by text "
+                   "too, which the gateway then reads), `prompts`. Separate several with commas.")  # fmt: skip
 @click.option("--page-size", type=click.IntRange(1, MAX_PAGE_SIZE), default=MAX_PAGE_SIZE, metavar="TOOLS",
-              help=f"Most tools per list page; default: as many as {MAX_PAGE_BYTES // 1024} KiB hold.")  # fmt: skip
+              help=f"Maximum tools per list page; default: what fits in {MAX_PAGE_BYTES // 1024} KiB.")  # fmt: skip
 @click.option("--default-limit", type=click.IntRange(1, 20), default=10, show_default=True,
-              help="Results per search page, if the request has no limit.")  # fmt: skip
+              help="Results per search page if the request has no limit.")  # fmt: skip
 @click.option("--max-limit", type=click.IntRange(1, 1000), default=50, show_default=True,
-              help="Most results per search page.")  # fmt: skip
+              help="Maximum results per search page.")  # fmt: skip
 @click.option("--searches-at-once", type=click.IntRange(1), default=64, show_default=True, metavar="SEARCHES",
-              help="Concurrent searches; further ones get a busy error.")  # fmt: skip
+              help="Maximum concurrent searches; any more get a busy error.")  # fmt: skip
 @click.option("--least-confidence", type=click.FloatRange(0, 1), metavar="SHARE",
-              help="Return nothing if the chance that any tool fits is smaller; "
+              help="Return nothing if the probability that any tool fits is lower; "
                    f"default {DEFAULT_LEAST_CONFIDENCE}.")  # fmt: skip
 @click.option("--semantic", is_flag=True, help="Rank by meaning too, in English; needs the extra [semantic].")
 @click.option("--multilingual", is_flag=True,
               help="Rank by meaning too, in sixteen languages; needs the extra [multilingual].")  # fmt: skip
-@click.option("--cursor-key-file", type=_FILE, metavar="FILE", help="File with the key of cursors; same on replicas.")
-@click.option("--index", metavar="DATABASE", help="Share the index of the tools with replicas in this database.")
+@click.option("--cursor-key-file", type=_FILE, metavar="FILE", help="File with the key for cursors; replicas share it.")
+@click.option("--index", metavar="DATABASE", help="Share the tool index with replicas in this database.")
 @click.option("--redis", metavar="URL", help="Exchange list changes with replicas through this Redis server.")
 @click.option("--redis-channel", metavar="NAME", default=DEFAULT_CHANNEL, show_default=True,
-              help="Redis channel of this set of replicas.")  # fmt: skip
+              help="Redis channel for this set of replicas.")  # fmt: skip
 @click.option("--stateless", is_flag=True, help="Keep no HTTP sessions, so that any replica can answer any request.")
 @click.option("--start-deadline", type=click.FloatRange(0), default=START_SECONDS, show_default=True,
-              metavar="SECONDS", help="How long requests for tools wait for servers that are starting.")  # fmt: skip
+              metavar="SECONDS", help="How long requests for tools wait for servers to start.")  # fmt: skip
 @click.option("--call-timeout", type=click.FloatRange(0, min_open=True), default=CALL_SECONDS, show_default=True,
-              metavar="SECONDS", help="Give up a tool call after this time without progress.")  # fmt: skip
+              metavar="SECONDS", help="Give up on a tool call after this time without progress.")  # fmt: skip
 @click.option("--max-message", type=click.IntRange(1, 1024), default=MAX_MESSAGE_BYTES // _MEBI, show_default=True,
-              metavar="MIB", help="Largest message of a server, and largest total of its lists.")  # fmt: skip
+              metavar="MIB", help="Maximum size of a server's message, and of all its lists together.")  # fmt: skip
 @click.option("--index-at-most", type=click.IntRange(0), default=INDEX_AT_MOST, show_default=True, metavar="TOOLS",
-              help="Forward searches to a server with more tools, if it offers tools/search.")  # fmt: skip
-@click.option("--lazy", is_flag=True, help='Start each server when it is first used, except with "lazy": false.')
+              help="Forward searches to a server that has more tools, if it supports tools/search.")  # fmt: skip
+@click.option("--lazy", is_flag=True, help='Start each server on first use, unless it has "lazy": false.')
 @click.option("--idle-stop", type=click.FloatRange(0, min_open=True), default=IDLE_SECONDS, show_default=True,
               metavar="SECONDS", help="Stop a lazy server after this time without use.")  # fmt: skip
 @click.option("--keep-queries", is_flag=True,
-              help="Keep queries that found nothing, or nothing that was called, for `status` to show.")  # fmt: skip
-@click.option("--check", "only_check", is_flag=True, help="Show what each server of --config offers, and exit.")
+              help="Keep queries that found nothing or led to no call, for `status` to show.")  # fmt: skip
+@click.option("--check", "only_check", is_flag=True, help="Show what each server in --config offers, and exit.")
 @click.option("--json", "as_json", is_flag=True, help="With --check: print one JSON object instead.")
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True,
               help="Format of the log on standard error.")  # fmt: skip
@@ -247,7 +247,7 @@ def command(
     """Serve MCP tools that clients can search with `tools/search`.
 
     Without options it serves a bundled catalog of tools with canned answers. With --config it is a gateway: it serves
-    the servers of an mcp.json as one, and makes them searchable although they do not support search.
+    all servers of an mcp.json as one and makes them searchable, even if they do not support search.
     """
     if ctx.invoked_subcommand is not None:
         return
@@ -255,36 +255,36 @@ def command(
     at_most = {tools for mode, tools in modes if mode == "auto"}
     remote = "" if http is None or http.is_loopback else f"{http.host} can be reached from other machines, and "
     refusals = [
-        (config and catalog, "--config and --catalog are two different servers. Give one of them."),
+        (config and catalog, "--config and --catalog select different servers. Give only one of them."),
         (only_check and not config, "--check requires --config."),
         (toolset and not config, "--toolset requires --config."),
         (modes and not config, "--compat requires --config."),
-        (searched and not config, "--search requires --config: a catalog says itself what is searched."),
+        (searched and not config, "--search requires --config: a catalog file itself determines what can be searched."),
         (keep_queries and not config, "--keep-queries requires --config."),
-        (index and not config, "--index requires --config. A catalog in a database is served with --catalog."),
+        (index and not config, "--index requires --config. Use --catalog to serve a catalog in a database."),
         (
             (index or (catalog and is_database(catalog)))
             and (semantic or multilingual or least_confidence is not None),
-            "a database ranks by words alone and holds nothing back: leave --semantic, --multilingual and "
-            "--least-confidence away.",
+            "a database ranks by words alone and has no confidence threshold: remove --semantic, --multilingual and "
+            "--least-confidence.",
         ),
         (redis and not config, "--redis requires --config."),
         (as_json and not only_check, "--json requires --check."),
-        (semantic and multilingual, "--semantic and --multilingual are two models. Give one of them."),
-        (len(at_most) > 1, f"--compat auto is given with several numbers of tools: {sorted(at_most)}. Give one."),
-        (stateless and not http, "--stateless requires --http: stdio is one session."),
+        (semantic and multilingual, "--semantic and --multilingual select different models. Give only one of them."),
+        (len(at_most) > 1, f"--compat auto was given several numbers of tools: {sorted(at_most)}. Give only one."),
+        (stateless and not http, "--stateless requires --http: stdio is a single session."),
         (
             stateless and "list-changed" in names,
-            "--compat list-changed keeps a list for each session, and --stateless has none.",
+            "--compat list-changed keeps a list for each session, but --stateless has no sessions.",
         ),
-        (len(names) > 1 and not http, "stdio has one endpoint: give one --compat, or serve with --http."),
+        (len(names) > 1 and not http, "stdio has only one endpoint: give only one --compat, or serve with --http."),
         (
             not is_prefix(compat_prefix),
-            f"--compat-prefix {compat_prefix!r} cannot stand before names: use {PREFIX_RULE}.",
+            f"--compat-prefix {compat_prefix!r} is not a valid prefix: use {PREFIX_RULE}.",
         ),
         (
             remote and not config and not allow_remote,
-            f"{remote}every caller may use all tools. Use 127.0.0.1, or add --allow-remote if that is meant.",
+            f"{remote}every caller may use all tools. Use 127.0.0.1, or add --allow-remote if you intend that.",
         ),
     ]
     for is_refused, message in refusals:
@@ -317,11 +317,13 @@ def command(
             program = gateway_program(config, limits, options, compat, over_http=http is not None)
             if remote and program.guard is None:
                 raise click.UsageError(
-                    f"{remote}the configuration names no `principals`. Make a token with `tools-search-server token "
-                    "NAME` and put the entry that it prints into the file, or use 127.0.0.1."
+                    f"{remote}the configuration has no `principals`. Make a token with `tools-search-server token "
+                    "NAME` and add the entry that it prints to the file, or use 127.0.0.1."
                 )
             if http is not None and program.guard is not None and toolset is not None:
-                raise click.UsageError("--toolset is not for principals: give each its `toolset` in the configuration.")
+                raise click.UsageError(
+                    "--toolset cannot be used with principals: set each principal's `toolset` in the configuration."
+                )
     except ConfigurationError as error:
         raise _ConfigurationError(str(error)) from None
     _run(replace(program, is_stateless=stateless), http)
@@ -329,17 +331,17 @@ def command(
 
 @command.command("token", epilog=_EXAMPLES_FOR_PRINCIPALS, short_help="Make a bearer token for a principal.")
 @click.argument("name")
-@click.option("--toolset", metavar="NAME", help="Toolset of the principal; without it, everything is visible.")
+@click.option("--toolset", metavar="NAME", help="Toolset for the principal; by default it sees everything.")
 def token(*, name: str, toolset: str | None) -> None:
-    """Make a token for principal NAME, and the entry for it in the configuration.
+    """Make a token for the principal NAME, and its entry for the configuration.
 
-    The token is shown only once: the entry holds a hash of it. A running gateway follows the
-    file of --config and applies the entry at once; only the first principal needs a restart.
+    The token is shown only once: the entry holds a hash of it. A running gateway watches its
+    --config file and applies the entry at once; only the first principal requires a restart.
     """
     made = new_token()
     entry = {"token": token_hash(made)} | ({} if toolset is None else {"toolset": toolset})
-    click.echo(f"The token of {name}, shown only now. Clients send it as `Authorization: Bearer …`:\n\n  {made}\n")
-    click.echo("Its entry, for `principals` in the file of --config:\n")
+    click.echo(f"The token for {name}, shown only once. Clients send it as `Authorization: Bearer …`:\n\n  {made}\n")
+    click.echo("Its entry, for `principals` in the --config file:\n")
     click.echo(f"  {json.dumps(name, ensure_ascii=False)}: {json.dumps(entry, ensure_ascii=False)}")
 
 
@@ -349,7 +351,7 @@ command.add_command(reindex)
 
 
 def _ranker(*, semantic: bool, multilingual: bool, least_confidence: float | None) -> Ranker:
-    """Return the default ranker, or the one by meaning, which keeps its vectors among this user's caches."""
+    """Return the default ranker, or a semantic one, which keeps its vectors in this user's cache folder."""
     lexical = default_ranker(least_confidence)
     if not semantic and not multilingual:
         return lexical
@@ -363,45 +365,45 @@ def _ranker(*, semantic: bool, multilingual: bool, least_confidence: float | Non
 def _run(program: Program, http: Address | None) -> None:
     if http is None and not (sys.stdin and sys.stdout):
         raise _CannotServeError(
-            "cannot serve on stdio: it is closed. Let an MCP host start this, or serve with --http."
+            "cannot serve on stdio: it is closed. Have an MCP host start this program, or serve with --http."
         )
     failed: list[BaseException] = []
     try:
         anyio.run(serve, program, http)
     except* OSError as errors:
         failed.append(first_error(errors))
-    if failed:  # raised here, since early releases of Python 3.11 wrap an exception raised above into a group
+    if failed:  # raised here because early Python 3.11 releases wrap an exception raised in `except*` in a group
         where = "stdio" if http is None else f"{http.host}:{http.port}"
         reason = str(failed[0])
         if isinstance(failed[0], OSError) and failed[0].errno == errno.EADDRINUSE:
-            reason = "something else listens there. Choose another port, or 0 for any free one."
+            reason = "the address is already in use. Choose another port, or 0 for any free one."
         raise _CannotServeError(f"cannot serve on {where}: {reason}")
 
 
 def log_to_stderr(form: LogFormat) -> None:
-    """Send log records to standard error: lines for people, or one JSON object per line; no queries in either."""
+    """Log to standard error, as text lines or as one JSON object per line. Neither contains queries."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_JsonLines() if form == "json" else _Lines("%(levelname)s %(origin)s%(message)s"))
     logging.basicConfig(handlers=[handler], level=logging.WARNING)
     for name in ("tools_search_server", "tools_search_ranking"):
         logging.getLogger(name).setLevel(logging.INFO)
-    # This program reports upstreams once and in one line; the SDK adds a traceback for each stray line.
+    # This program reports each upstream problem once, in one line; the SDK adds a traceback for each stray line.
     for name in ("client", "mcp.client"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    # What it says of lost connections is said in the words of this program.
+    # This program logs lost connections itself.
     logging.getLogger("psycopg").setLevel(logging.ERROR)
-    # Before any authentication, anyone could fill the disk with its lines about malformed requests.
+    # uvicorn logs malformed requests before authentication, so anyone could fill the disk.
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
 
 
 class _Lines(logging.Formatter):
     def formatMessage(self, record: logging.LogRecord) -> str:
-        """Return the line of a record, with the name of the logger if that is not one of this program."""
+        """Format a record as a line, with the logger's name unless the logger is this program's."""
         record.origin = "" if record.name.startswith("tools_search_server") else f"{record.name}: "
         return super().formatMessage(record)
 
     def formatException(self, ei: Any) -> str:
-        """Return the place and the type of an error, without its text, which may repeat what a caller has sent."""
+        """Return the traceback and type of an error, without its text, which might repeat what a caller sent."""
         kind, _, frames = ei
         return "".join([*traceback.format_tb(frames), getattr(kind, "__name__", "")])
 
@@ -421,14 +423,14 @@ class _JsonLines(_Lines):
 
 
 def run(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run the command line, and exit with its code."""
+    """Run the command line and exit with its exit code."""
     given = sys.argv[1:] if arguments is None else list(arguments)
     try:
         code = _exit_code(given)
         if sys.stdout:
             sys.stdout.flush()
     except OSError as error:
-        # What is left in the buffer is discarded.
+        # Discard what is left in the buffer.
         sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - open to the end of the process
         if isinstance(error, BrokenPipeError):
             sys.exit(_SIGNAL_EXIT + signal.SIGPIPE)
@@ -452,7 +454,7 @@ def _exit_code(given: list[str]) -> int:
     except click.Abort:
         failure, kind = _InterruptedError("interrupted by SIGINT"), "Interrupted"
     except SystemExit:
-        if sys.stdout is not output:  # replaced by Click: nothing reads it
+        if sys.stdout is not output:  # Click replaces it when the reader has gone away
             return _SIGNAL_EXIT + signal.SIGPIPE
         raise
     except OSError as error:

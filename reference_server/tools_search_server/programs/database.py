@@ -1,7 +1,7 @@
-"""Catalogs in a database, for operators: `import`, `reindex`, and what `status` shows of them.
+"""Catalogs in a database, for operators: `import`, `reindex`, and the database part of `status`.
 
-A database is an address, as `postgres://user@host/database`, or `embedded:FOLDER` for one that this program starts in a
-folder. A password belongs into libpq's PGPASSFILE or PGPASSWORD, not on a command line that others can read.
+A database is given as an address such as `postgres://user@host/database`, or as `embedded:FOLDER` for one that this
+program runs in a folder. Put a password in libpq's PGPASSFILE or PGPASSWORD, not on a command line that others can see.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ _LINES: Final = (".jsonl", ".ndjson")
 _REPORT_SECONDS: Final = 2
 _CONNECT_SECONDS: Final = 5
 _PLAIN: Final[Mapping[str, Any]] = {"autocommit": True, "prepare_threshold": None}
-"""Options of connections that leave nothing behind for those who get them next from a pooler."""
+"""Connection options that leave no state behind for a pooler's next client."""
 
 
 def is_database(source: str) -> bool:
-    """Return whether an option names a database, and no file."""
+    """Return whether an option's value is a database rather than a file."""
     return source.startswith(_SCHEMES)
 
 
 def checked_catalog(option: str, source: str, name: str) -> str:
-    """Return the address of a database that has a catalog of that name, ready to be served.
+    """Return the address of a database, after checking that it has a catalog of this name to serve.
 
-    A folder in which nothing was imported yet gets the bundled catalog.
+    An embedded database without any catalog gets the bundled one.
 
     Raises:
         ConfigurationError: The database cannot be reached, or has no such catalog.
@@ -61,7 +61,7 @@ def checked_catalog(option: str, source: str, name: str) -> str:
 
 
 def checked_index(option: str, source: str) -> str:
-    """Return the address of a database for the index of a gateway; the schema is made, or brought up to date.
+    """Return the address of a database for a gateway's index, after creating or migrating its schema.
 
     Raises:
         ConfigurationError: The database cannot be used.
@@ -75,13 +75,13 @@ def checked_index(option: str, source: str) -> str:
 
 @contextmanager
 def _connected(option: str, source: str) -> Generator[tuple[Connection, str]]:
-    """Connect to a database for as long as the context is open; yield the connection, and the address.
+    """Connect to a database until the context ends. Yield the connection and the address.
 
     Raises:
-        ConfigurationError: It cannot be used; what else fails inside is said the same way.
+        ConfigurationError: The database cannot be used, or it fails inside the context.
     """
     if not is_database(source):
-        problem = f"{source!r} is no database. Write postgres://HOST/DATABASE, or embedded:FOLDER."
+        problem = f"{source!r} is not a database. Write postgres://HOST/DATABASE or embedded:FOLDER."
         raise ConfigurationError(option, [problem])
     try:
         import psycopg
@@ -99,11 +99,11 @@ def _connected(option: str, source: str) -> Generator[tuple[Connection, str]]:
         raise ConfigurationError(option, [f"{error}"]) from None
     except psycopg.Error as error:
         reason = error.diag.message_primary or str(error).strip().splitlines()[0]
-        raise ConfigurationError(option, [f"the database says: {reason}"]) from None
+        raise ConfigurationError(option, [f"the database reports: {reason}"]) from None
 
 
 def _has(connection: Connection, name: str | None = None) -> bool:
-    """Return whether there is a catalog of this name, or any at all."""
+    """Return whether there is a catalog of this name, or any catalog if `name` is `None`."""
     found = connection.execute("select to_regclass('tools_search.catalog')").fetchone()
     if found is None or found[0] is None:
         return False
@@ -114,10 +114,10 @@ def _has(connection: Connection, name: str | None = None) -> bool:
 
 
 def import_file(option: str, source: str, name: str, file: Path) -> str:
-    """Write a catalog file into a database, and return the address of that.
+    """Import a catalog file into a database, and return the database's address.
 
     Raises:
-        ConfigurationError: One of them cannot be used.
+        ConfigurationError: The file or the database cannot be used.
     """
     contents = read_catalog(file)
     with _connected(option, source) as (connection, address):
@@ -135,17 +135,17 @@ Examples:
   tools-search-server reindex --database postgres://host/db"""
 
 
-@click.command("import", short_help="Write the tools of a file into a database.", epilog=_IMPORT_EXAMPLES)
+@click.command("import", short_help="Import the tools in a file into a database.", epilog=_IMPORT_EXAMPLES)
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
 @click.option("--to", "database", metavar="DATABASE", required=True, help="postgres://… or embedded:FOLDER.")
 @click.option("--name", metavar="NAME", default=DEFAULT_NAME, show_default=True, help="Name of the catalog.")
 @click.option("--reader", "readers", metavar="ROLE", multiple=True,
-              help="Allow this role to search the catalog, and nothing else.")  # fmt: skip
+              help="Let this role search the catalog, and do nothing else.")  # fmt: skip
 def import_(*, file: Path, database: str, name: str, readers: tuple[str, ...]) -> None:
-    """Write the tools of FILE into a catalog in a database, in place of those that it has.
+    """Replace the tools of a catalog in a database with those in FILE.
 
-    FILE is a catalog file, or has one definition on each line (`.jsonl`, or - for standard input). Searches find
-    the old tools until all are written, and then the new ones. The schema is made, or brought up to date, first.
+    FILE is a catalog file, or has one definition per line (`.jsonl`, or - for standard input). Searches find the old
+    tools until all new ones are written. The command first creates or migrates the schema.
     """
     with _refusals(), _connected("--to", database) as (connection, _):
         if file.suffix in _LINES or str(file) == "-":
@@ -158,13 +158,13 @@ def import_(*, file: Path, database: str, name: str, readers: tuple[str, ...]) -
         click.echo(f"{written:,} tools are in the catalog {name!r}")
 
 
-@click.command("reindex", short_help="Index a catalog in a database again.", epilog=_REINDEX_EXAMPLES)
+@click.command("reindex", short_help="Rebuild the index of a catalog in a database.", epilog=_REINDEX_EXAMPLES)
 @click.option("--database", metavar="DATABASE", required=True, help="postgres://… or embedded:FOLDER.")
 @click.option("--name", metavar="NAME", default=DEFAULT_NAME, show_default=True, help="Name of the catalog.")
 def reindex(*, database: str, name: str) -> None:
-    """Index the tools of a catalog again, as this version of the program does; searches go on meanwhile.
+    """Rebuild a catalog's index with this version of the program. Searches continue meanwhile.
 
-    It takes as long as importing them, and as much room again until it is done.
+    This takes as long as importing the tools, and needs twice the space until it is done.
     """
     with _refusals(), _connected("--database", database) as (connection, address):
         import psycopg
@@ -180,7 +180,7 @@ def reindex(*, database: str, name: str) -> None:
 
 
 def show_catalogs(database: str, *, as_json: bool) -> bool:
-    """Print the catalogs in a database; return whether all are as this version of the program makes them."""
+    """Print the catalogs in a database. Return whether the schema and all catalogs are of this program's version."""
     with _refusals(), _connected("--database", database) as (connection, _):
         from tools_search_ranking.postgres.analysis import ANALYSIS
         from tools_search_ranking.postgres.schema import READ_NAMES, problem_of
@@ -213,7 +213,7 @@ def show_catalogs(database: str, *, as_json: bool) -> bool:
 
 
 def write_catalog(connection: Connection, name: str, contents: CatalogFile) -> int:
-    """Write the contents of a catalog file into a catalog, with the schema; return how many tools it has."""
+    """Create or migrate the schema, import the contents of a catalog file, and return the number of tools."""
     from tools_search_ranking.postgres import import_catalog, migrate
 
     from tools_search_server.catalog.database import catalog_entries, catalog_facts
@@ -231,10 +231,10 @@ def _write_lines(connection: Connection, name: str, lines: IO[str]) -> int:
 
 
 def _entries_of(lines: IO[str]) -> Iterator[ToolEntry]:
-    """Yield the tools of lines of JSON.
+    """Yield the tools in lines of JSON.
 
     Raises:
-        ConfigurationError: A line is no definition of a tool.
+        ConfigurationError: A line is not a tool definition.
     """
     from mcp_types import Tool
 
@@ -246,12 +246,12 @@ def _entries_of(lines: IO[str]) -> Iterator[ToolEntry]:
                 tool = Tool.model_validate(json.loads(line), by_name=False)
                 contents = CatalogFile(tools=[tool])
             except ValueError:
-                raise ConfigurationError("FILE", [f"line {number} is no definition of an MCP tool"]) from None
+                raise ConfigurationError("FILE", [f"line {number} is not the definition of an MCP tool"]) from None
             yield from catalog_entries(contents)
 
 
 def _reporter() -> Callable[[int], None]:
-    """Return a function that says every few seconds how many tools are written, on standard error."""
+    """Return a function that prints the number of written tools to standard error every few seconds."""
     began = reported = monotonic()
 
     def report(written: int) -> None:
@@ -270,7 +270,7 @@ class _RefusedError(click.ClickException):
 
 @contextmanager
 def _refusals() -> Generator[None]:
-    """Turn what has to be corrected into a message and exit code 2."""
+    """Turn errors that the operator must correct into a message and exit code 2."""
     try:
         yield
     except ConfigurationError as error:

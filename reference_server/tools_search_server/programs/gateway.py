@@ -1,4 +1,4 @@
-"""The gateway as a program: its configuration, its endpoints, and principals that may change while it serves."""
+"""The gateway as a program: its configuration, which it reloads while it serves, and its endpoints."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tools_search_server.programs.serving import Program, changes_of
 logger = logging.getLogger(__name__)
 
 _LOADED_SECONDS: Final = 60
-"""How long the first reading of the tools waits for an upstream."""
+"""How long the first load of the tools waits for an upstream."""
 
 _POLL_SECONDS: Final = 0.5
 _OPTION: Final = "--config"
@@ -45,7 +45,7 @@ MODES: Final[Mapping[str, Callable[[GatewaySearch, CompatOptions, AlwaysAvailabl
 
 
 def configured_gateway(file: Path, limits: Limits, options: GatewayOptions) -> tuple[Gateway, AlwaysAvailable]:
-    """Build the gateway of a configuration, and read its always-available tools; nothing is started yet.
+    """Build the gateway for a configuration, and read its always-available tools. Start nothing yet.
 
     Raises:
         ConfigurationError: The configuration, or Redis, cannot be used.
@@ -72,7 +72,7 @@ class _Configuration(NamedTuple):
 
 
 def _read(file: Path, options: GatewayOptions) -> _Configuration:
-    """Return what a configuration states; raises a `ConfigurationError` if it cannot be used."""
+    """Return the contents of a configuration file. Raises `ConfigurationError` if it cannot be used."""
     hosts, source = load_host_file(file), str(file)
     _refuse_itself(file, hosts.servers)
     access, metadata = read_access(hosts, source, options.toolset), read_metadata(hosts, source)
@@ -87,10 +87,10 @@ def gateway_program(
     *,
     over_http: bool = False,
 ) -> Program:
-    """Build the servers in front of a configuration; nothing is started yet.
+    """Build the gateway's endpoints for a configuration. Start nothing yet.
 
-    Over HTTP each compatibility mode has a path of its own, next to the plain endpoint; on stdio there is exactly one,
-    in its place.
+    Over HTTP each compatibility mode has its own path next to the plain endpoint. On stdio there is exactly one
+    endpoint: that of the compatibility mode, if there is one.
 
     Raises:
         ConfigurationError: The configuration, or Redis, cannot be used.
@@ -131,29 +131,29 @@ async def _running(search: GatewaySearch) -> AsyncGenerator[None]:
 
 
 async def _follow(file: Path, gateway: Gateway, always: AlwaysAvailable) -> None:
-    """Apply the file each time it changes, unless it cannot be used or needs a restart; never returns."""
+    """Apply the file whenever it changes, unless it is unusable or requires a restart. Never returns."""
     applied: _Configuration | None = None
     async for _ in changes_of(file, _POLL_SECONDS):
         try:
             stated = _read(file, gateway.options)
         except ConfigurationError as error:
-            logger.warning("%s\nEverything stays as it was.", error)
+            logger.warning("%s\nThe previous configuration stays in effect.", error)
             continue
         if bool(stated.access.principals) != bool(gateway.access.principals):
-            which = "no `principals` any more" if gateway.access.principals else "`principals`, and did not before"
-            logger.warning("%s names %s: everything stays as it was until a restart", file, which)
+            change = "no longer has" if gateway.access.principals else "now has"
+            logger.warning("%s %s `principals`: restart to apply it, nothing has changed until then", file, change)
             continue
-        if stated != applied:  # hosts keep much else in their files, which they write all the time
+        if stated != applied:  # hosts keep other data in their files and write them all the time
             always.names = stated.always
             gateway.access.replace(stated.access)
             gateway.reconfigure(stated.servers, stated.metadata)
-            logger.info("%s was read again, and applies", file)
+            logger.info("reloaded %s", file)
             applied = stated
 
 
 def _refuse_itself(file: Path, entries: Sequence[ServerEntry]) -> None:
-    """Refuse a file that names a gateway over the same file, which would start itself without end."""
-    advice = "is a gateway over this same file: keep the other servers in a file of their own, and name that one"
+    """Refuse a file that names a gateway for the same file, which would start itself endlessly."""
+    advice = "is a gateway for this same file: move the other servers to a separate file, and name that one"
     problems: list[str] = []
     for entry in entries:
         if isinstance(target := entry.target, StdioTarget):

@@ -1,4 +1,4 @@
-"""Authentication and rate limits in front of the HTTP endpoints: only principals get in, each within its limits."""
+"""Authentication and rate limits for the HTTP endpoints: they admit only principals, each within its limits."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ _SCHEME: Final = "bearer "
 _SERVER_ERROR: Final = -32000
 
 _MAX_SESSIONS: Final = 500
-"""Open sessions of one principal: a quarter of those of an endpoint."""
+"""Maximum open sessions per principal: a quarter of an endpoint's."""
 
 _INVALID_TOKEN: Final = "The bearer token is not valid here"  # noqa: S105 - a text
 _TOO_MANY_SESSIONS: Final = (
-    f"Too many sessions: {_MAX_SESSIONS} are open with this token; end those that are not in use (DELETE); they end by "
-    "themselves after 30 minutes without a request"
+    f"Too many sessions: {_MAX_SESSIONS} are open with this token; end unused sessions with DELETE; sessions time out "
+    "after 30 minutes without a request"
 )
 
 
 class Guard:
-    """Passes the requests of principals on to an ASGI application, and refuses all others.
+    """Passes principals' requests on to an ASGI application and refuses all others.
 
-    The health document stays open, since monitors have no tokens; with a token it says more. The open requests of a
-    principal end when it is revoked. `sessions` counts its open sessions; `None` where there are no sessions.
+    The health document needs no token, since monitors have none; with a token it contains more. Revoking a principal
+    ends its open requests. `sessions` returns a principal's number of open sessions; it is `None` if there are none.
     """
 
     def __init__(self, app: ASGIApp, sessions: Callable[[str], int] | None, *, access: Access) -> None:
@@ -57,9 +57,9 @@ class Guard:
             return
         principal = None if token is None else principal_of(token, self._principals.values())
         if principal is None:
-            # RFC 6750: a request without a token gets no error code.
+            # RFC 6750: the challenge has no error code if the request has no token.
             challenge = "Bearer" if token is None else 'Bearer error="invalid_token"'
-            text = "Show a bearer token in the Authorization header" if token is None else _INVALID_TOKEN
+            text = "Send a bearer token in the Authorization header" if token is None else _INVALID_TOKEN
             await _refusal(401, text, {"WWW-Authenticate": challenge})(scope, receive, send)
             return
         known, throttle = self._throttles.get(principal.name, (None, None))
@@ -68,7 +68,7 @@ class Guard:
             self._throttles[principal.name] = principal, throttle
         if seconds := throttle.enter(anyio.current_time()):
             wait = math.ceil(seconds)
-            # Draft, Error Handling: a search that a rate limit refuses gets this error. Other methods get the same.
+            # Draft, Error Handling: this is the error for a search over the rate limit. Other methods get it too.
             text, headers = f"Too many requests: try again in {wait} s", {"Retry-After": str(wait)}
             data = BusyData(retry_after_ms=wait * 1000).to_wire()
             await _refusal(429, text, headers, code=INTERNAL_ERROR, data=data)(scope, receive, send)
@@ -88,7 +88,7 @@ class Guard:
             self._opening.add(opening)
 
         async def answer(message: Message) -> None:
-            self._opening.discard(opening)  # by now `sessions` counts it
+            self._opening.discard(opening)  # `sessions` counts it by now
             await send(message)
 
         note_caller(scope, principal)

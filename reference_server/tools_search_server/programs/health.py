@@ -1,7 +1,7 @@
-"""The health document of a gateway, and what hosts lose of its lists.
+"""A gateway's health document, and warnings about tools that hosts drop from its lists.
 
-The document is for operators and their monitors. It holds names, states, reasons and numbers: nothing of the
-configuration but the names, and nothing of any request but the queries that an operator has asked for.
+The document is for operators and their monitors. It contains names, states, reasons and numbers. It reveals nothing of
+the configuration but the names, and nothing of requests but the queries that an operator has chosen to keep.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ HEALTH_PATH: Final = "/healthz"
 Health: TypeAlias = Mapping[str, Any]
 
 _LOCAL_MEMBERS: Final = ("searches", "servers", "tasks", "warnings")
-"""Members for callers on this machine only; a principal also gets the servers. Others get the counts of servers."""
+"""Members for callers on this machine only. Principals get the servers too; others only get counts of servers."""
 
 _COMPAT: Final = "--compat auto or --compat meta-tools"
 _HOSTS_REVISION: Final = "2025-11-25"
-"""The protocol revision of today's hosts."""
+"""The protocol revision that today's hosts use."""
 
 _MAX_SCHEMA_BYTES: Final = 16_384
 _MAX_PAGES: Final = 64
@@ -40,15 +40,15 @@ _SHOWN: Final = 3
 
 _TOOL_LIMITS: Final = (
     (256, "Claude Desktop's Cowork keeps the first 256 tools of a connector (2026-07)"),
-    (128, "GitHub Copilot refuses more than 128, in VS Code where it does not group them (2026-07)"),
-    (80, "Cursor complains about more than 80 of all servers together (2025-09)"),
+    (128, "GitHub Copilot refuses more than 128, in VS Code unless it groups them (2026-07)"),
+    (80, "Cursor warns about more than 80 across all servers (2025-09)"),
 )
-"""Numbers of tools above which a host loses some, with the month of the public report: hosts change.
+"""Numbers of tools above which a host drops some, with the month of the public report, since hosts change.
 `reference_server/docs/hosts-without-search.md` has the reports."""
 
 
 def gateway_health(gateway: Gateway) -> Health:
-    """Describe a gateway: `ok` when every server is ready or idle and changes reach replicas, else `degraded`."""
+    """Describe a gateway: `ok` if every server is ready or idle and changes reach replicas, else `degraded`."""
     replicas = gateway.replicas.state
     seen = visible_servers(gateway, EVERYTHING)
     return {
@@ -62,10 +62,11 @@ def gateway_health(gateway: Gateway) -> Health:
 
 
 def health_for_principals(gateway: Gateway) -> Health:
-    """Describe what the current principal sees; other callers learn that the gateway serves.
+    """Describe what the current principal sees. Other callers only learn that the gateway is running.
 
-    The document holds nothing about the process, such as its tasks, which change with servers and callers that the
-    principal does not see. For the same reason, only one who sees everything learns whether changes reach replicas.
+    The document says nothing about the process, such as its number of tasks, since that depends on servers and callers
+    that the principal cannot see. For the same reason, only a principal who sees everything learns whether changes
+    reach replicas.
     """
     principal = HTTP_CALLER.get()
     if principal is None:
@@ -88,7 +89,7 @@ def _health(seen: Sequence[VisibleServer]) -> Health:
                 "transport": server.upstream.transport,
                 "state": server.state.kind,
                 "since": _iso(server.state.since),
-                # A ready server's reason is about its other lists, which callers who are shown single tools do not see.
+                # A ready server's reason is about its other lists, which callers limited to single tools cannot see.
                 "reason": server.state.reason if server.rule.shows_more or not server.state.is_usable else "",
                 "protocol": server.upstream.greeting.protocol,
                 "tools": server.tool_count,
@@ -117,7 +118,7 @@ def health_route(health: Callable[[], Health]) -> Route:
 
 
 def lost_on_hosts(view: View) -> list[str]:
-    """Return a sentence for each known limit of a host that the plain list of a view exceeds, with a remedy."""
+    """Return a warning, with a remedy, for each known host limit that a view's plain list exceeds."""
     pages, tools = view.pages, view.tool_count or len(view.tools)
     warnings: list[str] = []
     counts = pages.counts(_HOSTS_REVISION)
@@ -125,7 +126,7 @@ def lost_on_hosts(view: View) -> list[str]:
     if page_count > 1 or view.delegated:
         warnings.append(
             f"tools/list has several pages, and hosts that read only the first one see {sum(counts[:1])} of "
-            f"{tools} tools: claude.ai (2026-03), Codex (2026-07), Factory Droid (2026-08). For them use {_COMPAT}."
+            f"{tools} tools: claude.ai (2026-03), Codex (2026-07), Factory Droid (2026-08). For these, use {_COMPAT}."
         )
     if page_count > _MAX_PAGES:
         warnings.append(
@@ -133,18 +134,18 @@ def lost_on_hosts(view: View) -> list[str]:
             f"Use a larger --page-size, or {_COMPAT}."
         )
     if exceeded := [what for limit, what in _TOOL_LIMITS if tools > limit]:
-        warnings.append(f"tools/list has {tools} tools. {'; '.join(exceeded)}. For them use {_COMPAT}, or a toolset.")
+        warnings.append(f"tools/list has {tools} tools. {'; '.join(exceeded)}. For these, use {_COMPAT}, or a toolset.")
     if large := pages.with_large_schemas(_HOSTS_REVISION, _MAX_SCHEMA_BYTES):
         names = ", ".join(large[:_SHOWN]) + (f" and {len(large) - _SHOWN} more" if len(large) > _SHOWN else "")
         warnings.append(
-            f"Connectors of Claude Desktop drop tools whose input schema has more than {_MAX_SCHEMA_BYTES} bytes "
-            f"(2026-07): {names}. For them use --compat meta-tools."
+            f"Claude Desktop connectors drop tools whose input schema has more than {_MAX_SCHEMA_BYTES} bytes "
+            f"(2026-07): {names}. For these, use --compat meta-tools."
         )
     return warnings
 
 
 def lost_by_toolsets(views: Views, toolsets: Iterable[Toolset]) -> list[str]:
-    """Return what callers with each of some toolsets lose on hosts."""
+    """Return the `lost_on_hosts` warnings for each toolset."""
     warnings = [
         line if toolset.rules is None else f"toolset {toolset.name!r}: {line}"
         for toolset in toolsets

@@ -1,13 +1,13 @@
-"""The HTTP server: uvicorn with bounded connections.
+"""The HTTP server: uvicorn with connection limits and timeouts.
 
-uvicorn accepts any number of connections, waits for their requests for any time, and logs each that it cannot accept.
-Here, before anything is known about the senders:
+uvicorn accepts any number of connections, waits indefinitely for their requests, and logs each failure to accept one.
+This server protects itself before it knows anything about the clients:
 
-* The number of connections is bounded. When all are in use, one that has sent no whole request makes room.
-* A request must be whole in time, and a client must read in time.
-* Closed connections are counted, in one log line a minute.
-* `Host` and `Origin` must name this machine when only this machine is served, so that no web page under another name
-  for it gets through (DNS rebinding).
+* It limits the number of connections. When all are in use, it closes one that has not sent a complete request.
+* Clients must send each request, and read each response, within a time limit.
+* It counts the connections that it closes, and logs one line a minute.
+* When it serves only this machine, `Host` and `Origin` must name this machine. This prevents DNS rebinding, in which a
+  web page reaches the machine under another name.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ logger = logging.getLogger(__name__)
 
 _MAX_CONNECTIONS: Final = 4096
 _REQUEST_SECONDS: Final = 20
-"""How long a client may take for a whole request, from the connection or from the first byte of a further one."""
+"""How long a client may take to send a complete request, from the time it connects or starts another request."""
 
 _ACCEPTED_AT_ONCE: Final = 32
 _RETRY_SECONDS: Final = 0.1
 _STALLED_SECONDS: Final = 60
-"""How long a client may leave its answer unread."""
+"""How long a client may leave its response unread."""
 
 _KEEP_ALIVE_SECONDS: Final = 75
-"""How long a connection without a request is kept: longer than clients (5 s in httpx) and proxies (60 s) use it again,
-since a request on one that is being closed is lost."""
+"""How long an idle connection is kept open. Clients (5 s in httpx) and proxies (60 s) stop reusing it sooner, so none
+sends a request on a connection that is being closed, where it would be lost."""
 
 _MIN_CONNECTIONS: Final = 16
 _LAST_BYTES_SECONDS: Final = 0.5
@@ -58,7 +58,7 @@ _AUTHORITY: Final = re.compile(r"(localhost|[0-9.]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]
 class HttpServer:
     """Serves an ASGI application.
 
-    `descriptors` is how many files this process may open: half of them are kept for everything else. With `is_local`,
+    `descriptors` is how many files this process may open; connections use at most half of them. With `is_local`,
     `Host` and `Origin` must name this machine.
     """
 
@@ -76,7 +76,7 @@ class HttpServer:
 
     @asynccontextmanager
     async def opened(self, listener: socket.socket) -> AsyncGenerator[None]:
-        """Serve the connections to `listener` until the context ends; then no request is open."""
+        """Serve connections to `listener` until the context ends. No request is open after that."""
         quiet: dict[str, Any] = {"log_config": None, "access_log": False, "ws": "none", "interface": "asgi3"}
         config = uvicorn.Config(
             self._answer,
@@ -104,11 +104,11 @@ class HttpServer:
             web.should_exit = True
             with anyio.move_on_after(_LAST_BYTES_SECONDS):
                 await served.wait()
-            for connection in list(self._connections):  # of clients that do not read
+            for connection in list(self._connections):  # their clients do not read
                 connection.end()
 
     async def finish(self, seconds: float) -> None:
-        """End the streams that clients hold open for notifications, and give other requests time for their answers."""
+        """End the notification streams, and allow other requests some seconds to be answered."""
         self.end_requests("GET")
         with anyio.move_on_after(seconds):
             while self._requests:
@@ -116,21 +116,21 @@ class HttpServer:
                 await self._is_answered.wait()
 
     def end_requests(self, method: str | None = None) -> None:
-        """Cut short the open requests, or those with one method."""
+        """Cut short all open requests, or only those with the given method."""
         for request, its_method in self._requests.items():
             if method in (None, its_method):
                 request.cancel()
 
     def enter(self, connection: _Connection) -> bool:
-        """Admit a new connection, if need be in place of another; return whether there is room."""
+        """Admit a new connection, closing another one if necessary. Return whether there is room."""
         if len(self._connections) >= self.max_connections and not self._make_room():
-            self.note(f"refused, as all of {self.max_connections} were in use")
+            self.note(f"refused because all {self.max_connections} were in use")
             return False
         self._connections.add(connection)
         return True
 
     def update(self, connection: _Connection) -> None:
-        """Note whether a connection is waiting for its client."""
+        """Record whether a connection is waiting for its client."""
         self._without_request.pop(connection, None)
         self._idle.pop(connection, None)
         if connection.is_waiting and connection in self._connections:
@@ -150,7 +150,7 @@ class HttpServer:
         connection = next(chain(self._without_request, self._idle), None)
         if connection is None:
             return False
-        self.note(f"closed for others, as {self.max_connections} were open and they had sent no whole request")
+        self.note(f"without a complete request closed to make room, as all {self.max_connections} were in use")
         connection.end()
         return True
 
@@ -172,8 +172,8 @@ class HttpServer:
                         accepted.close()
             except (BlockingIOError, ConnectionAbortedError):
                 pass
-            except OSError as error:  # the process, or the system, has no descriptor or no memory left
-                self.note(f"waited, since they could not be accepted ({error.strerror})")
+            except OSError as error:  # the process or the system is out of descriptors or memory
+                self.note(f"delayed because they could not be accepted ({error.strerror})")
                 self.max_connections = max(_MIN_CONNECTIONS, len(self._connections) * 3 // 4)
                 while len(self._connections) > self.max_connections and self._make_room():
                     pass
@@ -182,7 +182,7 @@ class HttpServer:
     async def _report(self) -> None:
         while True:
             await self._has_closed.wait()
-            await anyio.sleep(1)  # others are often closed at the same time
+            await anyio.sleep(1)  # connections are often closed together
             self._has_closed = anyio.Event()
             counts = "; ".join(f"{count} {why}" for why, count in self._closed.items())
             self._closed.clear()
@@ -190,7 +190,7 @@ class HttpServer:
             await anyio.sleep(_REPORT_SECONDS)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, even if the application is cut short."""
+        """Answer a request, even if the application is cut short."""
         is_begun = is_complete = False
 
         async def pass_on(message: Message) -> None:
@@ -214,7 +214,7 @@ class HttpServer:
 
 
 class _Connection(H11Protocol):
-    """A connection on which each request must be whole in time."""
+    """A connection on which each request must be complete in time."""
 
     def __init__(self, *arguments: Any, server: HttpServer) -> None:
         super().__init__(*arguments)
@@ -223,7 +223,7 @@ class _Connection(H11Protocol):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the client has not sent another whole request, or does not read its answer."""
+        """Whether the client still has to send a complete request or read its response."""
         return self._owes_request or self.flow.write_paused
 
     @property
@@ -279,7 +279,7 @@ class _Connection(H11Protocol):
         if not self._owes_request:
             self._stop_timer()
         elif self._timer is None and not self.transport.is_closing():
-            why = f"sent no whole request within {_REQUEST_SECONDS} s"
+            why = f"sent no complete request within {_REQUEST_SECONDS} s"
             self._timer = self.loop.call_later(_REQUEST_SECONDS, self._late, why)
 
     def _stop_timer(self) -> None:
@@ -288,12 +288,12 @@ class _Connection(H11Protocol):
             self._timer = None
 
     def _late(self, why: str) -> None:
-        self._owner.note(f"closed, since they {why}")
+        self._owner.note(f"closed because they {why}")
         self.end()
 
 
 class _WebServer(uvicorn.Server):
-    """uvicorn without its signal handlers: this program has one way to stop."""
+    """uvicorn without its signal handlers, because this program handles signals itself."""
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
@@ -303,14 +303,16 @@ class _WebServer(uvicorn.Server):
 def _refusal(scope: Scope, *, is_local: bool) -> ASGIApp | None:
     headers = Headers(scope=scope)
     if "content-length" in headers and "transfer-encoding" in headers:
-        # A proxy that trusts the other of the two takes part of the body for another request (request smuggling).
+        # A proxy that trusts the other header would take part of the body for another request (request smuggling).
         text = "Send either Content-Length or Transfer-Encoding, not both"
         return PlainTextResponse(text, 400, {"Connection": "close"})
     if is_local and not _is_of_this_machine(headers.get("host", "")):
         return PlainTextResponse("The Host header does not name this machine: use localhost or 127.0.0.1", 421)
     scheme, _, authority = headers.get("origin", "").partition("://")
     if is_local and "origin" in headers and not (scheme in {"http", "https"} and _is_of_this_machine(authority)):
-        return PlainTextResponse("The Origin header does not name this machine: web pages of others may not ask", 403)
+        return PlainTextResponse(
+            "The Origin header does not name this machine: other sites' web pages may not send requests", 403
+        )
     return None
 
 
@@ -320,7 +322,7 @@ def _is_of_this_machine(authority: str) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether only this machine can be reached as `host`, or from there."""
+    """Return whether `host` is a loopback address or `localhost`."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -1,7 +1,7 @@
-"""One program on stdio or on Streamable HTTP, until it is asked to stop.
+"""Serves one program on stdio or Streamable HTTP until it is asked to stop.
 
-The first SIGINT, SIGTERM or SIGHUP, or the end of standard input, stops it. Stopping takes a few seconds, in which
-requests are answered and clients are notified, and further signals change nothing.
+The first SIGINT, SIGTERM or SIGHUP, or the end of standard input, stops it. Stopping takes a few seconds, during which
+it answers requests, notifies clients and ignores further signals.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ logger = logging.getLogger(__name__)
 _STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 _GOODBYE_SECONDS: Final = 1
-"""How long HTTP requests have to be answered once the server is to stop."""
+"""How long the server keeps answering HTTP requests after it is asked to stop."""
 
 _MAX_DESCRIPTORS: Final = 65_536
 
 _MAX_SESSIONS: Final = 2000
-"""Per endpoint, at some 40 kB each; sessions without a request for 30 minutes end."""
+"""Per endpoint, at about 40 kB each. Sessions end after 30 minutes without a request."""
 
 _GC_THRESHOLDS: Final = (5_000, 10, 10)
 _GC_SECONDS: Final = 60
@@ -61,18 +61,18 @@ class Address:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine can reach it."""
+        """Whether only this machine can reach the address."""
         return is_loopback(self.host)
 
 
 @dataclass(frozen=True)
 class Program:
-    """A server, and everything that runs together with it."""
+    """A server and everything that runs with it."""
 
     server: Server[Any]
 
     lifespan: Callable[[], AbstractAsyncContextManager[object]]
-    """Entered before the first message is read and left after the last was answered."""
+    """Entered before the first message is read, and exited after the last one is answered."""
 
     on_stop: Callable[[], None]
     """Called when the server is asked to stop, while clients can still be reached."""
@@ -81,29 +81,29 @@ class Program:
     """Returns the health document that HTTP serves."""
 
     guard: Callable[[ASGIApp, Callable[[str], int] | None], ASGIApp] | None = None
-    """Wraps the HTTP endpoints so that only principals get in.
+    """Wraps the HTTP endpoints so that only principals are admitted.
 
-    It is called with the endpoints and, where there are sessions, a function that counts those of a principal.
+    Takes the endpoints and a function that counts a principal's sessions, or `None` if there are no sessions.
     """
 
     endpoints: Mapping[str, Server[Any]] = field(default_factory=dict[str, Server[Any]])
-    """Further servers over HTTP, by what is added to the path of `server`."""
+    """Additional servers over HTTP, by the suffix of their path after that of `server`."""
 
     background: Sequence[Callable[[], Coroutine[Any, Any, None]]] = ()
-    """What else runs as long as the server does."""
+    """Tasks that run as long as the server does."""
 
     loaded: Callable[[], Awaitable[None]] = anyio.lowlevel.checkpoint
-    """Returns when the tools have been read for the first time."""
+    """Returns once the tools have been read for the first time."""
 
     is_stateless: bool = False
-    """Whether legacy HTTP clients get no sessions either, so that any replica can answer any of their requests."""
+    """Whether legacy HTTP clients get no sessions either, so any replica can answer any of their requests."""
 
 
 async def serve(program: Program, address: Address | None) -> None:
-    """Serve on `address`, or on stdio without one, until a signal or the end of standard input.
+    """Serve on `address`, or on stdio if it is `None`, until a signal or the end of standard input.
 
     Raises:
-        OSError: The address cannot be listened on.
+        OSError: Cannot listen on the address.
     """
     stop = anyio.Event()
     stop_on_signal(stop)
@@ -121,7 +121,7 @@ async def serve(program: Program, address: Address | None) -> None:
 
 
 def stop_on_signal(stop: anyio.Event) -> None:
-    """Set `stop` on the first signal to stop; further ones change nothing, to the end of the process."""
+    """Set `stop` on the first stop signal. Later signals are ignored until the process ends."""
     loop = asyncio.get_running_loop()
 
     def note(number: int, _: object) -> None:
@@ -139,7 +139,7 @@ def stop_on_signal(stop: anyio.Event) -> None:
 
 
 def ignore_signals() -> None:
-    """Keep signals from changing the exit code of a process that is about to exit: Python would die of them."""
+    """Ignore signals in a process that is about to exit, so that none of them kills it and changes its exit code."""
     for number in _STOP_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
 
@@ -174,7 +174,7 @@ async def _serve_http(program: Program, address: Address, stop: anyio.Event, des
             endpoint = server.streamable_http_app(
                 streamable_http_path=f"/mcp/{name}".rstrip("/"),
                 stateless_http=program.is_stateless,
-                # Left to `HttpServer`, which compares all of `Host` and `Origin`: the SDK compares the beginning.
+                # `HttpServer` checks this: it compares all of `Host` and `Origin`, where the SDK compares a prefix.
                 transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
                 max_sessions=_MAX_SESSIONS,
             )
@@ -200,22 +200,22 @@ async def _serve_http(program: Program, address: Address, stop: anyio.Event, des
             program.on_stop()
             await web.finish(_GOODBYE_SECONDS)
             for manager in managers:
-                # Otherwise each session waits a second to notify a client, which may be gone, of its open requests.
+                # Otherwise each session spends a second notifying a client that may be gone of its open requests.
                 for transport in list(manager._server_instances.values()):  # pyright: ignore[reportPrivateUsage]
                     await transport.terminate()
 
 
 async def without_sessions(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-    """Promise no notifications to legacy clients without sessions, as a middleware, which has to be the outermost.
+    """Middleware that advertises no notifications to legacy clients without sessions. It must be the outermost.
 
-    Nothing outlasts their request on which a notification could be sent. Questions to such clients are refused where
-    they are asked, since only the greeting, which is forgotten, says what a client can answer.
+    No stream to such a client outlives its request, so notifications cannot be sent. Requests to such clients are
+    refused elsewhere, because only the `initialize` request, which is not kept, says what a client can answer.
     """
     if ctx.method == "notifications/initialized":
         return None
     is_subscription = ctx.method in {"resources/subscribe", "resources/unsubscribe"}
     if is_subscription and ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-        raise MCPError(METHOD_NOT_FOUND, "This server has no sessions, and tells of no changes without one")
+        raise MCPError(METHOD_NOT_FOUND, "This server has no sessions, so it cannot notify clients of changes")
     result = await call_next(ctx)
     if ctx.method == "initialize" and isinstance(result, dict):
         for offered in cast("dict[str, Any]", result.get("capabilities", {})).values():
@@ -226,23 +226,23 @@ async def without_sessions(ctx: ServerRequestContext[Any, Any], call_next: CallN
 
 
 async def _collect_seldom(loaded: Callable[[], Awaitable[None]]) -> None:
-    """Keep the garbage collector away from the definitions of tools, which live as long as their upstreams.
+    """Keep the garbage collector away from tool definitions, which live as long as their upstreams. Never returns.
 
-    Looking through the objects of 10,000 tools takes half a second, in which nobody is answered. By default that
-    happens every few seconds while upstreams come and go. Never returns.
+    Traversing the objects of 10,000 tools takes half a second, during which no request is answered. By default that
+    happens every few seconds while upstreams come and go.
     """
     gc.set_threshold(*_GC_THRESHOLDS)
     await loaded()
     gc.freeze()
     while True:
         await anyio.sleep(_GC_SECONDS)
-        gc.unfreeze()  # what was frozen before may have become garbage
+        gc.unfreeze()  # objects frozen earlier may be garbage now
         gc.collect()
         gc.freeze()
 
 
 async def changes_of(file: Path, seconds: float) -> AsyncIterator[None]:
-    """Yield each time the file, looked at every few seconds, has been replaced, changed or removed; never ends."""
+    """Poll a file at this interval, and yield when it has been replaced, changed or removed. Never ends."""
     seen = await _state_of(file)
     while True:
         await anyio.sleep(seconds)
@@ -252,7 +252,7 @@ async def changes_of(file: Path, seconds: float) -> AsyncIterator[None]:
 
 
 async def _state_of(file: Path) -> tuple[int, int, int] | None:
-    """Return a value that changes when the file does, or `None` if there is no file."""
+    """Return a value that changes with the file, or `None` if there is no file."""
     try:
         status = await anyio.Path(file).stat()
     except OSError:
@@ -263,7 +263,7 @@ async def _state_of(file: Path) -> tuple[int, int, int] | None:
 def _raise_descriptor_limit() -> int:
     """Raise the limit on open files to the hard limit, within reason, and return it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    # No more than is useful: child processes inherit it, and some close every number up to it when they start.
+    # Keep it moderate: child processes inherit it, and some close every descriptor up to the limit when they start.
     wanted = _MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _MAX_DESCRIPTORS)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         with suppress(OSError, ValueError):
@@ -277,10 +277,10 @@ def listening(address: Address) -> Generator[socket.socket]:
     """Yield a socket that listens on `address`.
 
     Raises:
-        OSError: The address cannot be listened on.
+        OSError: Cannot listen on the address.
     """
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    # asyncio sends small segments at once only on sockets that name their protocol; others wait 40 ms for each answer.
+    # asyncio sets TCP_NODELAY only on sockets that name their protocol; on others each response takes 40 ms longer.
     with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((address.host, address.port))

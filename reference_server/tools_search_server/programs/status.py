@@ -1,4 +1,4 @@
-"""What an operator is shown of a gateway: `status`, for one that runs, and `--check`, for a configuration."""
+"""Shows operators the state of a gateway: `status` for a running one, `--check` for a configuration."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _UNAUTHORIZED: Final = 401
 
 _TABLE_WIDTH: Final = 200
 _TEXT_WIDTH: Final = 100
-"""Columns where standard output is not a terminal."""
+"""Columns when standard output is not a terminal."""
 
 _COLUMNS: Final = ("server", "state", "since", "tools", "protocol", "why")
 _FOR_WIDE_TERMINALS: Final = {"since", "protocol"}
@@ -55,16 +55,16 @@ Examples:
 def status(*, url: str, token_file: Path | None, database: str | None, as_json: bool) -> None:
     """Show the servers of a running gateway: their states, since when (UTC), and why.
 
-    Exit codes: 0 every server is ready or idle; 1 one of them is not, or the gateway does not answer.
+    Exit codes: 0 if every server is ready or idle; 1 if one is not, or the gateway does not answer.
     """
     if database is not None:
         sys.exit(0 if show_catalogs(database, as_json=as_json) else 1)
-    token = os.environ.get(TOKEN_VARIABLE) or None  # never on the command line, which others on the machine can read
+    token = os.environ.get(TOKEN_VARIABLE) or None  # never from the command line, which other local users can see
     if token_file is not None:
         try:
             token = token_file.read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
-            advice = "Name a file that holds only the token."
+            advice = "Name a file that contains only the token."
             raise click.UsageError(f"{token_file} cannot be read: {error}. {advice}") from None
     health = _asked(url, token)
     if as_json:
@@ -91,7 +91,7 @@ def status(*, url: str, token_file: Path | None, database: str | None, as_json: 
 
 
 async def check(gateway: Gateway, always: AlwaysAvailable, as_json: bool = False) -> bool:
-    """Start every server, print what it offers, and stop them all.
+    """Start every server, print its features, and stop them all.
 
     Returns:
         Whether all servers and their lists can be used, and all always-available tools exist.
@@ -165,13 +165,13 @@ def _print_offers(document: Mapping[str, Any]) -> None:
 def _asked(url: str, token: str | None) -> dict[str, Any]:
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
     try:
-        # Without the proxies of the environment, which would be used even for loopback.
+        # Ignore the environment's proxies, which httpx would use even for loopback.
         answer = httpx2.get(urljoin(url, HEALTH_PATH), headers=headers, timeout=_SECONDS, trust_env=False)
     except (httpx2.InvalidURL, httpx2.UnsupportedProtocol, ValueError):
-        raise click.UsageError(f"{url!r} is no address. Write for example http://127.0.0.1:8000/mcp.") from None
+        raise click.UsageError(f"{url!r} is not a URL. Write for example http://127.0.0.1:8000/mcp.") from None
     except httpx2.HTTPError as error:
         reason = f"{error}" or type(error).__name__
-        raise click.ClickException(f"no gateway answers at {url}: {reason}. Is it started with --http?") from None
+        raise click.ClickException(f"no gateway answers at {url}: {reason}. Was it started with --http?") from None
     if answer.status_code == _UNAUTHORIZED:
         raise click.ClickException(f"the gateway at {url} does not accept this token.")
     try:
@@ -179,13 +179,13 @@ def _asked(url: str, token: str | None) -> dict[str, Any]:
     except ValueError:
         health = None
     if not isinstance(health, dict) or "status" not in health:
-        raise click.ClickException(f"what answers at {url} is no gateway of this kind (HTTP {answer.status_code}).")
+        raise click.ClickException(f"the server at {url} is not a tools-search gateway (HTTP {answer.status_code}).")
     return cast("dict[str, Any]", health)
 
 
 def _print_servers(servers: Sequence[Mapping[str, Any]]) -> None:
     """Print the `servers` of a health document to standard output."""
-    # Imported here, since importing rich takes a tenth of the start of a server, which prints no table.
+    # Imported here because importing rich takes a tenth of a server's startup time, and a server prints no table.
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text

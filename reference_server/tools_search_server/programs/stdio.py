@@ -1,8 +1,8 @@
-"""Standard input and output as the wire of one MCP connection.
+"""Standard input and output as the transport of one MCP connection.
 
-* A shutdown must not wait for a host that sends or reads nothing, so both ends wait for readiness instead of blocking
-  in a thread.
-* While they are open, descriptor 0 reads nothing and descriptor 1 writes to standard error, so that the output of a
+* Reading and writing wait for readiness instead of blocking in a thread, so a shutdown never waits for a host that
+  sends or reads nothing.
+* While the transport is open, descriptor 0 reads nothing and descriptor 1 writes to standard error, so the output of a
   library or a child process never gets between two messages.
 """
 
@@ -24,11 +24,11 @@ import anyio.lowlevel
 _CHUNK: Final = 65_536
 
 _PIPE_CHUNK: Final = 4096
-"""PIPE_BUF: what a ready pipe takes without blocking."""
+"""PIPE_BUF: the bytes that a ready pipe accepts without blocking."""
 
 
 async def input_lines(descriptor: int) -> AsyncGenerator[str]:
-    """Yield the lines of a descriptor, decoded; invalid UTF-8 becomes replacement characters."""
+    """Yield a descriptor's lines, decoded as UTF-8. Invalid bytes become replacement characters."""
     buffer, chunk = bytearray(), b"\n"
     while chunk:
         await _ready(anyio.wait_readable, descriptor)
@@ -42,7 +42,7 @@ async def input_lines(descriptor: int) -> AsyncGenerator[str]:
 
 
 class OutputText:
-    """Text to a descriptor, written at once."""
+    """An unbuffered text stream to a descriptor."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -53,10 +53,10 @@ class OutputText:
         """Write all of `text`.
 
         Raises:
-            BrokenPipeError: Nobody reads any more.
+            BrokenPipeError: The reader has closed its end.
         """
         rest = memoryview(text.encode())
-        is_ready = bool(self._poll.poll(0))  # usually there is room for all of it, which saves a turn of the event loop
+        is_ready = bool(self._poll.poll(0))  # there is usually room for everything: this saves an event loop iteration
         while rest:
             if not is_ready:
                 await _ready(anyio.wait_writable, self._descriptor)
@@ -64,12 +64,12 @@ class OutputText:
             is_ready = False
 
     async def flush(self) -> None:
-        """Do nothing: `write` keeps nothing back."""
+        """Do nothing: `write` does not buffer."""
 
 
 @contextmanager
 def standard_streams() -> Generator[tuple[AsyncGenerator[str], OutputText]]:
-    """Claim standard input and output for the wire until the context ends."""
+    """Reserve standard input and output for the transport until the context ends."""
     incoming, outgoing = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -84,14 +84,14 @@ def standard_streams() -> Generator[tuple[AsyncGenerator[str], OutputText]]:
 
 
 def _room(descriptor: int) -> int:
-    """Return how many bytes a ready descriptor takes without blocking; an empty pipe takes as many as it holds."""
+    """Return how many bytes a ready descriptor accepts without blocking. An empty pipe accepts its full capacity."""
     if sys.platform != "linux":
         return _PIPE_CHUNK
     unread = array("i", [0])
     try:
         size = fcntl.fcntl(descriptor, fcntl.F_GETPIPE_SZ)
         fcntl.ioctl(descriptor, termios.FIONREAD, unread)
-    except OSError:  # no pipe
+    except OSError:  # not a pipe
         return _PIPE_CHUNK
     return _PIPE_CHUNK if unread[0] else size
 
@@ -99,5 +99,5 @@ def _room(descriptor: int) -> int:
 async def _ready(wait: Callable[[int], Awaitable[None]], descriptor: int) -> None:
     try:
         await wait(descriptor)
-    except PermissionError:  # a regular file: always ready, and no poller takes it
+    except PermissionError:  # a regular file: always ready, but pollers do not accept it
         await anyio.lowlevel.checkpoint()
