@@ -199,7 +199,7 @@ async def test_tools_that_a_toolset_names_in_vain_are_reported_once(
     ("members", "chosen", "says"),
     [
         ({"toolsets": []}, None, "`toolsets` must be an object"),
-        ({"toolsets": {"r": {"gti": True}}}, None, "`toolsets.r.gti`: there is no server of that name; the closest"),
+        ({"toolsets": {"r": {"gti": True}}}, None, "`toolsets.r.gti`: there is no such server; the closest"),
         ({"toolsets": {"r": {}}}, None, "`toolsets.r` must be an object that names at least one server"),
         ({"toolsets": {"r": {"git": False}}}, None, "`toolsets.r.git` must be true, a list"),
         ({"toolsets": {"r": {"git": []}}}, None, "`toolsets.r.git` names no tool"),
@@ -211,10 +211,18 @@ async def test_tools_that_a_toolset_names_in_vain_are_reported_once(
         ({"principals": {}}, None, "`principals` must name at least one"),
         ({"principals": {"a": "tsk_x"}}, None, "`principals.a` must be an object"),
         ({"principals": {"": {}}}, None, "empty name"),
-        ({"principals": {"a": {"token": "tsk_x"}}}, None, "`principals.a.token`: this is no hash of a token: `tools"),
+        ({"principals": {"a": {"token": "tsk_x"}}}, None, "`principals.a.token`: this is not a token hash: make one"),
         ({"principals": {"a": {"tolset": "r"}}}, None, "`principals.a.tolset` means nothing here; the closest is"),
-        ({"principals": {"a": {"token": HASH, "toolset": "r"}}}, None, "`principals.a.toolset`: there is no toolset"),
-        ({"principals": {"a": {"token": HASH, "toolset": ""}}}, None, "`principals.a.toolset`: there is no toolset of"),
+        (
+            {"principals": {"a": {"token": HASH, "toolset": "r"}}},
+            None,
+            "`principals.a.toolset`: there is no such toolset",
+        ),
+        (
+            {"principals": {"a": {"token": HASH, "toolset": ""}}},
+            None,
+            "`principals.a.toolset`: there is no such toolset",
+        ),
         ({"principals": {"a": {"toolset": None}}}, None, "`principals.a.toolset` must be a text"),
         ({"principals": {"a": {"openRequests": None}}}, None, "`principals.a.openRequests` must be a whole number"),
         ({"principals": {"a": {"requestsPerMinute": 0}}}, None, "`principals.a.requestsPerMinute` must be at least 1"),
@@ -223,7 +231,7 @@ async def test_tools_that_a_toolset_names_in_vain_are_reported_once(
         (
             {"principals": {name: {"token": HASH} for name in "ab"}},
             None,
-            "`principals.b.token` is the token of 'a'",
+            "`principals.b.token` is also the token of 'a'",
         ),
     ],
 )  # fmt: skip

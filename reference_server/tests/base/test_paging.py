@@ -44,7 +44,7 @@ def test_a_definition_of_the_newer_revision_leaves_no_gap_in_the_pages_of_the_ol
     assert walk(pages, MODERN) == [["a", "b"], ["c", "d"]]
     with caplog.at_level("INFO"):
         assert walk(pages, LEGACY) == [["a", "c"], ["d"]]
-    assert "2025-11-25, where they are invalid: ['b']" in caplog.text
+    assert "2025-11-25, in which they are invalid: ['b']" in caplog.text
 
 
 @pytest.mark.parametrize("version", [MODERN, LEGACY])

@@ -238,9 +238,9 @@ async def test_lists_have_pages_and_their_cursors_are_checked(catalog: Path) -> 
     ("changes", "place"),
     [
         ({"resources": [{"name": "a"}]}, "resources.0.uri"),
-        ({"resources": [{"uri": "a:b", "name": "a"}] * 2}, "'a:b' is there more than once"),
-        ({"resourceTemplates": [{"uriTemplate": "a:{b}", "name": "a"}] * 2}, "'a:{b}' is there more than once"),
-        ({"prompts": [{"name": "a"}, {"name": "a"}]}, "'a' is there more than once"),
+        ({"resources": [{"uri": "a:b", "name": "a"}] * 2}, "'a:b' occurs more than once"),
+        ({"resourceTemplates": [{"uriTemplate": "a:{b}", "name": "a"}] * 2}, "'a:{b}' occurs more than once"),
+        ({"prompts": [{"name": "a"}, {"name": "a"}]}, "'a' occurs more than once"),
         ({"prompts": {}}, "`prompts` must be a list"),
         ({"contents": {"a:b": 5}}, "contents.a:b"),
     ],

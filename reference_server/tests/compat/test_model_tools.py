@@ -118,7 +118,7 @@ async def refusals_say_why(client: Client) -> None:
     for called, arguments in calls.items():
         refused = await client.call_tool(called, arguments)
         assert refused.is_error
-        assert "for the user interface of its server alone" in str(refused.content), called
+        assert "only for its server's user interface" in str(refused.content), called
     reachable = await client.call_tool("call_tool", {"name": "shop__show_cart", "arguments": {}})
     assert not reachable.is_error
 
@@ -191,5 +191,5 @@ async def test_a_found_tool_that_its_server_takes_back_for_its_app_leaves_the_li
 async def test_the_operator_is_told_why_a_tool_for_apps_is_not_always_available(servers: Any, file: Path) -> None:
     process = servers.start("-m", "tools_search_server", "--config", str(file), "--check")
     printed, _ = await anyio.to_thread.run_sync(lambda: process.communicate(timeout=60))
-    why = f"always_available names 'shop__{HIDDEN}', which is for the user interface of its server alone"
+    why = f"always_available names 'shop__{HIDDEN}', which is only for its server's user interface"
     assert why in " ".join(printed.split())

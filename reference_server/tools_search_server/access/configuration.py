@@ -1,11 +1,11 @@
-"""Access to a gateway: the toolsets and principals of its configuration, which only this program reads.
+"""Access to a gateway: the toolsets and principals in its configuration, which only this program reads.
 
     "toolsets": {"reading": {"git": ["log", "diff"], "files": {"exclude": ["delete"]}, "time": true}},
     "principals": {"alice": {"token": "sha256:…", "toolset": "reading", "requestsPerMinute": 600, "openRequests": 8}}
 
-A server that a toolset does not name is hidden as a whole. Tools have the names that their own server gives them. Of a
-principal only `token` is required: without a toolset it sees everything, without limits it has none. Members of any
-other name are refused: a toolset that is overlooked would show what it hides.
+A toolset hides every server that it does not name. Tools have the names that their own server gives them. A principal
+requires only a `token`: without a toolset it sees everything, and without limits it is unlimited. Members of any other
+name are refused, because a misspelled `toolset` would show what it should hide.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from tools_search_server.access.principals import MIN_OPEN_REQUESTS, Principal, 
 
 @dataclass
 class Access:
-    """The toolset of this process, and the principals of its HTTP endpoint, as they are now."""
+    """The current toolset of this process, and the current principals of its HTTP endpoint."""
 
     toolset: Toolset = EVERYTHING
-    """What callers see who are no principals: the host on stdio, or everyone on an open loopback address."""
+    """The toolset of callers who are not principals: the host on stdio, or everyone on an open loopback address."""
 
     principals: dict[str, Principal] = field(default_factory=dict[str, Principal])
-    """By name; if there are any, nobody else is served over HTTP."""
+    """By name. If there are any, HTTP serves nobody else."""
 
     on_revoked: list[Callable[[Collection[str]], None]] = field(
         default_factory=list[Callable[[Collection[str]], None]], compare=False
     )
-    """Called with the names of principals whose token or toolset has changed, or who are gone."""
+    """Called with the names of principals whose token or toolset has changed, or who were removed."""
 
     @property
     def toolsets(self) -> tuple[Toolset, ...]:
@@ -44,14 +44,14 @@ class Access:
         return tuple({toolset.name: toolset for toolset in (self.toolset, *used)}.values())
 
     def toolset_of(self, principal: str | None) -> Toolset | None:
-        """Return the present toolset of a principal, or of callers who need none; `None` for one who is gone."""
+        """Return a principal's current toolset, or `None` if it was removed; the process's toolset without a name."""
         if principal is None:
             return self.toolset
         known = self.principals.get(principal)
         return None if known is None else known.toolset
 
     def replace(self, stated: Access) -> None:
-        """Let the principals of `stated` use the gateway from now on, and nobody else; others see its toolset."""
+        """Replace the principals and the process's toolset with those of `stated`, and notify of revoked principals."""
 
         def rights(principal: Principal | None) -> object:
             return principal and (principal.token, principal.toolset)
@@ -65,13 +65,13 @@ class Access:
 
 
 def _token_hash(text: str) -> str:
-    if not is_token_hash(text):  # which is not repeated, since it may be a token
-        raise ValueError("this is no hash of a token: `tools-search-server token NAME` makes one")
+    if not is_token_hash(text):  # the error does not repeat it, since it may be a token
+        raise ValueError("this is not a token hash: make one with `tools-search-server token NAME`")
     return text
 
 
 class _PrincipalEntry(BaseModel):
-    """A principal as it is stated: a member is left out, and never null."""
+    """A principal in the configuration. Optional members can be omitted, but not null."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
@@ -85,10 +85,10 @@ _MEMBERS = [own.alias or name for name, own in _PrincipalEntry.model_fields.item
 
 
 def read_access(file: HostFile, source: str, chosen: str | None) -> Access:
-    """Read `toolsets` and `principals`; `chosen` is the toolset of this process, or `None` for everything.
+    """Read `toolsets` and `principals`. `chosen` is the toolset of this process, or `None` for everything.
 
     Raises:
-        ConfigurationError: They cannot be used, or there is no such toolset; the message lists every problem.
+        ConfigurationError: They are invalid, or there is no such toolset. The message lists every problem.
     """
     problems: list[str] = []
     toolsets = read_toolsets(file.members.get("toolsets", {}), file.names, problems)
@@ -103,7 +103,7 @@ def read_access(file: HostFile, source: str, chosen: str | None) -> Access:
 
 
 def read_toolsets(stated: Any, servers: Collection[str], problems: list[str]) -> dict[str, Toolset]:
-    """Return the toolsets by name; each problem becomes a line of `problems`, with its place."""
+    """Return the toolsets by name, and add a line to `problems` for each problem, with its place."""
     toolsets: dict[str, Toolset] = {}
     for name, chosen in _by_name("toolsets", stated, problems).items():
         place = f"toolsets.{name}"
@@ -129,21 +129,21 @@ def _read_principals(stated: Any, toolsets: Mapping[str, Toolset], problems: lis
             continue
         toolset = toolsets.get(entry.toolset) if "toolset" in entry.model_fields_set else EVERYTHING
         if toolset is None:
-            problems.append(f"`{place}.toolset`: there is no toolset of that name; {closest(entry.toolset, toolsets)}")
+            problems.append(f"`{place}.toolset`: there is no such toolset; {closest(entry.toolset, toolsets)}")
             continue
         if (owner := owners.setdefault(entry.token, name)) != name:
-            problems.append(f"`{place}.token` is the token of {owner!r}: each principal needs its own")
+            problems.append(f"`{place}.token` is also the token of {owner!r}: each principal needs its own")
         limits = entry.requests_per_minute or None, entry.open_requests or None
         principals[name] = Principal(name, entry.token, toolset, *limits)
     return principals
 
 
 def _by_name(member: str, stated: Any, problems: list[str]) -> dict[str, Any]:
-    """Return a member of the configuration that is an object from names to something."""
+    """Return a member of the configuration that must be an object with names as its keys."""
     if not isinstance(stated, dict):
         problems.append(f"`{member}` must be an object from names to {member}")
         return {}
     entries = cast("dict[str, Any]", stated)
     if not all(map(str.strip, entries)):
-        problems.append(f"`{member}` has one with an empty name")
+        problems.append(f"`{member}` has an entry with an empty name")
     return entries

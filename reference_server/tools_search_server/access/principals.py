@@ -1,6 +1,6 @@
-"""Principals: who may use a gateway over HTTP, by which token, what each sees and how much it may ask.
+"""Principals: the callers who may use a gateway over HTTP, with their tokens, toolsets and rate limits.
 
-The guard of the HTTP endpoint notes the principal of a request, and handlers read it from `HTTP_CALLER`.
+The guard of the HTTP endpoint sets the principal of each request, and handlers read it from `HTTP_CALLER`.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from starlette.types import Scope
 from tools_search_hosts.toolsets import EVERYTHING, Toolset
 
 _PREFIX: Final = "tsk_"
-"""Lets people and scanners for leaked secrets recognize a token."""
+"""Lets people and secret scanners recognize a token."""
 
 _SALT_BYTES: Final = 16
 _HASH_FORM: Final = re.compile(rf"sha256:[0-9a-f]{{{2 * _SALT_BYTES}}}:[0-9a-f]{{64}}")
 
 MIN_OPEN_REQUESTS: Final = 2
-"""A client may hold one request open for notifications while it makes another."""
+"""A client can keep one request open for notifications while it makes another."""
 
 _MINUTE: Final = 60.0
 _RETRY_SECONDS: Final = 1.0
-"""When to try again while too many requests are open; nobody knows when one will end."""
+"""When to retry while too many requests are open. When one will end is unknown."""
 
 
 def new_token() -> str:
@@ -44,10 +44,10 @@ def new_token() -> str:
 
 
 def token_hash(token: str, salt: bytes | None = None) -> str:
-    """Return the hash by which a configuration knows a token, with a new salt unless one is given.
+    """Return the hash of a token for the configuration, with a new salt unless one is given.
 
-    A single round of SHA-256 is enough, since a token is as hard to guess as the hash: slow hashes are for passwords,
-    and would be paid for with every request.
+    A single round of SHA-256 is enough, since a token is as hard to guess as the hash. Slow hashes are for passwords,
+    and would slow down every request.
     """
     salt = salt or secrets.token_bytes(_SALT_BYTES)
     digest = hashlib.sha256(salt + token.encode("utf-8", "surrogatepass")).hexdigest()
@@ -55,7 +55,7 @@ def token_hash(token: str, salt: bytes | None = None) -> str:
 
 
 def is_token_hash(text: str) -> bool:
-    """Return whether a text has the form of a `token_hash`."""
+    """Return whether a text has the format of a `token_hash`."""
     return _HASH_FORM.fullmatch(text) is not None
 
 
@@ -66,19 +66,19 @@ class Principal:
     name: str
 
     token: str
-    """The `token_hash` of its token."""
+    """The token's `token_hash`."""
 
     toolset: Toolset = EVERYTHING
 
     requests_per_minute: int | None = None
-    """How many HTTP requests it may make; all of a minute's may come at once."""
+    """Maximum HTTP requests per minute, which may all come at once; `None` for no limit."""
 
     open_requests: int | None = None
-    """How many HTTP requests it may have open at the same time, streams of notifications included."""
+    """Maximum concurrent HTTP requests, including notification streams; `None` for no limit."""
 
 
 def principal_of(token: str, principals: Collection[Principal]) -> Principal | None:
-    """Return the owner of a token, in a time that reveals neither the owner nor how much of a hash is right."""
+    """Return the owner of a token. The time taken reveals neither the owner nor how much of a hash matches."""
 
     def fits(hashed: str) -> bool:
         salt = bytes.fromhex(hashed.split(":")[1])
@@ -90,20 +90,20 @@ def principal_of(token: str, principals: Collection[Principal]) -> Principal | N
 
 @dataclass
 class Throttle:
-    """Limits of one caller: a token bucket for requests per minute, and a count of open requests."""
+    """One caller's rate limits: a token bucket for requests per minute, and a count of open requests."""
 
     per_minute: int | None
-    """Requests that are admitted within a minute, all of which may come at once; `None` for any number."""
+    """Maximum requests per minute, which may all come at once; `None` for no limit."""
 
     most_open: int | None
-    """Requests that may be open at the same time; `None` for any number."""
+    """Maximum concurrent requests; `None` for no limit."""
 
     _left: float = 0.0
     _counted_at: float = -math.inf
     _open: int = 0
 
     def enter(self, now: float) -> float:
-        """Admit a request, to be followed by `leave`, and return 0; or return after how many seconds to ask again."""
+        """Admit a request and return 0, or return the seconds to wait before a retry. Call `leave` when it ends."""
         if self.most_open is not None and self._open >= self.most_open:
             return _RETRY_SECONDS
         if self.per_minute is not None:
@@ -117,16 +117,16 @@ class Throttle:
         return 0.0
 
     def leave(self) -> None:
-        """Note the end of a request that was admitted."""
+        """Record the end of an admitted request."""
         self._open -= 1
 
 
 HTTP_CALLER: Final = ContextVar[Principal | None]("tools_search_http_caller", default=None)
-"""The principal whose HTTP request this task is answering; `None` where there are no principals, and on stdio."""
+"""The principal whose HTTP request this task is answering; `None` without principals and on stdio."""
 
 
 def note_caller(scope: Scope, principal: Principal) -> None:
-    """Note the principal in an HTTP request, where the SDK looks when it binds a session to its user."""
+    """Set the principal as the user of an HTTP request. The SDK binds sessions to this user."""
     scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=principal.name, scopes=[]))
 
 
@@ -137,9 +137,9 @@ def caller_name() -> str | None:
 
 
 def remember_caller(principals: Mapping[str, Principal]) -> ServerMiddleware[Any]:
-    """Return the middleware that sets `HTTP_CALLER` for each request: a session answers in other tasks than its guard.
+    """Return middleware that sets `HTTP_CALLER` for each request, since sessions do not run in the guard's tasks.
 
-    It goes first in the chain, since it refuses an HTTP request without a principal where some are configured.
+    It must be the outermost: if principals are configured, it refuses HTTP requests without one.
     """
 
     async def remember(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
@@ -147,7 +147,7 @@ def remember_caller(principals: Mapping[str, Principal]) -> ServerMiddleware[Any
         if principals and ctx.request is not None:
             user = ctx.request.scope.get("user")
             principal = principals.get(user.username) if isinstance(user, AuthenticatedUser) else None
-            if principal is None:  # it has passed no guard, or it has been removed since
+            if principal is None:  # the request bypassed the guard, or the principal was removed since
                 raise MCPError(INTERNAL_ERROR, "Internal server error")
         noted = HTTP_CALLER.set(principal)
         try:

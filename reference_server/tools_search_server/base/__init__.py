@@ -1,1 +1,1 @@
-"""What the other folders share: errors for callers, limits, paging, redaction."""
+"""Shared code: errors for callers, limits, paging, redaction."""

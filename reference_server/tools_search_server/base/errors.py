@@ -1,4 +1,4 @@
-"""Errors that callers get: internal errors hidden behind one fixed text, and unknown names with suggestions."""
+"""Errors for callers: a fixed text in place of internal errors, and suggestions for unknown names."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ LEGACY_NOT_FOUND: Final = -32002
 
 
 def hide_internal_errors(server: Server[Any]) -> None:
-    """Answer -32603 "Internal server error" when `server` itself fails, in every method and both eras, and log it.
+    """Log internal errors of `server`, and answer -32603 "Internal server error", in every method and both eras.
 
-    Left alone, the SDK answers a legacy caller with error 0 and the text of the exception, and reports a handler's own
-    validation error as a mistake of the caller. This goes first in the chain, so call it when everything else is
-    installed. Errors that are meant for the caller pass unchanged.
+    By default, the SDK sends legacy callers error 0 with the exception's text, and reports a handler's own validation
+    error as the caller's mistake. This middleware must be the outermost, so call this function after everything else
+    is installed. Errors that are meant for the caller pass unchanged.
     """
     server.middleware.insert(0, _hide)
 
@@ -36,32 +36,32 @@ async def _hide(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> Han
             return await call_next(ctx)
         except ValidationError:
             try:
-                if ctx.method == "initialize":  # the SDK validates it by a model that is stricter than the revision
+                if ctx.method == "initialize":  # the SDK's model for it is stricter than the protocol revision
                     InitializeRequestParams.model_validate(ctx.params or {}, by_name=False)
                 methods.validate_client_request(ctx.method, ctx.protocol_version, ctx.params)
             except ValidationError:
                 raise MCPError(INVALID_PARAMS, "Invalid request parameters") from None
-            except KeyError:  # not a method of the core protocol: its handler reads the parameters itself
+            except KeyError:  # not a core protocol method: its handler reads the parameters itself
                 pass
             raise
 
 
 _SHOWN: Final = 3
 _COMPARED: Final = 50
-"""Names that are compared closely; the others have fewer trigrams in common with the requested one."""
+"""Number of names that are compared closely: those that share the most trigrams with the requested one."""
 
 _MAX_CHARS: Final = 128
 
 
 def unknown_tool(name: str, known: Iterable[str]) -> MCPError:
-    """Return the -32602 error for the name of no tool, with the closest names."""
+    """Return the -32602 error for an unknown tool name, with the closest names."""
     return unknown_name("tool", name, known, advice="list or search the tools to see their names")
 
 
 def unknown_name(
     kind: str, name: str, known: Iterable[str], *, advice: str = "list them to see their names"
 ) -> MCPError:
-    """Return the -32602 error for the name of nothing of a kind, with the closest names, or with `advice`."""
+    """Return the -32602 error for an unknown name of this kind, with the closest names, or else with `advice`."""
     name = name[:_MAX_CHARS]
     closest = closest_names(name, known)
     said = f"the closest {'is' if len(closest) == 1 else 'are'} {', '.join(closest)}" if closest else advice
@@ -70,12 +70,12 @@ def unknown_name(
 
 
 def not_found_code(protocol_version: str) -> int:
-    """Return the code of the error for a URI at which there is no resource (MCP, Resources: Error Handling)."""
+    """Return the error code for an unknown resource URI (MCP, Resources: Error Handling)."""
     return INVALID_PARAMS if protocol_version in MODERN_PROTOCOL_VERSIONS else LEGACY_NOT_FOUND
 
 
 def closest_names(name: str, known: Iterable[str]) -> list[str]:
-    """Return the few known names that are most similar to `name`, if any are."""
+    """Return at most three known names that are similar to `name`, most similar first."""
     name = name[:_MAX_CHARS]
     wanted = _trigrams(name)
     likely = heapq.nlargest(_COMPARED, known, key=lambda other: len(wanted & _trigrams(other)))

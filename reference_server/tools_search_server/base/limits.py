@@ -1,4 +1,4 @@
-"""Limits of listings and searches, the key of their cursors, and the ranker."""
+"""Limits of listings and searches, their cursor key, and the ranker."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tools_search_hosts import ConfigurationError
 CURSOR_KEY_VARIABLE: Final = "TOOLS_SEARCH_CURSOR_KEY"
 
 MAX_PAGE_SIZE: Final = 10_000
-"""More than fit on a page, so that bytes alone decide unless the operator says otherwise."""
+"""More than fit on a page, so only the size in bytes limits pages unless the operator sets a page size."""
 
 
 @dataclass(frozen=True)
@@ -22,41 +22,41 @@ class Limits:
     """Limits of `tools/list` and `tools/search`, their cursor key and ranker."""
 
     page_size: int = MAX_PAGE_SIZE
-    """Tools on one page of `tools/list`; fewer where their definitions come to more than a page may hold."""
+    """Maximum tools per page of `tools/list`; fewer if their definitions exceed a page's size in bytes."""
 
     default_limit: int = 10
-    """Tools on one page of `tools/search` when the request has no `limit`."""
+    """Tools per page of `tools/search` if the request has no `limit`."""
 
     max_limit: int = 50
-    """Tools on one page of `tools/search` at most, for any `limit` in the request."""
+    """Maximum tools per page of `tools/search`, whatever the request's `limit`."""
 
     cursor_key: bytes | None = None
-    """Shared by replicas, so that each honors the others' cursors; `None` for a key of this process alone."""
+    """Shared by replicas, so each accepts the others' cursors; `None` for a random key of this process."""
 
     ranker: Ranker | None = None
     """The ranker of searches; `None` for the default."""
 
     searches_at_once: int = 64
-    """How many searches are answered at the same time; one more is refused as one too many."""
+    """Maximum concurrent searches; any more are refused."""
 
     index: str | None = None
-    """Address of the database with the index of a gateway's tools; `None` for an index of this process."""
+    """Address of the database with the gateway's tool index; `None` for an index in this process's memory."""
 
     index_name: str = "gateway"
-    """Name of the catalog in that database, the same for all replicas."""
+    """Name of the catalog in that database; the same for all replicas."""
 
 
 def read_cursor_key(file: Path | None) -> bytes | None:
-    """Return the key from a file, else from the environment, else `None`.
+    """Return the key from a file, or else from the environment; `None` if neither has one.
 
     Raises:
-        ConfigurationError: The file cannot be read, or the key is too short to keep forgers out.
+        ConfigurationError: The file cannot be read, or the key is too short to be secure.
     """
     if file is not None:
         try:
             key, source = file.read_bytes().strip(), str(file)
         except OSError as error:
-            problem = f"cannot be read ({error.strerror}). Name a file with a random key."
+            problem = f"cannot be read ({error.strerror}). Name a file that contains a random key."
             raise ConfigurationError(str(file), [problem]) from None
     else:
         key, source = os.environ.get(CURSOR_KEY_VARIABLE, "").encode(), f"environment variable {CURSOR_KEY_VARIABLE}"
@@ -64,5 +64,5 @@ def read_cursor_key(file: Path | None) -> bytes | None:
             return None
     if len(key) < MIN_KEY_BYTES:
         advice = f"Give at least {MIN_KEY_BYTES} random bytes, such as the output of `openssl rand -hex 32`."
-        raise ConfigurationError(source, [f"holds a key of {len(key)} bytes. {advice}"])
+        raise ConfigurationError(source, [f"contains a key of only {len(key)} bytes. {advice}"])
     return key

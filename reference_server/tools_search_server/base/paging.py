@@ -1,7 +1,7 @@
-"""Pages of lists: `tools/list` cut into pages for each protocol version, and signed cursors.
+"""Pagination: the pages of `tools/list` in each protocol version, and signed cursors.
 
-Some hosts read the first page alone, so a page is as large as can be. It is one event of a legacy HTTP stream, and
-official clients refuse events of more than 1 MiB.
+Some hosts read only the first page, so pages are as large as possible. The limit comes from official clients, which
+refuse events of more than 1 MiB in a legacy HTTP stream; a page is one such event.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from mcp_types import INVALID_PARAMS, Tool
 logger = logging.getLogger(__name__)
 
 MAX_PAGE_BYTES: Final = 896 * 1024
-"""Bytes of the definitions on one page."""
+"""Maximum bytes of the definitions on one page."""
 
 _MAX_REPORTED: Final = 10
 _MAC_DOMAIN: Final = b"tools/list cursor\0"
@@ -32,22 +32,22 @@ _MAC_BYTES: Final = 18
 
 
 class ToolPages:
-    """One state of a listing, cut into pages of at most `size` tools.
+    """A snapshot of a listing, in pages of at most `size` tools.
 
-    The object never changes: a changed listing is a new `ToolPages`. A cursor names the last tool of a page by digest,
-    so that it holds on every replica, and over changes elsewhere in the listing. The wire forms of tools that the state
-    before (`after`) holds as the same object are reused.
+    It is immutable: a changed listing is a new `ToolPages`. A cursor is the digest of the last tool's name on a page,
+    so it is valid on every replica and survives changes elsewhere in the listing. Tools that are the same objects in
+    the previous snapshot (`after`) reuse their wire forms.
     """
 
     def __init__(self, tools: Sequence[Tool], size: int, *, after: ToolPages | None = None) -> None:
         self.tools = tools
         self._size = size
         self._entries: dict[str, Mapping[str, _Entry]] = {} if after is None else after._entries
-        """By protocol version and name: those of the state that was written last."""
+        """By protocol version and name, as last serialized."""
         self._written: Callable[[str], _WireListing] = cache(self._write)
 
     def part(self, names: Container[str]) -> ToolPages:
-        """Return the listing of the tools with these names alone, which shares the wire forms of this one."""
+        """Return the listing of only the tools with these names. It shares this listing's wire forms."""
         part = ToolPages([tool for tool in self.tools if tool.name in names], self._size)
 
         def write(protocol_version: str) -> _WireListing:
@@ -63,11 +63,11 @@ class ToolPages:
         return {tool.name: tool for tool in self.tools}
 
     def wire(self, protocol_version: str) -> dict[str, dict[str, Any]]:
-        """Return the definitions by name as a listing in a protocol version carries them: one object a version."""
+        """Return the definitions by name, as listed in a protocol version: the same object for each version."""
         return self._written(protocol_version).by_name
 
     def page(self, cursor: str | None, protocol_version: str) -> dict[str, Any]:
-        """Return the page after `cursor`, as `page_of` does, without the definitions that are invalid in that version.
+        """Return the page after `cursor`, as `page_of` does, without definitions that are invalid in the version.
 
         Raises:
             MCPError: -32602, this listing has no such cursor.
@@ -82,7 +82,7 @@ class ToolPages:
         return page_of([entry.wire for entry in shown], None if is_last else cursor_after(shown[-1].tool.name))
 
     def counts(self, protocol_version: str) -> list[int]:
-        """Return how many tools stand on each page."""
+        """Return the number of tools on each page."""
         sizes, start = [entry.size for entry in self._written(protocol_version).entries], 0
         counts: list[int] = []
         while start < len(sizes):
@@ -91,7 +91,7 @@ class ToolPages:
         return counts
 
     def with_large_schemas(self, protocol_version: str, most_bytes: int) -> list[str]:
-        """Return the names of the tools whose input schema is larger than that."""
+        """Return the names of the tools whose input schema has more than `most_bytes` bytes."""
         large = [entry for entry in self._written(protocol_version).entries if entry.size > most_bytes]
         return [entry.tool.name for entry in large if size_of(entry.wire["inputSchema"]) > most_bytes + 1]
 
@@ -107,7 +107,7 @@ class ToolPages:
                 left_out += [tool.name] if wire is None else []
             made[tool.name] = entry
         if left_out:
-            text = "left out for callers of %s, where they are invalid: %s"
+            text = "left out for callers of revision %s, in which they are invalid: %s"
             logger.info(text, protocol_version, left_out[:_MAX_REPORTED])
         self._entries[protocol_version] = made
         return _WireListing([entry for entry in made.values() if entry.size])
@@ -119,9 +119,9 @@ class _Entry:
 
     tool: Tool
     wire: dict[str, Any]
-    """Its definition; empty where that is invalid."""
+    """Its definition; empty if invalid."""
     size: int
-    """Bytes of the definition; 0 where it is invalid."""
+    """Bytes of the definition; 0 if invalid."""
 
 
 @dataclass(frozen=True)
@@ -136,26 +136,26 @@ class _WireListing:
 
     @cached_property
     def positions(self) -> Mapping[str, int]:
-        """Where the page after each cursor begins."""
+        """The start of the page after each cursor."""
         return {cursor_after(entry.tool.name): position for position, entry in enumerate(self.entries, start=1)}
 
 
 def cursor_after(last: str) -> str:
-    """Return the cursor of the page behind an entry: its digest, so that every replica understands it."""
+    """Return the cursor of the page after an entry: a digest of its name, so every replica understands it."""
     return "after-" + hashlib.sha256(last.encode("utf-8", "surrogatepass")).hexdigest()[:24]
 
 
 def page_of(tools: Sequence[dict[str, Any]], next_cursor: str | None) -> dict[str, Any]:
-    """Return a result of `tools/list` in wire form, so that no model is left for the SDK to serialize.
+    """Return a `tools/list` result in wire form, so the SDK has no model to serialize.
 
-    It may not be cached, unless the caller changes that.
+    The result is not cacheable unless the caller changes that.
     """
     page: dict[str, Any] = {"tools": tools, "resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
     return page if next_cursor is None else {**page, "nextCursor": next_cursor}
 
 
 def room_for(sizes: Sequence[int]) -> int:
-    """Return how many of the first entries, of these sizes, one page may hold: one at least, if there is one."""
+    """Return how many of the first entries with these sizes fit on one page: at least one, unless there are none."""
     room = MAX_PAGE_BYTES
     for place, size in enumerate(sizes):
         room -= size
@@ -165,9 +165,9 @@ def room_for(sizes: Sequence[int]) -> int:
 
 
 def size_of(wire: Mapping[str, Any]) -> int:
-    """Return the bytes of an entry of a list on the wire."""
+    """Return the size of a list entry on the wire, in bytes."""
     text = json.dumps(wire, ensure_ascii=False, separators=(",", ":"))
-    return len(text.encode("utf-8", "surrogatepass")) + 1  # with the comma behind it
+    return len(text.encode("utf-8", "surrogatepass")) + 1  # including the comma
 
 
 def invalid_cursor() -> MCPError:
@@ -177,21 +177,21 @@ def invalid_cursor() -> MCPError:
 
 
 class CursorSigner:
-    """Cursors that hold a list of JSON values, which everyone can read and nobody else can make.
+    """Makes and verifies cursors that contain a list of JSON values. Anyone can read them, but nobody can forge them.
 
-    Replicas share the secret key; without one, it is a random one of this process.
+    Replicas share the secret key. Without one, this process uses a random key.
     """
 
     def __init__(self, key: bytes | None) -> None:
         self._key = key or secrets.token_bytes()
 
     def sign(self, values: list[Any]) -> str:
-        """Return the cursor that holds `values`."""
+        """Return a cursor that contains `values`."""
         body = json.dumps(values, separators=(",", ":")).encode()
         return base64.urlsafe_b64encode(self._mac(body) + body).decode().rstrip("=")
 
     def verify(self, cursor: str) -> list[Any] | None:
-        """Return the values that a cursor holds, or `None` if it was not made with this key."""
+        """Return the values in a cursor, or `None` if it was not made with this key."""
         try:
             token = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
         except ValueError:

@@ -1,8 +1,8 @@
-"""Redaction of what a server says: secrets of its configuration are masked, and its words quoted as such.
+"""Redaction of servers' texts: masks the secrets in their configuration, and quotes the texts.
 
-A server may repeat the key that it was given, in its log, its errors or its last words. So every value that the
-configuration hands to it is masked in what it says of itself and of its failures. Each server has a separate mask: with
-one for all, the text that a caller reads of one server would change with the secrets of another.
+A server might repeat its API key in its log, its errors or its final output. So every secret value that it gets from
+the configuration is masked in its texts about itself and its failures. Each server has a separate mask. If all shared
+one mask, the texts of one server would depend on the secrets of another.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from tools_search_hosts.child_process import inherited_environment
 _MASK: Final = "…"
 _MIN_CHARS: Final = 8
 _MIN_NAMED_CHARS: Final = 4
-"""Shortest value that is masked under a name such as `password`; one so short only as a whole word."""
+"""Minimum length of a value with a name such as `password`. Values of less than `_MIN_CHARS` are masked as whole words
+only."""
 _MIN_UNNAMED_CHARS: Final = 16
-"""Shortest argument or part of a path that is masked, since no name says that it is a key."""
+"""Minimum length of an argument or part of a path, which has no name that marks it as a key."""
 _MAX_QUOTED_CHARS: Final = 300
 
 _SECRET_NAME: Final = re.compile(
@@ -38,7 +39,7 @@ _OPEN_HEADERS: Final = frozenset(
 _WORDS: Final = re.compile(
     r"[@~./]*(?:[A-Z]?[a-z]+|[A-Z]+|\d{1,4})(?:[ ._:/@,+=~^<>&|-]+(?:[A-Z]?[a-z]+|[A-Z]+|\d{1,4}))*/?"
 )
-"""Words, versions, addresses, paths: values of an operator that are no keys."""
+"""Values that are not keys: words, versions, addresses, paths."""
 _PATH: Final = re.compile(r"(?:~|\.{0,2})/|[A-Za-z]:\\")
 _HEADER: Final = re.compile(r"([A-Za-z][\w-]*):\s*(\S.*)", re.DOTALL)
 _CREDENTIALS: Final = re.compile(r"\b(?:bearer|basic|token)\s+(\S+)", re.IGNORECASE)
@@ -46,20 +47,20 @@ _LIKE_A_KEY: Final = re.compile(
     r"\b(?:sk|pk|rk)[-_][\w-]{16,}|\bgh[opsur]_\w{20,}|\bgithub_pat_\w{20,}|\bxox[a-z]-[\w-]{10,}|\bAKIA[0-9A-Z]{16}\b"
     r"|\bAIza[\w-]{30,}|(?<=://)[^\s/@:]{0,256}:[^\s/@]{1,256}(?=@)"
     r"|(?i:(?<=bearer )|(?<=basic ))[\w.~+/-]{16,}=*"
-    # A JSON Web Token, with what a hyphen joins to it: only the beginning of three such parts is looked at closely.
+    # A JSON Web Token with any hyphenated prefix. The lookahead for three parts keeps matching linear.
     r"|(?<![\w-])(?=[\w-]++\.[\w-]{8,}+\.)[\w-]*?\beyJ[\w-]{8,}+\.[\w-]{8,}+\.[\w-]*+"
 )
-"""Keys in the forms of well-known services, which may be others than the configured ones.
+"""Keys in the formats of well-known services, including keys that are not in the configuration.
 
-The texts are those of servers, which may be hostile: none of the patterns looks at a character more than a few times.
+The texts come from servers, which may be hostile, so no pattern visits a character more than a few times.
 """
 
 _GREETING_TEXTS: Final = frozenset({"instructions", "serverInfo", "_meta"})
-"""Members of a greeting in which a server speaks of itself."""
+"""Members of a greeting (`initialize` or `server/discover` result) that contain the server's texts about itself."""
 
 
 class Secrets:
-    """The secrets in the configuration of one server: values that are handed to it."""
+    """The secret values that one server gets from its configuration."""
 
     def __init__(self, target: Target) -> None:
         values = {value for value in _values(target) if value.strip()}
@@ -68,17 +69,17 @@ class Secrets:
             form: re.escape(form) if len(form) >= _MIN_CHARS else rf"(?<![A-Za-z0-9]){re.escape(form)}(?![A-Za-z0-9])"
             for form in forms
         }
-        """Patterns by the form that each is for."""
+        """Regular expressions by the form of a secret that each matches."""
 
     def masked(self, text: str) -> str:
-        """Return `text` without any of them, and without what looks like a key."""
-        # A long text is searched for each form at a tenth of the time that a pattern with all of them would take.
+        """Return `text` with the secrets, and anything that looks like a key, masked."""
+        # In a long text, searching for each form takes a tenth of the time of one pattern with all forms.
         found = [pattern for form, pattern in self._forms.items() if form in text]
         pattern = re.compile("|".join((*found, _LIKE_A_KEY.pattern))) if found else _LIKE_A_KEY
         return pattern.sub(_MASK, text)
 
     def masked_value(self, value: Any) -> Any:
-        """Return a JSON value with all its texts masked."""
+        """Return a JSON value with all its strings masked."""
         match value:
             case str():
                 return self.masked(value)
@@ -91,10 +92,10 @@ class Secrets:
                 return value
 
     def masked_message(self, message: SessionMessage | Exception) -> SessionMessage | Exception:
-        """Return a message of a server, masked where the server speaks of itself, its failures and its progress.
+        """Return a server's message, with its texts about itself, its failures and its progress masked.
 
-        These are errors, results with `isError`, messages of progress, and the texts of its greeting. Other results,
-        definitions and questions are what the caller asked for, and pass as they are.
+        These are errors, results with `isError`, progress messages, and the texts in its greeting. Other results,
+        definitions and requests to the client contain what the caller asked for, and pass unchanged.
         """
         match message:
             case SessionMessage(message=JSONRPCError(error=error) as answer):
@@ -115,19 +116,19 @@ class Secrets:
 
 
 def printable(text: str) -> str:
-    """Return `text` on one line, without characters that a terminal would obey."""
+    """Return `text` on one line, without control characters that could affect a terminal."""
     return " ".join("".join(char if char.isprintable() else " " for char in text).split())
 
 
 def quoted(text: str, most_chars: int = _MAX_QUOTED_CHARS) -> str:
-    """Return a foreign text in quotation marks, on one line and no longer than `most_chars`."""
+    """Return an untrusted text in quotation marks, on one line and truncated to `most_chars`."""
     words = printable(text).replace('"', "'")
     return f'"{words}"' if len(words) <= most_chars else f'"{words[:most_chars].rstrip()} {_MASK}"'
 
 
 def _values(target: Target) -> Iterator[str]:
-    """Yield the values that are kept secret, and the secrets within any value."""
-    texts = [*inherited_environment().values()]  # searched for what is embedded in them
+    """Yield the values that are secret, and the secrets embedded in other values."""
+    texts = [*inherited_environment().values()]  # searched for embedded secrets
     named: list[tuple[str, str]] = []
     if isinstance(target, StdioTarget):
         texts += target.args
@@ -136,7 +137,7 @@ def _values(target: Target) -> Iterator[str]:
         closed = [value for name, value in target.headers.items() if name.lower() not in _OPEN_HEADERS]
         texts += [target.url, *closed]
         yield from (value for value in closed if len(value) >= _MIN_CHARS)
-    if not isinstance(target, UnusableTarget):  # to which no value is handed
+    if not isinstance(target, UnusableTarget):  # it gets no values
         named += target.expanded.items()
     for name, value in named:
         texts.append(value)
@@ -149,7 +150,7 @@ def _values(target: Target) -> Iterator[str]:
 
 
 def _named(before: str, argument: str) -> tuple[str, str]:
-    """Return the name and the value of an argument, which the argument before it may name; or no name."""
+    """Return an argument's value and its name, which may be the argument before it; or an empty name."""
     name, is_set, value = argument.partition("=")
     if is_set and re.fullmatch(r"[\w-]+", name):
         return name, value
@@ -172,7 +173,7 @@ def _credentials(text: str) -> Iterator[str]:
     for credentials in _CREDENTIALS.findall(text):
         if len(credentials) >= _MIN_NAMED_CHARS:
             yield credentials
-            with suppress(ValueError):  # unless it is Base64 of a user and a password
+            with suppress(ValueError):  # raised unless it is the Base64 form of a user name and a password
                 decoded = base64.b64decode(credentials + "=" * (-len(credentials) % 4), validate=True).decode()
                 if len(password := decoded.partition(":")[2]) >= _MIN_NAMED_CHARS:
                     yield from (decoded, password)
@@ -208,7 +209,7 @@ def _is_path(value: str) -> bool:
 
 
 def _forms(value: str) -> Iterator[str]:
-    """Return the forms of a value: as it is, in an address, in JSON, in Base64, and line by line."""
+    """Return the forms of a value: unchanged, URL-encoded, in JSON, in Base64, and line by line."""
     raw = value.encode("utf-8", "surrogatepass")
     forms = [value, value.strip(), unquote_plus(value), json.dumps(value)[1:-1]]
     forms += [quote(raw), quote_plus(raw), quote(raw, safe="")]

@@ -1,1 +1,1 @@
-"""A server of one catalog file: definitions, canned answers."""
+"""The server of a single catalog: its definitions and canned answers."""

@@ -1,6 +1,6 @@
-"""Answers of tools that do nothing: they say so, and are valid for the tools' own schemas.
+"""Canned answers: they say that the tool did not run, and are valid for the tool's own output schema.
 
-`example_value` makes a small value for a JSON Schema of the kind that tools have.
+`example_value` makes a small value for a JSON Schema of the kind that tools use.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _FORMATS: Final[Mapping[str, str]] = {
 }
 
 _MAX_DEPTH: Final = 16
-"""Deeper than any useful schema; a schema that refers to itself ends here."""
+"""Deeper than any useful schema. Stops the recursion in a schema that refers to itself."""
 
 Schema = Mapping[str, Any]
 
 
 def echo_answer(tool: Tool, arguments: Mapping[str, Any]) -> CallToolResult:
-    """Answer with the call itself, as the fixture contract of the conformance suite says."""
+    """Answer with the call itself, as the conformance suite's fixture contract requires."""
     call = {"name": tool.name, "arguments": dict(arguments)}
     return CallToolResult(
         content=[TextContent(type="text", text=json.dumps(call, ensure_ascii=False))],
@@ -46,7 +46,7 @@ def echo_answer(tool: Tool, arguments: Mapping[str, Any]) -> CallToolResult:
 def canned_answer(tool: Tool, arguments: Mapping[str, Any]) -> CallToolResult:
     """Answer a call with an example value for the output schema, and say that it is one.
 
-    Arguments that the input schema does not allow get a result with `is_error` that names each wrong place.
+    If the input schema does not allow the arguments, the result has `is_error` and lists at most five problems.
     """
 
     def said(text: str, value: Any = None, *, is_error: bool = False) -> CallToolResult:
@@ -66,7 +66,7 @@ def canned_answer(tool: Tool, arguments: Mapping[str, Any]) -> CallToolResult:
 
 
 def _complaints(schema: dict[str, Any], value: Any) -> list[str]:
-    # Here, since they take as long as all of this program's own modules, and most servers start without a call.
+    # Imported here: this takes as long as importing all of this program's modules, and startup does not need it.
     from jsonschema import SchemaError
     from jsonschema.protocols import Validator
     from jsonschema.validators import validator_for
@@ -76,20 +76,20 @@ def _complaints(schema: dict[str, Any], value: Any) -> list[str]:
     try:
         kind = validator_for(schema)
         kind.check_schema(schema)
-        # An empty registry: references in a catalog file are never fetched.
+        # Empty, so that references in a catalog file are never fetched.
         validator: Validator = kind(schema, registry=Registry())
         errors = sorted(validator.iter_errors(value), key=lambda error: list(map(str, error.absolute_path)))
     except (SchemaError, Unresolvable) as error:
-        return [f"the schema of this tool cannot be used: {error}"]
+        return [f"this tool's schema cannot be used: {error}"]
     places = [".".join(map(str, error.absolute_path)) or "arguments" for error in errors]
     return [f"{where}: {error.message}" for where, error in zip(places, errors, strict=True)][:_MAX_COMPLAINTS]
 
 
 def example_value(schema: Schema) -> Any:
-    """Return a value for `schema`: one that it states (`const`, `default`, `examples`, `enum`), else the smallest.
+    """Return a value for `schema`: one that it contains (`const`, `default`, `examples`, `enum`), or else the smallest.
 
-    It has only required members. Local references are followed. The value is a guess where the schema negates, or has a
-    `pattern` without an example; validate it where that matters.
+    Objects have only required members. Local references are followed. The value is a guess if the schema uses `not`, or
+    has a `pattern` without an example. Validate it if that matters.
     """
     return _value(schema, schema, 0)
 
@@ -131,7 +131,7 @@ def _smallest(kind: Any, schema: Schema, root: Schema, depth: int) -> Any:
 
 
 def _flattened(schema: Schema, root: Schema, depth: int) -> Schema:
-    """Fold a reference, every branch of `allOf` and the first of `anyOf` or `oneOf` into one schema."""
+    """Merge a reference, every branch of `allOf`, and the first of `anyOf` or `oneOf` into one schema."""
     branches: list[Any] = []
     if isinstance(reference := schema.get("$ref"), str):
         found: Any = root if reference.startswith("#") else None
@@ -157,7 +157,7 @@ def _flattened(schema: Schema, root: Schema, depth: int) -> Schema:
 
 
 def _nearest_to_zero(schema: Schema, *, step: float) -> float:
-    inward = step or 0.5  # into the range of an exclusive bound
+    inward = step or 0.5  # distance from an exclusive bound
     low = schema["exclusiveMinimum"] + inward if "exclusiveMinimum" in schema else schema.get("minimum", 0)
     high = schema["exclusiveMaximum"] - inward if "exclusiveMaximum" in schema else schema.get("maximum", 0)
     if low > 0:

@@ -3,13 +3,13 @@
 More members are optional:
 
 * `{"answers": {"tool name": CallToolResult, ...}}`: fixed answers of tools.
-* `{"resources": [Resource, ...], "resourceTemplates": [ResourceTemplate, ...], "prompts": [Prompt, ...]}`: what is
-  offered and searched besides tools.
+* `{"resources": [Resource, ...], "resourceTemplates": [ResourceTemplate, ...], "prompts": [Prompt, ...]}`: items that
+  are offered and searched in addition to tools.
 * `{"contents": {"URI": "text", ...}}`: the content of resources, listed or not.
-* `{"hidden": {"token": ["name", ...]}}`: what is hidden from HTTP callers with a bearer token: tools and prompts by
-  name, resources by URI, templates by URI template. This is a feature of the conformance fixture and no protection,
-  since the tokens stand in the file.
-* `{"unreadable": {"token": ["URI", ...]}}`: the resources that such a caller is listed and may not read.
+* `{"hidden": {"token": ["name", ...]}}`: items that are hidden from HTTP callers with a bearer token: tools and prompts
+  by name, resources by URI, templates by URI template. This is a feature for the conformance fixture and no protection,
+  since the file contains the tokens.
+* `{"unreadable": {"token": ["URI", ...]}}`: resources that such a caller can list but not read.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from tools_search_hosts import ConfigurationError
 from tools_search_hosts.validation import validation_problem
 
 Item: TypeAlias = Resource | ResourceTemplate | Prompt
-"""What a catalog may offer besides tools."""
+"""Anything that a catalog can offer besides tools."""
 
 
 def key_of(item: Item) -> str:
-    """Return what distinguishes an item from others of its list."""
+    """Return an item's unique key in its list: its URI, URI template or name."""
     match item:
         case Resource():
             return item.uri
@@ -58,17 +58,17 @@ class CatalogFile(BaseModel):
     """The text of some resources, by URI."""
 
     hidden: dict[str, list[str]] = {}
-    """What is hidden from some callers, by bearer token: the names or URIs of tools and others."""
+    """The names or URIs of items that are hidden from some callers, by bearer token."""
 
     unreadable: dict[str, list[str]] = {}
-    """What some callers may not read, by bearer token: URIs."""
+    """The URIs of resources that some callers may not read, by bearer token."""
 
     @field_validator("resources", "resource_templates", "prompts")
     @classmethod
     def _are_distinct(cls, items: list[Item]) -> list[Item]:
         repeated = [key for key, count in Counter(map(key_of, items)).items() if count > 1]
         if repeated:
-            raise ValueError(f"{repeated[0]!r} is there more than once")
+            raise ValueError(f"{repeated[0]!r} occurs more than once")
         return items
 
     @field_validator("tools")
@@ -77,7 +77,7 @@ class CatalogFile(BaseModel):
         places: dict[str, int] = {}
         for place, tool in enumerate(tools):
             if tool.input_schema.get("type") != "object":
-                advice = 'every MCP tool takes an object: write "type": "object"'
+                advice = 'every MCP tool takes an object, so write "type": "object"'
                 raise ValueError(f"tools.{place}.inputSchema.type is not `object`: {advice}")
             if (first := places.setdefault(tool.name, place)) != place:
                 raise ValueError(f"tools.{place} repeats the name {tool.name!r} of tools.{first}")
@@ -85,11 +85,11 @@ class CatalogFile(BaseModel):
 
 
 def read_catalog(file: Path) -> CatalogFile:
-    """Return the contents of a catalog file, the tools in its order.
+    """Return the contents of a catalog file, with the tools in file order.
 
     Raises:
         ConfigurationError: The file cannot be read, a definition is not an MCP tool, two have the same name, an
-            answer is not a result of a call, or `hidden` or `unreadable` does not hold lists of names.
+            answer is not a tool call result, or `hidden` or `unreadable` does not contain lists of names.
     """
     try:
         return CatalogFile.model_validate(json.loads(file.read_text(encoding="utf-8-sig")), by_name=False)
@@ -99,14 +99,14 @@ def read_catalog(file: Path) -> CatalogFile:
         problem = "is not UTF-8 text. Save it as UTF-8."
     except json.JSONDecodeError as error:
         place = f"line {error.lineno} column {error.colno}"
-        problem = f"is not JSON, at {place} ({error.msg}). Comments and trailing commas are no JSON."
+        problem = f"is not JSON, at {place} ({error.msg}). JSON has no comments or trailing commas."
     except RecursionError:
-        problem = "is nested too deeply. Name a catalog file."
+        problem = "is nested too deeply. Is it a catalog file?"
     except ValidationError as error:
         advice = 'Write {"tools": [Tool, ...]}, each as in the MCP schema.'
         problem = f"{validation_problem(error.errors(include_url=False)[0])}. {advice}"
     except ValueError:  # an integer of thousands of digits
-        problem = "holds a number that is too long to be read. Name a catalog file."
+        problem = "contains a number that is too long. Is it a catalog file?"
     raise ConfigurationError(str(file), [problem])
 
 

@@ -1,8 +1,8 @@
 """A server with a searchable catalog of tools: the extension on the SDK's low-level `Server`.
 
-This is the module to copy. Everything that `tools/search` needs is in `catalog_server`: one `ToolsSearch`, installed on
-a server that lists its tools in pages. The rest is an ordinary MCP server. A catalog may hold resources, templates and
-prompts too (`primitives.py`), which the same `ToolsSearch` makes searchable.
+Copy this module to build your own server. Everything that `tools/search` needs is in `catalog_server`: one
+`ToolsSearch`, installed on a server that paginates its tools. The rest is an ordinary MCP server. A catalog can also
+contain resources, templates and prompts (`primitives.py`), which the same `ToolsSearch` makes searchable.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from tools_search_server.catalog.answers import canned_answer
 from tools_search_server.catalog.catalog_file import CatalogFile
 
 CallTool: TypeAlias = Callable[[Tool, Mapping[str, Any]], CallToolResult]
-"""Answers a call of a tool with some arguments."""
+"""Answers a call to a tool with these arguments."""
 
 _MAX_TOPICS: Final = 64
 
 _LARGE_RANKED_AT_ONCE: Final = 4
-"""Searches of large catalogs that are ranked at the same time."""
+"""Maximum concurrent rankings in large catalogs."""
 
 _REREAD_SECONDS: Final = 1.0
-"""How old the content of a resource may be that is searched: the file may have changed."""
+"""Maximum age of the resource content that is searched, since the file may have changed."""
 
 _TTL_MS: Final = 60_000
-"""How long clients may keep a listing; subscribers are notified of changes."""
+"""How long clients may cache a listing. Subscribers are notified of changes."""
 
 
 @dataclass
@@ -57,7 +57,7 @@ class Catalog:
         self.replace(self.contents)
 
     def replace(self, contents: CatalogFile) -> None:
-        """Offer these tools from now on."""
+        """Replace the catalog's contents."""
         self.contents = contents
         tools, page_size = contents.tools, self.limits.page_size
         self._all = everything = ToolPages(tools, page_size)
@@ -69,7 +69,7 @@ class Catalog:
         stated = [published_metadata(tool.meta).get("group") for tool in tools if tool.name not in secret]
         groups = dict.fromkeys(group for group in stated if isinstance(group, str) and group)
         facts: dict[str, Any] = {"topics": list(groups)[:_MAX_TOPICS]} if groups else {}
-        if not contents.hidden:  # Draft, Visibility: no size where callers see different numbers of tools
+        if not contents.hidden:  # Draft, Visibility: no size if callers see different numbers of tools
             facts["catalog_size"] = len(tools)
             sizes = {"resources": len(contents.resources), "prompts": len(contents.prompts)}
             facts |= {name: {"catalog_size": size} for name, size in sizes.items() if size}
@@ -86,7 +86,7 @@ class Catalog:
 
     @property
     def caching(self) -> dict[str, Any]:
-        """The members of a page that say how long clients may keep it, and for whom."""
+        """The members of a page that say how long, and for whom, clients may cache it."""
         return {"ttlMs": _TTL_MS, "cacheScope": self.cache_scope}
 
     def seen_by(self, ctx: ServerRequestContext[Any, Any]) -> ToolPages:
@@ -94,24 +94,24 @@ class Catalog:
         return self._of_callers.get(self._token(ctx), self._all)
 
     def hidden_from(self, ctx: ServerRequestContext[Any, Any]) -> frozenset[str]:
-        """Return the names and URIs of what the caller of `ctx` cannot see."""
+        """Return the names and URIs of the items that the caller of `ctx` cannot see."""
         return frozenset(self.contents.hidden.get(self._token(ctx), ()))
 
     def unreadable_by(self, ctx: ServerRequestContext[Any, Any]) -> frozenset[str]:
-        """Return the URIs of what the caller of `ctx` cannot read: what it cannot see, and more."""
+        """Return the URIs that the caller of `ctx` cannot read, including those that it cannot see."""
         return self.hidden_from(ctx).union(self.contents.unreadable.get(self._token(ctx), ()))
 
     def _token(self, ctx: ServerRequestContext[Any, Any]) -> str:
         return bearer_token(ctx.request.headers) if self._varies and ctx.request is not None else ""
 
     def catalog(self, protocol_version: str) -> CatalogSnapshot:
-        """Return all tools as a listing in that version carries them: the same object until they change."""
+        """Return all tools as listed in a protocol version: the same object until they change."""
         if protocol_version not in self._snapshots:
             self._snapshots[protocol_version] = CatalogSnapshot(self._all.wire(protocol_version))
         return self._snapshots[protocol_version]
 
     def input_schema(self, name: str) -> dict[str, Any] | None:
-        """Return the input schema of a tool, or `None` for a name that its caller (`with_caller`) does not see."""
+        """Return a tool's input schema, or `None` if the caller (see `with_caller`) sees no tool of that name."""
         tool = self._of_callers.get(_calling_token.get(), self._all).by_name.get(name)
         return None if tool is None else tool.input_schema
 
@@ -120,9 +120,9 @@ _calling_token: ContextVar[str] = ContextVar("tools_search_calling_token", defau
 
 
 def with_caller(app: ASGIApp) -> ASGIApp:
-    """Return an application that remembers who sent a request, which the SDK does not say where it asks for a schema.
+    """Return an application that records a request's caller, which the SDK does not pass when it asks for a schema.
 
-    Without it, a caller of a hidden tool learns from a missing `Mcp-Param-*` header that there is one.
+    Without this, a caller of a hidden tool could infer its existence from the error for a missing `Mcp-Param-*` header.
     """
 
     async def call(scope: Scope, receive: Receive, send: Send) -> None:
@@ -134,13 +134,13 @@ def with_caller(app: ASGIApp) -> ASGIApp:
 
 
 def bearer_token(headers: Mapping[str, str]) -> str:
-    """Return the token of a request, or nothing."""
+    """Return a request's bearer token, or an empty string."""
     scheme, _, token = headers.get("authorization", "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
 def catalog_server(catalog: Catalog, answer: CallTool = canned_answer) -> Server[Any]:
-    """Build a server that lists, searches and answers for `catalog`, in both protocol eras."""
+    """Build a server that lists, searches and answers calls for `catalog`, in both protocol eras."""
 
     async def list_tools(ctx: ServerRequestContext[Any, Any], params: PaginatedRequestParams) -> dict[str, Any]:
         return catalog.seen_by(ctx).page(params.cursor, ctx.protocol_version) | catalog.caching
@@ -161,10 +161,10 @@ def catalog_server(catalog: Catalog, answer: CallTool = canned_answer) -> Server
         "tools-search-server",
         version=version("mcp-ext-tools-search"),
         on_call_tool=call_tool,
-        # Without it the SDK walks the whole listing before each call on modern Streamable HTTP.
+        # Without this, the SDK walks the whole listing before each call over modern Streamable HTTP.
         get_tool_input_schema=catalog.input_schema,
     )
-    # Not as `on_list_tools`: its results are models, and the definitions are in wire form already.
+    # Not `on_list_tools`, which returns models: the definitions are already in wire form.
     server.add_request_handler("tools/list", PaginatedRequestParams, list_tools)
     limits = catalog.limits
     ranker = limits.ranker or default_ranker()
@@ -184,7 +184,7 @@ def catalog_server(catalog: Catalog, answer: CallTool = canned_answer) -> Server
         ranker=ranker,
         resources=resources if own.resources or own.resource_templates else False,
         prompts=bool(own.prompts),
-        # Only for speed in large catalogs of tools: without it, each search lists as its caller does.
+        # Optional: speeds up large catalogs. Without it, each search lists the tools with the caller's permissions.
         search=search,
         settings=lambda: catalog.settings,
         default_limit=limits.default_limit,

@@ -1,7 +1,7 @@
-"""The catalog server over a catalog in PostgreSQL: no definition is held in this process.
+"""The catalog server for a catalog in PostgreSQL. It keeps no definitions in this process.
 
-Who sees a tool is a matter of groups there: a name for each pair of a protocol version, as its revision may not allow a
-definition, and of callers. A tool that everyone sees has none.
+Groups in the database control who sees a tool. There is one for each combination of a protocol version, whose revision
+may not allow a definition, and a kind of caller. A tool that everyone sees has no groups.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ _TTL_MS: Final = 60_000
 _POLL_SECONDS: Final = 1
 _RETRY_AFTER_MS: Final = 1_000
 _MOST_LISTED: Final = 2_000
-"""Definitions that are read for a page of a list, of which as many are shown as fit."""
+"""Maximum number of definitions that are read for a list page, which shows as many as fit."""
 
 _COMPARED: Final = 20
-"""Tools whose names are compared with one that is unknown."""
+"""Number of tools whose names are compared with an unknown name."""
 
 _ATTEMPTS: Final = 3
-"""How often a request is put again that met a change of the catalog."""
+"""How often to try a request that coincides with changes of the catalog."""
 
 _LOCAL: Final = "local"
 _OTHERS: Final = "others"
@@ -81,7 +81,7 @@ _REVISION = """
 
 
 def catalog_entries(contents: CatalogFile) -> Iterator[ToolEntry]:
-    """Yield the tools of a catalog file as they are written into a database."""
+    """Yield the tools in a catalog file in the form in which a database stores them."""
     callers = {_OTHERS: frozenset[str](), **{_label(token): frozenset(own) for token, own in contents.hidden.items()}}
     for tool in contents.tools:
         answer = contents.answers.get(tool.name)
@@ -93,7 +93,7 @@ def catalog_entries(contents: CatalogFile) -> Iterator[ToolEntry]:
 
 
 def catalog_facts(contents: CatalogFile) -> dict[str, Any]:
-    """Return what a server of a catalog has to know of it besides its tools."""
+    """Return the facts, besides the tools, that a server needs to know about a catalog."""
     return {
         "topics": list(Catalog(contents).settings.topics or ()),
         "callers": [_label(token) for token in contents.hidden],
@@ -113,7 +113,7 @@ def _label(token: str) -> str:
 
 @dataclass(frozen=True)
 class _Revision:
-    """What a server has to know of a catalog besides its tools, until the catalog changes."""
+    """The facts, besides the tools, that a server needs to know about one revision of a catalog."""
 
     number: int
     callers: frozenset[str]
@@ -124,7 +124,7 @@ class _Revision:
         number, facts, tools = row
         callers = frozenset[str](facts.get("callers", ()))
         stated: dict[str, Any] = {"topics": facts["topics"]} if facts.get("topics") else {}
-        if not callers:  # draft, Visibility: no size where callers see different numbers of tools
+        if not callers:  # draft, Visibility: no size if callers see different numbers of tools
             stated["catalog_size"] = tools or 0
         return cls(number, callers, ServerSettings(**stated))
 
@@ -152,9 +152,9 @@ class DatabaseCatalog:
     """A catalog in a database, as its callers see it.
 
     Args:
-        address: Of the database.
-        name: Of the catalog.
-        limits: Those of lists and searches.
+        address: The database's address.
+        name: The catalog's name.
+        limits: Limits of lists and searches.
     """
 
     def __init__(self, address: str, name: str, limits: Limits) -> None:
@@ -165,12 +165,12 @@ class DatabaseCatalog:
 
     @property
     def settings(self) -> ServerSettings:
-        """What is advertised; nothing as long as the database was never available."""
+        """The advertised settings; empty until the database has been available once."""
         return ServerSettings() if self._revision is None else self._revision.settings
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
-        """Keep connections to the database, and know what to advertise if it is available."""
+        """Keep connections to the database open, and read the settings to advertise if it is available."""
         async with self.pool:
             with suppress(UnavailableError):
                 await self._read_revision()
@@ -183,7 +183,7 @@ class DatabaseCatalog:
         while True:
             try:
                 found = await self._read_revision()
-            except Exception as error:  # any of them may pass
+            except Exception as error:  # any failure may be temporary
                 if not fails:
                     logger.warning("the database is not available: %s", error)
                 fails = True
@@ -199,17 +199,17 @@ class DatabaseCatalog:
     async def _read_revision(self) -> _Revision:
         rows = await self.pool.rows(_REVISION, {"catalog": self.name})
         if not rows:
-            raise UnavailableError("the catalog is gone")
+            raise UnavailableError("the catalog no longer exists")
         self._revision = _Revision.of_row(rows[0])
         return self._revision
 
     async def _seen(
         self, read: Callable[[_Revision], Awaitable[tuple[int | None, _Found]]]
     ) -> tuple[_Revision, _Found]:
-        """Return what `read` finds, and the revision of the catalog in which it found that.
+        """Return the result of `read`, and the catalog revision that it is from.
 
-        Who a caller is depends on the revision: one whose tools are hidden since a moment ago must not be taken for
-        another. `read` returns the number of the revision that it met, `None` where it found nothing that has one.
+        A caller's groups depend on the revision, so a caller from whom tools were just hidden must not be treated as
+        before. `read` returns the number of the revision that it found, or `None` if it found no rows.
 
         Raises:
             MCPError: -32603, the database is not available.
@@ -222,7 +222,7 @@ class DatabaseCatalog:
                 if now.number == revision.number:
                     return revision, found
                 revision = now
-            raise UnavailableError("the catalog changes all the time")
+            raise UnavailableError("the catalog keeps changing")
 
     async def page(self, ctx: Ctx, cursor: str | None) -> dict[str, Any]:
         """Return the page of `tools/list` at `cursor`, or the first one.
@@ -232,7 +232,7 @@ class DatabaseCatalog:
         """
         place = [None, 0] if cursor is None else self._signer.verify(cursor)
         if place is None or [type(one) for one in place[-1:]] != [int] or len(place) != 2:
-            raise invalid_cursor()  # or it is one of another kind of server with the same key
+            raise invalid_cursor()  # or it is from another kind of server with the same key
         size = min(self.limits.page_size, _MOST_LISTED)
         values = {"catalog": self.name, "after": place[1], "most": size + 1}
 
@@ -250,7 +250,7 @@ class DatabaseCatalog:
         return page_of(wire, following) | {"ttlMs": _TTL_MS, "cacheScope": revision.cache_scope}
 
     async def search(self, ctx: Ctx, query: str, places: range) -> Answer:
-        """Return the answer to a search, known up to the end of `places` and with the definitions at these.
+        """Return the answer to a search: the hits up to the end of `places`, and the definitions of those in it.
 
         Raises:
             MCPError: -32603, the database is not available.
@@ -273,7 +273,7 @@ class DatabaseCatalog:
         return await self._seen(read)
 
     async def tool(self, name: str, ctx: Ctx) -> tuple[Tool, CallToolResult | None] | None:
-        """Return a tool and its fixed answer, if the caller sees one of that name.
+        """Return a tool and its fixed answer, or `None` if the caller sees no tool of that name.
 
         Raises:
             MCPError: -32603, the database is not available.
@@ -285,7 +285,7 @@ class DatabaseCatalog:
         return Tool.model_validate_json(definition), answer and CallToolResult.model_validate_json(answer)
 
     async def schema(self, name: str, protocol_version: str, headers: Mapping[str, str]) -> dict[str, Any] | None:
-        """Return the input schema of a tool, if the caller who sends these headers sees one of that name.
+        """Return a tool's input schema, or `None` if the caller with these headers sees no tool of that name.
 
         Raises:
             MCPError: -32603, the database is not available.
@@ -299,7 +299,7 @@ class DatabaseCatalog:
         return (rows[0][0] if rows else None), rows
 
     async def closest(self, name: str, ctx: Ctx) -> list[str]:
-        """Return the names of visible tools that may have been meant by an unknown one.
+        """Return the names of visible tools that an unknown name may have been meant for.
 
         Raises:
             MCPError: -32603, the database is not available.
@@ -314,12 +314,12 @@ def _wire(definition: dict[str, Any], protocol_version: str) -> dict[str, Any]:
 
 @contextmanager
 def told_to_caller() -> Generator[None]:
-    """Answer -32603 with when to ask again, where the database is not available."""
+    """Answer -32603, with the time to retry after, if the database is not available."""
     try:
         yield
     except UnavailableError as error:
         logger.warning("a request failed: %s", error)
-        text = f"The tools cannot be read at the moment; ask again in {_RETRY_AFTER_MS} ms"
+        text = f"The tools cannot be read at the moment; try again in {_RETRY_AFTER_MS} ms"
         raise MCPError(INTERNAL_ERROR, text, data=BusyData(retry_after_ms=_RETRY_AFTER_MS).to_wire()) from None
 
 
@@ -327,7 +327,7 @@ _called_schema: ContextVar[dict[str, Any] | None] = ContextVar("tools_search_cal
 
 
 def database_server(catalog: DatabaseCatalog, answer: CallTool = canned_answer) -> Server[Any]:
-    """Build a server that lists, searches and answers for a catalog in a database, in both protocol eras."""
+    """Build a server that lists, searches and answers calls for a catalog in a database, in both protocol eras."""
 
     async def list_tools(ctx: Ctx, params: PaginatedRequestParams) -> dict[str, Any]:
         return await catalog.page(ctx, params.cursor)
@@ -343,10 +343,10 @@ def database_server(catalog: DatabaseCatalog, answer: CallTool = canned_answer) 
         "tools-search-server",
         version=version("mcp-ext-tools-search"),
         on_call_tool=call_tool,
-        # Without it the SDK walks the whole listing before each call on modern Streamable HTTP.
+        # Without this, the SDK walks the whole listing before each call over modern Streamable HTTP.
         get_tool_input_schema=lambda _: _called_schema.get(),
     )
-    # Not as `on_list_tools`: its results are models, and the definitions are in wire form already.
+    # Not `on_list_tools`, which returns models: the definitions are already in wire form.
     server.add_request_handler("tools/list", PaginatedRequestParams, list_tools)
     limits = catalog.limits
     ToolsSearch(
@@ -362,14 +362,14 @@ def database_server(catalog: DatabaseCatalog, answer: CallTool = canned_answer) 
 
 
 def with_schema_of_call(catalog: DatabaseCatalog, app: ASGIApp) -> ASGIApp:
-    """Return an application that reads the input schema of a called tool, for which the SDK asks and cannot wait."""
+    """Return an application that reads the called tool's input schema, which the SDK requests synchronously."""
 
     async def call(scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope) if scope["type"] == "http" else Headers()
         name = decode_header_value(headers.get("mcp-name")) if headers.get("mcp-method") == "tools/call" else None
         if name is not None:
             _called_schema.set(None)
-            with suppress(MCPError):  # the call will fail with it
+            with suppress(MCPError):  # the call itself will fail with the same error
                 _called_schema.set(await catalog.schema(name, headers.get("mcp-protocol-version", ""), headers))
         await app(scope, receive, send)
 

@@ -1,6 +1,6 @@
-"""Resources, templates and prompts of a catalog, listed and answered for on the SDK's low-level `Server`.
+"""A catalog's resources, templates and prompts, served with the SDK's low-level `Server`.
 
-Searching them takes no line here: `ToolsSearch` reads these lists.
+This module has no code for search: `ToolsSearch` reads these lists.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _Ctx = ServerRequestContext[Any, Any]
 
 
 def install(server: Server[Any], catalog: Catalog) -> None:
-    """Offer the kinds of items of which the catalog has any now."""
+    """Offer the kinds of items that the catalog currently has."""
     now = catalog.contents
     if now.resources or now.resource_templates:
         _list(server, catalog, "resources/list", "resources", lambda contents: contents.resources)
@@ -70,7 +70,7 @@ def _visible(catalog: Catalog, ctx: _Ctx, items: Sequence[Item]) -> dict[str, It
 
 
 async def _read(catalog: Catalog, ctx: _Ctx, params: ReadResourceRequestParams) -> ReadResourceResult:
-    """Answer with the content that the file states, or else with the URI itself."""
+    """Answer with the content in the file, or else with the URI itself."""
     contents, text = catalog.contents, None
     if params.uri not in catalog.unreadable_by(ctx):
         text = contents.contents.get(params.uri)

@@ -1,1 +1,1 @@
-"""A gateway for hosts without the extension: each mode is an endpoint of its own, which does not advertise it."""
+"""Endpoints for hosts without the extension: one for each compatibility mode, which does not advertise it."""

@@ -1,4 +1,4 @@
-"""Tools that are in the list of a compatibility endpoint from the start."""
+"""The tools that a compatibility endpoint always lists."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from tools_search_server.gateway.views import View
 logger = logging.getLogger(__name__)
 
 ALWAYS_VARIABLE: Final = "ALWAYS_AVAILABLE_TOOLS"
-"""Environment variable with names, separated by commas; it takes precedence over `always_available`."""
+"""Environment variable with comma-separated names, which takes precedence over `always_available`."""
 
 _MAX_TOOLS: Final = 50
 
 
 class AlwaysAvailable:
-    """Chooses the always-available tools of a view: those that the operator names, then those that servers pin.
+    """Selects a view's always-available tools: first those that the operator names, then those that servers pin.
 
-    The operator gives public names (`server__tool`), or names that servers give their tools.
+    The operator uses public names (`server__tool`) or the servers' own names.
     """
 
     def __init__(self, names: Iterable[str] = ()) -> None:
@@ -34,9 +34,9 @@ class AlwaysAvailable:
         self._reported: set[str] = set()
 
     def of(self, view: View) -> Mapping[str, ExposedTool]:
-        """Return the always-available tools that a model of the caller may see, by public name: at most 50."""
+        """Return the always-available tools that the caller's model may see, by public name: at most 50."""
         stated: list[str] = []
-        if self.names:  # without a look at each of what may be many
+        if self.names:  # skip the loop over all tools, which may be many
             tools = view.for_model.tools.items()
             stated = [name for name, exposed in tools if {name, exposed.original_name} & self.names]
         chosen = dict.fromkeys([*stated[:_MAX_TOOLS], *view.pinned])
@@ -50,7 +50,7 @@ class AlwaysAvailable:
     def left_out(self, view: View) -> list[str]:
         """Return a sentence for each reason why requested tools are not always available."""
         reasons = [
-            f"always_available names {name!r}, which is for the user interface of its server alone"
+            f"always_available names {name!r}, which is only for its server's user interface"
             for name, exposed in view.tools.items()
             if {name, exposed.original_name} & self.names and not is_for_model(exposed.tool)
         ]
@@ -58,14 +58,15 @@ class AlwaysAvailable:
         chosen = self.of(view)
         kept = Counter(one.upstream.name for one in chosen.values() if is_pinned(one.tool))
         return reasons + [
-            f"{server} asks with {ALWAYS_LOAD!r} that {count} of its tools are always available, and {kept[server]} "
-            f"are: at most {MAX_PINNED_PER_SERVER} of a server, {MAX_PINNED} of all. Name others in always_available."
+            f"{server} requests with {ALWAYS_LOAD!r} that {count} of its tools be always available, but only "
+            f"{kept[server]} are: the limit is {MAX_PINNED_PER_SERVER} per server and {MAX_PINNED} in total. "
+            "Name others in always_available."
             for server, count in asked.items()
             if kept[server] < count
         ]
 
     def report(self, view: View) -> None:
-        """Warn once of each unknown name and of tools that are left out, when every upstream is ready."""
+        """Warn once about each unknown name and each omission, when every upstream is ready."""
         if not all(seen.state.is_usable for seen in view.upstreams):
             return
         unknown = [f"always_available names {name!r}, but no tool has that name" for name in self.unknown(view.tools)]
@@ -86,5 +87,5 @@ def read_always_available(file: HostFile, source: str) -> AlwaysAvailable:
     names = file.members.get("always_available", [])
     is_list = isinstance(names, list) and all(isinstance(name, str) for name in cast("list[Any]", names))
     if not is_list or len(cast("list[Any]", names)) > _MAX_TOOLS:
-        raise ConfigurationError(source, [f"`always_available` must be a list of at most {_MAX_TOOLS} names of tools"])
+        raise ConfigurationError(source, [f"`always_available` must be a list of at most {_MAX_TOOLS} tool names"])
     return AlwaysAvailable(cast("list[str]", names))

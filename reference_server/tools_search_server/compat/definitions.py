@@ -1,7 +1,7 @@
 """The meta-tools: their names, definitions and arguments, and the options of the modes that offer them.
 
-The definitions are few and short, since a host shows all of them to its model. Arguments are accepted as models and
-other gateways write them.
+The definitions are few and short, since a host shows all of them to its model. The tools also accept the spellings of
+arguments that models and other gateways use.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 from mcp_types import Tool
 
 LIST_AT_MOST: Final = 64
-"""Below the lowest number of tools at which a host is known to complain, with room for the host's own."""
+"""Below the lowest number of tools that a host is known to warn about, with room for the host's own tools."""
 
 LEVELS: Final = ("minimal", "brief", "full")
 
@@ -23,13 +23,13 @@ PREFIX_RULE: Final = "at most 24 letters, digits, `_` and `-`, a letter first, w
 _PREFIX: Final = re.compile(r"(?!.*__)([A-Za-z][A-Za-z0-9_-]{0,23})?\Z")
 
 _ALIASES: Final[Mapping[str, str]] = {"invoke_tool": "call_tool", "list_categories": "list_tool_categories"}
-"""Names that other gateways use, understood but not listed."""
+"""Names that other gateways use. They are accepted but not listed."""
 
 _SPELLINGS: Final[Mapping[str, Mapping[str, str]]] = {
     "call_tool": {"toolName": "name", "tool_name": "name", "args": "arguments"},
     "get_related_tools": {"toolName": "name", "tool_name": "name"},
 }
-"""Names that other gateways use for parameters."""
+"""Parameter names that other gateways use."""
 
 _READ_ONLY: Final = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
 _DOES_ANYTHING: Final = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": False, "openWorldHint": True}
@@ -80,7 +80,7 @@ META_TOOLS: Final[Mapping[str, tuple[str, dict[str, Any], tuple[str, ...]]]] = {
         ("name",),
     ),
 }
-"""Description, parameters and the required ones of each."""
+"""Description, parameters and required parameters of each meta-tool."""
 
 _ADDING: Final = (
     "Find tools by what they do, best first, and add them to the list of tools, from which they can then be called. "
@@ -89,7 +89,7 @@ _ADDING: Final = (
 
 
 class ToolFailureError(Exception):
-    """A call that cannot be answered as it stands: says what is wrong, and what to do about it, for a model to read."""
+    """A call that cannot be answered. Its document tells a model what is wrong and how to correct it."""
 
     def __init__(self, error: str, suggestions: Sequence[str] = (), **more: Any) -> None:
         super().__init__(error)
@@ -103,28 +103,28 @@ class CompatOptions:
 
     modes: tuple[str, ...]
     prefix: str
-    """Stands before the names of the tools that the modes add."""
+    """Prefix for the names of the tools that the modes add."""
     most_tools: int
-    """Found tools in the list of one session."""
+    """Maximum number of found tools in a session's list."""
     list_at_most: int = LIST_AT_MOST
-    """Number of tools up to which `auto` lists all of them to a caller."""
+    """Maximum number of tools for which `auto` lists all of them to a caller."""
 
 
 class MetaNames:
-    """The names of the meta-tools, with the prefix that the operator has chosen.
+    """The names of the meta-tools, with the operator's prefix.
 
-    None of them equals the name of an upstream's tool: those contain `__` or end in a digest.
+    They never collide with an upstream's tools, whose public names contain `__` or end in a digest.
     """
 
     def __init__(self, prefix: str = "") -> None:
         self._prefix = prefix
 
     def __call__(self, plain: str) -> str:
-        """Return the name under which a meta-tool is offered."""
+        """Return the prefixed name of a meta-tool."""
         return f"{self._prefix}{plain}"
 
     def plain(self, offered: str) -> str | None:
-        """Return the meta-tool that a name means, without the prefix, or `None`."""
+        """Return the unprefixed name of the meta-tool that `offered` refers to, or `None`."""
         name = offered.removeprefix(self._prefix) if offered.startswith(self._prefix) else ""
         name = _ALIASES.get(name, name)
         return name if name in META_TOOLS else None
@@ -136,12 +136,12 @@ def is_prefix(text: str) -> bool:
 
 
 def meta_tools(names: MetaNames) -> list[Tool]:
-    """Return the tools of the mode `meta-tools`."""
+    """Return the tools of the `meta-tools` mode."""
     return [_tool(names, name, *about) for name, about in META_TOOLS.items()]
 
 
 def search_tool(names: MetaNames) -> Tool:
-    """Return the tool of the mode `list-changed`."""
+    """Return the search tool of the `list-changed` mode."""
     _, parameters, required = META_TOOLS["search_tools"]
     shown = {name: schema for name, schema in parameters.items() if name != "detail_level"}
     shown["max_results"] = _COUNT | {"description": "Default 20"}
@@ -158,12 +158,12 @@ def _tool(names: MetaNames, name: str, description: str, parameters: Any, requir
 
 
 def checked_arguments(tool: Tool, plain: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a meta-tool in the form of its definition.
+    """Return the arguments of a meta-tool, normalized to its definition.
 
     Raises:
-        ToolFailureError: They do not fit.
+        ToolFailureError: The arguments do not match the definition.
     """
-    from tools_search_hosts.arguments import complaints  # imports jsonschema, which takes long
+    from tools_search_hosts.arguments import complaints  # deferred: importing jsonschema is slow
 
     spellings = _SPELLINGS.get(plain, {})
     given = {spellings.get(name, name): value for name, value in arguments.items()}
@@ -178,7 +178,7 @@ def checked_arguments(tool: Tool, plain: str, arguments: Mapping[str, Any]) -> d
 
 
 def _object_in(text: str) -> Any:
-    """Return the object that a text holds, or else the text: models sometimes write an inner object as text."""
+    """Return the object that a text contains, or else the text. Models sometimes send an inner object as text."""
     try:
         value = json.loads(text or "{}")
     except (ValueError, RecursionError):

@@ -1,7 +1,7 @@
-"""The mode `list-changed`: the tools that a session finds are added to its list, and it is notified of the change.
+"""The `list-changed` mode: adds the tools that a session finds to its list, and notifies it of the change.
 
-This needs a session, which protocol revisions since 2026-07-28 do not have: their callers are listed every tool. The
-found tools in the list of a session are bounded, least recently used first out.
+This requires a session. Protocol revisions since 2026-07-28 have none, so their callers get a list of all tools. The
+number of found tools in a session's list is limited: the least recently used one is evicted first.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from tools_search_server.gateway.views import Ctx, View, Views
 
 _FOUND: Final = 20
 _LIST: Final = "tools-search list"
-"""Key of the list of a session in the state that the SDK keeps for its connection."""
+"""Key of a session's list in the state that the SDK keeps for its connection."""
 
 
 class ListChanged(CompatEndpoint):
-    """The endpoint of the mode `list-changed`."""
+    """The endpoint of the `list-changed` mode."""
 
     mode = "list-changed"
 
@@ -47,7 +47,7 @@ class ListChanged(CompatEndpoint):
         self.sessions = _SessionLists(self.views, search.gateway.access, always)
 
     async def list_tools(self, ctx: Ctx, params: PaginatedRequestParams) -> dict[str, Any]:
-        """Return the found tools of a session behind the always-available ones; every tool without a session."""
+        """Return the always-available tools and then those that the session has found; all tools without a session."""
         self.always.report(self.views.of(EVERYTHING))
         view = self.views.current()
         if not _has_session(ctx):
@@ -62,15 +62,15 @@ class ListChanged(CompatEndpoint):
             return result_of(await self._find(ctx, checked_arguments(self._own, "search_tools", arguments)))
         if _has_session(ctx):
             _list_of(connection_of(ctx)).note_use(name)
-        # A tool that has left the list, or is not yet in it, is called as well: the client's copy may be older.
+        # The tool need not be in the list now: the client's copy may be older.
         return await self.call_by_name(ctx, name, [self._own.name])
 
     def input_schema(self, name: str) -> dict[str, Any] | None:
-        """Return the input schema of a tool, or `None` if the current caller is not offered one of that name."""
+        """Return the input schema of a tool, or `None` if the current caller sees no tool of that name."""
         return self._own.input_schema if name == self._own.name else super().input_schema(name)
 
     def guide(self, view: View) -> str:
-        """Return a text for models on how tools are found."""
+        """Return instructions for models on how to find tools."""
         return (
             f"Few of them are in its list: {self._own.name} finds more and adds them. Clients of a protocol revision "
             "without sessions see all of them."
@@ -100,16 +100,16 @@ def _has_session(ctx: Ctx) -> bool:
 
 @dataclass
 class SessionList:
-    """What a session has found."""
+    """The tools that a session has found."""
 
     found: OrderedDict[str, ExposedTool | None] = field(default_factory=OrderedDict[str, ExposedTool | None])
-    """By public name, the latest used last; with the tool itself where it is not indexed."""
+    """By public name, most recently used last. The value is the tool itself if it is not indexed, or else `None`."""
 
     announced: Mapping[str, ExposedTool] = field(default_factory=dict[str, ExposedTool])
     """The list when its client was last notified."""
 
     def add(self, found: Mapping[str, ExposedTool | None], most: int) -> bool:
-        """Add tools, the best first, within a bound; return whether that has changed the list."""
+        """Add tools, given best first, and evict all but `most`. Return whether the list has changed."""
         before = set(self.found)
         for name in reversed([*found]):
             self.found[name] = found[name]
@@ -119,12 +119,12 @@ class SessionList:
         return before != set(self.found)
 
     def note_use(self, name: str) -> None:
-        """Note that a tool is used, so that it stays longer."""
+        """Record a tool's use, so that it is evicted later."""
         if name in self.found:
             self.found.move_to_end(name)
 
     def tools(self, view: View, always: Mapping[str, ExposedTool]) -> Mapping[str, ExposedTool]:
-        """Return what is listed to a session with a view, by public name: always-available tools come first."""
+        """Return the listed tools of a session with a view, by public name: the always-available ones come first."""
         elsewhere = {seen.upstream for seen, _ in view.delegated}
         found = {name: view.tools.get(name) or self.found[name] for name in sorted(self.found)}
         return {**always} | {
@@ -141,7 +141,7 @@ def _list_of(connection: Connection) -> SessionList:
 
 
 class _SessionLists(LegacySessions):
-    """The sessions of the endpoint, each with a list of tools of its own."""
+    """The endpoint's sessions, each with its own list of tools."""
 
     def __init__(self, views: Views, access: Access, always: AlwaysAvailable) -> None:
         super().__init__()
@@ -158,7 +158,7 @@ class _SessionLists(LegacySessions):
             await super().notify(event, is_meant)
 
     async def announce(self) -> None:
-        always: dict[str, Mapping[str, ExposedTool]] = {}  # made once for each toolset, as there may be many tools
+        always: dict[str, Mapping[str, ExposedTool]] = {}  # computed once per toolset, as there may be many tools
         changed: list[Connection] = []
         for connection, owner in self.owners.items():
             if (toolset := self._access.toolset_of(owner)) is not None:

@@ -1,9 +1,9 @@
 """The modes `meta-tools` and `auto`.
 
 * `meta-tools` lists a few tools that find and call all others. The list never changes.
-* `auto` does the same for a caller who sees many tools, and lists all of them to a caller who sees few. Only what the
-  caller sees decides, so replicas agree. When that crosses the line, the client is notified that its list has changed;
-  tools from either list can be called all the same, by name or through `call_tool`.
+* `auto` does the same for callers who see many tools, and lists all tools to callers who see few. This depends only on
+  the tools that a caller sees, so replicas agree. When their number crosses the threshold, the client is notified that
+  its list has changed. Tools from either list can still be called, by name or through `call_tool`.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from tools_search_server.gateway.views import Ctx, View
 
 
 def result_of(document: dict[str, Any], *, is_error: bool = False) -> dict[str, Any]:
-    """Return the result of a call: a JSON object, as text and as structured content."""
-    # The answer may repeat what the caller has sent, even if that cannot be encoded.
+    """Return a tool call result with a JSON object, as text and as structured content."""
+    # The object may repeat text from the caller that cannot be encoded.
     text = json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace").decode()
     result = {"resultType": "complete", "content": [{"type": "text", "text": text}]}
     return result | {"structuredContent": json.loads(text), "isError": is_error}
@@ -48,19 +48,19 @@ class CompatEndpoint(Endpoint):
         self.names = MetaNames(options.prefix)
 
     async def call_tool(self, ctx: Ctx, params: CallToolRequestParams) -> dict[str, Any]:
-        """Answer `tools/call`, and a `ToolFailureError` with a result that a model can read."""
+        """Answer `tools/call`. A `ToolFailureError` becomes a result that a model can read."""
         try:
             return await self.answer_call(ctx, params.name, params.arguments or {})
         except ToolFailureError as failure:
             return result_of(failure.document, is_error=True)
 
     async def answer_call(self, ctx: Ctx, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Answer a call of one of the endpoint's own tools, or of another tool."""
+        """Answer a call to one of the endpoint's own tools or to another tool."""
         raise NotImplementedError
 
 
 class MetaTools(CompatEndpoint):
-    """The endpoint of the mode `meta-tools`, or of the mode `auto`."""
+    """The endpoint of the `meta-tools` or `auto` mode."""
 
     def __init__(
         self, search: GatewaySearch, options: CompatOptions, always: AlwaysAvailable, mode: str = "meta-tools"
@@ -71,7 +71,7 @@ class MetaTools(CompatEndpoint):
         self._own = {tool.name: tool for tool in meta_tools(self.names)}
 
     async def list_tools(self, ctx: Ctx, params: PaginatedRequestParams) -> dict[str, Any]:
-        """Return the meta-tools and the always-available tools, or all tools where `auto` finds them few."""
+        """Return the meta-tools and the always-available tools; in `auto` mode, return all tools if they are few."""
         view = self.views.current()
         if self._lists_all(view):
             return await self.search.listing.page(view, params.cursor, ctx.protocol_version)
@@ -80,9 +80,9 @@ class MetaTools(CompatEndpoint):
         return ToolPages(tools, len(tools)).page(params.cursor, ctx.protocol_version)
 
     async def answer_call(self, ctx: Ctx, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Answer a call of a meta-tool, or of another tool by its name."""
+        """Answer a call to a meta-tool, or to another tool by its name."""
         if (plain := self.names.plain(name)) is None:
-            if self.mode == "auto":  # even if all tools are not listed now: the client's copy of the list may be older
+            if self.mode == "auto":  # even if not all tools are listed now: the client's copy of the list may be older
                 return await self.call_by_name(ctx, name, self._own)
             return await self._call_listed(ctx, name)
         arguments = checked_arguments(self._own[self.names(plain)], plain, arguments)
@@ -95,13 +95,13 @@ class MetaTools(CompatEndpoint):
             return await relay(exposed.upstream, ctx, {"name": exposed.original_name})
         if name in view.for_model.tools:
             advice = f'Call {self.names("call_tool")} with {{"name": "{name}", "arguments": {{…}}}}.'
-            raise ToolFailureError(f"{name} is not in the list of this server.", [advice])
+            raise ToolFailureError(f"{name} is not in this server's list.", [advice])
         if name in view.tools:
             raise not_for_models(name)
         raise unknown_tool(name, [*self._own, *view.for_model.tools])
 
     def input_schema(self, name: str) -> dict[str, Any] | None:
-        """Return the input schema of a tool, or `None` if the current caller is not offered one of that name."""
+        """Return the input schema of a tool, or `None` if the current caller sees no tool of that name."""
         if name in self._own:
             return self._own[name].input_schema
         if self.mode == "auto":
@@ -110,11 +110,11 @@ class MetaTools(CompatEndpoint):
         return None if exposed is None else exposed.tool.input_schema
 
     def listed(self, view: View) -> object:
-        """Return what `tools/list` holds for the callers with a view, for comparison."""
+        """Return a value that changes when the `tools/list` of a view's callers does."""
         return view.contents if self._lists_all(view) else self.always.of(view)
 
     def guide(self, view: View) -> str:
-        """Return a text for models on how tools are found."""
+        """Return instructions for models on how to find tools."""
         if self._lists_all(view):
             return "All of them are in its list."
         names = self.names
@@ -124,5 +124,5 @@ class MetaTools(CompatEndpoint):
         )
 
     def _lists_all(self, view: View) -> bool:
-        # An unknown number counts as too many.
+        # If the number is unknown, assume that it is too large.
         return self.mode == "auto" and view.tool_count is not None and view.tool_count <= self._list_at_most

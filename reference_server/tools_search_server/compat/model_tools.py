@@ -1,6 +1,6 @@
-"""The tools that the model of one caller may use, and the answers of the meta-tools about them.
+"""The tools that one caller's model may use, and the meta-tools' answers about them.
 
-A tool that its server keeps for its own user interface is visible to the host, but not to the model.
+A tool that is only for its server's user interface is visible to the host but not to the model.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _BRIEF_CHARS: Final = 300
 _SOME_CATEGORIES: Final = 64
 _MAX_CATEGORIES: Final = 500
 _MAX_CHARS: Final = 150_000
-"""Length of all definitions in one answer; official clients refuse events of more than 1 MiB."""
+"""Maximum length of all definitions in one answer; official clients refuse events of more than 1 MiB."""
 
 _PAGE_SIZE: Final = 50
 _MAX_PAGE_SIZE: Final = 100
@@ -39,7 +39,7 @@ _MAX_QUERY_CHARS: Final = 4096
 _RELATED: Final = 5
 _MAX_SCHEMA_CHARS: Final = 8_000
 _MAX_ERROR_CHARS: Final = 4_000
-"""Characters of a server's error."""
+"""Maximum characters of a server's error in an answer."""
 
 _DEFINITION: Final = ("title", "inputSchema", "outputSchema", "annotations")
 
@@ -47,10 +47,10 @@ Arguments = Mapping[str, Any]
 
 
 class ModelTools:
-    """The tools that a model can find and call for the caller of one request.
+    """The tools that a model can find and call in one request.
 
-    Each meta-tool has a method of its name. The arguments fit the schema of the tool. All raise `ToolFailureError` for
-    what cannot be answered.
+    Each meta-tool has a method of the same name. The arguments must match the tool's schema. All methods raise
+    `ToolFailureError` if the call cannot be answered.
     """
 
     def __init__(self, search: GatewaySearch, names: MetaNames, ctx: Ctx) -> None:
@@ -60,31 +60,31 @@ class ModelTools:
         self._see({}, {})
 
     def _see(self, not_indexed: Mapping[str, ExposedTool], definitions: Mapping[str, Mapping[str, Any]]) -> None:
-        """Note what the caller sees now, with some tools of upstreams that search themselves."""
+        """Record what the caller sees now, plus some tools of upstreams that are not indexed."""
         self.view = self._search.views.current()
-        """What the caller sees, including tools that are not for models."""
+        """The caller's view, including tools that are not for models."""
         shown = self.view.for_model.pages.wire(self._ctx.protocol_version)
         more = [name for name, exposed in not_indexed.items() if name in definitions and is_for_model(exposed.tool)]
         self.definitions = {**shown, **{name: definitions[name] for name in more}} if more else shown
-        """The tools that are for models, by name, as the caller's listing carries them and in its order."""
+        """The definitions of the tools for models, by name, in the form and order of the caller's listing."""
         self.not_indexed = not_indexed
 
     async def _look_up(self, names: Iterable[str]) -> None:
-        """Note what the caller sees now, with those of some tools that only their server can look up."""
+        """Record what the caller sees now, plus those of the named tools that only their server can look up."""
         try:
             self._see(*await self._search.named(self._ctx, names))
         except NoAnswerError as failure:
             raise ToolFailureError(f"{failure}.", ["Try again."]) from failure
 
     async def search_tools(self, arguments: Arguments) -> dict[str, Any]:
-        """Return the tools that fit a query, in the order of `tools/search`."""
+        """Return the tools that match a query, in the order of `tools/search`."""
         suggestions = ["Say in a few words what the tool should do, for example 'read a file'."]
         if len(arguments["query"]) > _MAX_QUERY_CHARS:
             raise ToolFailureError(f"The query is longer than {_MAX_QUERY_CHARS} characters.", suggestions)
         try:
             query = SearchToolsRequestParams(query=arguments["query"]).query
         except ValidationError:
-            raise ToolFailureError("The query is empty or is no text.", suggestions) from None
+            raise ToolFailureError("The query is empty or not a text.", suggestions) from None
         hits, not_indexed, definitions = await self._search.found(self._ctx, query)
         self._see(not_indexed, definitions)
         allowed = self.select(arguments)
@@ -99,7 +99,7 @@ class ModelTools:
         return document if best else self._nothing(f"No tools found for {query[:200]!r}.") | document
 
     async def list_tool_categories(self, _: Arguments) -> dict[str, Any]:
-        """Return the categories with their counts and descriptions, as far as those are known."""
+        """Return the categories, with their counts and descriptions if known."""
         described = {
             seen.name: f"{seen.name} says: {quoted(seen.summary)}" for seen in self.view.upstreams if seen.summary
         }
@@ -108,7 +108,7 @@ class ModelTools:
             {"name": name, "count": len(members), **({"description": own[name]} if own.get(name) else {})}
             for name, members in sorted(self.categories.items())
         ]
-        for seen, delegate in self.view.delegated:  # categories whose tools are found by searching only
+        for seen, delegate in self.view.delegated:  # categories whose tools can only be found by searching
             count = {} if delegate.size is None else {"count": delegate.size}
             about = {"description": described[seen.name]} if seen.name in described else {}
             categories.append({"name": seen.name, **count, **about, "listed": False})
@@ -118,22 +118,22 @@ class ModelTools:
         return {"categories": categories[:_MAX_CATEGORIES], "metadata": metadata, **more}
 
     async def list_tools(self, arguments: Arguments) -> dict[str, Any]:
-        """Return one page of the tools that pass the filters."""
+        """Return one page of the tools that match the filters."""
         return self._page(arguments, "minimal")
 
     async def find_by_tags(self, arguments: Arguments) -> dict[str, Any]:
-        """Return one page of the tools with any or all of some tags."""
+        """Return one page of the tools with any or all of the tags."""
         return self._page(arguments, "brief")
 
     async def get_related_tools(self, arguments: Arguments) -> dict[str, Any]:
-        """Return the tools that go together with one, the closest first."""
+        """Return the tools that are related to a tool, the closest first."""
         name = arguments["name"]
         await self._look_up([name])
         self.known(name)
         found = self.related(name)
         kept = found[: int(arguments.get("max_results", _RELATED))]
         described = self.shown([one["name"] for one in kept], "brief")
-        # Without room for its description, a tool is shown as its name.
+        # If there is no room for its description, only a tool's name is shown.
         related = [why if isinstance(one, str) else one | why for one, why in zip(described, kept, strict=True)]
         return {"name": name, "related": related, "metadata": {"filtered_count": len(found)}}
 
@@ -154,11 +154,11 @@ class ModelTools:
         return {"tools": self.shown(known, "full"), **not_found}
 
     async def call_tool(self, arguments: Arguments) -> dict[str, Any]:
-        """Call a tool, after a check of the arguments against its own schema, and return its unchanged result.
+        """Check the arguments against a tool's own schema, call the tool, and return its result unchanged.
 
-        Progress, cancellation and questions of the inner call are those of the outer call.
+        The outer call carries the inner call's progress, cancellation and requests to the client.
         """
-        from tools_search_hosts.arguments import complaints  # imports jsonschema, which takes long
+        from tools_search_hosts.arguments import complaints  # deferred: importing jsonschema is slow
 
         name, given = arguments["name"], arguments.get("arguments", {})
         await self._look_up([name])
@@ -166,7 +166,9 @@ class ModelTools:
             raise ToolFailureError(f"{self._names(plain)} is a tool of this server.", ["Call it directly."])
         inner = replace(self._ctx, params={**(self._ctx.params or {}), "name": name, "arguments": given})
         if name not in self.definitions and (upstream := self.view.unavailable(name)) is not None:
-            return await relay(upstream, inner, {"name": name})  # its result says why and since when it is down
+            return await relay(
+                upstream, inner, {"name": name}
+            )  # the result says why the server is down, and since when
         exposed = self.known(name)
         schema = exposed.tool.input_schema
         if wrong := complaints(schema, given):
@@ -178,7 +180,7 @@ class ModelTools:
         try:
             return await relay(exposed.upstream, inner, {"name": exposed.original_name})
         except MCPError as error:
-            # As a protocol error, a host would take it for an error of `call_tool` itself.
+            # A host would take a protocol error for an error of `call_tool` itself.
             reason = quoted(error.message, _MAX_ERROR_CHARS)
             raise ToolFailureError(f"{name} failed with error {error.code}: {reason}") from error
 
@@ -215,27 +217,27 @@ class ModelTools:
 
     @property
     def total(self) -> int:
-        """About how many tools there are, including those that are not indexed."""
+        """The approximate number of tools, including those that are not indexed."""
         elsewhere = sum(delegate.size or 0 for _, delegate in self.view.delegated)
         return len(self.definitions) - sum(name in self.definitions for name in self.not_indexed) + elsewhere
 
     @cached_property
     def categories(self) -> Mapping[str, Sequence[str]]:
-        """Names of the tools by category, in the order of the listing."""
+        """Tool names by category, in the order of the listing."""
         found: dict[str, list[str]] = {}
         for name in self.definitions:
             found.setdefault(category_of(self.exposed(name).tool), []).append(name)
         return found
 
     def exposed(self, name: str) -> ExposedTool:
-        """Return the tool behind a name of `definitions`."""
+        """Return the tool with a name in `definitions`."""
         return self.not_indexed[name] if name in self.not_indexed else self.view.tools[name]
 
     def known(self, name: str) -> ExposedTool:
-        """Return the tool behind a name that a caller gives.
+        """Return the tool with a name that a caller gives.
 
         Raises:
-            ToolFailureError: There is no such tool, or it is not for a model.
+            ToolFailureError: There is no such tool, or it is not for models.
         """
         if name in self.definitions:
             return self.exposed(name)
@@ -246,9 +248,9 @@ class ModelTools:
         raise ToolFailureError(f"There is no tool named {name[:128]!r}.", _did_you_mean(closest), closest=closest)
 
     def select(self, arguments: Mapping[str, Any]) -> Collection[str]:
-        """Return the names of the tools that pass the filters of a meta-tool, in the order of the listing.
+        """Return the names of the tools that match a meta-tool's filters, in the order of the listing.
 
-        Case does not matter.
+        Filters are case-insensitive.
 
         Raises:
             ToolFailureError: There is no such category or server.
@@ -266,10 +268,10 @@ class ModelTools:
         return names if names is self.definitions else dict.fromkeys(names)
 
     def related(self, name: str) -> list[dict[str, Any]]:
-        """Return the tools that go together with a tool, the closest relation first.
+        """Return the tools that are related to a tool, the closest relation first.
 
-        Explicitly related tools come in their published order, then those with the most common tags, then those of the
-        same category.
+        Explicitly related tools come first, in their published order, then tools by number of shared tags, then tools
+        of the same category.
         """
         tool = self.exposed(name).tool
         tags = tags_of(tool)
@@ -289,14 +291,14 @@ class ModelTools:
         ]
 
     def _explicitly_related(self, name: str) -> list[str]:
-        """Return the visible tools that a tool names as related, by its server's names for them or by public ones."""
+        """Return the visible tools that a tool names as related, by its server's own names or by public names."""
         exposed = self.exposed(name)
         own = {qualified_name(exposed.upstream.name, other): other for other in related_of(exposed.tool)}
         found = [public if public in self.definitions else other for public, other in own.items()]
         return [other for other in dict.fromkeys(found) if other in self.definitions and other != name]
 
     def metadata(self, found: int, level: str) -> dict[str, Any]:
-        """Return the numbers that go with an answer."""
+        """Return the `metadata` member of an answer."""
         return {
             "total_count": self.total,
             "filtered_count": found,
@@ -305,11 +307,11 @@ class ModelTools:
         }
 
     def some_categories(self) -> list[str]:
-        """Return the names of the categories, within a bound."""
+        """Return the names of the first categories, at most 64."""
         return sorted(self.categories)[:_SOME_CATEGORIES]
 
     def shown(self, names: Iterable[str], level: str) -> list[Any]:
-        """Return tools as an answer shows them. When there is no more room, the rest are names alone."""
+        """Return tools in the form of an answer. Those for which there is no room are only names."""
         room = _MAX_CHARS
         shown: list[Any] = []
         for name in names:
@@ -335,13 +337,13 @@ class ModelTools:
 
 
 def not_for_models(name: str) -> ToolFailureError:
-    """Return the refusal of a tool that its server keeps for its user interface."""
-    why = f"{name} is for the user interface of its server alone, and no model may call it."
+    """Return the error for a tool that is only for its server's user interface."""
+    why = f"{name} is only for its server's user interface, and models may not call it."
     return ToolFailureError(why, ["Look for another tool that does what is needed."])
 
 
 def _existing(what: str, given: str, known: Iterable[str]) -> str:
-    """Return the known category or server that a caller means."""
+    """Return the known category or server with this name, ignoring case."""
     folded = {name.casefold(): name for name in known}
     if (name := folded.get(given.casefold())) is not None:
         return name
