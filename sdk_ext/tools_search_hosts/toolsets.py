@@ -70,7 +70,7 @@ def read_rules(place: str, chosen: Mapping[str, Any], servers: Collection[str], 
     rules: dict[str, Rule] = {}
     for server, stated in chosen.items():
         if server not in servers:
-            problems.append(f"`{place}.{server}`: there is no server of that name; {closest(server, servers)}")
+            problems.append(f"`{place}.{server}`: there is no such server; {closest(server, servers)}")
             continue
         try:
             rules[server] = _rule(stated)

@@ -222,7 +222,7 @@ def test_tool_discovery_is_off_where_nothing_is_said(tmp_path: Path):
         (with_tool_set(5), '`tool_sets.research` must be like {"description": "…", "servers": {"its name": true}}'),
         (with_tool_set({"servers": ["a"]}), "`tool_sets.research` must be like"),
         (with_tool_set({"description": 5, "servers": {}}), "`tool_sets.research` must be like"),
-        (with_tool_set({"servers": {"b": True}}), "`tool_sets.research.servers.b`: there is no server of that name"),
+        (with_tool_set({"servers": {"b": True}}), "`tool_sets.research.servers.b`: there is no such server"),
         (with_tool_set({"servers": {"a": {"exclude": 5}}}), "`tool_sets.research.servers.a` must be true, a list of"),
         ({"mcpServers": {"a": {"command": "x"}}, "tool_sets": []}, "`tool_sets` must be an object"),
         ({"mcpServers": {"a": {"command": "x", "delegate": True}}}, '`delegate` must be "turn"'),

@@ -89,8 +89,7 @@ async def test_a_modern_server_may_ask_a_legacy_caller_several_times_but_not_for
     assert json.loads(thrice[1]) == [{"roots": [{"uri": "file:///home"}]}] * 3
     assert endless == (
         True,
-        "The MCP server 'one' asks for more input before it goes on, which it cannot be given: "
-        "it asks more than 10 times.",
+        "The MCP server 'one' asks for more input before it continues, but cannot get it: it asks more than 10 times.",
     )
 
 

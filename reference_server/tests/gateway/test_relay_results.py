@@ -186,7 +186,7 @@ async def test_a_lifetime_that_is_none_does_not_cost_what_was_read(gateway: Any,
 @pytest.mark.parametrize(
     ("sent", "problem"),
     [
-        ({}, "does not say for what"),
+        ({}, "does not say what it needs"),
         ({"inputRequests": {"one": {"method": "tools/list", "params": {}}}}, "inputRequests.one"),
         ({"inputRequests": {"one": 5}}, "inputRequests.one"),
         ({"inputRequests": [5]}, "inputRequests: Input should be"),
@@ -307,7 +307,7 @@ async def test_a_client_that_answers_a_question_with_what_is_no_answer_is_named_
                 request = await caller.next(lambda message: message.get("method") in QUESTIONS)
                 await caller.send(id=request["id"], result=answer)
                 outcome = (await caller.answer_to(number))["result"]
-                assert "the client answered with what is no answer to that" in texts(outcome)[0]
+                assert "the client answered with an invalid result" in texts(outcome)[0]
             await cast("ByteSendStream", process.stdin).aclose()
             await process.wait()
 

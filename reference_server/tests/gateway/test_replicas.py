@@ -235,8 +235,8 @@ def test_only_messages_of_replicas_are_read(data: object) -> None:
     [
         ("redis://:secret-word@127.0.0.1", "TOOLS_SEARCH_REDIS"),
         ("redis://127.0.0.1?password=secret-word", "TOOLS_SEARCH_REDIS"),
-        ("http://127.0.0.1", "is no address of a Redis server"),
-        ("redis://127.0.0.1:port", "is no address of a Redis server"),
+        ("http://127.0.0.1", "is not the URL of a Redis server"),
+        ("redis://127.0.0.1:port", "is not the URL of a Redis server"),
     ],
 )
 def test_an_address_that_cannot_be_used_says_what_to_write_and_repeats_no_password(

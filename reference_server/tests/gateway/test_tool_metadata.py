@@ -72,7 +72,7 @@ def test_the_configuration_goes_before_the_server_and_a_tool_before_its_server()
         (7, "`metadata` must be an object"),
         ({"category": {}}, "`metadata.category` means nothing here; the closest is 'categories'"),
         ({"categories": {"a": 1}}, "`metadata.categories.a` must be a text, in quotes"),
-        ({"servers": {"gti": {}}}, "`metadata.servers.gti`: there is no server of that name; the closest is 'git'"),
+        ({"servers": {"gti": {}}}, "`metadata.servers.gti`: there is no such server; the closest is 'git'"),
         ({"servers": {"git": {"tag": []}}}, "`metadata.servers.git.tag` means nothing here; the closest is 'tags'"),
         ({"servers": {"git": {"tags": "a"}}}, "`metadata.servers.git.tags` must be a list"),
         ({"servers": {"git": {"tags": [1]}}}, "`metadata.servers.git.tags.0` must be a text"),

@@ -95,7 +95,7 @@ async def test_a_call_whose_answer_cannot_be_read_fails_at_once_with_what_is_wro
         async with called(way, era) as call:
             for answer, flaw in UNREADABLE.items():
                 message = await failure(call(answer))
-                assert message.startswith("The MCP server 'hostile' answered, and its answer is malformed: "), answer
+                assert message.startswith("The MCP server 'hostile' answered, but its answer is malformed: "), answer
                 assert flaw in message, answer
     told = [message for message in caplog.messages if "a message is malformed" in message]
     assert len(told) == 2

@@ -178,7 +178,7 @@ async def test_a_search_ends_at_its_deadline_with_what_a_slow_vast_server_has_fo
     assert partial.tools
     assert (whole.ttl_ms, partial.ttl_ms) == (5000 if mode == "auto" else 0, 0)
     assert by_name.value.code == INTERNAL_ERROR
-    assert "did not answer its part of this search in time; ask again" in by_name.value.message
+    assert "did not answer its part of this search in time; try again" in by_name.value.message
 
 
 async def test_looking_up_many_names_ends_at_one_deadline_for_all(
@@ -191,7 +191,7 @@ async def test_looking_up_many_names_ends_at_one_deadline_for_all(
             arguments = {"names": [f"vast__weather_{4 * number}" for number in range(10)]}
             result: Any = await client.session.call_tool("describe_tools", arguments)
     assert result.is_error
-    assert "did not find them within 2 s" in str(result.content)
+    assert "did not look them up within 2 s" in str(result.content)
 
 
 async def test_what_a_vast_server_sends_is_bounded_and_sieved(

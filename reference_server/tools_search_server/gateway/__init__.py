@@ -1,1 +1,1 @@
-"""The gateway: tools of all upstream servers under public names, search, relay, changes."""
+"""The gateway: all upstream servers' tools under public names, search, relay, change notifications."""

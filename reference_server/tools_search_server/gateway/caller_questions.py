@@ -1,7 +1,7 @@
-"""Questions of an upstream (elicitation, sampling, roots), put to the caller whose request it is working on.
+"""Forwards an upstream's questions (elicitation, sampling, roots) to the caller whose request it is processing.
 
-A modern server asks by answering with `input_required`, and gets the request again with the answers. A modern caller
-does that itself. A legacy caller is sent ordinary requests instead, and the repetition happens here.
+A modern server asks by answering with `input_required`, and then gets the request again with the answers. A modern
+caller handles that itself. For a legacy caller, this module sends ordinary requests and repeats the original one.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ _CAPABILITIES: Final = {
 
 _MAX_ROUNDS: Final = 10
 _MAX_QUESTIONS: Final = 16
-"""Questions of one round."""
+"""Maximum number of questions per round."""
 
 _FIRST_WAIT: Final = 0.05
 _MAX_WAIT: Final = 1
-"""Seconds before the request is repeated to a server that asks nothing and only wants to be asked again later."""
+"""Seconds to wait before repeating the request to a server that asks no questions but wants a retry."""
 
 
 class UnansweredError(Exception):
-    """A question that the caller does not answer; the text says why."""
+    """The caller does not answer a question. The text says why."""
 
 
 class _RawResult(BaseModel):
@@ -45,41 +45,41 @@ class _RawResult(BaseModel):
 
 
 def connection_of(ctx: ServerRequestContext[Any, Any]) -> Connection:
-    """Return the connection of `ctx`, the same object for all requests of a legacy session; it ends with the session.
+    """Return the connection of `ctx`: the same object for all requests of a legacy session, which closes with it.
 
-    The SDK offers no public way to it. `reference_server/tests/test_sdk_canaries.py` watches the private one.
+    The SDK has no public API for this. `reference_server/tests/test_sdk_canaries.py` checks the private one.
     """
     return ctx.session._connection  # pyright: ignore[reportPrivateUsage]
 
 
 def answerable(ctx: ServerRequestContext[Any, Any]) -> dict[str, Any]:
-    """Return the capabilities with which the caller of `ctx` declares the questions that it answers."""
+    """Return the capabilities that declare which questions the caller of `ctx` answers."""
     declared = ctx.session.client_capabilities
     if declared is None:
         return {}
     dumped = declared.model_dump(by_alias=True, mode="json", exclude_none=True)
-    # `roots.listChanged` means nothing to a server that asks with each request.
+    # `roots.listChanged` is meaningless to a server that asks on each request.
     return {name: {} if name == "roots" else dumped[name] for name in sorted(_CAPABILITIES.values()) if name in dumped}
 
 
 async def ask_caller(ctx: ServerRequestContext[Any, Any], method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Send a request to the legacy caller of `ctx` while its own is open, and return the raw result.
+    """Send a request to the legacy caller of `ctx` while its own request is open, and return the raw result.
 
     Raises:
-        MCPError: The caller cannot be asked this, refuses, or takes too long; the message says which.
+        MCPError: The caller cannot be asked this, refuses, or takes too long. The message says which.
     """
     if reason := _hindrance(ctx, method, params):
         raise MCPError(INVALID_REQUEST, reason)
     try:
         question = cast("ServerRequest", methods.parse_server_request(method, ctx.protocol_version, params))
     except (KeyError, ValidationError):
-        text = f"revision {ctx.protocol_version}, which the client speaks, has no such question"
+        text = f"the client's protocol revision {ctx.protocol_version} has no such request"
         raise MCPError(INVALID_REQUEST, text) from None
     related = ServerMessageMetadata(related_request_id=ctx.request_id)
     try:
         answer = await ctx.session.send_request(question, _RawResult, ANSWER_SECONDS, related)
     except ValidationError:
-        raise MCPError(INVALID_REQUEST, "the client answered with what is no answer to that") from None
+        raise MCPError(INVALID_REQUEST, "the client answered with an invalid result") from None
     return answer.model_dump(mode="json")
 
 
@@ -91,12 +91,12 @@ async def completed(
     """Answer the questions of a modern server on behalf of a legacy caller, and return its final result.
 
     Args:
-        result: The server's first result, which may already be the final one.
+        result: The server's first result, which may already be final.
         ctx: The caller's request.
         again: Repeats the request with additional parameters.
 
     Raises:
-        UnansweredError: The caller cannot be asked, refuses, or the server does not stop asking.
+        UnansweredError: The caller cannot be asked or refuses, or the server does not stop asking.
     """
     wait = _FIRST_WAIT
     for _ in range(_MAX_ROUNDS + 1):
@@ -115,14 +115,14 @@ async def completed(
 
 async def _answers(questions: Any, ctx: ServerRequestContext[Any, Any]) -> dict[str, Any]:
     if not isinstance(questions, dict) or len(cast("dict[str, Any]", questions)) > _MAX_QUESTIONS:
-        raise UnansweredError(f"it asks more than {_MAX_QUESTIONS} questions at once, or none that can be read")
+        raise UnansweredError(f"it asks more than {_MAX_QUESTIONS} questions at once, or its questions are unreadable")
     answers: dict[str, Any] = {}
     for key, question in cast("dict[str, Any]", questions).items():
         match question:
             case {"method": str(method), **others}:
                 params = others.get("params")
             case _:
-                raise UnansweredError("it asks what is no question of the protocol")
+                raise UnansweredError("it asks a question that is not in the protocol")
         try:
             known = cast("dict[str, Any]", params) if isinstance(params, dict) else {}
             answers[key] = await ask_caller(ctx, method, known)
@@ -132,11 +132,11 @@ async def _answers(questions: Any, ctx: ServerRequestContext[Any, Any]) -> dict[
 
 
 def _hindrance(ctx: ServerRequestContext[Any, Any], method: str, params: Mapping[str, Any]) -> str:
-    """Return why the caller of `ctx` cannot be asked this, or nothing if it can."""
+    """Return why the caller of `ctx` cannot be asked this, or an empty string if it can."""
     if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
         return (
-            f"the client speaks revision {ctx.protocol_version}, in which it is asked by results of type "
-            f"{INPUT_REQUIRED!r}, and the server speaks an older one that cannot be asked again"
+            f"the client uses revision {ctx.protocol_version}, which asks with results of type {INPUT_REQUIRED!r}, "
+            "but the server uses an older revision, which cannot repeat requests"
         )
     name = _CAPABILITIES.get(method)
     if name is None:
@@ -152,4 +152,4 @@ def _hindrance(ctx: ServerRequestContext[Any, Any], method: str, params: Mapping
         return f"{lacks} for forms"
     if name == "sampling" and params.get("tools") and "tools" not in capability:
         return f"{lacks} with tools"
-    return "" if ctx.session.can_send_request else "the client's connection carries no requests to it"
+    return "" if ctx.session.can_send_request else "the client's connection cannot carry requests to the client"

@@ -1,10 +1,11 @@
-"""Notifications of changes to clients of both protocol eras.
+"""Change notifications to clients of both protocol eras.
 
-* A modern client asks for them with `subscriptions/listen`. A legacy client gets them because `initialize` promised it.
-* A client is notified only of changes that it can see: `ViewNotifier` compares what each toolset shows.
-* A client that does not read is given up after a few seconds, and holds up nobody else.
-* A single resource is followed at its upstream as long as any caller has subscribed to it. Each caller is notified
-  under the URI by which it asked.
+* A modern client requests them with `subscriptions/listen`. A legacy client gets them because `initialize` declared
+  them.
+* Clients are notified only of changes that they can see: `ViewNotifier` compares the views of each toolset.
+* Sending to a client that does not read is abandoned after a few seconds, and delays nobody else.
+* The gateway subscribes to a resource at its upstream while any caller has subscribed to it. Each caller is notified
+  with the URI in its own request.
 """
 
 from __future__ import annotations
@@ -55,21 +56,21 @@ from tools_search_server.upstreams.upstream import Upstream
 logger = logging.getLogger(__name__)
 
 _SEND_SECONDS: Final = 5
-"""How long one client that does not read may hold up a notification."""
+"""How long a client that does not read can delay a notification."""
 
 _MAX_RESOURCES: Final = 1000
-"""Resources that one client may follow on one connection or stream."""
+"""Maximum resource subscriptions of one client on one connection or stream."""
 
 
 class LegacySessions:
-    """The sessions of legacy clients that are notified of changes, each until it ends."""
+    """The sessions of legacy clients to notify of changes, until they end."""
 
     def __init__(self) -> None:
         self.owners: dict[Connection, str | None] = {}
-        """The principals that have opened them, if there are principals."""
+        """The principals that opened them; `None` without principals."""
 
     def install(self, server: Server[Any], *others: str) -> None:
-        """Remember the sessions of `server`, to which their greeting promises changes of tools, and of `others`."""
+        """Register the sessions of `server`, and declare `listChanged` for tools and `others` to them."""
 
         async def remember(ctx: Ctx, _: NotificationParams) -> None:
             self.add(connection_of(ctx))
@@ -78,21 +79,21 @@ class LegacySessions:
         server.middleware.append(partial(_declare_list_changes, ("tools", *others)))
 
     def add(self, connection: Connection) -> None:
-        """Remember the session of the current caller."""
+        """Register the current caller's session."""
         if connection not in self.owners:
             connection.exit_stack.callback(self.owners.pop, connection, None)
         self.owners[connection] = caller_name()
 
     async def notify(self, event: ServerEvent, is_meant: Callable[[str | None], bool] = lambda _: True) -> None:
-        """Notify the sessions whose owner `is_meant`; returns when each was notified or given up."""
+        """Notify the sessions whose owner `is_meant`. Return when each has been notified or abandoned."""
         await notify_all([one for one, owner in self.owners.items() if is_meant(owner)], event)
 
     async def announce(self) -> None:
-        """Notify the sessions that have a list of tools of their own, which has changed: none here."""
+        """Notify sessions whose own list of tools has changed. Sessions of this class have none."""
 
 
 async def notify_all(connections: Iterable[Connection], event: ServerEvent) -> None:
-    """Notify some legacy sessions of a change; returns when each was notified or given up."""
+    """Notify legacy sessions of a change. Return when each has been notified or abandoned."""
 
     async def notify(connection: Connection) -> None:
         with anyio.move_on_after(_SEND_SECONDS):
@@ -112,7 +113,7 @@ async def notify_all(connections: Iterable[Connection], event: ServerEvent) -> N
 
 
 async def _declare_list_changes(offered: Iterable[str], ctx: Ctx, call_next: CallNext) -> HandlerResult:
-    """Declare `listChanged` in `initialize`, as a middleware: the SDK's HTTP entry has no option for it."""
+    """Middleware that declares `listChanged` in `initialize`, since the SDK's HTTP entry point has no option for it."""
     result = await call_next(ctx)
     if ctx.method == "initialize" and isinstance(result, dict):
         for name in offered:
@@ -127,19 +128,19 @@ class _Audience:
     bus: SubscriptionBus
     listen: ListenHandler
     announced: object
-    """The contents of their list when they were last notified."""
+    """The contents of their list at the last notification."""
 
 
 @dataclass
 class ViewNotifier:
-    """Notifies the clients of one endpoint, each of changes in its own view."""
+    """Notifies each client of one endpoint of changes in its own view."""
 
     gateway: Gateway
     views: Views
     endpoint: str
-    """Its name, the same at all replicas."""
+    """The endpoint's name; the same at all replicas."""
     listed: Callable[[View], object]
-    """Returns what the list of callers with a view holds."""
+    """Returns a value that changes when the `tools/list` of a view's callers does."""
     sessions: LegacySessions
 
     def __post_init__(self) -> None:
@@ -158,7 +159,7 @@ class ViewNotifier:
         self.sessions.install(server)
 
     async def announce(self) -> None:
-        """Notify the clients whose list has changed since they were notified last."""
+        """Notify the clients whose list has changed since their last notification."""
         async with anyio.create_task_group() as tasks:
             for toolset in self._access.toolsets:
                 audience = self._audience(toolset)
@@ -169,7 +170,7 @@ class ViewNotifier:
             tasks.start_soon(self.sessions.announce)
 
     async def publish(self, upstream: Upstream, event: ServerEvent) -> None:
-        """Notify the clients that see more of the upstream than single tools."""
+        """Notify the clients that see more than single tools of the upstream."""
         events: list[ServerEvent] = [event]
         if isinstance(event, ResourceUpdated):
             events = [ResourceUpdated(uri) for uri in self._subscriptions.asked_uris(upstream, event.uri)]
@@ -185,23 +186,23 @@ class ViewNotifier:
                 await notify_all(seeing, published)
 
     def _shows_more(self, principal: str | None, upstream: Upstream) -> bool:
-        now = self._access.toolset_of(principal)  # which may be another than when it subscribed
+        now = self._access.toolset_of(principal)  # it may have changed since the subscription
         rule = None if now is None else now.rule(upstream.name)
         return rule is not None and rule.shows_more
 
     async def missed(self) -> None:
-        """Notify the legacy clients that any list may have changed; the bus notifies the modern ones."""
+        """Notify legacy clients that any list may have changed. The bus notifies modern clients."""
         async with anyio.create_task_group() as tasks:
             for event in LIST_EVENTS.values():
                 tasks.start_soon(self.sessions.notify, event)
 
     def close(self) -> None:
-        """End the open subscriptions of modern clients as the protocol has it, with a result."""
+        """End the open subscriptions of modern clients with a result, as the protocol requires."""
         for audience in self._audiences.values():
             audience.listen.close()
 
     async def _notify(self, toolset: Toolset, event: ServerEvent) -> None:
-        def has_toolset(principal: str | None) -> bool:  # now: it may have had another when it opened its session
+        def has_toolset(principal: str | None) -> bool:  # currently: it may have changed since the session opened
             now = self._access.toolset_of(principal)
             return now is not None and now.name == toolset.name
 
@@ -227,30 +228,30 @@ class _Subscriptions:
     def __init__(self, views: Views) -> None:
         self._views = views
         self._counts: Counter[tuple[Upstream, str, str]] = Counter()
-        """By upstream, the URI by which it knows the resource, and the URI in the caller's request."""
+        """By upstream, the resource's URI there, and the URI in the caller's request."""
         self._sessions: dict[Connection, dict[str, AsyncExitStack]] = {}
-        """What ends each subscription of a legacy client, by URI."""
+        """Exit stacks that end each subscription of a legacy client, by URI."""
         self._owners: dict[Connection, str | None] = {}
-        """The principals that have opened these sessions, if there are principals."""
+        """The principals that opened these sessions; `None` without principals."""
 
     def asked_uris(self, upstream: Upstream, uri: str) -> set[str]:
-        """Return the URIs under which callers have asked for the resource that an upstream knows as `uri`."""
+        """Return the URIs in callers' requests for the resource with `uri` at an upstream."""
         return {asked for one, own, asked in self._counts if one is upstream and own == uri}
 
     def sessions_that_follow(self, uri: str) -> list[tuple[Connection, str | None]]:
-        """Return the sessions of the legacy clients that have asked for `uri`, and whose they are."""
+        """Return the sessions of legacy clients that subscribed to `uri`, with their owners."""
         return [(one, self._owners[one]) for one, subscriptions in self._sessions.items() if uri in subscriptions]
 
     @asynccontextmanager
     async def followed(
         self, ctx: Ctx, params: SubscriptionsListenRequestParams
     ) -> AsyncGenerator[SubscriptionsListenRequestParams]:
-        """Follow the resources that a modern client asks for while its stream is open.
+        """Subscribe to the resources that a modern client requests, while its stream is open.
 
-        Yields the parameters with the resources that are followed. Others are left out, as the acknowledgement shows.
+        Yields the parameters with only the resources whose subscription succeeded, for the acknowledgement.
 
         Raises:
-            MCPError: Nothing else was asked for, and none of the resources can be followed.
+            MCPError: All subscriptions failed, and the client requested nothing else.
         """
         wanted = params.notifications
         held: list[str] = []
@@ -261,7 +262,7 @@ class _Subscriptions:
                     await subscriptions.enter_async_context(self._subscription(ctx, uri))
                     held.append(uri)
                 except MCPError as error:
-                    logger.info("a subscription is refused: %s", error)
+                    logger.info("a subscription was refused: %s", error)
                     refusals.append(error)
             honored = wanted.model_copy(update={"resource_subscriptions": held or None})
             if refusals and honored == SubscriptionFilter():
@@ -269,7 +270,7 @@ class _Subscriptions:
             yield params.model_copy(update={"notifications": honored})
 
     async def subscribe(self, ctx: Ctx, params: SubscribeRequestParams) -> EmptyResult:
-        """Notify the legacy client of `ctx` of changes, until it unsubscribes or its session ends.
+        """Notify the legacy client of `ctx` of changes until it unsubscribes or its session ends.
 
         Raises:
             MCPError: There is no such resource, or its server does not report changes.
@@ -283,10 +284,10 @@ class _Subscriptions:
         if uri in session:
             return EmptyResult()
         if len(session) >= _MAX_RESOURCES:
-            raise MCPError(INVALID_REQUEST, f"More than {_MAX_RESOURCES} subscriptions of one client are not carried")
+            raise MCPError(INVALID_REQUEST, f"A client can have at most {_MAX_RESOURCES} subscriptions")
         subscription = AsyncExitStack()
         await subscription.enter_async_context(self._subscription(ctx, uri))
-        if uri in session or connection not in self._sessions:  # a concurrent request, or the end of the session
+        if uri in session or connection not in self._sessions:  # a concurrent request, or the session has ended
             await subscription.aclose()
         else:
             session[uri] = subscription

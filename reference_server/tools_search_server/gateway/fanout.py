@@ -1,7 +1,7 @@
-"""One answer of several upstreams that are asked at once, and those that it is without.
+"""Asks several upstreams concurrently, and keeps track of the ones that failed.
 
-A server that had failed for the first page is left out of the following ones as well, so that the pages are of one
-answer. Cursors carry which these are to the search for the next page, by marks that say no names.
+A server that failed on the first page is omitted from the following pages too, so that all pages belong to one answer.
+Cursors carry the failed servers to the next page, as marks that do not reveal their names.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ async def ask_all(
     note: str | None,
     needed: Callable[[list[str]], Collection[str]] = lambda _: (),
 ) -> tuple[dict[str, _Found], str]:
-    """Return what the upstreams answer, by name and in the order of `asks`, and the note for the next page.
+    """Return the upstreams' answers, by name and in the order of `asks`, and the note for the next page.
 
     Args:
-        asks: Asks an upstream, by its name.
-        note: That of the page before, whose absent servers are not asked; `None` on the first page.
-        needed: Returns those of some servers without which there is no first page. None can be missed on the others,
-            since what it found was on earlier ones.
+        asks: Functions that ask an upstream, by its name.
+        note: The note from the previous page, whose absent servers are not asked; `None` on the first page.
+        needed: Returns which of the given servers the first page requires. Later pages require every server that
+            earlier pages included, since its results were in them.
 
     Raises:
-        MCPError: -32603, an upstream that is needed for this page did not answer.
+        MCPError: -32603, an upstream that this page requires did not answer.
     """
     absent = note or ""
     marks = {absent[start : start + _MARK_CHARS] for start in range(0, len(absent), _MARK_CHARS)}
@@ -50,14 +50,14 @@ async def ask_all(
         try:
             found[name] = await ask()
         except NoAnswerError as failure:
-            logger.warning("left out of a search: %s", failure, extra={"server": name})
+            logger.warning("omitted from a search: %s", failure, extra={"server": name})
 
     async with anyio.create_task_group() as tasks:
         for name, ask in asked.items():
             tasks.start_soon(answer, name, ask)
     failed = [name for name in asked if name not in found]
     if missed := needed(failed) if note is None else failed:
-        text = f"The MCP server {next(iter(missed))!r} did not answer its part of this search in time; ask again"
+        text = f"The MCP server {next(iter(missed))!r} did not answer its part of this search in time; try again"
         raise MCPError(INTERNAL_ERROR, text)
     following = (absent + "".join(map(_mark, failed)))[: _MARK_CHARS * _MAX_MARKS]
     return {name: found[name] for name in asked if name in found}, following

@@ -1,9 +1,9 @@
-"""All configured upstreams behind one gateway: their exposed tools, and the changes that they report.
+"""All configured upstreams of a gateway: their exposed tools, and the changes that they report.
 
-* A tool is exposed under its qualified name, with the metadata of the configuration. The listing is put together when
-  someone asks for it, since many upstreams come and go at once when a gateway starts or a machine behind it fails.
-* Changes go to the `notifiers`, which know the clients. Changes of tools that come together are announced once; all
-  others are passed on in their order, none lost and none twice. An upstream never waits for a slow client.
+* A tool is exposed under its qualified name, with the configuration's metadata. The listing is built on demand, since
+  many upstreams come and go at once when a gateway starts or a machine behind it fails.
+* Changes go to the `notifiers`, which know the clients. Tool changes that come close together are announced once; all
+  others are passed on in order, with none lost or repeated. An upstream never waits for a slow client.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ logger = logging.getLogger(__name__)
 
 START_SECONDS: Final = 10
 CALL_SECONDS: Final = 90
-"""As long as a person waits, and less than clients wait by default: they learn which server did not answer."""
+"""As long as people wait, but shorter than clients' default timeouts, so that clients learn which server is slow."""
 
 INDEX_AT_MOST: Final = 5_000
 
 _GATHER_SECONDS: Final = 0.05
 _LONG_QUEUE: Final = 50
-"""Changes of one server that wait to be passed on, from which on none waits twice."""
+"""Number of queued changes of one server above which duplicates are dropped."""
 
 
 Searched: TypeAlias = Literal["resources", "contents", "prompts"]
-"""What can be searched besides tools; `contents` is resources, also by their text."""
+"""Items that can be searched besides tools. `contents` means resources by their text too."""
 
 SEARCHED: Final[Sequence[Searched]] = get_args(Searched)
 
@@ -63,42 +63,42 @@ class GatewayOptions:
     """Settings of a gateway that the command line offers."""
 
     start_deadline: float = START_SECONDS
-    """How many seconds a request for tools waits for upstreams that are still starting."""
+    """Maximum seconds that a request for tools waits for upstreams to start."""
 
     call_timeout: float = CALL_SECONDS
-    """Seconds until a call without progress is given up, unless the server's entry says otherwise."""
+    """Seconds without progress until a call times out, unless the server's entry overrides it."""
 
     toolset: str | None = None
-    """Name of the toolset of callers who are not principals; `None` shows them everything."""
+    """Name of the toolset for callers who are not principals; `None` shows them everything."""
 
     index_at_most: int = INDEX_AT_MOST
-    """Number of tools up to which a server with `tools/search` is indexed here all the same."""
+    """Maximum number of tools of a server that is indexed here although it supports `tools/search`."""
 
     laziness: Laziness | None = field(default_factory=Laziness)
-    """Which servers run only while they are used; `None` for none, regardless of their entries."""
+    """Which servers run only while in use; `None` for none, regardless of their entries."""
 
     max_message_bytes: int = MAX_MESSAGE_BYTES
-    """Limit on one decoded message of a server, and on all its lists together."""
+    """Maximum size of a server's decoded message, and of all its lists together."""
 
     keeps_queries: bool = False
-    """Whether the health document holds the latest queries of unsuccessful searches."""
+    """Whether the health document contains the latest queries of unsuccessful searches."""
 
     redis: RedisAddress | None = None
-    """Where list changes cross to other replicas; `None` if there are none."""
+    """Redis channel that shares list changes with other replicas; `None` without replicas."""
 
     searched: frozenset[Searched] = frozenset()
-    """What callers can search in addition to tools."""
+    """Items that callers can search in addition to tools."""
 
     @property
     def searched_kinds(self) -> Sequence[Kind]:
-        """The lists in addition to that of tools that callers can search."""
+        """The lists that callers can search in addition to the list of tools."""
         resources = (RESOURCES, TEMPLATES) if {"resources", "contents"} & self.searched else ()
         return (*resources, *((PROMPTS,) if "prompts" in self.searched else ()))
 
 
 @dataclass(frozen=True)
 class ExposedTool:
-    """A tool under its public name, and the upstream that answers its calls."""
+    """A tool under its public name, with the upstream that handles its calls."""
 
     tool: Tool
     upstream: Upstream
@@ -106,7 +106,7 @@ class ExposedTool:
 
 
 class Gateway:
-    """The upstreams of a configuration and their tools together."""
+    """The upstreams in a configuration, and all their tools."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class Gateway:
     ) -> None:
         self.options = options
         self.id = token_hex(16)
-        """By which it knows itself again behind other gateways."""
+        """Lets this gateway recognize itself behind other gateways."""
         self.access = access or Access()
         self.metadata = metadata or ToolMetadata()
         self.replicas = replicas or Replicas()
@@ -130,13 +130,13 @@ class Gateway:
         self.upstreams = [*map(self._upstream, entries)]
         """In the order of the configuration."""
         self._heard_elsewhere = {upstream.name: upstream.note_change for upstream in self.upstreams}
-        """What to call when another replica has heard of a change of a server's list."""
+        """Functions to call when another replica learns of a change to a server's list, by server."""
         self.access.on_revoked.append(self._reconsider_indexing)
         self.notifiers: list[ViewNotifier] = []
         """One for each endpoint."""
         self._exposed_by_server: dict[str, Sequence[ExposedTool]] = {entry.name: () for entry in entries}
         self._own_tools: dict[str, Mapping[str, Tool]] = {entry.name: {} for entry in entries}
-        """The tools of which those are made, by the names that their servers give them."""
+        """The original tools behind the exposed ones, by server and by the server's own names."""
         self._exposed: Mapping[str, ExposedTool] = {}
         self._pages = ToolPages([], page_size)
         self._page_size = page_size
@@ -145,7 +145,7 @@ class Gateway:
         self._tools_changed = anyio.Event()
         self._events: deque[tuple[Upstream, ServerEvent]] = deque()
         self._waiting = Counter[Upstream]()
-        """How many of them are of each upstream."""
+        """Number of queued events of each upstream."""
         self._has_events = anyio.Event()
         self._began = -math.inf
 
@@ -168,7 +168,7 @@ class Gateway:
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
-        """Keep the upstreams connected until the context ends; then no child process is left."""
+        """Keep the upstreams connected until the context ends. It leaves no child process behind."""
         self._began = anyio.current_time()
         async with anyio.create_task_group() as tasks:
             for upstream in self.upstreams:
@@ -182,18 +182,18 @@ class Gateway:
             tasks.cancel_scope.cancel()
 
     def reconfigure(self, entries: Sequence[ServerEntry], metadata: ToolMetadata) -> None:
-        """Start the servers that are new, stop those that are gone, and restart those whose entry has changed.
+        """Start new servers, stop removed ones, and restart those whose entry has changed.
 
-        Nothing happens to the others. Clients are notified as of any change.
+        Other servers are not affected. Clients are notified as for any change.
         """
         known = {upstream.name: upstream for upstream in self.upstreams}
         stated = {entry.name: entry for entry in entries}
         for name in known.keys() - stated.keys():
-            logger.info("%s is removed: the configuration no longer has it", name, extra={"server": name})
+            logger.info("%s was removed from the configuration", name, extra={"server": name})
             known.pop(name).remove()
         for name, entry in stated.items():
             if name not in known:
-                logger.info("%s is added to the configuration", name, extra={"server": name})
+                logger.info("%s was added to the configuration", name, extra={"server": name})
                 known[name] = self._upstream(entry)
         self.upstreams = [known[name] for name in stated]
         self._exposed_by_server = {name: self._exposed_by_server.get(name, ()) for name in stated}
@@ -209,10 +209,10 @@ class Gateway:
                 if self._tasks is not None:
                     self._tasks.start_soon(upstream.run, name=f"upstream {name}")
             elif before[name] != stated[name]:
-                logger.info("%s is restarted: its entry has changed", name, extra={"server": name})
+                logger.info("%s restarts because its entry has changed", name, extra={"server": name})
                 upstream.reconfigure(stated[name])
             self._on_change(upstream)
-        self._is_current = False  # a view names servers that have no tools, too
+        self._is_current = False  # views also contain servers without tools
         self.announce_soon()
 
     def _upstream(self, entry: ServerEntry) -> Upstream:
@@ -232,40 +232,41 @@ class Gateway:
         )
 
     async def settled(self, seconds: float, upstreams: Iterable[Upstream]) -> None:
-        """Wait until each upstream has answered or failed once, or until `seconds` have passed since the start."""
+        """Wait until each upstream has answered or failed once, or until `seconds` after the gateway's start."""
         deadline = self._began + seconds
         if anyio.current_time() >= deadline:
             return
         with anyio.CancelScope(deadline=deadline):
             for upstream in upstreams:
-                if not upstream.settled.is_set():  # waiting for a set event still costs a turn of the event loop
+                if not upstream.settled.is_set():  # waiting for a set event still costs an event loop iteration
                     await upstream.settled.wait()
 
     def announce_soon(self) -> None:
-        """Announce a change of tools, together with others that come soon after."""
+        """Announce a change of tools, together with others that follow shortly."""
         self._tools_changed.set()
 
     def close_subscriptions(self) -> None:
-        """End the open subscriptions of all clients as the protocol has it, with a result."""
+        """End all clients' open subscriptions with a result, as the protocol requires."""
         for notifier in self.notifiers:
             notifier.close()
 
     def expose(self, upstream: Upstream, tool: Tool) -> ExposedTool:
-        """Return a tool of an upstream as the gateway exposes it."""
+        """Return an upstream's tool as the gateway exposes it."""
         meta = self.metadata.meta(upstream.name, tool)
         renamed = tool.model_copy(update={"name": qualified_name(upstream.name, tool.name), "meta": meta})
         return ExposedTool(renamed, upstream, tool.name)
 
     def _most_indexed(self, server: str, index_at_most: int) -> int | None:
-        """Return up to how many tools a server is indexed; `None`, for any number, where someone sees a part of it.
+        """Return the maximum number of tools for which a server is indexed; `None` for no maximum.
 
-        Its own search would let the hidden tools influence the order.
+        There is none if any toolset shows only part of the server, because hidden tools would influence the order of
+        the server's own search.
         """
         rules = [toolset.rule(server) for toolset in self.access.toolsets]
         return index_at_most if all(rule is None or rule.shows_all for rule in rules) else None
 
     def _reconsider_indexing(self, _: Collection[str]) -> None:
-        """Index upstreams that were searched there and of which a changed toolset now shows a part."""
+        """Index delegated upstreams of which a changed toolset now shows only part."""
         for upstream in self.upstreams:
             if upstream.delegated is not None and self._most_indexed(upstream.name, 0) is None:
                 upstream.note_change(ToolsListChanged())
@@ -273,7 +274,7 @@ class Gateway:
     def _on_change(self, changed: Upstream) -> None:
         known, self._own_tools[changed.name] = self._own_tools[changed.name], changed.tools
         before = {one.original_name: one for one in self._exposed_by_server[changed.name]}
-        # A tool that has not changed stays the same object: what was made of it, in each protocol version, is kept.
+        # An unchanged tool stays the same object, so that its wire forms are reused.
         exposed = [
             before[name] if known.get(name) == tool else self.expose(changed, tool)
             for name, tool in changed.tools.items()
@@ -290,7 +291,7 @@ class Gateway:
         self._delegated = delegated
 
     def _on_event(self, upstream: Upstream, event: ServerEvent) -> None:
-        # A flood must neither take all memory nor hold up the changes of other servers.
+        # A flood of changes must not exhaust memory or delay other servers' changes.
         if self._waiting[upstream] < _LONG_QUEUE or (upstream, event) not in self._events:
             self._events.append((upstream, event))
             self._waiting[upstream] += 1
@@ -320,7 +321,7 @@ class Gateway:
     async def _missed(self) -> None:
         for upstream in self.upstreams:
             upstream.note_change(ToolsListChanged())
-            if upstream.lists is not None:  # without an event of its own: all clients are notified below
+            if upstream.lists is not None:  # this sends no event: all clients are notified below
                 upstream.lists.forget(PromptsListChanged())
                 upstream.lists.forget(ResourcesListChanged())
         await self._notify(methodcaller("missed"))

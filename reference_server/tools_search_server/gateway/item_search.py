@@ -1,11 +1,11 @@
-"""Search over the resources, resource templates and prompts of all upstreams, where the operator has switched it on.
+"""Search over the resources, resource templates and prompts of all upstreams, if the operator has enabled it.
 
-Everything that callers can list is ranked here, with the texts of resources if these are read. Upstreams that offer a
-search of their own for these items are asked as well, as they may know more than the definitions say; all answers are
-fused by rank. An upstream that does not answer in time is ranked here alone.
+Everything that callers can list is ranked here, with the texts of resources if the gateway reads them. Upstreams with
+their own search for these items are asked too, because they may know more than the definitions say. All results are
+fused by rank. If an upstream does not answer in time, its items are only ranked here.
 
-Only what the gateway lists is found, as it lists it, but for resources of upstreams that say that they find others
-(draft: Resources That Are Not Listed).
+Searches find only items that the gateway lists, as it lists them. The exception is resources of upstreams that declare
+that they also find unlisted ones (draft: Resources That Are Not Listed).
 """
 
 from __future__ import annotations
@@ -41,31 +41,31 @@ logger = logging.getLogger(__name__)
 
 _AT_ONCE: Final = 4
 _KEPT: Final = 8
-"""Lists of callers that are ready to be searched, by what they see and their protocol version."""
+"""Maximum number of cached indexes, one for each set of visible servers and protocol version."""
 
 _ENTRIES_AT_ONCE: Final = 100
-"""Definitions that are written before other tasks have their turn."""
+"""Number of definitions to serialize before yielding to other tasks."""
 
 _NO_TEXTS: Final[Mapping[str, str]] = {}
 
 _MAX_MATCHED: Final = 10
-"""Members that an upstream may name of a hit."""
+"""Maximum number of matched members that an upstream can name for a hit."""
 
 
 @dataclass(frozen=True)
 class _OfServer:
-    """What one upstream lists, made of these entries and texts."""
+    """One upstream's list, built from these entries and texts."""
 
     entries: Mapping[str, BaseModel]
     texts: Mapping[str, str]
     wire: Mapping[str, dict[str, Any]]
-    """By public key, as a listing carries them."""
+    """By public key, as listed."""
     public_texts: Mapping[str, str]
 
 
 @dataclass(frozen=True)
 class _Catalog:
-    """What one caller lists."""
+    """Everything that one caller can list."""
 
     parts: Sequence[_OfServer]
     owners: Mapping[str, str]
@@ -76,22 +76,22 @@ class _Catalog:
 
 @dataclass
 class _Found:
-    """What an upstream has found itself, best first."""
+    """An upstream's own search results, best first."""
 
     members: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    """The members that match, by public key."""
+    """The matching members, by public key."""
     unlisted: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
-    """The definitions of what is not listed."""
+    """The definitions of unlisted items, by public key."""
 
 
 class ItemSearch:
-    """One of the optional searches, for the items that each caller of a gateway can list.
+    """An optional search over one kind of items that each caller of a gateway can list.
 
     Args:
-        views: What callers see.
-        kind: What is searched.
-        ranker: Ranks here.
-        caching: How long clients may keep an answer, and whether others may use it.
+        views: The callers' views.
+        kind: The kind of items.
+        ranker: The local ranker.
+        caching: How long clients may cache an answer, and whether caches may be shared.
     """
 
     def __init__(self, views: Views, kind: Kind, ranker: Ranker, caching: CacheHint) -> None:
@@ -105,10 +105,10 @@ class ItemSearch:
         self._catalogs: dict[tuple[str, ...], _Catalog] = {}
 
     async def __call__(self, ctx: Ctx, query: str, note: str | None) -> Answer:
-        """Return what fits `query`; `note` names the upstreams that did not answer for the page before.
+        """Return the items that match `query`. `note` marks the upstreams that did not answer for the previous page.
 
         Raises:
-            MCPError: -32603, an upstream that is needed for this page did not answer.
+            MCPError: -32603, an upstream that this page requires did not answer.
         """
         view = self._views.current()
         catalog = await self._catalog(view, ctx.protocol_version)
@@ -121,11 +121,11 @@ class ItemSearch:
         unlisted = {key: item for one in found.values() for key, item in one.unlisted.items()}
         items = {**catalog.wire, **unlisted} if unlisted else catalog.wire
         hits = await anyio.to_thread.run_sync(_arranged, query, catalog, found, items, limiter=self._limiter)
-        ttl_ms = 0 if absent else self._caching.ttl_ms  # an incomplete answer must not be kept
+        ttl_ms = 0 if absent else self._caching.ttl_ms  # an incomplete answer must not be cached
         return Answer(hits, items, ttl_ms, self._caching.scope, absent)
 
     def settings(self) -> PrimitiveSettings:
-        """Return what is advertised to the current caller."""
+        """Return the settings to advertise to the current caller."""
         seen = [one for one in self._views.current().upstreams if one.rule.shows_more]
         own = self._kind.primitive.setting
         offering = [one for one in seen if own in one.upstream.greeting.features]
@@ -139,14 +139,14 @@ class ItemSearch:
         return ResourcesSettings(**facts)
 
     async def _catalog(self, view: View, version: str) -> _Catalog:
-        """Return what the caller with a view lists: the same object until that changes."""
+        """Return everything that the caller with a view can list: the same object until it changes."""
         parts: list[_OfServer] = []
         names: list[str] = []
         for seen, entries in await entries_by_server(view, self._kind):
             parts.append(await self._part(seen, entries, version))
             names.append(seen.name)
         key = (version, *names)
-        async with self._making:  # searches that come while one is made wait for it
+        async with self._making:  # concurrent searches wait instead of building the same catalog
             kept = self._catalogs.pop(key, None)
             if kept is None or any(one is not other for one, other in zip(kept.parts, parts, strict=True)):
                 make = partial(self._made, names, parts)
@@ -161,7 +161,9 @@ class ItemSearch:
         wire: dict[str, dict[str, Any]] = {}
         texts: dict[str, str] = {}
         for name, part in zip(names, parts, strict=True):
-            new = {public: item for public, item in part.wire.items() if public not in wire}  # one web address, once
+            new = {
+                public: item for public, item in part.wire.items() if public not in wire
+            }  # servers may share a web address
             wire |= new
             owners |= dict.fromkeys(new, name)
             texts |= {public: text for public, text in part.public_texts.items() if public in new}
@@ -197,14 +199,14 @@ class ItemSearch:
         entries = [*await search.search(query)]
         named = split_uri(trimmed(query), [seen.name])
         if may_be_unlisted and named is not None and trimmed(query) not in catalog.wire:
-            # It does not know the public form of its URI.
+            # The upstream does not know the public form of its URI.
             entries = [
                 entry for entry in await search.search(named[1]) if self._kind.key_of(entry) == named[1]
             ] + entries
         for entry in entries:
             public = public_key(self._kind, seen.name, self._kind.key_of(entry))
             if public not in catalog.wire:
-                # A web address that nobody lists leads to no server, so that it could not be read.
+                # An unlisted web address leads to no server, so it could not be read.
                 can_be_read = may_be_unlisted and split_uri(public, [seen.name]) is not None
                 item = wire_entry(self._kind, public, entry, version) if can_be_read else None
                 if item is None:
@@ -222,15 +224,15 @@ class ItemSearch:
 def _arranged(
     query: str, catalog: _Catalog, found: Mapping[str, _Found], items: Mapping[str, dict[str, Any]]
 ) -> Sequence[Hit]:
-    """Return everything that fits `query`, here or at an upstream, in one order."""
+    """Return all hits for `query`, from here and from upstreams, in one order."""
     local = catalog.index.search(query)
     if not any(one.members for one in found.values()):
         return local
     own = {hit.name: hit for hit in local}
     order = {name: place for place, name in enumerate(own)}
     owners = catalog.owners
-    # What an upstream has found comes first of what is its own, and what only this side has found behind it: the
-    # upstream does not know the public names, for which the floor holds as well.
+    # For each upstream, its own hits come first and then those found only here. The latter are needed because the
+    # matching floor also applies to public names, which the upstream does not know.
     rankings = [[name for name in own if owners[name] not in found]]
     rankings += [
         [*one.members, *(name for name in own if owners[name] == server and name not in one.members)]
@@ -257,7 +259,7 @@ def _arranged(
 def _identified(query: str, items: Mapping[str, dict[str, Any]], keys: Iterable[str]) -> str | None:
     """Return the key of the item that `query` identifies (draft: Exact Identifiers), if there is one.
 
-    Of several with a name, the first of `keys`.
+    If several items have the name, return the first of `keys`.
     """
     spellings = (query, trimmed(query))
     exact = [spelling for spelling in spellings if spelling in items]

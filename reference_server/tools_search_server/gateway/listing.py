@@ -1,7 +1,7 @@
-"""`tools/list` over all upstreams: the indexed tools first, then the pages of upstreams that are searched there.
+"""`tools/list` over all upstreams: the indexed tools first, then the pages of upstreams that search for themselves.
 
-Those pages are read one at a time, when a caller gets that far. A cursor holds the place in them, so every replica can
-continue from it. The rest of a failing upstream's list is left out, as are the tools of one that is down.
+The gateway reads those pages one at a time, when a caller reaches them. A cursor contains the position, so every
+replica can continue from it. If an upstream fails, the rest of its list is omitted; if it is down, all its tools are.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ logger = logging.getLogger(__name__)
 _PREFIX: Final = "at-"
 _AS_LISTED: Final[Any] = {"by_alias": True, "mode": "json", "exclude_none": True}
 _MAX_PAGES: Final = 10_000
-"""Pages of one upstream after which its list is taken for endless."""
+"""Number of pages of one upstream after which its list is considered endless."""
 
 _MAX_EMPTY: Final = 20
-"""Pages without a usable tool that one request skips; then the caller gets an empty page, and can continue."""
+"""Number of pages without a usable tool that one request skips. Then the caller gets an empty page and can continue."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """The beginning of a page."""
+    """The start of a page."""
 
     server: str
     pages: int = 0
-    """Number of the server's own pages before it."""
+    """Number of the server's own pages before this one."""
     cursor: str | None = None
     """The server's own cursor."""
     offset: int = 0
-    """Tools of the server's page before it, where that page is larger than ours."""
+    """Number of tools to skip in the server's page, if that page is larger than the gateway's."""
 
 
 class GatewayListing:
@@ -54,10 +54,10 @@ class GatewayListing:
         self._signer = CursorSigner(limits.cursor_key)
 
     async def page(self, view: View, cursor: str | None, protocol_version: str) -> dict[str, Any]:
-        """Return the page of `view` at `cursor`, or the first one, as that protocol version allows.
+        """Return the page of `view` at `cursor`, or the first page, in the form of a protocol version.
 
         Raises:
-            MCPError: -32602, there is no such cursor (any more).
+            MCPError: -32602, the cursor is unknown or no longer valid.
         """
         if cursor is not None and cursor.startswith(_PREFIX):
             return await self._page_at(view, self._opened(view, cursor), protocol_version)
@@ -81,7 +81,7 @@ class GatewayListing:
                     page = await _read(delegate, place)
                     listed = [self._gateway.expose(seen.upstream, tool).tool for tool in page.tools]
             tools = listed[place.offset : place.offset + self._size]
-            # One at least, so that the listing ends.
+            # At least one, so that the listing ends.
             tools = tools[: room_for([size_of(tool.model_dump(**_AS_LISTED)) for tool in tools])]
             kept = [wire for tool in tools if (wire := wire_form(tool, protocol_version)) is not None]
             if (offset := place.offset + len(tools)) < len(page.tools):
@@ -93,7 +93,7 @@ class GatewayListing:
         return page_of(kept, None if place is None else self._closed(place))
 
     def _after(self, view: View, server: str | None) -> _Place | None:
-        """Return the beginning of the next upstream's list; of the first one after `None`."""
+        """Return the start of the next upstream's list, or of the first one if `server` is `None`."""
         names = [seen.name for seen, _ in view.delegated]
         behind = names[names.index(server) + 1 :] if server in names else names if server is None else []
         return _Place(behind[0]) if behind else None
@@ -104,7 +104,7 @@ class GatewayListing:
     def _opened(self, view: View, cursor: str) -> _Place:
         values: list[Any] | None = self._signer.verify(cursor.removeprefix(_PREFIX))
         place = None if values is None else _Place(*values)
-        # A server that the caller does not see (any more) is answered like one that never existed.
+        # A server that the caller cannot see is treated like one that does not exist.
         if place is None or place.server not in (seen.name for seen, _ in view.delegated):
             raise invalid_cursor()
         return place
@@ -114,10 +114,10 @@ async def _read(delegate: DelegatedSearch, place: _Place) -> DelegatedPage:
     try:
         return await delegate.page(place.cursor)
     except NoAnswerError as failure:
-        logger.warning("left out of a listing: %s", failure, extra={"server": place.server})
+        logger.warning("omitted from a listing: %s", failure, extra={"server": place.server})
         return DelegatedPage()
     except MCPError as error:
         if place.cursor is not None and error.code == INVALID_PARAMS:
             raise invalid_cursor() from error
-        logger.warning("%s refuses to list: %s", place.server, quoted(error.message), extra={"server": place.server})
+        logger.warning("%s refused to list: %s", place.server, quoted(error.message), extra={"server": place.server})
         return DelegatedPage()

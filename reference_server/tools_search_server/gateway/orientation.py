@@ -1,4 +1,4 @@
-"""What a client learns of a gateway before it asks for any tool: topics, the size of the catalog, and instructions."""
+"""Information about a gateway that clients get before they request any tool: topics, catalog size, instructions."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _MAX_BYTES: Final = 3_600
 """Less than 1,000 tokens, in any language and with any number of servers."""
 
 _MIN_QUOTED_BYTES: Final = 24
-"""A shorter quotation says nothing."""
+"""Shorter quotations are useless."""
 
 
 def settings(servers: Sequence[VisibleServer], tool_count: int | None) -> ServerSettings:
-    """Return the topics, which are the names of the servers, and the number of tools once that is known.
+    """Return the topics, which are the names of the servers, and the number of tools once it is known.
 
-    `tool_count` is `None` where it is unknown, or differs from caller to caller.
+    `tool_count` is `None` if it is unknown or differs between callers.
     """
     facts: dict[str, Any] = {"topics": topics(servers)}
     if tool_count is not None and _all_settled(servers):
@@ -32,14 +32,14 @@ def settings(servers: Sequence[VisibleServer], tool_count: int | None) -> Server
 
 
 def topics(servers: Sequence[VisibleServer]) -> list[str]:
-    """Return the names of the servers, within bounds."""
+    """Return the names of the servers: at most 64, truncated to 80 characters."""
     return [server.name[:_MAX_TOPIC_CHARS] for server in servers[:_MAX_TOPICS]]
 
 
 def instructions(servers: Sequence[VisibleServer], tool_count: int | None, guide: str = BY_EXTENSION) -> str:
-    """Return the servers with the numbers of their tools and their own words, within a fixed length.
+    """Return instructions that list the servers, with their numbers of tools and their own texts, within a fixed size.
 
-    The servers share the room: a long text gets what the others leave. `guide` says how tools are found.
+    The servers share the space: long texts get what shorter ones leave. `guide` says how to find tools.
     """
     counted = f"{tool_count} tools" if tool_count is not None and _all_settled(servers) else "the tools"
     opening = (
@@ -60,7 +60,7 @@ def instructions(servers: Sequence[VisibleServer], tool_count: int | None, guide
         lines.append(line)
     words = [server.instructions if server.state.is_usable else "" for server in servers[: len(lines)]]
     around = _size(' says: ""')
-    # The shortest first, so that none gets less room than another that asks for as much.
+    # Shortest first, so that texts of the same size get the same space.
     for done, place in enumerate(sorted(range(len(words)), key=lambda place: _size(words[place]))):
         share = room // (len(words) - done)
         if quoted := _cut(words[place], share - around):
@@ -72,7 +72,7 @@ def instructions(servers: Sequence[VisibleServer], tool_count: int | None, guide
 
 
 def _cut(text: str, room: int) -> str:
-    """Return as many of the words as have room; none where a quotation would be too short to say anything."""
+    """Truncate a text to `room` bytes, at a word boundary if possible. Return nothing if that leaves too little."""
     if _size(text) <= room:
         return text
     cut = text.encode()[: max(room - _size(" …"), 0)].decode("utf-8", "ignore")

@@ -1,9 +1,9 @@
-"""Prompts, resources, resource templates and completions of all upstreams, as one server offers them.
+"""Prompts, resources, resource templates and completions of all upstreams, served as one.
 
-* Prompts are named as tools are. Resources and templates are listed under public URIs; an upstream's own URI is also
-  understood where only one upstream can have meant it, since texts and metadata pass through unread.
-* Callers see these of the upstreams that their toolset shows as more than a list of single tools.
-* Capabilities promise no more than the upstreams behind the gateway do.
+* Prompts are named like tools. Resources and templates are listed under public URIs. An upstream's own URI also works
+  if it is unambiguous, because the gateway does not rewrite URIs in texts and metadata.
+* Callers see these of every upstream for which their toolset does not list single tools.
+* The gateway declares only capabilities that its upstreams have.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ async def _read(views: Views, ctx: Ctx, params: ReadResourceRequestParams) -> Ha
     uri, version = params.uri, ctx.protocol_version
     seen, own = await owner_of(views.current(), uri, version)
 
-    def public(shown: str) -> str:  # the result names the resource as the caller did
+    def public(shown: str) -> str:  # the result uses the caller's URI for the resource
         return uri if shown == own else public_uri(seen.name, shown)
 
     try:
@@ -108,7 +108,7 @@ async def _read(views: Views, ctx: Ctx, params: ReadResourceRequestParams) -> Ha
 
 
 def _declare(declared: dict[str, Any], view: View) -> None:
-    """Remove the capabilities that no upstream has. One that has not been reached yet may have any."""
+    """Remove the capabilities that no upstream has. An upstream that has not been reached yet may have any."""
     offered = [seen.upstream.greeting.capabilities for seen in view.upstreams if seen.rule.shows_more]
     for name in ("prompts", "resources", "completions"):
         if all(one is not None and getattr(one, name) is None for one in offered):
@@ -121,9 +121,9 @@ def _declare(declared: dict[str, Any], view: View) -> None:
 
 
 async def entries_by_server(view: View, kind: Kind) -> list[tuple[VisibleServer, Mapping[str, BaseModel]]]:
-    """Return what each upstream lists, in the order of the configuration.
+    """Return each upstream's list, in the order of the configuration.
 
-    All are asked at the same time. One that fails or takes too long is left out.
+    All are read concurrently. An upstream that fails or takes too long is omitted.
     """
     found: dict[str, Mapping[str, BaseModel]] = {}
 
@@ -139,7 +139,7 @@ async def entries_by_server(view: View, kind: Kind) -> list[tuple[VisibleServer,
 
 
 async def _merged(view: View, kind: Kind) -> _Entries:
-    """Return what all upstreams list."""
+    """Return the merged lists of all upstreams."""
     entries: _Entries = {}
     for seen, listed in await entries_by_server(view, kind):
         for own, entry in listed.items():
@@ -148,15 +148,12 @@ async def _merged(view: View, kind: Kind) -> _Entries:
 
 
 def public_key(kind: Kind, server: str, own: str) -> str:
-    """Return the name or URI by which callers know an entry of `server`."""
+    """Return the public name or URI of an entry of `server`."""
     return qualified_name(server, own) if kind is PROMPTS else public_uri(server, own)
 
 
 def wire_entry(kind: Kind, public: str, entry: BaseModel, version: str) -> dict[str, Any] | None:
-    """Return an entry under its public key as a listing of that protocol version carries it.
-
-    `None` where that version does not allow it.
-    """
+    """Return an entry under its public key, as listed in a protocol version; `None` if that does not allow it."""
     return _allowed(kind, _shown(kind, public, entry), version)
 
 
@@ -193,21 +190,21 @@ async def _named_prompt(view: View, name: str) -> tuple[Upstream, str]:
         upstream, prompt = prompts[name]
         return upstream, PROMPTS.key_of(prompt)
     if (down := view.unavailable(name)) is not None:
-        raise MCPError(INTERNAL_ERROR, f"The MCP server {down.name!r} is {down.state}. It is tried again by itself.")
+        raise MCPError(INTERNAL_ERROR, f"The MCP server {down.name!r} is {down.state}. It is retried automatically.")
     raise unknown_name("prompt", name, prompts)
 
 
 async def owner_of(view: View, uri: str, version: str) -> tuple[VisibleServer, str]:
-    """Return the upstream that a URI leads to, and the URI by which that upstream knows the resource.
+    """Return the upstream that a URI refers to, and the resource's URI at that upstream.
 
     Raises:
-        MCPError: It leads to no upstream that the caller sees, or to several.
+        MCPError: It refers to no upstream that the caller sees, or to several.
     """
     by_name = {seen.name: seen for seen in view.upstreams}
     if (split := split_uri(uri, by_name)) is not None:
         server, own = split
         if not by_name[server].rule.shows_more:
-            text = f"The toolset names single tools of the MCP server {server!r}: its resources are not offered"
+            text = f"The toolset lists single tools of the MCP server {server!r}, so its resources are not available"
             raise MCPError(INVALID_REQUEST, text, {"uri": uri})
         return by_name[server], own
     owners = [seen for seen, listed in await entries_by_server(view, RESOURCES) if uri in listed]

@@ -1,10 +1,10 @@
 """Public forms of the names and URIs that upstreams use.
 
-* A tool or prompt is known by its qualified name (`tools_search_hosts.qualified_name`). Where an upstream's own text
-  mentions a tool, the name is replaced, so that a model can call what it reads about.
-* A resource or template is known by `gateway://SERVER/URI`, which is unique, does not depend on the other servers, and
-  leads back to its upstream on every replica, listed or not. Filling in a public template gives a public URI.
-* Web addresses stay as they are: a client may fetch them itself, and they mean the same on every server.
+* The public name of a tool or prompt is its qualified name (`tools_search_hosts.qualified_name`). Tool names in an
+  upstream's own texts are replaced too, so that a model can call the tools that it reads about.
+* The public URI of a resource or template is `gateway://SERVER/URI`. It is unique, does not depend on other servers,
+  and leads back to its upstream on every replica, listed or not. Expanding a public template gives a public URI.
+* Web addresses stay unchanged: clients can fetch them directly, and they mean the same on every server.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SCHEME: Final = "gateway://"
 _WEB: Final = ("http://", "https://")
 
 _NAME: Final = re.compile(
-    # From the beginning of a run of such characters to its last letter or digit, in one pass over any text.
+    # From the start of a run of such characters to its last letter or digit, in linear time.
     r"(?P<before>[`'\"]?)(?<![./-])(?P<name>[./-]*+\w++(?:[./-]++\w++)*+)(?P<after>[`'\"(]| tool\b)?"
 )
 _PART: Final = re.compile(r"[\w-]+")
@@ -34,7 +34,7 @@ def public_uri(server: str, uri: str) -> str:
 
 
 def split_uri(uri: str, servers: Iterable[str]) -> tuple[str, str] | None:
-    """Return the server and its own URI behind a public one; `None` if it belongs to none of `servers`."""
+    """Return the server of a public URI and its own URI, or `None` if the URI belongs to none of `servers`."""
     if not uri.startswith(_SCHEME):
         return None
     host, slash, own = uri[len(_SCHEME) :].partition("/")
@@ -43,7 +43,7 @@ def split_uri(uri: str, servers: Iterable[str]) -> tuple[str, str] | None:
 
 
 def with_public_names(text: str, server: str, tools: Collection[str]) -> str:
-    """Return a text of `server` with the names of its `tools` replaced by their public ones.
+    """Return a text of `server` with the names of its `tools` replaced by their public names.
 
     A name that is also an ordinary word, such as `fetch`, is replaced only if it is quoted, called or followed by
     "tool".

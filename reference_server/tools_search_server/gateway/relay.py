@@ -1,10 +1,10 @@
-"""Requests relayed to an upstream, and results relayed back to the caller.
+"""Relays requests to an upstream, and results back to the caller.
 
-* A result stays as it is as far as the caller's protocol revision allows. Only the URIs of resources change, so that
+* Results stay unchanged as far as the caller's protocol revision allows. Only the URIs of resources change, so that
   they lead back to the upstream, and the upstream's identity is removed.
-* What is valid in an invalid result of `tools/call` is kept, since the tool may have had its effect. All other methods
-  only read: their invalid results become errors.
-* Errors about the message between gateway and upstream would mislead the caller, and are reported as internal errors.
+* The valid parts of an invalid `tools/call` result are kept, since the tool may have had its effect. All other methods
+  only read, so their invalid results become errors.
+* Errors about the message between gateway and upstream would mislead the caller, so they become internal errors.
 """
 
 from __future__ import annotations
@@ -62,19 +62,19 @@ _KEPT: Final[Mapping[str, Sequence[str]]] = {
     "completion/complete": ("argument", "context"),
     "prompts/get": ("arguments",),
 }
-"""Parameters that mean the same to the upstream, by method."""
+"""Parameters that are passed to the upstream unchanged, by method."""
 
 _LINKING: Final = ("content", "messages", "contents")
-"""Members of results that can hold URIs of resources."""
+"""Members of results that can contain resource URIs."""
 
 _CONNECTION_ERRORS: Final = frozenset(
     {PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, HEADER_MISMATCH, UNSUPPORTED_PROTOCOL_VERSION}
 )
-"""Errors about the message between gateway and upstream, which say nothing true about the caller's message."""
+"""Errors about the message between gateway and upstream, which do not apply to the caller's message."""
 
 
 class UnusableResultError(Exception):
-    """A result that its caller cannot be given; the text names server, revision, member and place."""
+    """A result that the caller cannot get. The text names server, revision, member and place."""
 
 
 async def relay(
@@ -84,17 +84,17 @@ async def relay(
     *,
     public: Callable[[str], str] | None = None,
 ) -> dict[str, Any]:
-    """Send the request of the caller of `ctx` to an upstream.
+    """Send the caller's request to an upstream, and return the result.
 
-    Progress is passed on while the request runs, and so is cancellation. In `tools/call`, a failure that a caller could
-    not handle as a protocol error (the server is down, the result needs a newer client) is a result with `isError`, for
-    the model.
+    Progress and cancellation are relayed while the request runs. In `tools/call`, a failure that a caller could not
+    handle as a protocol error (the server is down, the result needs a newer client) becomes a result with `isError`
+    for the model.
 
     Args:
         upstream: The server.
-        ctx: The request.
-        own: Parameters as the upstream knows them; `_KEPT` says which of the caller's are passed on unchanged.
-        public: Returns the public form of a URI of the upstream; by default `public_uri`.
+        ctx: The caller's request.
+        own: Parameters in the upstream's terms. In addition, the caller's parameters in `_KEPT` are sent unchanged.
+        public: Returns the public form of an upstream's URI; by default `public_uri`.
 
     Raises:
         MCPError: The server answered with an error, took too long, or answered with something that is not a result; or,
@@ -113,7 +113,7 @@ async def relay(
 
 
 async def _result(upstream: Upstream, own: Mapping[str, Any], ctx: ServerRequestContext[Any, Any]) -> Mapping[str, Any]:
-    """Return the upstream's final result, or for a modern caller its questions, before they are put to anyone."""
+    """Return the upstream's final result, or, for a modern caller, its `input_required` result."""
     caller = Caller(connection_of(ctx), partial(ask_caller, ctx), ctx.session.send_elicit_complete)
     params = ctx.params or {}
     meta = _object(params.get("_meta"))
@@ -122,7 +122,7 @@ async def _result(upstream: Upstream, own: Mapping[str, Any], ctx: ServerRequest
 
     async def ask(more: Mapping[str, Any]) -> Mapping[str, Any]:
         forwarded = {**own, **more}
-        if is_modern:  # a modern caller repeats its request with the answers to what the upstream has asked
+        if is_modern:  # a modern caller repeats its request with the answers to the upstream's questions
             forwarded |= {name: params[name] for name in ("inputResponses", "requestState") if name in params}
         result = await upstream.request(
             ctx.method,
@@ -141,14 +141,14 @@ async def _result(upstream: Upstream, own: Mapping[str, Any], ctx: ServerRequest
         result = await ask({})
         return result if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS else await completed(result, ctx, ask)
     except UnansweredError as error:
-        why = f"asks for more input before it goes on, which it cannot be given: {error}."
+        why = f"asks for more input before it continues, but cannot get it: {error}."
         raise UnusableResultError(f"The MCP server {upstream.name!r} {why}") from error
     except MCPError as error:
         code, message, server = error.code, error.message, f"The MCP server {upstream.name!r}"
         if timed_out(error):
             message = f"{server} did not answer in time"
         elif malformed(error):
-            raise MCPError(code, f"{server} answered, and {message}") from error
+            raise MCPError(code, f"{server} answered, but {message}") from error
         elif code in _CONNECTION_ERRORS:
             message = f"{server} refused the request with error {code}: {quoted(message)}"
             code = INTERNAL_ERROR
@@ -156,17 +156,17 @@ async def _result(upstream: Upstream, own: Mapping[str, Any], ctx: ServerRequest
 
 
 def _in_revision(result: Mapping[str, Any], method: str, version: str, server: str) -> dict[str, Any]:
-    """Return the members of a result, which may be anything, that a protocol revision has for it."""
+    """Return the members of an unvalidated result that a protocol revision defines."""
     kind = result.get("resultType", COMPLETE)
     if not isinstance(kind, str) or kind not in CORE_RESULT_TYPES:
         text = f"The MCP server {server!r} answered with a result of type {repr(kind)[:100]}, which cannot be relayed."
         raise UnusableResultError(text)
     model = result_model(method, version, kind)
     if model is None:
-        text = f"The MCP server {server!r} asks for more input, which revision {version} does not allow for {method!r}."
+        text = f"The MCP server {server!r} asks for more input, which revision {version} does not allow in {method!r}."
         raise UnusableResultError(text)
     if kind == INPUT_REQUIRED and not ASKING & result.keys():
-        raise UnusableResultError(f"The MCP server {server!r} asks for more input and does not say for what.")
+        raise UnusableResultError(f"The MCP server {server!r} asks for more input but does not say what it needs.")
     members = {name: value for name, value in result.items() if kind == INPUT_REQUIRED or name not in ASKING}
     members["resultType"] = kind
     try:
@@ -185,19 +185,19 @@ def _in_revision(result: Mapping[str, Any], method: str, version: str, server: s
 def _presented(
     result: Mapping[str, Any], ctx: ServerRequestContext[Any, Any], server: str, public: Callable[[str], str]
 ) -> dict[str, Any]:
-    """Return a result as the gateway's own: without the upstream's identity, in the caller's revision."""
+    """Return a result as if from the gateway: without the upstream's identity, in the caller's revision."""
     presented = {name: _linked(value, public) if name in _LINKING else value for name, value in result.items()}
     if meta := {k: v for k, v in _object(presented.pop("_meta", None)).items() if k != SERVER_INFO_META_KEY}:
         presented["_meta"] = meta
     if ctx.method == "resources/read" and presented.get("resultType", COMPLETE) == COMPLETE:
-        # The gateway reads with its own token: another caller of the gateway may not be allowed to.
+        # The gateway reads with its own token; other callers of the gateway might not be allowed to read this.
         ttl = presented.get("ttlMs")
         presented |= {"ttlMs": ttl if isinstance(ttl, int) and ttl >= 0 else 0, "cacheScope": "private"}
     return _in_revision(presented, ctx.method, ctx.protocol_version, server)
 
 
 def _linked(value: Any, public: Callable[[str], str]) -> Any:
-    """Return a value from a result, which may be anything, with the URIs of linked and embedded resources replaced."""
+    """Return an unvalidated value from a result, with the URIs of linked and embedded resources replaced."""
     if isinstance(value, list):
         return [_linked(item, public) for item in cast("list[Any]", value)]
     if not isinstance(value, dict):

@@ -1,14 +1,15 @@
-"""List changes that cross from one replica of a gateway to the others, on a channel of Redis.
+"""Shares list changes among the replicas of a gateway, over a Redis channel.
 
-Each replica has its own connections to the upstreams, and may answer any caller. So two kinds of message cross:
+Each replica has its own connections to the upstreams, and any replica can answer any caller. So replicas exchange two
+kinds of messages:
 
-* An upstream has reported to one replica that a list has changed: the others read that list again at once.
-* The list of some callers has changed at one replica: the modern subscribers of all replicas are notified, since any of
-  them may answer next. Legacy clients stay with the replica that has their session.
+* An upstream has reported a list change to one replica: the others reread that list at once.
+* Some callers' list has changed at one replica: the modern subscribers of all replicas are notified, since any replica
+  may answer them next. Legacy clients stay with the replica that has their session.
 
-Messages from other replicas are never sent on. Requests never wait for Redis: messages wait in an outbox, which is
-bounded because it holds no message twice. Any failure of Redis is logged once and the connection is tried again, while
-the gateway serves on.
+Messages from other replicas are never forwarded. Requests never wait for Redis: messages wait in an outbox, whose size
+is bounded because it contains no duplicates. Each Redis outage is logged once, and the gateway retries the connection
+while it continues to serve.
 """
 
 from __future__ import annotations
@@ -55,28 +56,28 @@ LIST_EVENTS: Final[Mapping[ListKind, ServerEvent]] = {
 }
 
 _MAX_MESSAGE_BYTES: Final = 4096
-"""Far more than names need, and cheap to read."""
+"""Far more than names need, but cheap to read."""
 
 _ANSWER_SECONDS: Final = 3
-"""How long Redis may take for anything."""
+"""Timeout for each Redis operation."""
 
 _SILENT_SECONDS: Final = 5
-"""Silence after which Redis is asked for a sign of life."""
+"""Silence after which the gateway pings Redis."""
 
 _MAX_PAUSE: Final = 10
 
 _SENT_SECONDS: Final = 0.05
-"""Messages repeated within this time are sent once."""
+"""Identical messages within this time are sent once."""
 
 _GATHER_SECONDS: Final = 0.05
-"""Several replicas often notice the same change; their subscribers are notified once."""
+"""Several replicas often notice the same change, so wait this long to notify subscribers once."""
 
 _QUIET_SECONDS: Final = 0.25
-"""Messages that come faster than this are acted upon together."""
+"""Messages that arrive faster than this are handled together."""
 
 
 class ReplicaMessage(BaseModel):
-    """A list change at one replica. Receiving it twice changes nothing."""
+    """A list change at one replica. Receiving it twice has no further effect."""
 
     model_config = ConfigDict(strict=True, extra="ignore", frozen=True)
 
@@ -84,8 +85,8 @@ class ReplicaMessage(BaseModel):
     sender: str
 
     about: Literal["server", "audience"]
-    """`server`: an upstream reported a change of its list, so the others read it again.
-    `audience`: the list of some callers has changed here, and any replica may answer them next."""
+    """`server`: an upstream reported a change of its list, so the other replicas reread it.
+    `audience`: some callers' list has changed here, and any replica may answer them next."""
 
     name: str
     """The name of the server, or of the audience."""
@@ -94,7 +95,7 @@ class ReplicaMessage(BaseModel):
 
     @classmethod
     def read(cls, data: object) -> ReplicaMessage | None:
-        """Return the message in received data, or `None` if there is no valid one."""
+        """Parse received data. Return `None` if it is not a valid message."""
         if not isinstance(data, bytes) or len(data) > _MAX_MESSAGE_BYTES:
             return None
         try:
@@ -105,9 +106,9 @@ class ReplicaMessage(BaseModel):
 
 @dataclass(frozen=True)
 class RedisAddress:
-    """The URL of a Redis server, and the name of the channel there."""
+    """The URL of a Redis server, and the name of a channel."""
 
-    url: str = field(repr=False)  # it may hold a password
+    url: str = field(repr=False)  # it may contain a password
     channel: str = DEFAULT_CHANNEL
 
     @property
@@ -122,10 +123,10 @@ class RedisAddress:
         return sorted(stated, key=len, reverse=True)
 
     def connector(self) -> Callable[[], Any]:
-        """Return a function that makes a client, which connects when it is used: `Any`, as its types are incomplete.
+        """Return a function that makes a client, which connects on first use: `Any`, as its types are incomplete.
 
         Raises:
-            ConfigurationError: Redis cannot be used with this installation or at this address.
+            ConfigurationError: The `redis` package is not installed, or the URL is invalid.
         """
         try:
             from redis.asyncio import Redis
@@ -139,40 +140,40 @@ class RedisAddress:
             self.url,
             socket_timeout=_ANSWER_SECONDS,
             socket_connect_timeout=_ANSWER_SECONDS,
-            retry=Retry(NoBackoff(), 0),  # by the client: after any break, messages may have been missed
+            retry=Retry(NoBackoff(), 0),  # the client must not retry: messages may be lost in any interruption
         )
         try:
             connect()
-        except ValueError:  # without the address, which may hold a password
-            problem = "is no address of a Redis server. Write redis://HOST:PORT, or rediss:// with TLS."
+        except ValueError:  # the error omits the URL, which may contain a password
+            problem = "is not the URL of a Redis server. Write redis://HOST:PORT, or rediss:// for TLS."
             raise ConfigurationError("--redis", [problem]) from None
         return connect
 
 
 def redis_address(url: str | None, channel: str) -> RedisAddress | None:
-    """Return the address from the command line or else from the environment; `None` if neither has one.
+    """Return the address from the command line, or else from the environment; `None` if neither has one.
 
     Raises:
-        ConfigurationError: The command line holds a password, which other users of the machine can read there.
+        ConfigurationError: The URL on the command line contains a password, which other local users can see.
     """
     if url is not None and RedisAddress(url).secrets:
-        problem = "holds a password, which everyone on this machine can read"
-        advice = f"Put the whole address into the environment variable {REDIS_VARIABLE} instead."
+        problem = "contains a password, which everyone on this machine can read"
+        advice = f"Put the whole URL in the environment variable {REDIS_VARIABLE} instead."
         raise ConfigurationError("--redis", [f"{problem}. {advice}"])
     url = os.environ.get(REDIS_VARIABLE) if url is None else url
     return RedisAddress(url, channel) if url else None
 
 
 class Replicas:
-    """The other replicas of this gateway; there are none without an `address` where list changes cross to them.
+    """The other replicas of this gateway, reached at a Redis `address`. Without one, there are none.
 
     Raises:
-        ConfigurationError: Redis cannot be used with this installation or at this address.
+        ConfigurationError: The `redis` package is not installed, or the URL is invalid.
     """
 
     def __init__(self, address: RedisAddress | None = None) -> None:
         self.state = None if address is None else State("starting", datetime.now(UTC))
-        """The state of the connection to the others; `None` if there are none."""
+        """The state of the connection to other replicas; `None` without replicas."""
         self._address = address
         self._connect = None if address is None else address.connector()
         self._sender = secrets.token_hex(8)
@@ -185,7 +186,7 @@ class Replicas:
         self._has_answered = False
 
     def bus(self, endpoint: str, toolset: str) -> SubscriptionBus:
-        """Return the bus to the subscribers of an endpoint who have a toolset, at every replica."""
+        """Return the bus to an endpoint's subscribers with this toolset, at all replicas."""
         name = f"{endpoint}/{toolset}"
 
         def send(event: ServerEvent) -> None:
@@ -195,22 +196,22 @@ class Replicas:
         return self._audiences.setdefault(name, _SharedBus(send))
 
     def note_answer(self) -> None:
-        """Note that this replica has answered a caller: only now can anyone have seen what changes at it."""
+        """Record that this replica has answered a caller. Before that, nobody can have seen its lists."""
         self._has_answered = True
 
     def tell_of_server(self, server: str, event: ServerEvent) -> None:
-        """Make the others read a list of an upstream again, after it reported a change."""
+        """Have the other replicas reread an upstream's list, after it reported a change."""
         self._send("server", server, event)
 
     async def run(
         self, servers: Mapping[str, Callable[[ServerEvent], None]], missed: Callable[[], Coroutine[Any, Any, None]]
     ) -> None:
-        """Exchange changes with the others; never returns, or returns at once where there are none.
+        """Exchange changes with other replicas. Never returns, unless there are none.
 
         Args:
-            servers: By name, the function to call when another replica has heard of a change of a server's list. It is
-                read again each time.
-            missed: Called when any list may have changed at any replica while the connection was lost.
+            servers: The functions to call when another replica learns of a change to a server's list, by server. The
+                mapping may change at any time.
+            missed: Called after a lost connection, during which any list may have changed at any replica.
         """
         if self._connect is None or self._address is None:
             return
@@ -221,13 +222,13 @@ class Replicas:
             while True:
                 try:
                     await self._stay_connected(self._connect(), self._address.channel, missed)
-                except Exception as error:  # the boundary: the gateway keeps serving through any fault of Redis
+                except Exception as error:  # the gateway keeps serving through any Redis failure
                     logger.debug("the connection to Redis failed", exc_info=error)
                     self._fail(first_error(error), self._address.secrets)
                 await retries.pause()
 
     def _send(self, about: Literal["server", "audience"], name: str, event: ServerEvent) -> None:
-        """Send a change as soon as Redis can be reached. Updates of single resources stay at this replica."""
+        """Send a change as soon as Redis is reachable. Updates of single resources are not sent."""
         kind: ListKind | None = next((kind for kind, known in LIST_EVENTS.items() if known == event), None)
         if self._address is not None and kind is not None:
             self._outbox[ReplicaMessage(sender=self._sender, about=about, name=name, kind=kind)] = None
@@ -241,9 +242,9 @@ class Replicas:
                 while (message := await pubsub.get_message(timeout=_ANSWER_SECONDS)) is None:
                     pass
                 if message["type"] != "subscribe":
-                    raise ConnectionError("it does not answer as Redis does")
+                    raise ConnectionError("it does not answer like a Redis server")
             was_down = self.state is not None and self.state.kind == "down"
-            logger.info("list changes cross to other replicas on channel %r of Redis", channel)
+            logger.info("sharing list changes with other replicas on Redis channel %r", channel)
             self.state = State("ready", datetime.now(UTC))
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._send_all, redis, channel)
@@ -265,7 +266,7 @@ class Replicas:
         while True:
             while self._outbox:
                 message = next(iter(self._outbox))
-                # Removed before it is sent: a change during the sending has to be sent again.
+                # Remove it before sending: a change during the send must be sent again.
                 del self._outbox[message]
                 try:
                     with anyio.fail_after(_ANSWER_SECONDS):
@@ -282,7 +283,7 @@ class Replicas:
         while True:
             data = await pubsub.get_message(ignore_subscribe_messages=True, timeout=_SILENT_SECONDS)
             if data is None and was_pinged:
-                raise TimeoutError("it is silent")
+                raise TimeoutError("it does not respond")
             was_pinged = data is None
             if data is None:
                 await pubsub.ping()
@@ -290,12 +291,12 @@ class Replicas:
                 if (message := ReplicaMessage.read(data["data"])) is not None:
                     self._receive(message)
                 elif not has_warned:
-                    logger.warning("Redis: channel %r carries what no replica sends; it is ignored", channel)
+                    logger.warning("ignoring invalid messages on Redis channel %r", channel)
                     has_warned = True
-                await anyio.lowlevel.checkpoint()  # a flood of messages leaves other tasks their turn
+                await anyio.lowlevel.checkpoint()  # let other tasks run even in a flood of messages
 
     def _receive(self, message: ReplicaMessage) -> None:
-        # Names that are unknown here belong to another configuration, or are made up: they would only take memory.
+        # Unknown names belong to another configuration or are made up: they would only use memory.
         known = self._servers if message.about == "server" else self._audiences
         if message.sender != self._sender and message.name in known:
             self._received[message.about, message.name, message.kind] = None
@@ -324,25 +325,25 @@ class Replicas:
             text = text.replace(secret, "…")
         reason = printable(text)[:300].rstrip(".")
         is_known = self.state is not None and self.state.kind == "down"
-        if not is_known:  # one line for each outage
-            text = "Redis cannot be used: %s. List changes do not cross to other replicas until it can."
+        if not is_known:  # one line per outage
+            text = "Redis cannot be used: %s. List changes are not shared with other replicas until it can."
             logger.warning(text, reason, extra={"reason": reason})
         since = self.state.since if self.state is not None and is_known else datetime.now(UTC)
         self.state = State("down", since, reason)
 
 
 class _SharedBus(InMemorySubscriptionBus):
-    """A bus over several replicas: an event published at one is delivered at all of them."""
+    """A bus across replicas: an event published at one replica is delivered at all of them."""
 
     def __init__(self, send: Callable[[ServerEvent], None]) -> None:
         super().__init__()
         self._send = send
 
     async def publish(self, event: ServerEvent) -> None:
-        """Deliver a change to every subscriber at every replica."""
+        """Deliver a change to the subscribers at all replicas."""
         self._send(event)
         await self.deliver(event)
 
     async def deliver(self, event: ServerEvent) -> None:
-        """Deliver a change to the subscribers here."""
+        """Deliver a change to the subscribers at this replica."""
         await super().publish(event)

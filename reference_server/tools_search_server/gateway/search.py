@@ -1,11 +1,12 @@
-"""Search over all tools of a gateway, for the extension and for the compatibility modes.
+"""Search over all tools of a gateway, for the extension and the compatibility modes.
 
-Most upstreams are indexed here. Those that offer `tools/search` and have very many tools are searched there instead
-(`View.delegated`), and the finds are fused by rank: the scores of two servers cannot be compared. Ranks alone do not
-say whose first tool fits better, so the best of all are also ranked once more together, and that ranking has two votes.
+Most upstreams are indexed here. Searches of upstreams that support `tools/search` and have very many tools are
+delegated to them instead (`View.delegated`). The results are fused by rank, because two servers' scores are not
+comparable. Ranks alone do not show whose first tool fits better, so the best hits of all are also ranked together, and
+that ranking has two votes.
 
-What the answer to a first page was made from is noted in its cursor. A server that had failed then is left out of the
-following pages as well, and one that fails later makes its page fail, rather than change the order.
+The cursor records which servers contributed to the first page. A server that failed then is omitted from the following
+pages too. A server that fails later makes its page fail, rather than change the order.
 """
 
 from __future__ import annotations
@@ -53,27 +54,27 @@ logger = logging.getLogger(__name__)
 _TTL_MS: Final = 5_000
 
 _LARGE_RANKED_AT_ONCE: Final = 4
-"""Searches of large catalogs that are ranked at the same time."""
+"""Maximum concurrent rankings in large catalogs."""
 
 _FUSED_AT_ONCE: Final = 4
 
 _SEARCH_SECONDS: Final = 4
-"""How long all that one server is asked about one query may take."""
+"""Time limit for all requests to one server about one query."""
 
 _LOOKUP_SECONDS: Final = 10
-"""How long all servers together may take to look up some names."""
+"""Time limit for all servers together to look up names."""
 
 _HEAD: Final = 100
-"""Indexed hits that take part in the fusion; those behind them stay behind."""
+"""Number of indexed hits that are fused. The rest follow in their own order."""
 
 _RANKED_TOGETHER: Final = 50
 
 
 class _Finds(NamedTuple):
-    """What one upstream has found."""
+    """One upstream's search results."""
 
     tools: dict[str, tuple[ExposedTool, tuple[str, ...]]]
-    """By public name and best first, each with the members that match."""
+    """Tools with their matching members, by public name, best first."""
     is_complete: bool
 
 
@@ -85,7 +86,7 @@ class GatewaySearch:
         self.limits = limits
         self.views = Views(gateway)
         self.caching = CacheHint(ttl_ms=_TTL_MS, scope="private" if gateway.access.principals else "public")
-        """How long clients may keep a listing, and whether others may use it."""
+        """How long clients may cache a listing, and whether caches may be shared."""
         self.listing = GatewayListing(gateway, limits)
         ranker = limits.ranker or default_ranker()
         self._items = {
@@ -103,22 +104,22 @@ class GatewaySearch:
             prompts=prompts is not None and PromptsSearch(search=prompts),
         )
         self.shared = _shared_index(gateway, limits)
-        """The index in a database, if replicas share one."""
+        """The index in a database, if the replicas share one."""
         self._indexes = IndexCache(ranker, max_concurrency=_LARGE_RANKED_AT_ONCE)
         self._ranker = FieldedRanker()
         self._limiter = anyio.CapacityLimiter(_FUSED_AT_ONCE)
         self._searches = 0
-        """Searches of compatibility modes that are being answered; the extension counts its own."""
+        """Number of open searches in compatibility modes. The extension counts its own."""
 
     async def found(
         self, ctx: Ctx, query: str
     ) -> tuple[Sequence[Hit], Mapping[str, ExposedTool], Mapping[str, dict[str, Any]]]:
         """Return all hits of `tools/search` for the current caller, best first.
 
-        With them come the tools found that are not indexed, and the definitions of all visible and found tools.
+        Also return the found tools that are not indexed, and the definitions of all visible and found tools.
 
         Raises:
-            MCPError: -32603, too many searches are being answered, or a server that is needed did not answer.
+            MCPError: -32603, too many searches are open, or a required server did not answer.
         """
         if self._searches >= self.limits.searches_at_once:
             raise too_busy()
@@ -130,9 +131,9 @@ class GatewaySearch:
         return answer.hits, not_indexed, answer.tools
 
     async def unknown_words(self, ctx: Ctx, query: str) -> Sequence[str]:
-        """Return the words of `query` that no tool mentions which the model of this caller may use.
+        """Return the words of `query` that are in no tool that this caller's model may use.
 
-        None where there are tools that only their server knows: what these mention cannot be said.
+        Return none if there are tools that are not indexed here, since their words are unknown.
         """
         view = self.views.current()
         if view.delegated or self.shared is not None:
@@ -143,7 +144,7 @@ class GatewaySearch:
     async def named(
         self, ctx: Ctx, names: Iterable[str]
     ) -> tuple[Mapping[str, ExposedTool], Mapping[str, dict[str, Any]]]:
-        """Return those of the tools with these public names that are not indexed, and their definitions.
+        """Return the tools with these public names that are not indexed, and their definitions.
 
         Raises:
             NoAnswerError: A server that may have one of them did not answer.
@@ -158,14 +159,14 @@ class GatewaySearch:
                         found[exposed.tool.name] = exposed
                         break
         if looking.cancelled_caught:
-            raise NoAnswerError(f"The MCP servers of these tools did not find them within {_LOOKUP_SECONDS} s")
+            raise NoAnswerError(f"The MCP servers of these tools did not look them up within {_LOOKUP_SECONDS} s")
         pages = ToolPages([exposed.tool for exposed in found.values()], len(found))
         return found, pages.wire(ctx.protocol_version)
 
     def _settings(self) -> ServerSettings:
         view = self.views.current()
-        # Draft, Server Settings: no size where callers see different numbers of tools. Principals never get one, since
-        # whether they did would depend on the toolsets of the others.
+        # Draft, Server Settings: no size if callers see different numbers of tools. Principals never get one; otherwise
+        # its presence would depend on the other principals' toolsets.
         tools = orientation.settings(view.upstreams, None if HTTP_CALLER.get() is not None else view.tool_count)
         if not self._items:
             return tools
@@ -177,12 +178,12 @@ class GatewaySearch:
         return (await self._found(ctx, query, note))[0]
 
     async def _found(self, ctx: Ctx, query: str, note: str | None) -> tuple[Answer, Mapping[str, ExposedTool]]:
-        """Return the answer to a search, and the tools behind the names in it that are not indexed.
+        """Return the answer to a search, and the tools in it that are not indexed, by name.
 
-        `note` is that of the page before; `None` on the first page.
+        `note` is from the previous page; `None` on the first page.
 
         Raises:
-            MCPError: -32603, a server that is needed for this page did not answer.
+            MCPError: -32603, a server that this page requires did not answer.
         """
         answer, not_indexed = await self._answer(ctx, query, note)
         if note is None:
@@ -198,7 +199,7 @@ class GatewaySearch:
         else:
             local = await self._indexes.rank(tools, query, catalog=self.views.catalog(ctx.protocol_version))
         if not (delegated := view.delegated):
-            # An incomplete answer must not be kept.
+            # An incomplete answer must not be cached.
             return Answer(local, tools, self.caching.ttl_ms if is_complete else 0, self.caching.scope), {}
 
         def named(servers: list[str]) -> list[str]:
@@ -222,10 +223,10 @@ class GatewaySearch:
         return Answer(hits, {**tools, **definitions}, ttl_ms, self.caching.scope, absent), not_indexed
 
     async def _search_delegated(self, seen: VisibleServer, delegate: DelegatedSearch, query: str) -> _Finds:
-        """Search one upstream, and ask it for tools that match only by their public name, which it does not know.
+        """Search one upstream, and also look for tools that match only by their public names, which it does not know.
 
         Raises:
-            NoAnswerError: It did not answer in time, or not whether it has the tool that the query names.
+            NoAnswerError: It did not answer the search, or the lookup of a tool that the query names, in time.
         """
         deadline = anyio.current_time() + _SEARCH_SECONDS
         found: dict[str, tuple[ExposedTool, tuple[str, ...]]] = {}
@@ -241,10 +242,10 @@ class GatewaySearch:
                 if exact is not None:
                     add(self.gateway.expose(seen.upstream, exact), ("name",))
             if looking.cancelled_caught:
-                raise NoAnswerError(f"The MCP server {seen.name!r} did not say in time whether it has the named tool")
+                raise NoAnswerError(f"The MCP server {seen.name!r} did not look up the named tool in time")
         wanted = dict.fromkeys(terms(query))
         others = [term for term in wanted if term not in set(terms(seen.name))]
-        if others and len(others) < len(wanted):  # the query has words of the server's name
+        if others and len(others) < len(wanted):  # the query has words from the server's name
             try:
                 with anyio.CancelScope(deadline=deadline) as searching:
                     for tool in await delegate.search(" ".join(others)):
@@ -252,7 +253,7 @@ class GatewaySearch:
                         if wanted.keys() <= frozenset[str]().union(*tool_terms(exposed.tool).values()):
                             add(exposed, matched_members(tool))
             except NoAnswerError as failure:
-                logger.warning("a search has less than all: %s", failure, extra={"server": seen.name})
+                logger.warning("a search is incomplete: %s", failure, extra={"server": seen.name})
                 return _Finds(found, is_complete=False)
             return _Finds(found, is_complete=not searching.cancelled_caught)
         return _Finds(found, is_complete=True)
@@ -261,7 +262,7 @@ class GatewaySearch:
 def _shared_index(gateway: Gateway, limits: Limits) -> SharedIndex | None:
     if limits.index is None:
         return None
-    # Imported here, since it needs an extra.
+    # Imported here because it needs an extra.
     from tools_search_server.gateway.shared_index import SharedIndex
 
     return SharedIndex(gateway, limits.index, limits.index_name)
@@ -272,8 +273,8 @@ def fused(
 ) -> Sequence[Hit]:
     """Return all hits in one order, with scores on one scale.
 
-    `tools` has the definitions of the hits of the servers that were searched, and of the first hundred of the index.
-    The best of all are ranked together by `ranker`. No name occurs in two of the lists.
+    `tools` contains the definitions of all delegated hits and of the first hundred indexed hits. `ranker` ranks the
+    best of all together. No name may occur in two of the lists.
     """
     heads = [list(local[:_HEAD]), *map(list, delegated)]
     rankings = [[hit.name for hit in head] for head in heads if head]
@@ -294,7 +295,7 @@ def fused(
 
 
 def _with_rest(head: Sequence[Hit], local: Sequence[Hit]) -> Sequence[Hit]:
-    """Return `head`, and behind it the local hits that took no part in the fusion, in their order."""
+    """Return `head`, followed by the local hits that were not fused, in their order."""
     if len(local) <= _HEAD:
         return head
     lowest, highest = head[-1].score, local[_HEAD - 1].score or 1.0
@@ -313,10 +314,10 @@ def _with_rest(head: Sequence[Hit], local: Sequence[Hit]) -> Sequence[Hit]:
 
 
 async def destination(view: View, name: str) -> tuple[Upstream, str] | None:
-    """Return the upstream that a call of a public name goes to, and its own name for the tool.
+    """Return the upstream that handles calls to a public name, and its own name for the tool.
 
-    A name that belongs to a delegate goes there without having been listed: it knows its tools best. So does a name
-    of an upstream that is down, whose error then says so.
+    A call goes to a delegate even if the tool has not been listed, since the delegate knows its tools best. A call also
+    goes to an upstream that is down, so that the error says so.
     """
     if (exposed := view.tools.get(name)) is not None:
         return exposed.upstream, exposed.original_name
@@ -327,8 +328,8 @@ async def destination(view: View, name: str) -> tuple[Upstream, str] | None:
                 tool = await delegate.find(name)
                 own = None if tool is None else tool.name
             elif seen.upstream.is_modern and seen.upstream.transport != "stdio" and delegate.seen(own) is None:
-                await delegate.lookup(own)  # so that the session knows which of its arguments are headers, too
-        except NoAnswerError:  # the call itself will fail with the reason
+                await delegate.lookup(own)  # so that the session knows which arguments to send as headers
+        except NoAnswerError:  # the call itself will fail for the same reason
             own = own or name
         if own is not None:
             return seen.upstream, own

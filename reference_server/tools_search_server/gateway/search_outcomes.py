@@ -1,7 +1,7 @@
-"""What became of the searches of a gateway: operators learn from it which words their tools lack.
+"""Outcomes of a gateway's searches, from which operators learn which words their tools lack.
 
-A search is successful once its caller calls one of the first tools that it found. Each principal sees the counts of
-its own searches. Queries are kept only where the operator has asked for them, and logged for the operator.
+A search is successful once its caller calls one of the first tools that it found. Each principal sees only the counts
+of its own searches. Queries are kept, and logged for the operator, only if the operator has enabled that.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from tools_search_server.access.principals import caller_name
 logger = logging.getLogger(__name__)
 
 _COUNTED_HITS: Final = 20
-"""Tools of a search whose call makes it successful: as many as a page holds by default, at most."""
+"""Number of first hits that make a search successful when called: at most a default page."""
 
 _SECONDS: Final = 600
-"""How long after a search a call still belongs to it."""
+"""How long after a search a call still counts for it."""
 
 _MAX_OPEN: Final = 1_000
 _MAX_QUERIES: Final = 50
@@ -37,7 +37,7 @@ Outcome = Literal["nothing", "called", "notCalled"]
 @dataclass(frozen=True, slots=True)
 class _Search:
     caller: str | None
-    """The principal, if there are any."""
+    """The principal; `None` without principals."""
     query: str
     names: frozenset[str]
     until: float
@@ -45,10 +45,10 @@ class _Search:
 
 @dataclass(kw_only=True)
 class SearchOutcomes:
-    """Counts searches by what became of them."""
+    """Counts searches by outcome."""
 
     keeps_queries: bool = False
-    """Whether the latest queries of unsuccessful searches are kept as well, and logged."""
+    """Whether to keep and log the latest queries of unsuccessful searches."""
 
     clock: Callable[[], float] = monotonic
 
@@ -59,7 +59,7 @@ class SearchOutcomes:
         self._queries: OrderedDict[tuple[str | None, str, Outcome], int] = OrderedDict()
 
     def note_search(self, query: str, hits: Sequence[Hit]) -> None:
-        """Count a search of the current caller, and what it found, best first."""
+        """Record a search by the current caller and its hits, best first."""
         self._close_old()
         if not hits:
             self._count(caller_name(), "nothing", query)
@@ -71,7 +71,7 @@ class SearchOutcomes:
             self._close_oldest()
 
     def note_call(self, name: str) -> None:
-        """Count the open searches of the current caller that found this tool as successful."""
+        """Count the current caller's open searches that found this tool as successful."""
         self._close_old()
         caller = caller_name()
         others = deque(search for search in self._open if search.caller != caller or name not in search.names)
@@ -79,7 +79,7 @@ class SearchOutcomes:
         self._open = others
 
     async def note_calls(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-        """Note the calls of tools, those that a meta-tool is asked to make among them, as a middleware."""
+        """Middleware that records tool calls, including those made through a meta-tool."""
         if ctx.method == "tools/call":
             match ctx.params:
                 case {"name": str(name), "arguments": {"name": str(inner)}}:
@@ -92,9 +92,9 @@ class SearchOutcomes:
         return await call_next(ctx)
 
     def document(self) -> dict[str, Any]:
-        """Return what became of the searches of the current caller since the start.
+        """Return the outcomes of the current caller's searches since the start.
 
-        With it come the latest unsuccessful queries, newest first, if they are kept.
+        If queries are kept, this includes the latest unsuccessful ones, newest first.
         """
         self._close_old()
         caller = caller_name()

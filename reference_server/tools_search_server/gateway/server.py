@@ -1,4 +1,4 @@
-"""The MCP servers in front of a gateway: the plain endpoint, and what it shares with the compatibility modes."""
+"""The MCP servers of a gateway: the plain endpoint, which is also the base class of the compatibility modes."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from tools_search_server.upstreams.listing import GATEWAYS
 from tools_search_server.upstreams.upstream import NAME
 
 _GREETING_SECONDS: Final = 4
-"""How long a greeting waits for slow upstreams: clients take a slow greeting for an old or a dead server."""
+"""How long a greeting waits for slow upstreams. Clients take a server with a slow greeting for old or dead."""
 
 _NEEDING_UPSTREAMS: Final = prompts_and_resources.METHODS | {"tools/call", "tools/list"}
 
 
 class Endpoint:
-    """The plain endpoint, which lists, searches and relays; that of a compatibility mode lists and calls otherwise.
+    """The plain endpoint, which lists, searches and relays. Compatibility modes override how it lists and calls tools.
 
     Prompts, resources and notifications are the same at every endpoint.
     """
 
     mode: str = "plain"
-    """Its name among the endpoints, the same at all replicas."""
+    """The endpoint's name; the same at all replicas."""
 
     def __init__(self, search: GatewaySearch) -> None:
         self.search = search
@@ -54,7 +54,8 @@ class Endpoint:
         """Relay a call to the upstream that a public name belongs to.
 
         Raises:
-            MCPError: No tool that the caller sees, and none of `own_tools`, has that name; or as `relay`.
+            MCPError: The caller sees no tool with that name. The error suggests similar names, also from `own_tools`.
+                Or `relay` failed.
         """
         view = self.views.current()
         called = await destination(view, name)
@@ -64,15 +65,15 @@ class Endpoint:
         return await relay(upstream, ctx, {"name": own_name})
 
     def input_schema(self, name: str) -> dict[str, Any] | None:
-        """Return the input schema of a tool, or `None` if the current caller is not offered one of that name."""
+        """Return the input schema of a tool, or `None` if the current caller sees no tool of that name."""
         return self.views.input_schema(name)
 
     def guide(self, view: View) -> str:
-        """Return a text for models on how the callers with a view find tools."""
+        """Return instructions for models on how to find tools."""
         return orientation.BY_EXTENSION
 
     def listed(self, view: View) -> object:
-        """Return what `tools/list` holds for the callers with a view, for comparison."""
+        """Return a value that changes when the `tools/list` of a view's callers does."""
         return view.contents
 
     def server(self) -> Server[Any]:
@@ -82,7 +83,7 @@ class Endpoint:
         server = Server[Any](
             NAME if is_plain else f"tools-search-{self.mode}",
             version=version("mcp-ext-tools-search"),
-            # Without it the SDK walks the whole listing before each call on modern Streamable HTTP.
+            # Without this, the SDK walks the whole listing before each call over modern Streamable HTTP.
             get_tool_input_schema=self.input_schema,
             cache_hints=dict.fromkeys(prompts_and_resources.LISTINGS, self.search.caching),
         )
@@ -101,7 +102,7 @@ class Endpoint:
         return server
 
     async def _wait_for_upstreams(self, ctx: Ctx, call_next: CallNext) -> HandlerResult:
-        """Let a request wait for starting upstreams, and put `instructions` into a greeting, as a middleware."""
+        """Middleware that makes requests wait for starting upstreams, and adds `instructions` to greetings."""
         gateway, is_greeting = self.search.gateway, ctx.method in prompts_and_resources.GREETINGS
         is_search = ctx.method in self.search.extension.search_methods
         if not is_greeting and not is_search and ctx.method not in _NEEDING_UPSTREAMS:
@@ -116,7 +117,7 @@ class Endpoint:
             and isinstance(result, dict)
             and GATEWAYS in ((ctx.params or {}).get("_meta") or {})
         ):
-            # Only those that the caller sees something of.
+            # Only gateways of upstreams that the caller can see.
             ids = {gateway.id}.union(*(seen.upstream.gateways for seen in self.views.current().upstreams))
             result = {**result, "_meta": {**result.get("_meta", {}), GATEWAYS: sorted(ids)}}
         if is_greeting and isinstance(result, dict):

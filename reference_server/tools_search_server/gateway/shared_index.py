@@ -1,8 +1,8 @@
-"""One index of a gateway's tools for all of its replicas, in a database.
+"""An index of a gateway's tools in a database, shared by all its replicas.
 
-Each replica lists its servers itself, and writes what it finds new or changed. Which tools a search may find is that
-replica's own view: the parts of servers that it shows to the caller, each of which is a group in the database. Tools of
-a server that is down at one replica stay in the index, as it may be up at others, and that replica leaves them out.
+Each replica lists its servers itself, and writes new and changed tools. A search finds only tools in the replica's own
+view: the parts of servers that it shows to the caller. Each part is a group in the database. Tools of a server that is
+down at one replica stay in the index, because it may be up at others, but that replica omits them.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ from tools_search_server.gateway.views import View
 logger = logging.getLogger(__name__)
 
 _RETRY_AFTER_MS: Final = 1_000
-"""The least that a caller is asked to wait."""
+"""Minimum time that a caller is asked to wait."""
 
 _REST_SECONDS: Final = 5
-"""How long a database that is gone is left alone, as is one that refuses to be written: searches fail at once then, or
-do without what it lacks."""
+"""Pause after a database is unreachable or refuses writes. Until it ends, searches fail at once if the database is
+unreachable, or use the index as it is if it only refuses writes."""
 
 _MOST_HITS: Final = 10_000
 _BATCH: Final = 2_000
-"""Changed tools that are written in one transaction."""
+"""Maximum number of changed tools per update."""
 
 _WRITING: Final[Mapping[str, Any]] = {
     "connect_timeout": 3,
@@ -56,9 +56,9 @@ _WRITING: Final[Mapping[str, Any]] = {
     "keepalives_idle": 5,
     "keepalives_interval": 2,
     "keepalives_count": 3,
-    "prepare_threshold": None,  # as behind a pooler, which takes no options either
+    "prepare_threshold": None,  # poolers support no prepared statements, and no options either
 }
-"""What ends a write where the database is gone, or where another replica is writing for long: searches wait for it."""
+"""Connection timeouts for writes. Searches wait for writes, so they must not hang if the database is unreachable."""
 
 _MARK_CHARS: Final = 8
 _KEPT_VIEWS: Final = 16
@@ -71,7 +71,7 @@ _KNOWN: Final = """
 
 
 class _RestingError(Exception):
-    """The database failed a moment ago, and is left alone until a time of the event loop's clock."""
+    """The database failed a moment ago and is not tried again until a time on the event loop's clock."""
 
     def __init__(self, until: float) -> None:
         super().__init__(until)
@@ -79,12 +79,12 @@ class _RestingError(Exception):
 
 
 class SharedIndex:
-    """The tools of a gateway in a database, which its replicas share.
+    """The tools of a gateway in a database that its replicas share.
 
     Args:
-        gateway: Its tools are those of the index.
-        address: Of the database, whose role owns the schema.
-        catalog: Name of the catalog, the same for all replicas.
+        gateway: The gateway whose tools are indexed.
+        address: The database's address, with a role that owns the schema.
+        catalog: Name of the catalog; the same for all replicas.
     """
 
     def __init__(self, gateway: Gateway, address: str, catalog: str) -> None:
@@ -92,25 +92,25 @@ class SharedIndex:
         self._pool = PostgresPool(address)
         self._lock = anyio.Lock()
         self._parts: dict[int, tuple[View, Sequence[str]]] = {}
-        """By identity of the view, and holding it so that its identity stays its own."""
+        """By `id` of the view. The value keeps the view alive, so that no other view gets the same id."""
         self._written: tuple[str, Mapping[str, ExposedTool]] | None = None
-        """The catalog and the tools of the gateway as they were when the index was last brought up to date."""
+        """The catalog and the gateway's tools at the last update of the index."""
         self._answered = -math.inf
-        """When it answered a search last."""
+        """Time of the last answered search."""
         self._rests_until = -math.inf
         self._writes_rest_until = -math.inf
-        """Until when nothing is written, since the database answers and refuses to be written."""
+        """When to write again after the database has refused a write."""
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
-        """Keep connections to the database."""
+        """Keep connections to the database open."""
         async with self._pool:
             yield
 
     async def rank(self, view: View, query: str, protocol_version: str) -> tuple[Sequence[Hit], bool]:
-        """Return every tool of `view` that fits `query`, best first, and whether the index has all of them.
+        """Return every tool of `view` that matches `query`, best first, and whether the index is up to date.
 
-        It lacks what is new while the database can only be read.
+        It lacks new tools while the database refuses writes.
 
         Raises:
             MCPError: -32603, the database is not available, or was not a moment ago.
@@ -132,27 +132,27 @@ class SharedIndex:
         return distinct_hits(found.hits, visible.keys()), is_current
 
     def _milliseconds_to_wait(self, error: UnavailableError | psycopg.Error | _RestingError, began: float) -> int:
-        """Return when to search again after a search that began then has failed; note if nobody can until then."""
+        """Return when to retry a failed search that began at `began`. If the database is gone, pause all searches."""
         if isinstance(error, _RestingError):
             return max(math.ceil(1000 * (error.until - anyio.current_time())), _RETRY_AFTER_MS)
         reason = type(error).__name__ if isinstance(error, psycopg.Error) else error
-        logger.warning("a search failed: the database of --index: %s", reason)
+        logger.warning("a search failed in the --index database: %s", reason)
         is_gone = isinstance(error, UnreachableError) or (isinstance(error, psycopg.Error) and error.sqlstate is None)
-        if not is_gone or self._answered >= began:  # it may only be busy, or slow with this query
+        if not is_gone or self._answered >= began:  # the database may only be busy, or slow with this query
             return _RETRY_AFTER_MS
         self._rests_until = anyio.current_time() + _REST_SECONDS
         return 1000 * _REST_SECONDS
 
     async def _up_to_date(self) -> tuple[str, bool]:
-        """Write what has changed since the last search; return the name of the catalog, and whether it has everything.
+        """Write changes since the last search. Return the catalog's name, and whether it is up to date.
 
         Raises:
-            psycopg.Error: The database is gone.
-            _RestingError: It was a moment ago, or refuses to be written and does not have the catalog.
+            psycopg.Error: The database is unreachable.
+            _RestingError: It was unreachable a moment ago, or it refuses writes and does not have the catalog.
         """
         async with self._lock:
             now = anyio.current_time()
-            if now < self._rests_until:  # for what this one has waited for
+            if now < self._rests_until:  # it failed while this search waited for the lock
                 raise _RestingError(self._rests_until)
             catalog, tools = self._catalog_of_toolsets(), self._gateway.tools
             known, written = self._written or (None, None)
@@ -165,20 +165,22 @@ class SharedIndex:
                 except psycopg.Error as error:
                     if error.sqlstate is None:
                         raise
-                    logger.warning("the index lacks what is new: the database refuses: SQLSTATE %s", error.sqlstate)
+                    logger.warning(
+                        "the index lacks new tools: the database refuses writes: SQLSTATE %s", error.sqlstate
+                    )
                     self._writes_rest_until = anyio.current_time() + _REST_SECONDS
             if known != catalog:
                 raise _RestingError(self._writes_rest_until)
             return catalog, written is tools
 
     def _catalog_of_toolsets(self) -> str:
-        """Return the name of the catalog: another one for each way in which toolsets cut servers into parts."""
+        """Return the catalog's name, which is different for each way in which toolsets divide servers into parts."""
         cuts = sorted((name, server, rule.excludes, sorted(rule.names)) for name, server, rule in self._cuts())
         mark = hashlib.sha256(json.dumps(cuts).encode()).hexdigest()[:_MARK_CHARS]
         return f"{self._catalog} {mark}" if cuts else self._catalog
 
     def _cuts(self) -> list[tuple[str, str, Rule]]:
-        """Return the rules that show a part of a server, each with the names of its toolset and of the server."""
+        """Return the rules that show only part of a server, with the names of the toolset and the server."""
         return [
             (toolset.name, upstream.name, rule)
             for toolset in self._gateway.access.toolsets
@@ -187,12 +189,12 @@ class SharedIndex:
         ]
 
     def _write(self, catalog: str, tools: Mapping[str, ExposedTool], down: set[str]) -> None:
-        """Write what has changed; tools of servers that are `down` here stay as they are."""
+        """Write all changes. Tools of servers that are `down` at this replica stay unchanged."""
         cuts = self._cuts_by_server()
         entries = {name: _entry(exposed, _part(exposed, cuts)) for name, exposed in tools.items()}
         with psycopg.connect(self._address, **_WRITING) as connection:
             connection.execute("set local lock_timeout = '5s'")
-            # One replica after the other: the next one finds what this one has written.
+            # Replicas write one at a time, so the next one sees what this one has written.
             connection.execute("insert into tools_search.catalog (name) values (%s) on conflict do nothing", [catalog])
             row = connection.execute(
                 "select generation from tools_search.catalog where name = %s for update", [catalog]
@@ -214,10 +216,10 @@ class SharedIndex:
                 return
             for start in range(0, max(len(new), 1), _BATCH):
                 update_catalog(connection, catalog, gone if start == 0 else (), new[start : start + _BATCH])
-        logger.info("the index has %d tools, of which %d are new or changed", len(entries), len(new))
+        logger.info("the index has %d tools, %d of them new or changed", len(entries), len(new))
 
     def _parts_of(self, view: View) -> Sequence[str]:
-        """Return the parts of servers that a view consists of."""
+        """Return the parts of servers that make up a view."""
         known, parts = self._parts.get(id(view), (None, ()))
         if known is not view:
             cuts = self._cuts_by_server()
@@ -234,7 +236,7 @@ class SharedIndex:
 
 
 def _part(exposed: ExposedTool, cuts: Mapping[str, Mapping[str, Rule]]) -> str:
-    """Return the part of its server that a tool belongs to: what the toolsets that cut the server cut alike."""
+    """Return the part of its server that a tool belongs to: the tools that the same toolsets show."""
     server = exposed.upstream.name
     cut = cuts.get(server, {})
     showing = sorted(toolset for toolset, rule in cut.items() if rule.shows(exposed.original_name))

@@ -1,15 +1,14 @@
-"""Metadata of tools: what their servers publish, and what the configuration's member `metadata` adds.
+"""Tool metadata: published by the servers, and extended by the configuration's member `metadata`.
 
     "metadata": {
       "categories": {"history": "What has happened in a repository"},
       "servers": {"git": {"group": "version control", "tags": ["vcs"], "tools": {"log": {"group": "history"}}}}
     }
 
-Each member replaces the one that the server publishes, and a member of a tool replaces that of its server; only the
-`tags` of a server are added to those of its tools. Tools have the names that their server gives them.
+Each member overrides the published one, and a tool's member overrides its server's. The exception is a server's `tags`,
+which are added to those of its tools. Tools have the names that their server gives them.
 
-Published metadata may come from any server: values of an unexpected type are ignored, and the number of each is
-bounded.
+Published metadata is untrusted: values of unexpected types are ignored, and the number of values is limited.
 """
 
 from __future__ import annotations
@@ -54,12 +53,12 @@ class ToolMetadata(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid")
 
     categories: dict[str, _Text] = {}
-    """Descriptions by category."""
+    """Category descriptions by name."""
 
     servers: dict[str, _ServerLabels] = {}
 
     def meta(self, server: str, tool: Tool) -> dict[str, Any]:
-        """Return the published `_meta` of a tool: the group is its server, and its own group becomes the category."""
+        """Return a tool's `_meta` for publication: its group is the server, and its own group becomes the category."""
         published = published_metadata(tool.meta)
         of_server = self.servers.get(server, _NO_SERVER_LABELS)
         of_tool = of_server.tools.get(tool.name, _NO_TOOL_LABELS)
@@ -78,10 +77,10 @@ _MEMBERS: Final = [name for model in (ToolMetadata, _ServerLabels, _ToolLabels) 
 
 
 def read_metadata(file: HostFile, source: str) -> ToolMetadata:
-    """Return the metadata in a configuration, which errors call `source`.
+    """Return the metadata in a configuration. Errors refer to the configuration as `source`.
 
     Raises:
-        ConfigurationError: It cannot be used; the message lists every problem.
+        ConfigurationError: The metadata is invalid. The message lists every problem.
     """
     try:
         metadata = ToolMetadata.model_validate(file.members.get("metadata", {}))
@@ -90,20 +89,20 @@ def read_metadata(file: HostFile, source: str) -> ToolMetadata:
         problems = [validation_problem(one, "metadata", known=_MEMBERS) for one in mistakes]
         raise ConfigurationError(source, problems) from None
     if unknown := [server for server in metadata.servers if server not in file.names]:
-        text = "`metadata.servers.{}`: there is no server of that name; {}"
+        text = "`metadata.servers.{}`: there is no such server; {}"
         raise ConfigurationError(source, [text.format(server, closest(server, file.names)) for server in unknown])
     return metadata
 
 
 def category_of(tool: Tool) -> str:
-    """Return the category of a tool that the gateway offers, or its server if it has none."""
+    """Return the category of a tool that the gateway exposes, or its server if it has none."""
     labels = published_metadata(tool.meta)
     category = labels.get("category")
     return (category if isinstance(category, str) and category else str(labels.get("group", "")))[:_MAX_CHARS]
 
 
 def tags_of(tool: Tool) -> list[str]:
-    """Return the tags of a tool, those that FastMCP publishes among them, each once."""
+    """Return a tool's distinct tags, including those that FastMCP publishes."""
     published = [(tool.meta or {}).get(key) for key in (EXTENSION_ID, *_FASTMCP)]
     labels = [cast("dict[str, Any]", one) for one in published if isinstance(one, dict)]
     found = [tag for one in labels for tag in _texts(one.get("tags"))]
@@ -111,12 +110,12 @@ def tags_of(tool: Tool) -> list[str]:
 
 
 def related_of(tool: Tool) -> list[str]:
-    """Return the names of the tools to which a tool is related."""
+    """Return the names of a tool's related tools, as published."""
     return _texts(published_metadata(tool.meta).get("related"))[:_MAX_VALUES]
 
 
 def examples_of(tool: Tool) -> list[Any]:
-    """Return examples of its use."""
+    """Return the published examples of a tool's use."""
     examples = published_metadata(tool.meta).get("examples")
     return cast("list[Any]", examples)[:_MAX_VALUES] if isinstance(examples, list) else []
 

@@ -1,7 +1,7 @@
-"""Views: what the callers with each toolset see of a gateway.
+"""Views: the parts of a gateway that the callers with each toolset see.
 
-Every answer to a caller is made from one `View`, so that nothing hidden enters it. All views are searched in one index,
-with statistics over their own tools alone (`Views.catalog`).
+Every answer to a caller is built from one `View`, so it contains nothing hidden. All views share one search index, but
+each search uses statistics over its view's tools only (`Views.catalog`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class VisibleServer:
     upstream: Upstream
     rule: Rule
     is_for_model: bool = False
-    """Whether tools that are only for the server's user interface are left out."""
+    """Whether tools that are only for the server's user interface are excluded."""
 
     @property
     def name(self) -> str:
@@ -49,12 +49,12 @@ class VisibleServer:
 
     @property
     def summary(self) -> str:
-        """Its own short description; empty where a part is hidden, which the text may mention."""
+        """Its own short description; empty if part of the server is hidden, since the text may mention that part."""
         return self._public(self.upstream.greeting.summary)
 
     @property
     def instructions(self) -> str:
-        """Its own instructions for models; empty where a part is hidden, which the text may mention."""
+        """Its own instructions for models; empty if part of the server is hidden, since they may mention that part."""
         return self._public(self.upstream.greeting.instructions)
 
     def _public(self, text: str) -> str:
@@ -67,9 +67,9 @@ class VisibleServer:
 
     @property
     def tool_count(self) -> int | None:
-        """About how many tools are visible; `None` if that is unknown."""
+        """The approximate number of visible tools; `None` if unknown."""
         if self.rule.shows_all and not (self.is_for_model and self.upstream.delegated is None):
-            return self.upstream.tool_count  # without a look at each of what may be many
+            return self.upstream.tool_count  # skip the loop over all tools, which may be many
         return len(self.tools)
 
     @property
@@ -83,7 +83,7 @@ class VisibleServer:
 
 @dataclass(frozen=True)
 class View:
-    """What the callers with a toolset see at one moment."""
+    """A snapshot of everything that the callers with a toolset see."""
 
     upstreams: Sequence[VisibleServer]
     tools: Mapping[str, ExposedTool]
@@ -92,31 +92,31 @@ class View:
 
     @property
     def delegated(self) -> Sequence[tuple[VisibleServer, DelegatedSearch]]:
-        """The upstreams that are searched there instead of indexed here; each of them is visible as a whole."""
+        """The fully visible upstreams to which searches are delegated because they are not indexed here."""
         found = [(seen, delegate) for seen in self.upstreams if (delegate := seen.upstream.delegated) is not None]
         return [(seen, delegate) for seen, delegate in found if seen.rule.shows_all]
 
     def delegated_named(self, name: str) -> list[tuple[VisibleServer, DelegatedSearch]]:
-        """Return those of `delegated` that may have a tool with this public name, the likeliest first."""
+        """Return the members of `delegated` that may have a tool with this public name, the likeliest first."""
         by_name = {seen.name: (seen, delegate) for seen, delegate in self.delegated}
         return [by_name[server] for server, _ in split_candidates(name, by_name)]
 
     @property
     def tool_count(self) -> int | None:
-        """About how many tools are visible; `None` if that is unknown."""
+        """The approximate number of visible tools; `None` if unknown."""
         counts = [delegate.size for _, delegate in self.delegated]
         return None if None in counts else len(self.tools) + sum(count or 0 for count in counts)
 
     @property
     def contents(self) -> object:
-        """A value that is equal as long as lists and definitions are."""
+        """A value that compares equal as long as lists and definitions are unchanged."""
         return self.tools, [(delegate, delegate.changes) for _, delegate in self.delegated]
 
     @cached_property
     def for_model(self) -> View:
-        """The view without tools that are only for the user interface of their server.
+        """The view without tools that are only for their server's user interface.
 
-        Lists, counts and texts for a model are made from it. `tools/list` and `tools/search` show hosts the whole view,
+        Lists, counts and texts for models are built from it. `tools/list` and `tools/search` show hosts the whole view,
         since a host may render such an interface.
         """
         tools = {name: exposed for name, exposed in self.tools.items() if is_for_model(exposed.tool)}
@@ -126,13 +126,13 @@ class View:
 
     @cached_property
     def pinned(self) -> Mapping[str, ExposedTool]:
-        """The tools that a model always has because their servers ask for it, by public name, within bounds."""
+        """The tools that their servers ask to be always available to models, by public name, within limits."""
         tools = self.for_model.tools
         asked = ((exposed.upstream.name, name) for name, exposed in tools.items() if is_pinned(exposed.tool))
         return {name: tools[name] for name in pinned_within_bounds(asked)}
 
     def unavailable(self, name: str) -> Upstream | None:
-        """Return the upstream that a public name belongs to, if it is not ready."""
+        """Return the upstream that a public name belongs to, if that upstream is unavailable."""
         down = {seen.name: seen.upstream for seen in self.upstreams if not seen.state.is_usable}
         readings = split_candidates(name, list(down))
         return down[readings[0][0]] if readings else None
@@ -162,7 +162,7 @@ class Views:
         return self.of(self.toolset())
 
     def input_schema(self, name: str) -> dict[str, Any] | None:
-        """Return the input schema of a tool, or `None` if the current caller is not offered one of that name."""
+        """Return the input schema of a tool, or `None` if the current caller sees no tool of that name."""
         view = self.current()
         if (exposed := view.tools.get(name)) is not None:
             return exposed.tool.input_schema
@@ -181,7 +181,7 @@ class Views:
         return view
 
     def catalog(self, protocol_version: str) -> CatalogSnapshot:
-        """Return the tools of all views as a listing in that version carries them."""
+        """Return the tools of all views as listed in a protocol version."""
         made_of, catalog = self._catalogs.get(protocol_version, (None, None))
         if catalog is None or made_of is not self._gateway.pages:
             catalog = CatalogSnapshot(self._gateway.pages.wire(protocol_version), after=catalog)
@@ -197,7 +197,7 @@ class Views:
             for name, exposed in gateway.tools.items()
             if (rule := rules.get(exposed.upstream.name)) is not None and rule.shows(exposed.original_name)
         }
-        for server in seen:  # a name for which a server has no tool: what it should hide is visible
+        for server in seen:  # warn about unknown names: the tools that they should hide may be visible
             unknown = sorted(server.rule.names - server.upstream.tools.keys())
             place = toolset.name, server.name
             if unknown and server.state.is_usable and place not in self._reported:
