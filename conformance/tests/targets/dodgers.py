@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from .faults import Fault, Json, find_fault, member
-from .miniature import LEGACY, META, MODERN, WHITE_SPACE, Miniature, serve_stdio
+from .miniature import LEGACY, META, MODERN, Miniature, serve_stdio
 from .miniature_http import serve_http
 
 _OPENINGS: Final = ("server/discover", "initialize")
@@ -107,7 +107,7 @@ class NamesAlone(Miniature):
     """Finds a tool by its exact name, and by nothing else."""
 
     def ranked(self, query: str) -> list[tuple[float, int]]:
-        name = query.strip(WHITE_SPACE)
+        name = self.exact(query)
         return [(1.0, number) for number, tool in enumerate(self.tools) if tool["name"] == name]
 
 

@@ -457,6 +457,47 @@ def exact_name_under_large_limits(params: Json, result: Json) -> Json:
 
 
 @wrong_result
+def names_trimmed(params: Json, result: Json) -> Json:
+    """Compares with the query what names are without white space at their ends, too."""
+    alike = [tool for tool in result["tools"] if tool["name"].strip() == params["query"].strip()]
+    return {**result, "tools": [*alike[1:], *alike[:1], *(tool for tool in result["tools"] if tool not in alike)]}
+
+
+@wrong_result
+def query_trimmed_first(params: Json, result: Json) -> Json:
+    """Compares names with the query without white space at its ends alone."""
+    tools = result["tools"]
+    named = [tool for tool in tools if tool["name"] == params["query"].strip()]
+    return {**result, "tools": [*named, *(tool for tool in tools if tool not in named)]}
+
+
+@wrong_result
+def names_composed_alike(params: Json, result: Json) -> Json:
+    """Compares names and the query as they are composed: of two tools, the one whose name is composed comes first."""
+    query, tools = unicodedata.normalize("NFC", params["query"]), result["tools"]
+    named = [tool for tool in tools if tool["name"] == query]
+    return {**result, "tools": [*named, *(tool for tool in tools if tool not in named)]}
+
+
+class CallsOfNamesInAsciiOnly(Fault):
+    def request(self, method: str, params: Json, era: str) -> Json:
+        if method == "tools/call" and not str(params.get("name")).isascii():
+            raise RefusalError(-32602, "Unknown tool", None)
+        return params
+
+
+@wrong_result
+def tools_of_other_names_in_ascii(params: Json, result: Json) -> Json:
+    """Describes a tool whose name is not ASCII in ASCII alone."""
+
+    def fit(tool: Json) -> Json:
+        plain = str(tool.get("description")).encode("ascii", "replace").decode()
+        return tool if tool["name"].isascii() else {**tool, "description": plain}
+
+    return {**result, "tools": [fit(tool) for tool in result["tools"]]}
+
+
+@wrong_result
 def exact_name_far_inside(params: Json, result: Json) -> Json:
     """Looks for names in the first 256 characters of a query."""
     far = len(params["query"]) > 256 and not params["query"][:256].strip()

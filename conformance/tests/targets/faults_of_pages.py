@@ -153,6 +153,14 @@ class CursorOfListServed(_Cursors):
         return without(params, "cursor") if of_list else params
 
 
+class CursorOfListServedToItsName(_Cursors):
+    """Takes a cursor of a listing for one of a search for the method's name."""
+
+    def params(self, params: Json) -> Json:
+        of_list = self.issued.get(str(params.get("cursor"))) == params.get("query") == "tools/list"
+        return without(params, "cursor") if of_list else params
+
+
 class _CursorBoundTo(_Cursors, ABC):
     """Compares normalized queries, and continues with the query that the cursor was issued for."""
 
@@ -318,6 +326,16 @@ class CursorRespelled(SearchFault):
         if genuine := result.get("nextCursor"):
             result["nextCursor"] = base64.urlsafe_b64encode(self._START + genuine.encode()).decode().rstrip("=")
         return result
+
+
+class CursorLastBitsUnread(CursorRespelled):
+    """Reads one alphabet without padding, and passes over the bits of the last letter that belong to no byte."""
+
+    def params(self, params: Json) -> Json:
+        cursor = params.get("cursor")
+        if isinstance(cursor, str) and re.fullmatch(r"(?a:[\w-]{4})*(?a:[\w-]{2,3})", cursor) is None:
+            return {**params, "cursor": "-"}
+        return super().params(params)
 
 
 class CursorOfNoPositionObeyed(SearchFault):
@@ -744,6 +762,8 @@ def cursor_unescaped(params: Json) -> Json:
 class PositionsOfEightBits(SearchFault):
     """Begins again in the middle of a search, after as many tools as a byte can count."""
 
+    most = 255
+
     def __init__(self) -> None:
         self.found: dict[str, list[Json]] = {}
 
@@ -753,4 +773,8 @@ class PositionsOfEightBits(SearchFault):
             before.clear()
         before += result["tools"]
         size = len(result["tools"])
-        return {**result, "tools": before[:size]} if "cursor" in params and len(before) - size > 255 else result
+        return {**result, "tools": before[:size]} if "cursor" in params and len(before) - size > self.most else result
+
+
+class PositionsOfTenBits(PositionsOfEightBits):
+    most = 1023

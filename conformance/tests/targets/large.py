@@ -13,7 +13,7 @@ from collections import defaultdict
 from typing import Final
 
 from .faults import find_fault
-from .miniature import WHITE_SPACE, Json, Miniature, serve_stdio, terms
+from .miniature import Json, Miniature, serve_stdio, terms
 
 ACTIONS: Final = (
     "archive", "attach", "close", "copy", "create", "delete", "export", "import", "label", "list", "merge", "move",
@@ -60,10 +60,10 @@ class Large(Miniature):
                 self._holders[word].append(number)
 
     def listed(self, params: Json) -> Json:
-        start = int(self.opened(params["cursor"], "tools/list")) if params.get("cursor") is not None else 0
+        start = int(self.opened(params["cursor"], "")) if params.get("cursor") is not None else 0
         page: Json = {"tools": self.tools[start : start + self._page]}
         if start + self._page < len(self.tools):
-            page["nextCursor"] = self.sealed(start + self._page, "tools/list")
+            page["nextCursor"] = self.sealed(start + self._page, "")
         return page
 
     def ranked(self, query: str) -> list[tuple[float, int]]:
@@ -71,7 +71,7 @@ class Large(Miniature):
         for term in sorted(wanted):
             for number in self._holders.get(term, ()):
                 scores[number] += 1 / len(wanted)
-        if (exact := self._named.get(query.strip(WHITE_SPACE))) is not None:
+        if (exact := self._named.get(self.exact(query))) is not None:
             scores[exact] = 2.0
         return sorted(((score, number) for number, score in scores.items()), key=lambda hit: (-hit[0], hit[1]))
 

@@ -173,10 +173,10 @@ class Miniature:
     def listed(self, params: Json) -> Json:
         start = 0
         if (cursor := params.get("cursor")) is not None:
-            start = int(self.opened(cursor, self.list_method))
+            start = int(self.opened(cursor, ""))
         page: Json = {self.member: self.tools[start : start + LIST_PAGE]}
         if start + LIST_PAGE < len(self.tools):
-            page["nextCursor"] = self.sealed(start + LIST_PAGE, self.list_method)
+            page["nextCursor"] = self.sealed(start + LIST_PAGE, "")  # which is no query
         return page
 
     def called(self, params: Json) -> Json:
@@ -222,9 +222,12 @@ class Miniature:
             raise invalid("limit", "at least 1 is needed")
         return min(int(limit), self.max_limit)
 
+    def exact(self, query: str) -> str:
+        """Return the key of the item that comes first, if any item has it."""
+        return query if any(tool[self.key] == query for tool in self.tools) else query.strip(WHITE_SPACE)
+
     def ranked(self, query: str) -> list[tuple[float, int]]:
-        wanted = set(terms(query))
-        name = query.strip(WHITE_SPACE)
+        wanted, name = set(terms(query)), self.exact(query)
         scores = [
             2.0 if tool[self.key] == name else len(wanted & words) / (len(wanted) or 1)
             for tool, words in zip(self.tools, self._words, strict=True)

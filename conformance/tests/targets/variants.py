@@ -61,7 +61,7 @@ class AnotherOrderEachTime(Miniature):
             self.turn = self.turn % 9 + 1
             turn, start = self.turn, 0
         ranked = self.ranked(query)
-        fixed = [hit for hit in ranked[:1] if self.tools[hit[1]]["name"] == query.strip(WHITE_SPACE)]
+        fixed = [hit for hit in ranked[:1] if self.tools[hit[1]]["name"] == self.exact(query)]
         others = ranked[len(fixed) :]
         by = turn % (len(others) or 1)
         ranked = [*fixed, *others[by:], *others[:by]]
@@ -283,7 +283,7 @@ class FoldsCoarser(Miniature):
         self.tools = tools
 
     def ranked(self, query: str) -> list[tuple[float, int]]:
-        exact = [(2.0, n) for n, tool in enumerate(self.tools) if tool["name"] == query.strip(WHITE_SPACE)]
+        exact = [(2.0, n) for n, tool in enumerate(self.tools) if tool["name"] == self.exact(query)]
         known = {number for _, number in exact}
         return exact + [hit for hit in super().ranked(_bare(query)) if hit[1] not in known]
 

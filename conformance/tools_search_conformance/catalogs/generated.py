@@ -43,6 +43,19 @@ _PROPERTY_NAMES: Final = ("id", "$kind", "a b", "größe", "gro\u0308ße", "名�
 
 
 _DEEP: Final[JsonObject] = reduce(lambda schema, _: {"not": schema}, range(20), {"const": "the end"})
+_BLANK: Final[JsonObject] = {
+    "name": "blank",
+    "title": "",
+    "description": "",
+    "inputSchema": {
+        "type": "object",
+        "description": "",
+        "properties": {"verbose": {"type": "boolean", "default": False}, "count": {"minimum": 0, "default": 0}},
+    },
+    "annotations": {"title": ""},
+}
+"""A tool of what some encoders leave out: empty texts, zero, and `false`."""
+
 _RICH: Final[JsonObject] = {
     "name": "rich",
     "title": 'Less < more & "most" \u2028\u2029 &amp; <b>bold</b>',
@@ -149,11 +162,12 @@ def _with_rarities(drawn: list[JsonObject]) -> list[JsonObject]:
         {"name": "wide", "description": "shared common record", "inputSchema": {"type": "object", "properties": wide}},
         {
             "name": "refers",
-            "description": "shared <b>&</b> 'common'",
+            "description": "shared <b>&</b> 'common'\r\nand\rmore",
             "annotations": {"title": "Refers to another"},
             "inputSchema": referring,
         },
         _RICH,
+        _BLANK,
         {"name": "shared", "inputSchema": {"type": "object"}},
         {"name": "shared_common", "title": "shared", "description": "shared", "inputSchema": {"type": "object"}},
         {"name": "right_to_left", "description": _RIGHT_TO_LEFT, "inputSchema": {"type": "object"}},

@@ -12,11 +12,11 @@ import anyio
 
 from tools_search_conformance.catalogs import tools
 from tools_search_conformance.checks.changes import with_added_item
-from tools_search_conformance.checks.matching import chosen
+from tools_search_conformance.checks.matching import chosen, found_by_unusual_names
 from tools_search_conformance.model import InapplicableError, UnverifiableError
 from tools_search_conformance.target.bench import Bench, server_check
 from tools_search_conformance.target.generated import judge_pages, judge_surveys, require_faithful
-from tools_search_conformance.target.pages import Listing, Page, Survey, bare
+from tools_search_conformance.target.pages import Listing, Page, Survey, bare, read_page
 from tools_search_conformance.target.primitives import (
     EVERY_METHOD,
     PROMPTS,
@@ -127,16 +127,16 @@ async def _expect_listed(bench: Bench, names: Sequence[str]) -> None:
 @server_check(
     title="A tool is found as it is listed",
     sends="`tools/list`, searches of every kind, generated ones and for each tool by its name, `tools/list`; later"
-    " pages with what a fixture lists otherwise in this era.",
+    " pages with what a fixture lists otherwise in this era; names that are not ASCII, where a fixture lists such.",
     passes="Definitions equal as JSON values, apart from `_meta` at the extension's key.",
     methods=EVERY_METHOD,
 )
 async def definition_identity(bench: Bench) -> None:
-    def judge(page: Page, listing: Listing) -> None:
+    def judge(page: Page, listing: Listing, on: Bench = bench) -> None:
         for key, item in zip(page.keys, page.items, strict=True):
             if (listed := listing.by_key.get(key)) is not None:
                 where = _difference(bare(listed), bare(item))
-                bench.expect(where is None, page.exchange, f"{key!r} differs from its listing: {where}")
+                on.expect(where is None, page.exchange, f"{key!r} differs from its listing: {where}")
 
     some = chosen(bench, (await bench.nonempty_listing()).items)
     keys = [item[bench.primitive.key] for item in some]
@@ -147,6 +147,11 @@ async def definition_identity(bench: Bench) -> None:
         query = " ".join((*words.distinctive(other)[:2], *words.distinctive(item)[:1]))
         for page in (await bench.server.walk(query, 1, most=3)).pages if query else ():
             judge(page, listing)
+
+    async with found_by_unusual_names(bench) as (other, unusual, searches):
+        for _, exchange in searches:
+            with suppress(UnverifiableError):  # that it is a page at all is for exact-name-first to show
+                judge(read_page(exchange, "a search for an unusual name"), unusual, other)
     await require_faithful(bench)
 
 
@@ -370,7 +375,8 @@ async def search_unlisted(bench: Bench) -> None:
 @server_check(
     title="A found tool can be called at once",
     sends="On another connection a search of two pages, and `tools/call` of the tools found, without any `tools/list`;"
-    " the same for one that came with a change of the catalog, where a fixture can be reloaded; in the same way"
+    " the same for one that came with a change of the catalog, where a fixture can be reloaded, and for names that are"
+    " not ASCII or have spaces at their ends, where a fixture lists such tools; in the same way"
     " `resources/read` and `prompts/get`, where resources and prompts can be searched.",
     passes="A result that is no error for each.",
     profiles=("fixture",),
@@ -397,6 +403,12 @@ async def callable_(bench: Bench) -> None:
                 await other.server.search(page.exchange.params)
             found = [item for item in page.items if "x-mcp-header" not in json.dumps(item)]
             await other.each(found[:_USED], use_one)
+    async with found_by_unusual_names(bench) as (unusual, _, searches):
+        for name in dict.fromkeys(name for name, exchange in searches[::2] if exchange.result is not None):
+            used = await unusual.server.ask(use, {"name": name, "arguments": {}})
+            fine = used.result is not None and used.result.get("isError") is not True
+            message = f"{name!r} was found, but {use} of it was answered by {used.describe()}"
+            unusual.expect(fine, used, message, case=name)
     if "reload" in bench.options.fixture_features and bench.can_start("changing"):
         with suppress(InapplicableError, UnverifiableError):  # that a change shows is for change-seen to judge
             changed, key = await with_added_item(bench)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import random
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager, nullcontext
 from typing import Final
 
 from hypothesis import strategies as st
 
+from tools_search_conformance.catalogs import COMMON, document, made_tool
 from tools_search_conformance.model import UnverifiableError
-from tools_search_conformance.target.bench import Bench, server_check
+from tools_search_conformance.target.bench import Bench, once, server_check
 from tools_search_conformance.target.generated import judge_surveys
-from tools_search_conformance.target.pages import Survey, advertised_settings
+from tools_search_conformance.target.pages import Listing, Survey, advertised_settings
 from tools_search_conformance.target.primitives import (
     EVERY_METHOD,
     METHODS_OF_RESOURCES,
@@ -28,6 +30,9 @@ from tools_search_conformance.target.properties import explore
 from tools_search_conformance.target.vocabulary import NONSENSE, WHITE_SPACE, Vocabulary, is_query, text_of
 from tools_search_conformance.target.vocabulary import terms as terms_of
 from tools_search_conformance.wire.codec import JsonObject, as_array, as_object, integer, json_text
+from tools_search_conformance.wire.connection import RefusedError
+from tools_search_conformance.wire.process import TargetError
+from tools_search_conformance.wire.record import Exchange
 
 _LIVE_TOOLS: Final = 25
 _LONGEST: Final = 1024
@@ -49,6 +54,13 @@ _WRITTEN: Final = (
     "{0}\n{1}", "{0}?", "@{0}",
 )  # fmt: skip
 """Two terms of a tool in ways that query languages read otherwise."""
+_UNUSUAL: Final = "unusual"
+_UNUSUAL_NAMES: Final = (
+    f" {COMMON}", COMMON, "plow ", "plow", "two  spaces", "two spaces", "gr\u00f6\u00dfe_messen",
+    "gro\u0308\u00dfe_messen",
+    "\ufb01le", "file", "\u00c5NGSTR\u00d6M", "\u00e5ngstr\u00f6m", "\u691c\u7d22", "\U0001f527",
+)  # fmt: skip
+"""Names of tools beyond what the base protocol recommends, which differ by what is easily taken to mean nothing."""
 _NAMED_ALONE: Final = (TOOLS.method, PROMPTS.method)
 """The methods whose items are identified by their names."""
 
@@ -63,12 +75,49 @@ def chosen(bench: Bench, tools: Sequence[JsonObject]) -> list[JsonObject]:
 
 @server_check(
     title="A tool whose name is the query is the first one of the first page",
-    sends="The names of listed tools as queries, under several limits, with all kinds of white space around them.",
+    sends="The names of listed tools as queries, under several limits, with all kinds of white space around them; of a"
+    " fixture that lists such tools, names that are not ASCII, or differ by white space or by how they are composed.",
     passes="Each first page begins with that tool.",
     methods=_NAMED_ALONE,
 )
 async def exact_name_first(bench: Bench) -> None:
     await _expect_first(bench, "name")
+
+    async with found_by_unusual_names(bench) as (other, _, searches):
+        for name, exchange in searches:
+            query, found = exchange.params["query"], [key_in(item, exchange.method) for item in items_in(exchange)]
+            brought = found if exchange.result is not None else exchange.describe()
+            message = f"the query {query!r} brought {brought} instead of {name!r} first"
+            other.expect(found[:1] == [name], exchange, message, case=f"query {query!r}")
+
+
+@asynccontextmanager
+async def found_by_unusual_names(bench: Bench) -> AsyncGenerator[tuple[Bench, Listing, list[tuple[str, Exchange]]]]:
+    """Give the bench of a fixture of tools with unusual names, their listing, and searches for these names.
+
+    There are none of names that are not listed as they stand in the file: no server has to take them.
+    """
+    listing, searches = await _unusual_names(bench)
+    async with bench.serving(_UNUSUAL) if searches else nullcontext(bench) as other:
+        yield other, listing, searches
+
+
+@once
+async def _unusual_names(bench: Bench) -> tuple[Listing, list[tuple[str, Exchange]]]:
+    nothing = await bench.server.known_listing(), list[tuple[str, Exchange]]()
+    if bench.primitive is not TOOLS or not bench.may_serve(_UNUSUAL):
+        return nothing
+    made = [made_tool(f"\u00e9 \u8239 {number}", name=name) for number, name in enumerate(_UNUSUAL_NAMES)]
+    try:
+        bench.place(_UNUSUAL, document(made))
+        async with bench.serving(_UNUSUAL) as other:
+            listing = await other.server.listing()
+            cases = [(name, name) for name in _UNUSUAL_NAMES] + [(COMMON, f"  {COMMON}\n")]
+            cases = [case for case in cases if case[0] in listing.by_key]
+            found = await other.each(cases, lambda case: other.server.search({"query": case[1], "limit": 3}))
+    except (UnverifiableError, RefusedError, TargetError):
+        return nothing
+    return listing, [(name, exchange) for (name, _), exchange in zip(cases, found, strict=True)]
 
 
 @server_check(

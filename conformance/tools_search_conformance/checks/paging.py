@@ -494,6 +494,10 @@ def _alterations(cursor: str) -> Iterator[tuple[str, str]]:
 
 def _exchanged(cursor: str) -> Iterator[tuple[str, str]]:
     places = [i for i, character in enumerate(cursor) if character in _BASE64]
+    if places:
+        last = places[-1]
+        other = _BASE64[_BASE64.index(cursor[last]) ^ 1]  # which many decoders of base64 read as the same
+        yield cursor[:last] + other + cursor[last + 1 :], f"with the lowest bit of character {last + 1} exchanged"
     for place in dict.fromkeys((*places[:: -(-len(places) // _PLACES) or 1], *places[-2:])):
         ring = next(ring for ring in (digits, ascii_lowercase, ascii_uppercase) if cursor[place] in ring)
         other = ring[(ring.index(cursor[place]) + 1) % len(ring)]
@@ -615,17 +619,18 @@ async def _refused_with_others(bench: Bench, query: str, others: Sequence[str]) 
 
 @server_check(
     title="A cursor of `tools/list` is refused",
-    sends="The `nextCursor` of a `tools/list` page with a search; on a fixture of 120 tools, too.",
+    sends="The `nextCursor` of a `tools/list` page with a search, also one for the name of that method; on a fixture of"
+    " 120 tools, too.",
     passes="Error -32602.",
     methods=EVERY_METHOD,
 )
 async def cursor_of_list(bench: Bench) -> None:
     async with bench.serving("large") if bench.may_serve("large") else nullcontext(bench) as large:
         for other in dict.fromkeys((bench, large)):
-            query = await other.key_query()
             if cursor := await _cursor_of_list(other):
-                case = f"a cursor of {bench.list_method}"
-                await other.refused({"query": query, "cursor": cursor}, {"query": query}, case)
+                for query in (await other.key_query(), bench.list_method):
+                    case = f"a cursor of {bench.list_method}, for {query!r}"
+                    await other.refused({"query": query, "cursor": cursor}, {"query": query}, case)
     bench.applies(bool(bench.recorder.judged), f"{bench.list_method} has a single page, and so no cursor")
 
 

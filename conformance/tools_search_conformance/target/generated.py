@@ -35,6 +35,10 @@ CATALOGS: Final[dict[Effort, int]] = {"quick": 0, "default": 2, "deep": 20}
 _MAX_WALK_PAGES: Final = 12
 _MAX_SURVEY_PAGES: Final = 4
 _MAX_SHARED_PAGES: Final = 30
+_MAX_WHOLE_PAGES: Final = 22
+"""As many pages of 50 as it takes to go beyond `_COUNTED`."""
+_COUNTED: Final = 1024
+"""The last power of two that positions in the largest catalogs reach."""
 _NAMED: Final = 30
 _NAMED_OF_MANY: Final = 10
 _LISTED_AGAIN: Final = 200
@@ -118,7 +122,9 @@ async def require_faithful(bench: Bench) -> None:
             raise UnverifiableError(f"on a generated catalog, {survey.message}", survey.exchange)
         for tool in survey.catalog["tools"]:
             listed = survey.listing.by_key.get(tool["name"], {})
-            wrong = [name for name in ("inputSchema", "description") if not same(listed.get(name), tool.get(name))]
+            schemas = same(listed.get("inputSchema"), tool["inputSchema"])
+            texts = (listed.get("description") or "") == tool.get("description", "")  # some SDKs leave out empty ones
+            wrong = [name for name, kept in (("inputSchema", schemas), ("description", texts)) if not kept]
             message = f"tools/list does not return {tool['name']!r} as a generated catalog file has it: {wrong}"
             bench.require(not wrong, message, survey.listing.exchange)
 
@@ -164,7 +170,9 @@ async def _survey(bench: Bench, made: JsonObject) -> Survey:
             for query, limit in zip([*words.broad(1), *words.sample(2)[-1:]], _SURVEY_LIMITS, strict=False):
                 try:
                     walk = await server.walk(query, limit, most=_MAX_SURVEY_PAGES)
-                    wholes.append(await server.walk(query, await server.large_limit(), most=1))
+                    beyond = len(listing.items) > _COUNTED and not walks
+                    most = _MAX_WHOLE_PAGES if beyond else 1
+                    wholes.append(await server.walk(query, await server.large_limit(), most=most))
                 except UnverifiableError:
                     continue  # that a search is served at all is for the searches by name to show
                 walks.append(walk)
