@@ -456,6 +456,20 @@ def exact_name_under_large_limits(params: Json, result: Json) -> Json:
     return {**result, "tools": tools[1:]} if named and params.get("limit", 0) > 50 else result
 
 
+def _without_zeros(members: Json) -> Json:
+    return {name: value for name, value in members.items() if value not in (0, False)}
+
+
+zeros_left_out = _wrong_tool(
+    lambda tool: {**tool, "inputSchema": json.loads(json.dumps(tool["inputSchema"]), object_hook=_without_zeros)}
+)
+empty_titles_left_out = _wrong_tool(lambda tool: tool if tool.get("title") != "" else without(tool, "title"))
+plain_meta_left_out = _wrong_tool(
+    lambda tool: {**tool, "_meta": {key: value for key, value in member(tool, "_meta").items() if "/" in key}}
+)
+second_icons_left_out = _wrong_tool(lambda tool: {**tool, "icons": tool["icons"][:1]} if "icons" in tool else tool)
+
+
 @wrong_result
 def names_trimmed(params: Json, result: Json) -> Json:
     """Compares with the query what names are without white space at their ends, too."""
@@ -484,6 +498,17 @@ class CallsOfNamesInAsciiOnly(Fault):
         if method == "tools/call" and not str(params.get("name")).isascii():
             raise RefusalError(-32602, "Unknown tool", None)
         return params
+
+
+class CallsOfTrimmedNames(Fault):
+    def request(self, method: str, params: Json, era: str) -> Json:
+        return {**params, "name": str(params.get("name")).strip()} if method == "tools/call" else params
+
+
+class CallsOfComposedNames(Fault):
+    def request(self, method: str, params: Json, era: str) -> Json:
+        composed = unicodedata.normalize("NFKC", str(params.get("name")))
+        return {**params, "name": composed} if method == "tools/call" else params
 
 
 @wrong_result
@@ -748,6 +773,7 @@ def _changed_texts(change: Callable[[str], str]) -> type[Fault]:
 
 byte_order_marks_left_out = _changed_texts(lambda text: text.replace("\ufeff", ""))
 texts_unescaped = _changed_texts(lambda text: text.replace("%41", "A"))
+carriage_returns_left_out = _changed_texts(lambda text: text.replace("\r\n", "\n"))
 references_resolved = _changed_texts(lambda text: text.replace("&#65;", "A"))
 
 

@@ -456,3 +456,35 @@ class ResourcesUnadvertisedInLegacy(Fault):
             for place in ("extensions", "experimental"):
                 capabilities[place] = {EXTENSION_ID: without(capabilities[place][EXTENSION_ID], "resources")}
         return outcome
+
+
+class _ListReversed(Fault):
+    """Reverses a list for good once a search was answered."""
+
+    list_method, member = "prompts/list", "prompts"
+    by, answered_by = "prompts/search", "result"
+    reversed = False
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if method == self.by and self.answered_by in outcome:
+            self.reversed = True
+        if method != self.list_method or not self.reversed or "result" not in outcome:
+            return outcome
+        result = outcome["result"]
+        return {"result": {**result, self.member: result[self.member][::-1]}}
+
+
+class PromptsReversedBySearch(_ListReversed):
+    pass
+
+
+class PromptsReversedByRefusal(_ListReversed):
+    answered_by = "error"
+
+
+class PromptsReversedBySearchForTools(_ListReversed):
+    by = "tools/search"
+
+
+class ToolsReversedBySearchForPrompts(_ListReversed):
+    list_method, member = "tools/list", "tools"

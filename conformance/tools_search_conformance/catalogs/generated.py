@@ -53,8 +53,10 @@ _BLANK: Final[JsonObject] = {
         "properties": {"verbose": {"type": "boolean", "default": False}, "count": {"minimum": 0, "default": 0}},
     },
     "annotations": {"title": ""},
+    "icons": [{"src": f"https://example.com/{theme}.svg", "theme": theme} for theme in ("light", "dark")],
+    "_meta": {"plain": {"count": 0}},
 }
-"""A tool of what some encoders leave out: empty texts, zero, and `false`."""
+"""A tool of what some encoders leave out: empty texts, zero and `false`, a second icon, a key without a prefix."""
 
 _RICH: Final[JsonObject] = {
     "name": "rich",

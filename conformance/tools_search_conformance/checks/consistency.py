@@ -30,6 +30,7 @@ from tools_search_conformance.target.server import busy_seconds
 from tools_search_conformance.target.vocabulary import is_query
 from tools_search_conformance.wire.codec import JsonObject, as_array, as_object, json_text, same
 from tools_search_conformance.wire.eras import MODERN, UNDECLARED
+from tools_search_conformance.wire.record import Exchange
 
 _SAMPLE: Final = 10
 _USED: Final = 6
@@ -202,8 +203,8 @@ async def no_duplicates(bench: Bench) -> None:
 
 @server_check(
     title="A search changes no listing",
-    sends="`tools/list` twice, a search for a tool by its name, and `tools/list` again: first of all, then once more;"
-    " on generated catalogs after many searches.",
+    sends="`tools/list` twice, a search for a tool by its name, and `tools/list` again: first of all, with the other"
+    " searches that are served, then once more; on generated catalogs after many searches.",
     passes="The same definitions in the same order each time, on pages of the same size, with the same other members.",
     methods=EVERY_METHOD,
 )
@@ -211,7 +212,7 @@ async def list_unchanged(bench: Bench) -> None:
     if bench.first_search is not None:
         difference, exchange = bench.first_search
         await _require_steady(bench, difference is None)
-        message = f"after the first search of all, {bench.list_method} returned something else: it {difference}"
+        message = f"after the first searches of all, {bench.list_method} returned something else: it {difference}"
         bench.expect(difference is None, exchange, message)
     await bench.nonempty_listing()
     before, again = await bench.server.listing(), await bench.server.listing()
@@ -273,14 +274,15 @@ async def refusal_changes_nothing(bench: Bench) -> None:
     query = await bench.query_with_matches()
     good = {"query": query, "limit": 1}
     bad: Sequence[JsonObject] = ({}, {"query": ""}, {**good, "limit": 0}, {"query": query, "cursor": "no such cursor"})
-    async with bench.fresh() if bench.can_start("core") else nullcontext(bench) as other:
+    async with bench.fresh(own_process=True) if bench.can_start("core") else nullcontext(bench) as other:
 
         async def refuse(number: int) -> None:
             await other.server.search(bad[number % len(bad)])
             if other.cell.era == MODERN and number < _REFUSALS:
                 await other.server.search(good, capabilities=UNDECLARED)
 
-        listing, first = await other.server.listing(), await other.server.page(query, limit=1)
+        earlier, listing = [await other.server.listing() for _ in range(2)]
+        first = await other.server.page(query, limit=1)
         plain = [await other.server.page(query) for _ in range(2)]
         try:
             await other.each(range(_refusals(bench)), refuse)
@@ -288,7 +290,7 @@ async def refusal_changes_nothing(bench: Bench) -> None:
             await _judge_busy(bench, verdict, good)
             raise
         after = await other.server.listing()
-        kept = after.same_as(listing)
+        kept = listing.compared_to(earlier)(listing, after)
         await _require_steady(other, kept)
         other.expect(kept, after.exchange, f"{bench.list_method} returned something else after refused searches")
         if first.next_cursor:
@@ -302,7 +304,13 @@ async def refusal_changes_nothing(bench: Bench) -> None:
         await _expect_next_unchanged(other, [other.searching(each.primitive) for each in bench.others_served])
         wide = [await other.server.page(query, limit=await other.server.large_limit()) for _ in range(2)]
         for each in bench.others_served if wide[0].keys == wide[1].keys else ():
-            await other.searching(each.primitive).server.search({"query": ""})
+            by = other.searching(each.primitive)
+            before, again = [await by.server.listing() for _ in range(2)]
+            await by.server.search({"query": ""})
+            after = await by.server.listing()
+            kept = again.compared_to(before)(again, after)
+            await _require_steady(by, kept)
+            other.expect(kept, after.exchange, f"{by.list_method} returned something else after a refused {by.method}")
             repeated = await other.served(wide[0].exchange.params, f"a search after a refused {each.method}")
             message = f"a search found something else after a refused {each.method}"
             other.expect(repeated.keys == wide[0].keys, repeated.exchange, message)
@@ -378,7 +386,7 @@ async def search_unlisted(bench: Bench) -> None:
     " the same for one that came with a change of the catalog, where a fixture can be reloaded, and for names that are"
     " not ASCII or have spaces at their ends, where a fixture lists such tools; in the same way"
     " `resources/read` and `prompts/get`, where resources and prompts can be searched.",
-    passes="A result that is no error for each.",
+    passes="A result that is no error for each, and with an unusual name not that of another tool.",
     profiles=("fixture",),
     methods=(TOOLS.method, RESOURCES.method, PROMPTS.method),
 )
@@ -403,12 +411,15 @@ async def callable_(bench: Bench) -> None:
                 await other.server.search(page.exchange.params)
             found = [item for item in page.items if "x-mcp-header" not in json.dumps(item)]
             await other.each(found[:_USED], use_one)
-    async with found_by_unusual_names(bench) as (unusual, _, searches):
+    async with found_by_unusual_names(bench) as (unusual, listing, searches):
         for name in dict.fromkeys(name for name, exchange in searches[::2] if exchange.result is not None):
             used = await unusual.server.ask(use, {"name": name, "arguments": {}})
             fine = used.result is not None and used.result.get("isError") is not True
             message = f"{name!r} was found, but {use} of it was answered by {used.describe()}"
             unusual.expect(fine, used, message, case=name)
+            called = _called(used)
+            message = f"{use} of {name!r}, which was found, was answered as one of {called!r}"
+            unusual.expect(called not in {*listing.by_key} - {name}, used, message, case=name)
     if "reload" in bench.options.fixture_features and bench.can_start("changing"):
         with suppress(InapplicableError, UnverifiableError):  # that a change shows is for change-seen to judge
             changed, key = await with_added_item(bench)
@@ -420,3 +431,11 @@ async def callable_(bench: Bench) -> None:
                 fine = used.result is not None and used.result.get("isError") is not True
                 message = f"{key!r} came with a change and was found, but {use} of it was answered by {used.describe()}"
                 changed.expect(fine, used, message, case=key)
+
+
+def _called(call: Exchange) -> str:
+    """Return the name of the tool that a fixture says a call was of, an empty text where it does not."""
+    content = as_object((as_array((call.result or {}).get("content")) or [None])[0]) or {}
+    with suppress(ValueError):
+        return str((as_object(json.loads(str(content.get("text")))) or {}).get("name", ""))
+    return ""

@@ -97,7 +97,8 @@ class Bench(Workbench):
         self._first_of_target = first_of_target
         self.shared = SharedCases()
         self.first_search: tuple[str | None, Exchange] | None = None
-        """Whether the first search of all left the listing as it was, and the exchange that ended the listing after."""
+        """How the list differs after the first searches of all, by any method, and the exchange that ended it then."""
+        self._listed_first: tuple[Listing, Listing] | None = None
         self.early_death: tuple[str, Exchange] | None = None
         """How the target ended by itself before any check, at its first search perhaps, and the exchange before it."""
         self.has_served = False
@@ -178,7 +179,7 @@ class Bench(Workbench):
         if primitive.method not in self._every:
             other = self._every[primitive.method] = copy(self)
             other.server, other.shared = self.server.searching(primitive), SharedCases()
-            other.has_served, other.first_search = False, None
+            other.has_served, other.first_search, other._listed_first = False, None, None
             other._control, other._words, other._told_apart = None, None, 0
             other._forget_choices()
         return self._every[primitive.method]
@@ -193,13 +194,29 @@ class Bench(Workbench):
         Nothing is asked of a server that advertises none.
         """
         settings = advertised_settings(await self.server.connection())
-        for primitive in OTHERS:
-            if settings_for(settings, primitive) is not None:
-                await self.searching(primitive)._find_served()
+        others = [self.searching(each) for each in OTHERS if settings_for(settings, each) is not None]
+        for other in others:
+            await other.list_twice()
+        for other in others:
+            await other._find_served()
+
+    async def list_twice(self) -> None:
+        """Keep two listings from before the first searches, for `note_first_search`."""
+        with suppress(UnverifiableError):  # a listing that fails is for the checks to find
+            self._listed_first = await self.server.known_listing(), await self.server.listing()
+
+    async def note_first_search(self) -> None:
+        """Keep whether the list is as it was before the first searches."""
+        if self._listed_first is None:
+            return
+        with suppress(UnverifiableError):
+            (one, two), after = self._listed_first, await self.server.listing()
+            kept = two.compared_to(one)(two, after) or not two.same_as(one)
+            self.first_search = None if kept else after.difference_from(two), after.exchange.in_brief()
 
     async def _find_served(self) -> None:
         try:
-            words = Vocabulary((await self.server.listing()).items, self.primitive.key)
+            words = Vocabulary((await self.server.known_listing()).items, self.primitive.key)
             for query in (words.key_query, *words.broad(1), NONSENSE):
                 self.first_answer = await self.server.search({"query": query})
                 self.has_served = self.first_answer.result is not None
