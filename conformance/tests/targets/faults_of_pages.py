@@ -431,6 +431,19 @@ class LastPageLeadsBack(SearchFault):
         return {**result, "nextCursor": self.second[params["query"]]} if leads_back else result
 
 
+class LongSearchesLeadBack(LastPageLeadsBack):
+    """The last page has the cursor of the second one where there were more than sixty tools before."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: dict[str, int] = {}
+
+    def result(self, params: Json, result: Json) -> Json:
+        before = self.found.get(params["query"], 0) if "cursor" in params else 0
+        self.found[params["query"]] = before + len(result["tools"])
+        return super().result(params, result) if "cursor" not in params or before > 60 else result
+
+
 class LaterPagesShuffled(SearchFault):
     """Orders the tools of a later page by when it is asked for."""
 

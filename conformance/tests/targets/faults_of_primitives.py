@@ -131,6 +131,12 @@ sizes_lost = _wrong_result("resources/search")(_each("resources", lambda item: w
 annotations_lost = _wrong_result("resources/templates/search")(
     _each("resourceTemplates", lambda item: without(item, "annotations"))
 )
+priorities_of_zero_lost = _wrong_result("resources/search")(
+    _each("resources", lambda item: {**item, "annotations": {}} if item.get("annotations") == {"priority": 0} else item)
+)
+empty_arguments_lost = _wrong_result("prompts/search")(
+    _each("prompts", lambda item: item if item.get("arguments") else without(item, "arguments"))
+)
 mime_types_lost = _wrong_result("resources/search")(_each("resources", lambda item: without(item, "mimeType")))
 prompts_with_schemas = _wrong_result("prompts/search")(
     _each("prompts", lambda item: {**item, "inputSchema": {"type": "object"}})

@@ -233,15 +233,23 @@ async def _walks_of_every_kind(bench: Bench) -> list[Walk]:
 
 @server_check(
     title="A search ends after finitely many pages, the last of which has no `nextCursor`",
-    sends="Queries with and without matches, every cursor followed.",
+    sends="Queries with and without matches, every cursor followed; one of a fixture of 120 tools, too.",
     passes="A page without `nextCursor` after no more pages than the catalog could fill twice.",
     methods=EVERY_METHOD,
 )
 async def pages_end(bench: Bench) -> None:
-    for walk in await _walks_of_every_kind(bench):
+    def judge(walk: Walk, on: Bench = bench) -> None:
         pages = f"after {len(walk.pages)} page{'s' * (len(walk.pages) != 1)}"
         message = f"a nextCursor that was followed already {pages}" if walk.again else f"still a nextCursor {pages}"
-        bench.expect(walk.ended, walk.last, message, case=walk.case)
+        on.expect(walk.ended, walk.last, message, case=walk.case)
+
+    if bench.first_cell and bench.may_serve("large"):
+        async with bench.serving("large") as large:
+            for query in (await large.vocabulary()).broad(1):
+                most = 2 * len((await large.vocabulary()).items)
+                judge(await large.server.walk(query, await large.server.large_limit(), most=most), large)
+    for walk in await _walks_of_every_kind(bench):
+        judge(walk)
         if walk.pages[-1].next_cursor == "":  # an empty string is a cursor, unlike no `nextCursor`
             after = await bench.server.search({"query": walk.query, "cursor": ""})
             message = f"the last page has an empty nextCursor, and following it got {after.describe()}"
