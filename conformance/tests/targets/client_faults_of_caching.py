@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from abc import ABC, abstractmethod
 from concurrent.futures import Future
 from typing import ClassVar
@@ -496,6 +497,31 @@ class ListChangeHeededOnce(Client):
         if not self.heeded:
             super().notified(notification)
         self.heeded = True
+
+
+class ListChangeHeededThreeTimes(Client):
+    most = 3
+    heeded = 0
+
+    def notified(self, notification: Json) -> None:
+        self.heeded += 1
+        if self.heeded <= self.most:
+            super().notified(notification)
+
+
+class ListChangeHeededTenTimes(ListChangeHeededThreeTimes):
+    most = 10
+
+
+class ListChangeHeededOnceASecond(Client):
+    """Takes a notification soon after another one for the same."""
+
+    heeded = 0.0
+
+    def notified(self, notification: Json) -> None:
+        if time.monotonic() > self.heeded + 1:
+            self.heeded = time.monotonic()
+            super().notified(notification)
 
 
 class ListChangeDropsLastQuery(Client):

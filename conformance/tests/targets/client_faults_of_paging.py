@@ -315,3 +315,16 @@ class RefusedCursorOnceForEachPage(Client):
             raise RefusedError({"message": "refused again"})
         self.refused_after.add(self.pages)
         return super().cursor_refused(query, tools)
+
+
+class EmptyPageWithEmptyCursorEnds(Client):
+    def is_last(self, page: Json) -> bool:
+        return super().is_last(page) or not (page["tools"] or page["nextCursor"])
+
+
+class EmptyPageWithEmptyCursorIsAnError(Client):
+    def checked(self, result: Json) -> Json:
+        page = super().checked(result)
+        if not page["tools"] and page.get("nextCursor") == "":
+            raise InvalidError("nothing at all")
+        return page

@@ -16,6 +16,10 @@ from .client_library import LEGACY, Client, Federation, OnceRefused, RefusedErro
 from .miniature_transports import Json
 
 
+def _last_part(name: str) -> str:
+    return re.split("[./]", name)[-1]
+
+
 class QueryTrimmedWithCursor(Client):
     def next_params(self, query: str, cursor: str) -> Json:
         return {"query": query.strip(), "cursor": cursor}
@@ -368,6 +372,16 @@ class ParamHeadersBlindToCase(Client):
         return {other.lower(): tool for other, tool in self.found.items()}.get(name.lower(), {})
 
 
+class DefinitionsByLastPartOfNames(Client):
+    def definition(self, name: str) -> Json:
+        return {_last_part(other): tool for other, tool in self.found.items()}.get(_last_part(name), {})
+
+
+class DefinitionsByLastPartOfNamesFirstFound(Client):
+    def definition(self, name: str) -> Json:
+        return next((tool for other, tool in self.found.items() if _last_part(other) == _last_part(name)), Json())
+
+
 class ParamHeadersOfListing(Client):
     """The definition that was listed first counts."""
 
@@ -656,3 +670,14 @@ class ParamHeadersOfNobodysSearches(Client):
         page = super().page(params)
         self.found = before if self.user else self.found
         return page
+
+
+class CallValidatedByFirstPartOfNames(Client):
+    def call(self, name: str, arguments: Json) -> Json:
+        found = self.found
+        schemas = {re.split("[./]", other)[0]: tool.get("outputSchema", {}) for other, tool in found.items()}
+        self.found = {**found, name: {**found.get(name, {}), "outputSchema": schemas.get(name, {})}}
+        try:
+            return super().call(name, arguments)
+        finally:
+            self.found = found

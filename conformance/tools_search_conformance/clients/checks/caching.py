@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
@@ -99,6 +99,10 @@ _NOTIFICATION_SECONDS: Final = 2.0
 """How long a client may take to act on a notification."""
 _PAUSE: Final = 0.3
 """How many seconds it has to do so, where it took much less before."""
+_CHANGED: Final = ((_NEED, _ALL), (_OTHER, _LIMIT), (_NOTHING, _LIMIT))
+"""Searches that find something else after each list change."""
+_MORE_CHANGES: Final = 10
+"""List changes in a row, after the first ones."""
 
 
 def _cacheable(*tools: JsonObject, scope: str = "public", cursor: str | None = None) -> Reply:
@@ -439,9 +443,9 @@ async def cache_not_crossed(bench: ClientBench) -> None:
 @client_check(
     title="A list change makes cached results stale",
     sends="Searches of two pages, with a limit, and of nothing at first, that may be cached for an hour. Their tools "
-    "have other names after each `notifications/tools/list_changed`; the client repeats the searches, twice. Then the "
-    "notification comes while it waits for the second page; and for other users and several servers, where the driver "
-    "names `authorization` and `federation`.",
+    "have other names after each `notifications/tools/list_changed`; the client repeats the searches, twice, and "
+    f"another one after each of {_MORE_CHANGES} more in a row. Then the notification comes while it waits for the "
+    "second page; and for other users and several servers, where the driver names `authorization` and `federation`.",
     passes=f"The names of the time after, from {_NOTIFICATION_SECONDS:g} s after the notification at the latest.",
     methods=EVERY_METHOD,
 )
@@ -460,6 +464,9 @@ async def list_change_drops_cache(bench: ClientBench) -> None:
         seconds = await changing.expect_current(session, "after a list change")
         if keeps:
             await changing.expect_dropped(session, min(max(_PAUSE, 5 * seconds), _NOTIFICATION_SECONDS))
+            for number, _ in enumerate(bench.some(range(_MORE_CHANGES), 2), 1):
+                await changing.change(session.peer)
+                await changing.expect_current(session, f"after list change {number} in a row", ((_OTHER, 1),))
     if not keeps:
         return
     if len(first.searches) > 1:
@@ -514,9 +521,8 @@ class _Changing:
         self._changes += 1
         await peer.notify_change()
 
-    async def outdated(self, session: Session) -> str | None:
+    async def outdated(self, session: Session, searches: Sequence[tuple[str, int]] = _CHANGED) -> str | None:
         """Return what a search returned that has not only the tools of now, of one server or the server `b` of two."""
-        searches = ((_NEED, _ALL), (_OTHER, _LIMIT), (_NOTHING, _LIMIT))
         for query, limit in searches if len(session.peers) == 1 else searches[1:2]:
             outcome = await _find(session, query, limit)
             names = [str(each.get("tool", each["name"])) for each in outcome.tools if each.get("server") != "a"]
@@ -525,10 +531,12 @@ class _Changing:
                 return f"the search for {query!r} still returned {outcome.describe()}"
         return None
 
-    async def expect_current(self, session: Session, when: str) -> float:
+    async def expect_current(
+        self, session: Session, when: str, searches: Sequence[tuple[str, int]] = _CHANGED
+    ) -> float:
         """Expect the tools of now as soon as the client has acted on a notification, and return how long that took."""
         began = anyio.current_time()
-        while outdated := await self.outdated(session):
+        while outdated := await self.outdated(session, searches):
             if anyio.current_time() > began + _NOTIFICATION_SECONDS:
                 break
         message = f"{_NOTIFICATION_SECONDS:g} s {when} {outdated}"

@@ -63,6 +63,8 @@ _MANY: Final = 20
 _MAX_PAGES: Final = 6
 _MAX_ON_PAGE: Final = 3
 _MANY_PAGES: Final = 12
+_AFTER_EMPTY: Final = (((1, 1), (0, 1)), ((1, 1, 1), (1, 0, 1)))
+"""Sizes of the pages of two searches of which one has an empty page in place of one tool; they end alike."""
 _LOOP_END: Final = 120
 _STARTS_END: Final = 10
 _MAX_STARTS: Final = 2
@@ -174,9 +176,9 @@ class _RefusedOnce:
 @client_check(
     title="An empty page is not the end",
     sends="Searches with an empty first page, with two empty pages in the middle, with four, with "
-    f"{_MANY_PAGES - 2}, with a page whose entries are no valid tools, and with generated pages of no tool to three. "
-    "Then after a refused cursor, with a limit, and begun while the driver does something else, where it names "
-    "`concurrent`.",
+    f"{_MANY_PAGES - 2}, with a page whose entries are no valid tools, with an empty cursor on an empty page, and with "
+    "generated pages of no tool to three. Then after a refused cursor, with a limit, and begun while the driver does "
+    "something else, where it names `concurrent`.",
     passes="The client asks for the pages after the empty ones, and has the tools of all pages. A way of "
     "searching in which it does not read as many pages that have tools is not judged.",
     methods=EVERY_METHOD,
@@ -192,6 +194,7 @@ async def empty_page_not_end(bench: ClientBench) -> None:
             session.expect(last, "a page after an empty one was not asked for", case=case)
             _expect_all_tools(session, outcome, sizes)
             reported = outcome.reported
+    await _expect_empty_cursor_followed_from_empty_page(bench)
     if reported:
         await _expect_empty_pages_passed(bench, _search_many)
         await bench.where_named("concurrent", lambda bench: _expect_empty_pages_passed(bench, _begin_and_await))
@@ -219,6 +222,22 @@ async def empty_page_not_end(bench: ClientBench) -> None:
             before = st.lists(st.integers(0, _MAX_ON_PAGE), min_size=1, max_size=_MAX_PAGES - 1)
             sizes = st.tuples(before, st.integers(1, _MAX_ON_PAGE)).map(lambda drawn: (*drawn[0], drawn[1]))
             await explore(bench, sizes, judge, cost=2)
+
+
+async def _expect_empty_cursor_followed_from_empty_page(bench: ClientBench) -> None:
+    """Expect that a client that follows an empty cursor from a page with a tool also follows it from an empty page."""
+    for with_tools, without in bench.some(_AFTER_EMPTY, 1):
+        for sizes in (with_tools, without):
+            pages = _pages(sizes, cursors=("page2", "")[1 - len(sizes) :])
+            async with bench.connected(Script(search=pages)) as session:
+                outcome = await session.search_all("fold a crane")
+                follows = "" in session.followed
+                if sizes is without:
+                    case = f"pages of {', '.join(map(str, sizes))} tools, the last cursor empty: {session.followed}"
+                    session.expect(follows, "a page after an empty one was not asked for", case=case)
+                    _expect_all_tools(session, outcome, sizes)
+                elif not follows:
+                    break  # for empty-cursor-followed to judge
 
 
 async def _expect_many_empty_pages_passed(session: Session, searching: SwitchedSearch) -> None:
@@ -261,8 +280,8 @@ def _tool_names(sizes: Sequence[int]) -> list[list[str]]:
     return [[f"tool_{page}_{n}" for n in range(size)] for page, size in enumerate(sizes)]
 
 
-def _pages(sizes: Sequence[int]) -> Pages:
-    return Pages(*([tool(name) for name in names] for names in _tool_names(sizes)))
+def _pages(sizes: Sequence[int], cursors: Sequence[str] | None = None) -> Pages:
+    return Pages(*([tool(name) for name in names] for names in _tool_names(sizes)), cursors=cursors)
 
 
 def _expect_all_tools(session: Session, outcome: Outcome, sizes: Sequence[int]) -> None:

@@ -51,6 +51,10 @@ _BEFORE: Final = {
     "listed": "listed with another definition, then found",
     "found": "found with another definition, then found",
 }
+_ALIKE_BEFORE: Final = ("before/{}", "before.{}", "{}/before", "{}.before")
+_ALIKE_AFTER: Final = ("after/{}", "after.{}", "{}/after", "{}.after")
+_ROOM: Final = 20
+"""More than there are tools with names that are alike."""
 _HOUR: Final = 3_600_000
 _TIMES_ENCODED: Final = 3
 _MANY_SEARCHES: Final = 30
@@ -237,10 +241,19 @@ async def http_invalid_tool_left_out(bench: ClientBench) -> None:
         session.expect(not kept, f"the client has tools whose x-mcp-header is invalid: {kept}")
 
 
+def _among_alike(definition: JsonObject, other: JsonObject) -> list[JsonObject]:
+    """Return a tool among some that are defined like `other`, and whose names a careless client takes for its own."""
+    name = definition["name"]
+    before, after = ([each.format(name) for each in names] for names in (_ALIKE_BEFORE, _ALIKE_AFTER))
+    after += [name.title(), name.replace("_", "-")]
+    alike = {each: {**other, "name": each} for each in (*before, *after)}
+    return [*(alike[each] for each in before), definition, *(alike[each] for each in after)]
+
+
 @client_check(
     title="A call has the headers of the definition that was found",
-    sends="A tool with `x-mcp-header` on some of its parameters, on the second page of a search, next to one whose "
-    "name differs by case; the client calls it without having listed it, after a listing or a search in which it had "
+    sends="A tool with `x-mcp-header` on some of its parameters, on the second page of a search, among others whose "
+    "names are much alike; the client calls it without having listed it, after a listing or a search in which it had "
     "another header, and after a search with a limit. The arguments are of each type, `false`, 0, `null`, left out "
     "where there is a default, inside an object, under a name with a dot, and text with spaces at its ends. Then one "
     "more call each after a search that does not find the tool, after a list change, after a search in which it has "
@@ -262,7 +275,7 @@ async def http_param_headers(bench: ClientBench) -> None:
         note={"type": "string"},
     )
     outdated = _tool("ask_region", region={"type": "string", "x-mcp-header": "Zone"}, floor={"type": "integer"})
-    found_now = [marked, {**outdated, "name": "Ask_Region"}]
+    found_now = _among_alike(marked, outdated)
     pages = Pages([_tool("first_page")], found_now)
     needs = {
         "ask a zone": Pages([outdated]), "ask nobody": Pages([_tool("first_page")]), "ask one": Pages(found_now),
@@ -334,7 +347,7 @@ async def _expect_headers_of_latest(bench: ClientBench, before: JsonObject, late
 
 @client_check(
     title="A call is validated by the definition that was found",
-    sends="A tool that is found with an `outputSchema`, next to one whose name differs by case; the client calls it "
+    sends="A tool that is found with an `outputSchema`, among others whose names are much alike; the client calls it "
     "without having listed it, after a listing, and after another search, in which it had another `outputSchema`; then "
     "after a search in which it has none. The result is valid by the latest definition. Where the driver names "
     "`federation`, two servers have a tool of that name.",
@@ -350,7 +363,7 @@ async def call_validated_by_found(bench: ClientBench) -> None:
         for unit in ("grams", "ounces")
     )
     needs = {
-        "weigh a parcel": found(by_found, {**outdated, "name": "Weigh_Parcel"}),
+        "weigh a parcel": found(*_among_alike(by_found, outdated)),
         "weigh a letter": found(outdated),
         "weigh a bag": found(tool("weigh_parcel", "Weighs a parcel.")),
     }
@@ -366,7 +379,7 @@ async def call_validated_by_found(bench: ClientBench) -> None:
                     await session.ask("list_tools")
             if before == "found":
                 await session.search("weigh a letter", 5)
-            await session.search(need, 5)
+            await session.search(need, _ROOM)
             session.require_search()
             outcome = await session.ask("call", name="weigh_parcel", arguments={})
             listed = any(listing.number > session.last_search.number for listing in session.peer.listings)
