@@ -95,8 +95,9 @@ def test_a_client_may_stop_at_a_refused_cursor_with_what_it_has(run: Run, target
     assert {entry["status"] for entry in json.loads(result.output)["results"]} == {"pass"}, result.output
 
 
-def test_a_client_may_leave_out_tools_with_low_scores_wherever_they_are(run: Run, target: Command):
-    argv = target("miniature_client", "--fault", "low-scores-left-out-wherever-they-are")
+@pytest.mark.parametrize("way", ["low-scores-left-out-wherever-they-are", "stops-where-scores-are-low"])
+def test_a_client_may_do_without_tools_with_low_scores_wherever_they_are(run: Run, target: Command, way: str):
+    argv = target("miniature_client", "--fault", way)
     result = run("--only", "*scores-not-compared", "--cell", "stdio-2026", "--json", "--", *argv)
     assert {entry["status"] for entry in json.loads(result.output)["results"]} <= {"pass", "skip"}, result.output
 

@@ -461,6 +461,11 @@ class LegacyKeptWithoutLimit(_LegacyKept):
         return super().key({**params, "limit": 0})
 
 
+class LegacyKeptForEveryUser(_LegacyKept):
+    def is_shared(self, page: Json) -> bool:
+        return self.era == LEGACY or super().is_shared(page)
+
+
 class LegacyKeptWhateverChanges(_LegacyKept):
     def notified(self, notification: Json) -> None:
         return
@@ -521,6 +526,12 @@ class ListChangeHeededOnceASecond(Client):
     def notified(self, notification: Json) -> None:
         if time.monotonic() > self.heeded + 1:
             self.heeded = time.monotonic()
+            super().notified(notification)
+
+
+class ListChangeWithUnknownParamsIgnored(Client):
+    def notified(self, notification: Json) -> None:
+        if notification.get("params", {}).keys() <= {"_meta"}:
             super().notified(notification)
 
 

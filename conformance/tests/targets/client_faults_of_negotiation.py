@@ -47,6 +47,14 @@ class UndeclaredWithCursor(_Undeclared):
         return "cursor" in params
 
 
+class UndeclaredFromTheThirdPageOn(_Undeclared):
+    pages = 0
+
+    def hides(self, params: Json) -> bool:
+        self.pages = self.pages + 1 if "cursor" in params else 0
+        return self.pages > 1
+
+
 class UndeclaredWithLimit(_Undeclared):
     def hides(self, params: Json) -> bool:
         return "limit" in params
@@ -114,6 +122,19 @@ class SearchedUnasked(Client):
 
     def searches(self) -> bool:
         return True
+
+
+class SearchedByTheNameOfTheField(Client):
+    """Takes the name of the field that holds the items for that of the setting, too."""
+
+    named = False
+
+    def counts(self, held: Any) -> bool:
+        self.named = self.member in (self.settings or {})  # which still are those of the whole server
+        return super().counts(held)
+
+    def searches(self) -> bool:
+        return self.named or super().searches()
 
 
 class AdvertisedAsArray(Client):

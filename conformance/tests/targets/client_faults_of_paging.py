@@ -328,3 +328,30 @@ class EmptyPageWithEmptyCursorIsAnError(Client):
         if not page["tools"] and page.get("nextCursor") == "":
             raise InvalidError("nothing at all")
         return page
+
+
+class StopsWhereScoresFallFar(Client):
+    """Takes a page whose best score is far below that of the first page for the last page."""
+
+    best = 0.0
+
+    def page(self, params: Json) -> Json:
+        page = super().page(params)
+        best = max(map(score_of, page["tools"]), default=0)
+        self.best = self.best if "cursor" in params else best
+        return {name: value for name, value in page.items() if best >= self.best / 10 or name != "nextCursor"}
+
+
+class StopsWhereScoresAreLow(Client):
+    """Breaks no rule: no score is compared with another, and a client may stop after any number of pages."""
+
+    def is_last(self, page: Json) -> bool:
+        return super().is_last(page) or 0 < max(map(score_of, page["tools"]), default=0) < 0.1
+
+
+class RefusedCursorLeavesOutWhatCameBefore(Client):
+    """Each tool is taken once, from the pages before or from those of the new search."""
+
+    def cursor_refused(self, query: str, tools: list[Json]) -> list[Json]:
+        names = {tool["name"] for tool in tools}
+        return [tool for tool in super().cursor_refused(query, tools) if tool["name"] not in names]

@@ -284,6 +284,12 @@ class QueryInHeaderWhereLong(_Headers):
             headers["X-Query"] = quote(params["query"])
 
 
+class QueryInHeaderWhereOneWord(_Headers):
+    def change(self, headers: dict[str, str], params: Json) -> None:
+        if params["query"].isalpha():
+            headers["X-Query"] = params["query"]
+
+
 class QueryInHeaderOfCancellation(Client):
     sought = ""
 

@@ -194,16 +194,14 @@ class Peer:
         """Send no more notifications by `send`."""
         self._subscribers = [each for each in self._subscribers if each[0] != send]
 
-    async def notify_change(self) -> None:
-        """Say that what is searched has changed."""
-        await self.notify({"jsonrpc": "2.0", "method": self.primitive.notification})
-
-    async def notify(self, notification: JsonObject) -> None:
-        """Send a notification to a client that listens."""
+    async def notify_change(self, **params: Any) -> None:
+        """Say to a client that listens that what is searched has changed, with `params` beside the usual ones."""
+        notification: JsonObject = {"jsonrpc": "2.0", "method": self.primitive.notification}
         self._note("to", notification)
         for send, meta in list(self._subscribers):
+            there = {**params, **meta}
             with suppress(*CONNECTION_ERRORS):  # it has left meanwhile
-                await send({**notification, "params": meta} if meta else notification)
+                await send({**notification, "params": there} if there else notification)
 
     async def _hold(self, message: JsonObject, reply: Reply, held: anyio.Event, stream: HttpConnection | None) -> Reply:
         """Return `reply` once it is released, or a reply that hangs up if the client leaves before."""

@@ -316,9 +316,9 @@ async def cache_hints_malformed(bench: ClientBench) -> None:
     "is not valid, or of one page `public`, and once with an empty page; the client searches for nobody in "
     "particular, and then as users whose names are much alike. Then for nobody, and on other connections to the same "
     "address as one user and another. Where the driver names `concurrent`, two users search at once, and one whose "
-    "search is under way when the user changes.",
+    "search is under way when the user changes. On a legacy connection, results that say nothing of caching, for "
+    "nobody and one user, and what takes `concurrent`.",
     passes="A request for each page and each of them.",
-    eras=(MODERN,),
     methods=EVERY_METHOD,
 )
 async def cache_private(bench: ClientBench) -> None:
@@ -326,9 +326,10 @@ async def cache_private(bench: ClientBench) -> None:
     private: JsonObject = {"cacheScope": "private"}
     public: JsonObject = {"cacheScope": "public"}
     hints = [(each, each) for each in (private, {}, *({"cacheScope": scope} for scope in _NO_SCOPES))]
-    for first, later in (*hints, (public, {}), (private, public)):
+    is_modern = bench.cell.era == MODERN
+    for first, later in (*hints, (public, {}), (private, public)) if is_modern else hints[1:2]:
         scopes = f"hints {json.dumps(first)}, of the second page {json.dumps(later)}"
-        async with bench.connected(_private(first, later)) as session:
+        async with bench.connected(_private(first, later, modern=is_modern)) as session:
             before = await session.search_all(_NEED)
             session.require_search()
             cursors = {cursor for _, _, cursor in _keys(before.searches)}
@@ -341,7 +342,7 @@ async def cache_private(bench: ClientBench) -> None:
                 message = f"the {page} page, {scopes}, was given to {user!r}, and had been sent to another"
                 session.expect(not missing, message, case=f"{scopes}, as {user}")
     address = secrets.token_hex(16)
-    for user in (None, *_USERS[:2]):
+    for user in (None, *_USERS[:2]) if is_modern else ():
         async with bench.connected(_private(private, private), address=address) as session:
             if user is not None:
                 await session.ask("authorize", **{"as": user})
@@ -379,11 +380,11 @@ async def _expect_users_apart_at_once(bench: ClientBench) -> None:
         session.expect(bool(again.searches), message, case="a search under way when the user changes")
 
 
-def _private(first: JsonObject, later: JsonObject) -> Script:
+def _private(first: JsonObject, later: JsonObject, *, modern: bool = True) -> Script:
     """Return a server with two pages that may be kept for an hour, by hints in what other ways."""
 
     def by_cursor(params: JsonObject) -> Reply:
-        kept: JsonObject = {"resultType": "complete", "ttlMs": _HOUR}
+        kept: JsonObject = {"resultType": "complete", "ttlMs": _HOUR} if modern else {}
         if "cursor" in params:
             last = [] if first is later else [TOOLS[5]]
             return Reply(result={**kept, "tools": last, **later}, plain=True)
@@ -444,8 +445,9 @@ async def cache_not_crossed(bench: ClientBench) -> None:
     title="A list change makes cached results stale",
     sends="Searches of two pages, with a limit, and of nothing at first, that may be cached for an hour. Their tools "
     "have other names after each `notifications/tools/list_changed`; the client repeats the searches, twice, and "
-    f"another one after each of {_MORE_CHANGES} more in a row. Then the notification comes while it waits for the "
-    "second page; and for other users and several servers, where the driver names `authorization` and `federation`.",
+    f"another one after each of {_MORE_CHANGES} more in a row, some with params that nobody knows. Then the "
+    "notification comes while it waits for the second page; and for other users and several servers, where the driver "
+    "names `authorization` and `federation`.",
     passes=f"The names of the time after, from {_NOTIFICATION_SECONDS:g} s after the notification at the latest.",
     methods=EVERY_METHOD,
 )
@@ -465,7 +467,8 @@ async def list_change_drops_cache(bench: ClientBench) -> None:
         if keeps:
             await changing.expect_dropped(session, min(max(_PAUSE, 5 * seconds), _NOTIFICATION_SECONDS))
             for number, _ in enumerate(bench.some(range(_MORE_CHANGES), 2), 1):
-                await changing.change(session.peer)
+                # A receiver ignores params that it does not recognize.
+                await changing.change(session.peer, **({"reason": "deployed", "count": number} if number % 2 else {}))
                 await changing.expect_current(session, f"after list change {number} in a row", ((_OTHER, 1),))
     if not keeps:
         return
@@ -516,10 +519,10 @@ class _Changing:
         page, cursor = (2, None) if "cursor" in params else (1, "p2")
         return _cacheable(tool(f"crane_{page}_{self._changes}"), scope=self._scope, cursor=cursor)
 
-    async def change(self, peer: Peer) -> None:
-        """Have other tools from now on, and say so."""
+    async def change(self, peer: Peer, **params: Any) -> None:
+        """Have other tools from now on, and say so, with `params` beside the usual ones."""
         self._changes += 1
-        await peer.notify_change()
+        await peer.notify_change(**params)
 
     async def outdated(self, session: Session, searches: Sequence[tuple[str, int]] = _CHANGED) -> str | None:
         """Return what a search returned that has not only the tools of now, of one server or the server `b` of two."""

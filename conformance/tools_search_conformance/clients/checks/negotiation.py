@@ -217,8 +217,9 @@ def _expect_none(bench: ClientBench, peer: Peer, evidence: Exchange, case: str) 
 
 @client_check(
     title="A search is never sent to a server whose settings lack the setting for it",
-    sends="Peers that advertise the extension and no other search, other searches only, or this one by a value that is"
-    " no object, and would answer it if they were asked. The client has searched one before that advertises it.",
+    sends="Peers that advertise the extension and no other search, other searches only, this one by a value that is no "
+    "object, or names like its own, and would answer it if they were asked. The client has searched one before that "
+    "advertises it.",
     passes="No `resources/search`, `resources/templates/search` or `prompts/search`, however the client searches.",
     driver_feature="primitives",
     methods=OTHER_METHODS,
@@ -226,9 +227,10 @@ def _expect_none(bench: ClientBench, peer: Peer, evidence: Exchange, case: str) 
 async def never_probes_primitives(bench: ClientBench) -> None:
     name = bench.primitive.setting
     others: JsonObject = {primitive.setting: {} for primitive in OTHERS if primitive.setting != name}
+    like: JsonObject = {each: {} for each in (name[:-1], bench.primitive.member, "templates") if each != name}
     lacking: dict[str, JsonObject] = {
         "no other search": {}, "other searches only": others, "the setting true": {name: True},
-        "the setting null": {name: None}, "the setting an array": {**others, name: []}, "its singular": {name[:-1]: {}},
+        "the setting null": {name: None}, "the setting an array": {**others, name: []}, "names like its own": like,
     }  # fmt: skip
     address = secrets.token_hex(16)
     async with bench.connected(address=address) as session:
@@ -247,7 +249,7 @@ async def never_probes_primitives(bench: ClientBench) -> None:
     title="Every modern search declares the extension",
     sends="An ordinary modern peer, of which the client asks all that it can, two searches at once, a long query, "
     "many more in a row, and one that is refused included. Then one at the same address that is too busy at first, "
-    "and later refuses a cursor, and one whose settings are empty.",
+    "later refuses a cursor, and has four pages, and one whose settings are empty.",
     passes="An object at the extension's key under `extensions` of the client capabilities of each `tools/search`.",
     eras=(MODERN,),
     methods=EVERY_METHOD,
@@ -259,7 +261,7 @@ async def declares_in_every_request(bench: ClientBench) -> None:
     ordinary = Script(search=lambda params: searches.get(params["query"], pages)(params))
     scripts = {
         "an ordinary server": ordinary,
-        "a server that refuses some": Script(search=Troubled(pages)),
+        "a server that refuses some": Script(search=Troubled(Pages(*([each] for each in TOOLS[:4])))),
         "a server without settings": Script(search=pages, settings={}),
     }
     for case, script in scripts.items():

@@ -65,6 +65,7 @@ _MAX_ON_PAGE: Final = 3
 _MANY_PAGES: Final = 12
 _AFTER_EMPTY: Final = (((1, 1), (0, 1)), ((1, 1, 1), (1, 0, 1)))
 """Sizes of the pages of two searches of which one has an empty page in place of one tool; they end alike."""
+_LOW: Final = 0.001
 _LOOP_END: Final = 120
 _STARTS_END: Final = 10
 _MAX_STARTS: Final = 2
@@ -295,29 +296,31 @@ def _expect_all_tools(session: Session, outcome: Outcome, sizes: Sequence[int]) 
 @client_check(
     title="Scores of different pages are not compared",
     sends="The same search of three pages twice, for all tools and then with limits: once the tools of the first page "
-    "have the higher scores, once the tools of the second; those of the third are between. All else is equal. Then one "
-    "in which both pages have the same tool with different descriptions.",
-    passes="The same tools in the same order both times. A client that leaves out tools with the low scores wherever "
-    "they are is judged by the order of the others only.",
+    "have much higher scores than all others, once the tools of the second; those of the third are between. All else "
+    "is equal. Then one in which both pages have the same tool with different descriptions.",
+    passes="The same tools in the same order both times. A client that leaves out tools with low scores wherever they "
+    "are, or reads no page after them, is judged by the order of the others only.",
     methods=EVERY_METHOD,
 )
 async def scores_not_compared(bench: ClientBench) -> None:
-    async def names(pages: Sequence[Sequence[JsonObject]], limit: int | None = None) -> list[str]:
+    async def names(
+        pages: Sequence[Sequence[JsonObject]], limit: int | None = None, *, reads_on: bool = False
+    ) -> list[str]:
         async with bench.connected(Script(search=Pages(*pages))) as session:
             outcome = await session.find("keep the books", limit)
-            if len(pages) > 1 and limit is None:
+            if reads_on:
                 session.require_second_page()
             latest.append((session.last_search, outcome))
             return outcome.names
 
     latest: list[tuple[Exchange, Outcome]] = []
-    low = _scored(TOOLS[:2], 0.2)
-    leaves_out = len(await names([low])) < len(low)
+    low = _scored(TOOLS[:2], _LOW), _scored(TOOLS[2:4], _LOW)
+    leaves_out = len(await names(low)) < sum(map(len, low))
     for limit in bench.some((None, _MANY, 3), 2):
-        orders = [
-            await names([_scored(TOOLS[:2], first), _scored(TOOLS[2:4], second), _scored(TOOLS[4:6], 0.6)], limit)
-            for first, second in ((0.9, 0.2), (0.2, 0.9))
-        ]
+        orders: list[list[str]] = []
+        for first, second in ((0.9, _LOW), (_LOW, 0.9)):
+            pages = _scored(TOOLS[:2], first), _scored(TOOLS[2:4], second), _scored(TOOLS[4:6], 0.6)
+            orders.append(await names(pages, limit, reads_on=limit is None and first > second))
         if leaves_out:
             orders = [[name for name in order if name in orders[0] and name in orders[1]] for order in orders]
         message = f"with the scores of two pages exchanged, {orders[0]} became {orders[1]}"
@@ -325,14 +328,15 @@ async def scores_not_compared(bench: ClientBench) -> None:
     if not leaves_out:
         texts = ("Keeps the books.", "Keeps the books in order.")
         for scores in ((0.9, 0.2), (0.2, 0.9)):
-            await names([_scored([tool("keep_books", text)], score) for text, score in zip(texts, scores, strict=True)])
+            pages = [_scored([tool("keep_books", text)], score) for text, score in zip(texts, scores, strict=True)]
+            await names(pages, reads_on=True)
         kept = [{str(each.get("description")) for each in outcome.tools} for _, outcome in latest[-2:]]
         message = f"a tool was on two pages; the client had {kept[0]} of it, and with the scores exchanged {kept[1]}"
         bench.expect(kept[0] == kept[1], latest[-1][0], message, case="a tool on two pages")
 
 
 def _scored(tools: Sequence[JsonObject], score: float) -> list[JsonObject]:
-    scores = (round(score - rank / 20, 2) for rank in range(len(tools)))
+    scores = (round(score * (1 - rank / 20), 6) for rank in range(len(tools)))
     return [{**each, "_meta": {EXTENSION_ID: {"score": score}}} for each, score in zip(tools, scores, strict=True)]
 
 
@@ -463,7 +467,7 @@ class _RefusedCursors:
     "another tool. Then one whose fourth page is refused. Once more, where the pages may be cached for an hour, and "
     "with a limit instead of for all tools; where the refusal has no `data`; and where every cursor is refused, so "
     "that the new search ends early, too.",
-    passes="An error, the results of the search that started over and nothing of the pages before it, or, without a "
+    passes="An error, all results of the search that started over and nothing of the pages before it, or, without a "
     "new search, whatever the client has.",
     methods=EVERY_METHOD,
 )
@@ -506,6 +510,9 @@ async def _expect_discarded(
             message = f"the cursor was refused, and the client started over and still has {kept} of the pages before"
             case = f"{good + 2} pages, {json.dumps(hints)}{', with a limit' if limit else ''}"
             session.expect(not kept, message, case=case)
+            has_new = search.starts < 2 or not outcome.reported or "new_one" in outcome.names
+            message = f"the client started over, found new_one, which it had found before, and has {outcome.describe()}"
+            session.expect(has_new or outcome.error is not None, message, case=case)
 
 
 @client_check(

@@ -155,8 +155,9 @@ async def http_method_header(bench: ClientBench) -> None:
 @client_check(
     title="The query appears in no header",
     sends="Peers over Streamable HTTP, one with a search of three pages, one that is too busy at first and refuses a "
-    "cursor, one without the extension; the client searches for two words that nobody else would send, in short and "
-    "long queries, one of which is not ASCII, cancels a search, and does all else that the driver can.",
+    "cursor, one without the extension; the client searches for two words that nobody else would send, for one of them "
+    "alone, in short and long queries, one of which is not ASCII, cancels a search, and does all else that the driver "
+    "can.",
     passes="Neither word, nor the beginning of one, in any header or its name, of any HTTP request: not as it is, "
     "not percent-encoded, not as references of HTML, not in base64 or hexadecimal.",
     transports=("http",),
@@ -178,9 +179,13 @@ async def http_query_not_in_headers(bench: ClientBench) -> None:
                 await session.find_and_call(query, "a", {})
             if script.search is pages:
                 await session.do_everything(query)
-                for limit, ending in ((1, " and "), (5, " \u00e0 \U0001f4d6 ")):
+                for limit, other in (
+                    (1, f"{query} and " * 20),
+                    (5, f"{query} \u00e0 \U0001f4d6 " * 20),
+                    (1, _WORDS[0]),
+                ):
                     with suppress(NoDriverFeatureError):
-                        await session.search(f"{query}{ending}" * 20, limit)
+                        await session.search(other, limit)
                 session.require_search()
             for name, value in session.peer.header_fields:
                 readings = map(_squeezed, (name, value, value[::-1], *_decoded(value)))
