@@ -11,6 +11,7 @@ import ssl
 import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -490,6 +491,15 @@ async def test_what_ends_one_call_over_http_ends_no_other_call(
                     await tools.call("say", {breaks: "500", "waits": ""})
                 results.append(await tools.call("say", {"releases": ""}))
     assert len(results) == 2
+
+
+async def test_a_server_on_the_old_transport_is_found_where_none_is_stated(hostile: Any):
+    closed: list[bool] = []
+    with anyio.fail_after(60):
+        target = replace(await hostile("old-sse", "good", "legacy"), transport="streamable-http")
+        async with open_server(target, on_close=lambda: closed.append(True)) as tools:
+            assert [tool.name for tool in await tools.list()] == ["say"]
+            assert closed == []
 
 
 @each_way_and_era

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any, Final
@@ -85,6 +85,9 @@ _CHANGES: Final[Mapping[type, str]] = {
 }
 """What changed, by the event of a subscription or the notification of a legacy server that says so."""
 
+_SSE_STATUSES: Final = frozenset({400, 404, 405})
+"""HTTP statuses with which a server on the old HTTP+SSE transport refuses a POST to its address."""
+
 _STRAY_CHARS: Final = 80
 
 _HTTP_TIMEOUT: Final = httpx2.Timeout(30.0, read=300.0)
@@ -158,8 +161,10 @@ async def open_server(
 ) -> AsyncGenerator[ServerTools]:
     """Connect to `target`, negotiate, and offer its tools until the block ends.
 
-    A started program ends with the block. The block must be left by the task that entered it, and a server reached over
-    HTTP that dies cancels that task: `supervision` shows how to live with both. What the block raises is passed on.
+    A server at an HTTP address that refuses the first message of Streamable HTTP, as one on the old HTTP+SSE transport
+    does, is tried over that transport too (MCP, Transports, Backwards Compatibility). A started program ends with the
+    block. The block must be left by the task that entered it, and a server reached over HTTP that dies cancels that
+    task: `supervision` shows how to live with both. What the block raises is passed on.
 
     Args:
         target: A program to start, or an address.
@@ -172,49 +177,84 @@ async def open_server(
         ServerError: The server could not be started or reached, or died; its last diagnostics are quoted.
     """
     options = options or ConnectionOptions()
+    with nullcontext(diagnostics) if diagnostics else kept_diagnostics() as kept:
+        async with AsyncExitStack() as stack:
+            ended, is_open = Ending(), False
+
+            def closed() -> None:
+                if is_open:  # else it is an attempt that ended
+                    on_close()
+
+            connect = partial(_connected, options=options, on_change=on_change, on_close=closed, kept=kept)
+            try:
+                tools = await stack.enter_async_context(connect(target, ended=ended))
+            except ServerError:
+                is_new = isinstance(target, HttpTarget) and target.transport != "sse"
+                if not is_new or ended.http_status not in _SSE_STATUSES:
+                    raise
+                old = replace(target, transport="sse")
+                try:
+                    tools = await stack.enter_async_context(connect(old, ended=Ending()))
+                except ServerError:
+                    tools = None
+                if tools is None:
+                    raise
+            is_open = True
+            yield tools
+
+
+@asynccontextmanager
+async def _connected(
+    target: Target,
+    *,
+    options: ConnectionOptions,
+    on_change: Callable[[], None],
+    on_close: Callable[[], None],
+    kept: Diagnostics,
+    ended: Ending,
+) -> AsyncGenerator[ServerTools]:
+    """Connect over the transport that `target` states."""
     # What ends later than the connection, such as the response to a call that was given up, is no error of the block.
     raised: Exception | None = None
     is_left = False
-    with nullcontext(diagnostics) if diagnostics else kept_diagnostics() as kept:
-        ended = Ending()
-        tools: ServerTools | None = None
+    tools: ServerTools | None = None
 
-        def changed(of: str | None) -> None:
-            if tools is not None:  # else nothing was kept yet
-                tools.forget(of)
-                on_change()
+    def changed(of: str | None) -> None:
+        if tools is not None:  # else nothing was kept yet
+            tools.forget(of)
+            on_change()
 
-        try:
-            async with (
-                Client(
-                    _transport(target, ended, kept, options, on_close, is_open=lambda: tools is not None),
-                    extensions=[TOOLS_SEARCH],
-                    client_info=options.client_info or _CLIENT_INFO,
-                    mode=options.era or "auto",
-                    message_handler=partial(_on_message, kept, changed, options.message_handler),
-                    elicitation_callback=_answering("elicitation", options.elicitation_callback, lambda: tools),
-                    sampling_callback=_answering("sampling", options.sampling_callback, lambda: tools),
-                    sampling_capabilities=options.sampling_capabilities,
-                    list_roots_callback=_answering("roots", options.list_roots_callback, lambda: tools, waits=False),
-                    logging_callback=options.logging_callback,
-                    log_level=options.log_level,
-                ) as client,
-                anyio.create_task_group() as tasks,
-            ):
-                tools = ServerTools(client, options.discovery, ended=partial(_reason, ended, kept))
-                await _set_log_level(client, options.log_level)
-                if options.follow_changes is not False:
-                    tasks.start_soon(follow_changes, client, changed)
-                try:
-                    yield tools
-                    is_left = True
-                except Exception as error:  # the block's own, passed on as it is below
-                    raised = error
-                tasks.cancel_scope.cancel()
-        except Exception as error:
-            if raised is None and not is_left:
-                raise _explained(as_server_error(error, ended.reason), kept.quotation()) from error
-            _logger.debug("leaving %s failed", type(target).__name__, exc_info=error)
+    try:
+        async with (
+            Client(
+                _transport(target, ended, kept, options, on_close, is_open=lambda: tools is not None),
+                extensions=[TOOLS_SEARCH],
+                client_info=options.client_info or _CLIENT_INFO,
+                mode=options.era or "auto",
+                message_handler=partial(_on_message, kept, changed, options.message_handler),
+                elicitation_callback=_answering("elicitation", options.elicitation_callback, lambda: tools),
+                sampling_callback=_answering("sampling", options.sampling_callback, lambda: tools),
+                sampling_capabilities=options.sampling_capabilities,
+                list_roots_callback=_answering("roots", options.list_roots_callback, lambda: tools, waits=False),
+                logging_callback=options.logging_callback,
+                log_level=options.log_level,
+            ) as client,
+            anyio.create_task_group() as tasks,
+        ):
+            tools = ServerTools(client, options.discovery, ended=partial(_reason, ended, kept))
+            await _set_log_level(client, options.log_level)
+            if options.follow_changes is not False:
+                tasks.start_soon(follow_changes, client, changed)
+            try:
+                yield tools
+                is_left = True
+            except Exception as error:  # the block's own, passed on as it is below
+                raised = error
+            tasks.cancel_scope.cancel()
+    except Exception as error:
+        if raised is None and not is_left:
+            raise _explained(as_server_error(error, ended.reason), kept.quotation()) from error
+        _logger.debug("leaving %s failed", type(target).__name__, exc_info=error)
     if raised is not None:
         raise raised
 
@@ -350,14 +390,15 @@ async def _transport(
             def exchange(item: SessionMessage) -> SessionMessage:
                 """Return the real message; a server that has forgotten the session will answer nothing more."""
                 item = bounded.exchange(item)
-                if not isinstance(item.message, JSONRPCError) or not session_lost(
-                    item.message.error, ended.http_status
-                ):
+                message = item.message
+                if not is_open() or not isinstance(message, JSONRPCError):
+                    return item
+                if not session_lost(message.error, ended.http_status):
                     return item
                 ended.set("it no longer knows the session, as after a restart")
                 on_close()
                 closed = ErrorData(code=CONNECTION_CLOSED, message="Connection closed")
-                return SessionMessage(item.message.model_copy(update={"error": closed}), item.metadata)
+                return SessionMessage(message.model_copy(update={"error": closed}), item.metadata)
 
             wire = Wire(options.observer, on_close, exchange, bounded.sent)
             if is_sse:
@@ -391,8 +432,7 @@ def _http_client(
         if response.is_error:
             diagnostics.note(f"HTTP {response.status_code} {response.reason_phrase}")
         if response.request.method == "POST":
-            has_session = not bounded.answers_in_body or "mcp-session-id" in response.request.headers
-            ended.http_status = response.status_code if response.is_error and has_session else None
+            ended.http_status = response.status_code if response.is_error else None
 
     return make(
         headers={"Accept-Encoding": ACCEPTED_ENCODING, **(headers or {})},
