@@ -21,6 +21,7 @@ from mcp_ext_search_primitives.client import (
     search_resource_templates,
     search_resources,
 )
+from mcp_ext_search_primitives.index import PrimitiveIndex
 from mcp_ext_tools_search.client import TOOLS_SEARCH, raw_request, read_pages
 from mcp_ext_tools_search.types import Primitive
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
@@ -296,11 +297,11 @@ async def test_a_list_that_is_read_again_and_says_the_same_is_not_indexed_again(
     searching: Any, asked: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The lists of a server that announces no changes are read again all the time, and its texts are many."""
-    made: list[Primitive] = []
+    made: list[str] = []
 
-    class Counted(item_search.PrimitiveIndex):
-        def __init__(self, primitive: Primitive, *given: Any) -> None:
-            made.append(primitive)
+    class Counted(PrimitiveIndex):
+        def __init__(self, primitive: Primitive[Any], *given: Any) -> None:
+            made.append(primitive.method)
             super().__init__(primitive, *given)
 
     monkeypatch.setattr(item_search, "PrimitiveIndex", Counted)
