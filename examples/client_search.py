@@ -13,7 +13,7 @@ SERVER = StdioServerParameters(command=sys.executable, args=[str(Path(__file__).
 
 
 async def main() -> None:
-    """Search, call the best hit, print what it says."""
+    """Search, call the best hit, and print its result."""
     async with Client(SERVER, extensions=[TOOLS_SEARCH]) as client:
         found = await search_tools(client, "bill a customer", limit=3)
         best = found.tools[0]

@@ -1,7 +1,7 @@
-"""A FastMCP 4 server that can be searched; what FastMCP hides from a caller is not found by that caller.
+"""A searchable FastMCP 4 server. Callers cannot find what FastMCP hides from them.
 
-FastMCP's own extension API would do on modern connections, but has no way to advertise on legacy ones. So the extension
-goes onto the low-level server, for which FastMCP has no public name: its `tools/list` runs FastMCP's middleware,
+FastMCP's own extension API works on modern connections, but cannot advertise on legacy ones. So this installs the
+extension on the low-level server, for which FastMCP has no public name. Its `tools/list` runs FastMCP's middleware,
 visibility and authorization, and contains the tools of mounted servers. `on_list_tools` hooks run for every search.
 
 Run it over stdio with `python examples/fastmcp_search.py`.

@@ -1,6 +1,6 @@
-"""A complete host: any number of MCP servers, any model, tools loaded when they are needed.
+"""A complete host: any number of MCP servers, any model, tools loaded on demand.
 
-Run: `python examples/host_in_100_lines.py mcp.json "what time is it"`. Its model is a stand-in: put yours in its place.
+Run: `python examples/host_in_100_lines.py mcp.json "what time is it"`. Its model is a stand-in: replace it with yours.
 """
 
 import sys
@@ -15,7 +15,7 @@ from mcp_types import CallToolResult, TextContent
 
 
 class Said(NamedTuple):
-    """What a model answers: text, calls of tools, or both."""
+    """A model's answer: text, tool calls, or both."""
 
     text: str = ""
     calls: Sequence[client.ToolCall] = ()
@@ -26,7 +26,7 @@ Ask: TypeAlias = Callable[[str], Awaitable[bool]]
 
 
 class Host:
-    """One conversation of one user with one model. What a server says of its tools is no consent to call them."""
+    """One conversation of one user with one model. What a server says about its tools is not consent to call them."""
 
     def __init__(self, servers: client.Federation, model: Model, ask: Ask) -> None:
         self.servers, self.model, self.ask = servers, model, ask
@@ -64,25 +64,25 @@ class Host:
 
 
 def text_of(result: CallToolResult) -> str:
-    """Return the texts of a result; a real host shows pictures and sound as well."""
+    """Return the texts of a result. A real host also shows pictures and plays sound."""
     return "\n".join(part.text if isinstance(part, TextContent) else f"[{part.type}]" for part in result.content)
 
 
 @asynccontextmanager
 async def open_host(configuration: client.Configuration, model: Model, ask: Ask) -> AsyncGenerator[Host]:
-    """Offer a host on the configured servers until the block ends."""
+    """Provide a host on the configured servers until the block ends."""
     async with client.open_federation(configuration) as servers:
         yield Host(servers, model, ask)
 
 
 async def stand_in(messages: list[dict[str, Any]], tools: list[dict[str, Any]], /) -> Said:
-    """Search for what the user said and repeat what was found, without any thinking."""
+    """Search for the user's text and repeat the results, without any reasoning."""
     end = messages[-1]["content"]
     return Said(end) if messages[-1]["role"] == "tool" else Said("", [client.ToolCall("search_tools", {"query": end})])
 
 
 async def ask_in_terminal(question: str, /) -> bool:
-    """Return whether the user says yes."""
+    """Return whether the user agrees."""
     return (await anyio.to_thread.run_sync(input, f"{question} [y/N] ")).strip().lower() in {"y", "yes"}
 
 

@@ -1,7 +1,7 @@
-"""A host that ends after each turn of its user, and goes on with the conversation in a new process.
+"""A host that exits after each user turn, and continues the conversation in a new process.
 
-Run it again and again: `python examples/host_that_restarts.py mcp.json conversation.json "what time is it"`. Its model
-is a stand-in that speaks chat completions: put yours in its place.
+Run it repeatedly: `python examples/host_that_restarts.py mcp.json conversation.json "what time is it"`. Its model
+is a stand-in that speaks chat completions: replace it with yours.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tools_search_client.providers import ChatCompletions
 
 
 async def stand_in(request: dict[str, Any]) -> dict[str, Any]:
-    """Search for what the user said, and repeat what was found."""
+    """Search for the user's text, and repeat the results."""
     last = request["messages"][-1]
     message: dict[str, Any] = {"role": "assistant", "content": last["content"]}
     if last["role"] != "tool":
@@ -27,7 +27,7 @@ async def stand_in(request: dict[str, Any]) -> dict[str, Any]:
 
 
 async def turn(configuration: client.Configuration, saved: bytes | None, text: str) -> tuple[str, str]:
-    """Return what the model finally answers to the user, and the conversation to be saved."""
+    """Return the model's final answer to the user, and the conversation to save."""
     async with client.open_federation(configuration) as servers:
         conversation = client.Conversation(servers)
         adapter = ChatCompletions(conversation, "a-model", system=client.SYSTEM_PROMPT_LINE)
@@ -46,7 +46,7 @@ async def turn(configuration: client.Configuration, saved: bytes | None, text: s
 
 
 def main(configuration: str, file: str, text: str) -> None:
-    """Answer one text of the user, and keep the conversation in a file."""
+    """Answer one text from the user, and keep the conversation in a file."""
     kept = Path(file)
     saved = kept.read_bytes() if kept.exists() else None
     answer, going_on = anyio.run(turn, client.load_configuration(Path(configuration)), saved, text)

@@ -1,4 +1,4 @@
-"""A host that opens, keeps and closes its own connections, and searches them as one.
+"""A host that opens, keeps and closes its own connections, and searches all of them at once.
 
 Run: `python examples/host_with_connections.py "what I need" "python -m mcp_server_time" "mcp-server-git"`.
 """
@@ -19,12 +19,12 @@ from mcp_types import ElicitRequestParams, ElicitResult
 
 
 async def decline(context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
-    """Answer what a server asks the user; a real host shows it with the name of the server."""
+    """Answer a server's question to the user. A real host shows it with the name of the server."""
     return ElicitResult(action="decline")
 
 
 async def main(query: str, *commands: str) -> None:
-    """Print what a model would be answered that searches, and the names of the tools that it could call then."""
+    """Print the answer to a model's search, and the names of the tools that it could then call."""
     connections: dict[str, Client] = {}  # of the moment: a host may close one and put another into its place
     async with AsyncExitStack() as stack:
         for number, command in enumerate(commands, 1):

@@ -1,4 +1,4 @@
-"""A host whose user signs in, in a browser, to a server that asks for OAuth; the tokens outlive the program.
+"""A host whose user signs in, with a browser, to a server that requires OAuth. The tokens outlive the program.
 
 Run: `python examples/host_with_oauth.py https://host/mcp "what I need"`.
 """
@@ -13,7 +13,7 @@ from mcp_types import Implementation
 
 
 async def main(url: str, query: str) -> None:
-    """Print the tools that fit, after a sign-in where there has been none."""
+    """Print the tools that fit, after a sign-in if needed."""
     oauth = client.OAuth(client_name="example host")
     connection = client.ConnectionOptions(client_info=Implementation(name="example-host", version="1"), auth=oauth)
     options = client.FederationOptions(connection=connection)

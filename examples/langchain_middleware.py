@@ -1,7 +1,7 @@
-"""A middleware of LangChain whose tools are found on demand.
+"""A LangChain middleware that finds tools on demand.
 
-Run: `python examples/langchain_middleware.py mcp.json "what I need"`. Its model is a stand-in: put yours in its
-place.
+Run: `python examples/langchain_middleware.py mcp.json "what I need"`. Its model is a stand-in: replace it
+with yours.
 """
 
 # pyright: basic, reportMissingImports=false
@@ -24,23 +24,23 @@ from mcp_types import TextContent
 
 
 class SearchedTools(AgentMiddleware):
-    """Gives a model the tools of all servers: those that are loaded from the start, and those that it found."""
+    """Gives a model tools of all servers: those loaded from the start, and those that it found."""
 
     def __init__(self, servers: client.Federation, conversation: client.Conversation) -> None:
         super().__init__()
         self.servers, self.conversation = servers, conversation
 
     async def abefore_agent(self, state: Any, runtime: Any) -> None:
-        """Take note of the tools that are offered now, and of what the user wrote."""
+        """Record the tools that are now offered, and the user's text."""
         await self.conversation.begin_turn(str(state["messages"][-1].content))
 
     async def awrap_model_call(self, request: ModelRequest, handler: Callable[[ModelRequest], Awaitable[Any]]) -> Any:
-        """Send the tools of the moment; a real host adds `notices` to its messages."""
+        """Send the current tools. A real host also adds `notices` to its messages."""
         tools = [{"type": "function", "function": one.to_json()} for one in self.conversation.offer().tools]
         return await handler(request.override(tools=tools))
 
     async def awrap_tool_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
-        """Answer a search, or call a server; a real host asks its user first."""
+        """Answer a search, or call a server. A real host asks its user first."""
         call = request.tool_call
         step = await self.conversation.take(client.ToolCall(call["name"], call["args"], call["id"]))
         if isinstance(step, client.Forward):
@@ -55,16 +55,16 @@ class SearchedTools(AgentMiddleware):
 
 
 class StandIn(GenericFakeChatModel):
-    """A model that searches for what the user said; it prints the names of its tools at each request."""
+    """A model that searches for the user's text, and prints the names of its tools at each request."""
 
     def bind_tools(self, tools: Any, **_: Any) -> Any:
-        """Take note of the tools."""
+        """Record the tools."""
         print(*(tool["function"]["name"] for tool in tools))  # noqa: T201 - what the example is for
         return self
 
 
 async def main(file: str, text: str) -> None:
-    """Answer one text of the user."""
+    """Answer one text from the user."""
     search = AIMessage("", tool_calls=[ToolCall(name="search_tools", args={"query": text}, id="1")])
     model = StandIn(messages=iter([search, AIMessage("done")]))
     async with client.open_federation(client.load_configuration(Path(file))) as servers:

@@ -1,4 +1,4 @@
-"""A low-level server with a catalog of its own, in pages, searchable and with something to say about itself.
+"""A searchable low-level server with its own catalog, pagination and settings.
 
 Run it over stdio with `python examples/lowlevel_search.py`.
 """
@@ -27,7 +27,7 @@ PAGE = 2
 
 
 async def list_tools(ctx: ServerRequestContext[Any], params: PaginatedRequestParams | None) -> ListToolsResult:
-    """Return one page of what the caller's protocol version allows."""
+    """Return one page of the tools that the caller's protocol version allows."""
     tools = sieve_tools(CATALOG.values(), ctx.protocol_version)
     start = int(params.cursor) if params and params.cursor else 0
     more = str(start + PAGE) if start + PAGE < len(tools) else None
@@ -35,7 +35,7 @@ async def list_tools(ctx: ServerRequestContext[Any], params: PaginatedRequestPar
 
 
 async def call_tool(_ctx: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
-    """Say which tool was called with what."""
+    """Return the called tool's name and arguments."""
     return CallToolResult(content=[TextContent(type="text", text=f"{params.name} {params.arguments}")])
 
 

@@ -1,4 +1,4 @@
-"""A decorator-built server that can be searched: `install` is the only line about searching.
+"""A searchable server built with decorators: `install` is the only line that concerns search.
 
 Run it over stdio with `python examples/mcpserver_search.py`.
 """

@@ -26,7 +26,7 @@ const MAX_BODY = 4 * 1024 * 1024; // bytes
 const RETRY_AFTER_MS = 1000;
 
 const catalogFile = process.env.TOOLS_SEARCH_CATALOG;
-if (!catalogFile) throw new Error("TOOLS_SEARCH_CATALOG has to name a file of tools");
+if (!catalogFile) throw new Error("TOOLS_SEARCH_CATALOG must name a catalog file");
 const catalog = JSON.parse(readFileSync(catalogFile, "utf8"));
 const cursorKey = process.env.TOOLS_SEARCH_CURSOR_KEY || randomBytes(32);
 const caching = { ttlMs: 60_000, cacheScope: catalog.hidden ? "private" : "public" };

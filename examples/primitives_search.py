@@ -1,4 +1,4 @@
-"""A server whose resources are found by what they say, and whose prompts by what they do.
+"""A server with resources that are found by their content, and prompts by their purpose.
 
 Run it over stdio with `python examples/primitives_search.py`, or `python examples/primitives_search.py FOLDER` to serve
 the text files of a folder.

@@ -1,6 +1,6 @@
-"""A toolset of Pydantic AI whose tools are found on demand.
+"""A Pydantic AI toolset that finds tools on demand.
 
-Run: `python examples/pydantic_ai_toolset.py mcp.json "what I need"`. Its model is a stand-in: give `Agent` yours.
+Run: `python examples/pydantic_ai_toolset.py mcp.json "what I need"`. Its model is a stand-in: pass yours to `Agent`.
 """
 
 # pyright: basic, reportMissingImports=false
@@ -27,14 +27,14 @@ ANY = SchemaValidator(core_schema.any_schema())  # servers validate arguments th
 
 @dataclass
 class SearchedTools(AbstractToolset[None]):
-    """The tools of all servers; a run has those that are loaded from the start, and those that its model found."""
+    """The tools of all servers. A run has those loaded from the start, and those that its model found."""
 
     servers: client.Federation
     conversation: client.Conversation = field(init=False)
 
     @property
     def id(self) -> str | None:
-        """Return what distinguishes toolsets."""
+        """Return the id of this toolset."""
         return "tools-search"
 
     async def for_run(self, ctx: RunContext[None]) -> AbstractToolset[None]:
@@ -56,7 +56,7 @@ class SearchedTools(AbstractToolset[None]):
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[None], tool: ToolsetTool[None]
     ) -> Any:
-        """Answer a search, or call a server; a real host asks its user first."""
+        """Answer a search, or call a server. A real host asks its user first."""
         step = await self.conversation.take(client.ToolCall(name, tool_args, ctx.tool_call_id))
         if isinstance(step, client.Reply):
             return step.text
@@ -68,14 +68,14 @@ class SearchedTools(AbstractToolset[None]):
 
 
 def stand_in(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-    """Search for what the user said, and say which tools there are then."""
+    """Search for the user's text, and report which tools are then available."""
     if len(messages) == 1:
         return ModelResponse(parts=[ToolCallPart("search_tools", {"query": sys.argv[2]})])
     return ModelResponse(parts=[TextPart(" ".join(tool.name for tool in info.function_tools))])
 
 
 async def main(file: str, text: str) -> None:
-    """Answer one text of the user."""
+    """Answer one text from the user."""
     async with client.open_federation(client.load_configuration(Path(file))) as servers:
         agent = Agent(FunctionModel(stand_in), deps_type=type(None), toolsets=[SearchedTools(servers)])
         print((await agent.run(text)).output)  # noqa: T201 - what the example is for

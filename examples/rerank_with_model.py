@@ -1,6 +1,6 @@
-"""Let a model have the last say over a search of your servers: `python rerank_with_model.py mcp.json "a query"`.
+"""Let a model re-rank a search of your servers: `python rerank_with_model.py mcp.json "a query"`.
 
-Any endpoint of chat completions will do: OPENAI_BASE_URL and OPENAI_API_KEY say which, and MODEL which model.
+Set OPENAI_BASE_URL and OPENAI_API_KEY for any chat completions endpoint, and MODEL for the model.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ client = AsyncOpenAI()
 
 
 async def by_model(query: str, tools: Sequence[FoundTool]) -> list[str]:
-    """Return the names of the tools that fit, best first; descriptions are words of servers, and only the order is."""
+    """Return the names of the tools that fit, best first. Servers write descriptions; they only affect the order."""
     choices = "\n".join(f"{tool.name}: {' '.join((tool.tool.description or '').split())[:300]}" for tool in tools)
     ask = f"Which tools serve this request?\n{query}\n\n{choices}\n\nAnswer with names alone, best first, one per line."
     answer = await client.chat.completions.create(
@@ -28,7 +28,7 @@ async def by_model(query: str, tools: Sequence[FoundTool]) -> list[str]:
 
 
 async def main(path: str, query: str) -> None:
-    """Print the five best tools, and why the order is not the model's where it is not."""
+    """Print the five best tools, and if the order is not the model's, the reason."""
     options = FederationOptions(reranking=Reranking(by_model, pool=4, deadline=5.0))
     async with open_federation(load_configuration(Path(path)), options) as servers:
         found = await servers.search(query, limit=5)

@@ -6,7 +6,7 @@
 //   TOOLS_SEARCH_CATALOG=catalog.json node server.mjs                        # stdio
 //   TOOLS_SEARCH_CATALOG=catalog.json node server.mjs --http 127.0.0.1:3000  # Streamable HTTP
 //
-// It uses the public interface of the SDK alone; comments say where that needs care.
+// It only uses the SDK's public interface. Comments say where that needs care.
 
 import { localhostOriginValidation, toNodeHandler } from '@modelcontextprotocol/node';
 import {

@@ -1,9 +1,9 @@
-"""The whole loop against one server, from negotiation to call: nothing but the SDK and its extension.
+"""The whole loop against one server, from negotiation to call, with only the SDK and this extension.
 
     python -m tools_search_client.one_server "commit what is staged" -- tools-search-server --config mcp.json
 
-A host does no more than this for each server. The rest of the package is what makes it fit for servers that lie, hang
-and die, and for many of them at once.
+A host does nothing more than this for each server. The rest of the package handles servers that misbehave, hang or
+die, and many servers at once.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ __all__ = ["find_tools", "list_and_rank", "list_tools"]
 
 
 async def find_tools(client: Client, query: str, *, limit: int | None = 5) -> list[Tool]:
-    """Return the tools that fit `query`, best first, all without a limit; each can be called by its name at once.
+    """Return the tools that fit `query`, best first, or all without a limit. You can call each by name at once.
 
-    A server that stays too busy is not listed: that is an `MCPError` as any other, to be reported as such
-    (`mcp_ext_tools_search.client.retry_after`). Catch it inside `async with Client(…)`, which makes an exception group
-    of what leaves its block.
+    A server that stays too busy is not listed. Instead, you get an `MCPError` like any other, to report as such
+    (`mcp_ext_tools_search.client.retry_after`). Catch it inside `async with Client(…)`, which turns any exception that
+    leaves its block into an exception group.
     """
     # Negotiate, never probe: a server that did not advertise the extension is not asked.
     if server_settings(client) is None:
@@ -57,20 +57,20 @@ async def find_tools(client: Client, query: str, *, limit: int | None = 5) -> li
 
 
 def for_model(pages: Sequence[SearchToolsResult]) -> list[Tool]:
-    """Return each tool of some pages once, but for those that MCP Apps keep for a user interface."""
+    """Return each tool of the pages once, except those that MCP Apps reserves for a user interface."""
     tools = {tool.name: tool for page in pages for tool in page.tools}
     return [tool for tool in tools.values() if is_for_model(tool)]
 
 
 async def list_and_rank(client: Client, query: str, *, limit: int | None = 5) -> list[Tool]:
-    """Fall back to `tools/list`, and to the ranking that the reference server uses."""
+    """Fall back to `tools/list`, with the ranking that the reference server uses."""
     tools = {tool.name: tool for tool in await list_tools(client) if is_for_model(tool)}
     index = floored(default_ranker())(list(tools.values()))
     return [tools[hit.name] for hit in index.search(query)[:limit]]
 
 
 async def list_tools(client: Client) -> list[Tool]:
-    """Return the tools of all pages; a definition that the protocol forbids costs that one tool."""
+    """Return the tools of all pages, without those whose definition the protocol forbids."""
     tools: dict[str, Tool] = {}
 
     async def read_page(cursor: str | None) -> str | None:
@@ -92,7 +92,7 @@ QUERY is what is needed, in plain language; COMMAND starts an MCP server on stdi
 
 
 async def _main(query: str, command: list[str]) -> str | None:
-    """Print the tools that fit, and return what the server refused."""
+    """Print the tools that fit, and return the server's refusal, if any."""
     server = StdioServerParameters(command=command[0], args=command[1:])
     # Declaring the extension is what allows the client to use it; the era is negotiated by the SDK.
     async with Client(server, extensions=[TOOLS_SEARCH]) as client:

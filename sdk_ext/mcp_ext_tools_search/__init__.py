@@ -1,7 +1,7 @@
 """The `tools/search` extension for the Python MCP SDK: experimental and unofficial.
 
-What both sides share stands here. A server takes `mcp_ext_tools_search.server`, a client `mcp_ext_tools_search.client`,
-and a ranking `mcp_ext_tools_search.ranking`; none of them loads what only the others need.
+This package has what both sides share. Servers use `mcp_ext_tools_search.server`, clients use
+`mcp_ext_tools_search.client`, and rankers use `mcp_ext_tools_search.ranking`. None loads what only the others need.
 """
 
 from mcp_ext_tools_search.types import (

@@ -1,11 +1,11 @@
 """Search cursors: self-contained, authenticated and bound to one method, query and answer (draft: Pagination).
 
-A cursor holds a position and a digest of the answer, never any state of the server, so that every replica with the
-same key continues a search that another one began. Its length does not depend on the query, and it holds no secret: a
-number, and a hash of names that its owner has been shown and of how many there are.
+A cursor contains a position and a digest of the answer, but no server state, so every replica with the same key can
+continue a search that another one started. Its length does not depend on the query, and it contains no secret: only a
+number, and a hash of the names already shown to its owner and of the number of matches.
 
-A server whose answer depends on more than query and catalog, such as on which other servers have answered, adds a
-note of that to the cursor, and finds it again there.
+If a server's answer depends on more than query and catalog, for example on which other servers have answered, the
+server can store that in the cursor's note and read it back from there.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, NamedTuple
 
 MIN_KEY_BYTES: Final = 32
-"""Shortest key that is accepted: as many bytes as the output of SHA-256."""
+"""Minimum key length: the number of bytes that SHA-256 outputs."""
 
 _VERSION: Final = 1
 _DIGEST_BYTES: Final = 16
@@ -31,14 +31,14 @@ _NOTE: Final = re.compile(r"[0-9A-Za-z_-]{1,1024}")
 
 
 class InvalidCursorError(ValueError):
-    """A cursor that this key did not issue for this query and this answer."""
+    """The cursor was not issued with this key for this query and this answer."""
 
 
 def answer_digest(shown: Iterable[str], count: int) -> bytes:
-    """Return what an answer of `count` matches is known by at the position behind those that were `shown`.
+    """Return the digest of an answer with `count` matches, at the position after those already `shown`.
 
-    The pages before and those that follow fit together as long as the same tools come first, and no match was added or
-    lost. So the rest of the order, which takes much longer to know in a large catalog, is no part of it.
+    Earlier and later pages fit together as long as the same tools come first and no match was added or lost. So the
+    digest does not cover the rest of the order, which takes much longer to compute in a large catalog.
     """
     names = list(shown)
     # All lengths go first: without them ["ab", "c"] and ["a", "bc"] would be one answer.
@@ -55,18 +55,18 @@ class Continuation(NamedTuple):
     note: str  # what else the answer depends on
 
     def require(self, answer: bytes) -> None:
-        """Raise an `InvalidCursorError` if the answer is not what it was when the cursor was issued."""
+        """Raise `InvalidCursorError` if the answer has changed since the cursor was issued."""
         if not hmac.compare_digest(self.answer, answer):
             raise InvalidCursorError("has expired because the catalog changed: search again without a cursor")
 
 
 class CursorKey:
-    """Issues cursors and reads them back.
+    """Issues and reads cursors.
 
     Args:
-        key: Secret shared by the replicas of one server, at least `MIN_KEY_BYTES` long. Without one a random key is
-            made, and cursors are good for this process only.
-        method: The method that the cursors are of; no other accepts them.
+        key: Secret shared by the replicas of one server, at least `MIN_KEY_BYTES` long. By default, a random key that
+            makes cursors valid in this process only.
+        method: The method of the cursors. Other methods do not accept them.
 
     Raises:
         ValueError: `key` is too short.
@@ -85,7 +85,7 @@ class CursorKey:
         """Return the cursor that continues `query` at `position`, where its answer has the digest `answer`.
 
         Raises:
-            ValueError: `note` is more than 1,024 letters, digits, `_` and `-`, which everyone can read.
+            ValueError: `note`, which clients can read, is not at most 1,024 letters, digits, `_` and `-`.
         """
         if note and not _NOTE.fullmatch(note):
             raise ValueError("a note is at most 1,024 letters, digits, _ and -")
@@ -97,7 +97,7 @@ class CursorKey:
         """Return the content of a cursor.
 
         Raises:
-            InvalidCursorError: It was not issued with this key for this query.
+            InvalidCursorError: The cursor was not issued with this key for this query.
         """
         token, _, note = cursor.partition(".")
         try:
@@ -118,9 +118,9 @@ class CursorKey:
 
 
 async def follow_cursors(read_page: Callable[[str | None], Awaitable[str | None]], max_pages: float = math.inf) -> str:
-    """Read the pages of a listing in order; return why its end is not believed in, or an empty text.
+    """Read the pages of a listing in order, and return why it does not end, or an empty string if it does.
 
-    `read_page` reads the page at a cursor, or the first, and returns the next cursor, or `None` to end the loop.
+    `read_page` reads the page at a cursor, or the first page, and returns the next cursor, or `None` to stop.
     """
     cursor: str | None = None
     used: set[str] = set()

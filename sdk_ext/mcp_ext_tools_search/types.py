@@ -1,8 +1,8 @@
 """Message types of the `tools/search` extension.
 
-Their source is `spec/tools_search_spec/schema.json`: tests prove that the two agree in both directions. Wire names are
-camelCase by alias; unknown members are ignored on arrival. Requests are strict, as a server that reads `"3"` as a limit
-hides a client's mistake until another server refuses it. Sections are those of the draft, `spec/draft/tools-search.md`.
+They follow `spec/tools_search_spec/schema.json`; tests prove that the two agree in both directions. Aliases give the
+camelCase wire names, and parsing ignores unknown members. Requests are strict: a server that accepts `"3"` as a limit
+hides a client's mistake until another server refuses it. Section names refer to `spec/draft/tools-search.md`.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ WHITE_SPACE: Final = (
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f"
     "\u205f\u3000"
 )
-"""Every character with the Unicode property White_Space. `str.strip()` knows four control characters more."""
+"""Every character with the Unicode property White_Space. `str.strip()` removes four more control characters."""
 
 
 def published_metadata(meta: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """Return what a definition with this `_meta` publishes for the extension; empty where it has nothing.
+    """Return the members that a definition with this `_meta` publishes for the extension, or an empty mapping.
 
-    Definitions come from any server, so the members may be of any type.
+    Definitions come from any server, so the members may have any type.
     """
     published = (meta or {}).get(EXTENSION_ID)
     return cast("Mapping[str, Any]", published) if isinstance(published, dict) else {}
 
 
 def valid_tools(definitions: Iterable[Mapping[str, Any]]) -> list[Tool]:
-    """Return the definitions that are valid tools: rankers take no others."""
+    """Return the definitions that are valid tools. Rankers accept only these."""
     tools: list[Tool] = []
     for definition in definitions:
         try:
@@ -56,7 +56,7 @@ _REASONS: Final = {
 
 
 def first_problem(error: ValidationError) -> tuple[str, str]:
-    """Return which member is wrong, and why; nothing of its value."""
+    """Return the first invalid member and the reason, without its value."""
     first = error.errors(include_input=False, include_url=False)[0]
     own = _REASONS.get(first["type"])
     reason = own.format(**first.get("ctx", {})) if own else first["msg"].removeprefix("Value error, ")
@@ -95,103 +95,103 @@ def _present(value: object) -> object:
 
 
 JsonInteger = Annotated[int, BeforeValidator(_json_integer)]
-"""An integer as JSON Schema defines it: a number with no fractional part, however it is spelled."""
+"""An integer as JSON Schema defines it: a number without a fractional part, however it is written."""
 
 Text = Annotated[StrictStr, AfterValidator(_sendable)]
-"""A JSON string that can be sent."""
+"""A JSON string without unpaired surrogates."""
 
 LeftOut = BeforeValidator(_present)
-"""Marks an optional member: absent is fine, `null` is not."""
+"""Marks an optional member, which may be absent but not `null`."""
 
 
 class ExtensionModel(BaseModel):
-    """Base of the objects that are no message of their own."""
+    """Base class of objects inside messages."""
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True)
 
     def to_wire(self) -> dict[str, Any]:
-        """Return the JSON object, without the members that are not set."""
+        """Return the JSON object, without unset members."""
         return self.model_dump(by_alias=True, mode="json", exclude_none=True)
 
 
 class ServerSettings(ExtensionModel):
-    """What a server says of its search when it advertises the extension (draft: Server Settings).
+    """The settings with which a server advertises the extension (draft: Server Settings).
 
-    A member that does not apply is left out; passing `None` is an error, as `null` is on the wire.
+    Leave out members that do not apply. Passing `None` is an error, like `null` on the wire.
     """
 
     catalog_size: Annotated[Annotated[JsonInteger, Field(ge=0)] | None, LeftOut] = None
-    """Approximate number of tools that the caller can find; left out where it is not known for each caller."""
+    """Approximate number of tools that the caller can find. Leave it out if it is not known for each caller."""
 
     topics: Annotated[list[Text] | None, LeftOut] = None
-    """Short phrases naming what can be found, as a hint for the model when searching is worth it."""
+    """Short phrases that name what can be found, to help the model decide when to search."""
 
     max_limit: Annotated[Annotated[JsonInteger, Field(ge=1)] | None, LeftOut] = None
-    """The largest number of tools that the server ever returns in one page."""
+    """The largest number of tools that the server returns in one page."""
 
 
 class ClientSettings(ExtensionModel):
-    """What a client declares: an object without members of its own (draft: Client Declaration)."""
+    """The settings that a client declares: an empty object (draft: Client Declaration)."""
 
 
 class HitMetadata(ExtensionModel):
-    """Why a tool is among the results, at `Tool._meta[EXTENSION_ID]` (draft: Hit Metadata)."""
+    """Why a tool was found, at `Tool._meta[EXTENSION_ID]` (draft: Hit Metadata)."""
 
     score: Annotated[Annotated[float, Field(ge=0, le=1, strict=True, allow_inf_nan=False)] | None, LeftOut] = None
     """Relevance in [0, 1], comparable only within one result."""
 
     matched: Annotated[list[Text] | None, LeftOut] = None
-    """Names of the members of the definition that matched, such as `name` or `inputSchema`."""
+    """Names of the definition's members that matched, such as `name` or `inputSchema`."""
 
     group: Annotated[Text | None, LeftOut] = None
-    """The part of the catalog that the tool belongs to."""
+    """The part of the catalog that contains the tool."""
 
 
 class BusyData(ExtensionModel):
     """The `data` of error -32603 from a server that is too busy to search (draft: Error Handling)."""
 
     retry_after_ms: Annotated[JsonInteger, Field(ge=0)]
-    """Milliseconds after which a client may search again."""
+    """Milliseconds until a client may search again."""
 
 
 class SearchToolsRequestParams(PaginatedRequestParams):
     """Parameters of `tools/search` (draft: Request)."""
 
     query: Annotated[Text, AfterValidator(_not_blank)]
-    """What is needed, in natural language or keywords; repeated unchanged with every cursor."""
+    """The need, in natural language or keywords. Repeat it unchanged with every cursor."""
 
     limit: Annotated[Annotated[JsonInteger, Field(ge=1)] | None, LeftOut] = None
-    """Upper bound of this page; the server may return fewer and clamps what is above its own maximum."""
+    """Maximum size of this page. The server may return fewer, and reduces a larger limit to its own maximum."""
 
     cursor: Annotated[Text | None, LeftOut] = None
-    """Opaque, from the `next_cursor` of an earlier page of the same query."""
+    """Opaque: the `next_cursor` of an earlier page for the same query."""
 
 
 class SearchToolsRequest(Request[SearchToolsRequestParams, Literal["tools/search"]]):
-    """The request by which a host's client asks a server for the tools that fit a need (draft: Request)."""
+    """The request with which a host's client asks a server for the tools that fit a need (draft: Request)."""
 
     method: Literal["tools/search"] = METHOD
     params: SearchToolsRequestParams
 
 
 class SearchResult(PaginatedResult, CacheableResult):
-    """One page of what was found, apart from the items."""
+    """One page of results, without the items."""
 
     next_cursor: Annotated[Text | None, LeftOut] = None
-    """Opaque, asks for the next page of the same query; absent on the last page."""
+    """Opaque: requests the next page for the same query. Absent on the last page."""
 
     ttl_ms: Annotated[JsonInteger, Field(ge=0)] = 0
-    """For how many milliseconds the page may be cached; 0 means not at all."""
+    """How many milliseconds the page may be cached. 0 means not at all."""
 
     result_type: Annotated[ResultType, Field(pattern="^complete$")] = "complete"
-    """Always `complete`: a search asks for no input, and its result has no shape of its own."""
+    """Always `complete`: a search requests no input, and its result has no other form."""
 
 
 class SearchToolsResult(SearchResult):
     """One page of matching tools, best first (draft: Response)."""
 
     tools: list[Tool]
-    """Definitions identical to those of `tools/list`, apart from `_meta[EXTENSION_ID]`."""
+    """Definitions identical to those in `tools/list`, apart from `_meta[EXTENSION_ID]`."""
 
 
 ResultT = TypeVar("ResultT", bound=SearchResult)
@@ -211,7 +211,7 @@ class Primitive(Generic[ResultT]):
     setting: str = ""  # what advertises the method; for tools it is the extension itself
 
     def by_key(self, result: ResultT) -> dict[str, Any]:
-        """Return the items of a result by their keys."""
+        """Return the items of a result by key."""
         return {getattr(item, to_snake(self.key)): item for item in getattr(result, to_snake(self.member))}
 
 

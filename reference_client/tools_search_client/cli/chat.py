@@ -35,7 +35,7 @@ _EPILOG: Final = epilog(
 Exit codes:
   0  answered, or left by the user
   1  the provider gave no answer, or the model was stopped
-  2  wrong usage: options, configuration, key or SDK missing
+  2  usage error: options, configuration, key or SDK missing
   128 and more  ended by a signal: 130 is Ctrl-C""",
 )
 

@@ -25,7 +25,7 @@ from tools_search_client.servers.oauth import OAuth, loopback_redirect
 Exit codes:
   0  every server knows you now, or does not ask
   1  a sign-in failed
-  2  wrong usage: options, configuration, unknown server
+  2  usage error: options, configuration, unknown server
   128 and more  ended by a signal: 130 is Ctrl-C""",
     )
 )

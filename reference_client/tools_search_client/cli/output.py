@@ -39,7 +39,7 @@ _EXIT_CODES: Final = """\b
 Exit codes:
   0  answered, even if some servers failed (they are reported)
   1  every server failed, or the called tool did
-  2  wrong usage: options, configuration, unknown tool, no consent to a call
+  2  usage error: options, configuration, unknown tool, no consent to a call
   3  nothing was found, but some servers failed and might have had it
   128 and more  ended by a signal: 130 is Ctrl-C, 141 a closed pipe"""
 

@@ -1,11 +1,11 @@
 """All private parts of the SDK that the client side uses (`spec/decisions/0005`).
 
-* The intake of a tool listing (`ClientSession._absorb_tool_listing`). A session that meets a tool for the first time in
-  `call_tool` sends a `tools/list` of its own to learn the output schema and the `Mcp-Param-*` headers, which costs what
-  the search has saved.
-* The stamp and the dispatcher of a session (`_stamp`, `_dispatcher`), for results as they came: the public
-  `send_request` checks every result as a whole, so that one bad definition hides a whole page, and it declares the same
-  client capabilities for every caller.
+* The method that takes in a tool listing (`ClientSession._absorb_tool_listing`). If `call_tool` gets a tool that the
+  session does not know, the session sends `tools/list` to learn the output schema and the `Mcp-Param-*` headers, which
+  costs what the search saved.
+* The stamp and the dispatcher of a session (`_stamp`, `_dispatcher`), for raw results: the public `send_request`
+  validates every result as a whole, so that one bad definition hides a whole page, and it declares the same client
+  capabilities for every caller.
 
 A canary test for each fails when the SDK changes.
 """
@@ -24,17 +24,17 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 logger = logging.getLogger(__name__)
 
 MODERN_ONLY: Final = ("resultType", "ttlMs", "cacheScope")
-"""Members of results that count for nothing on a legacy connection."""
+"""Members of results that have no meaning on a legacy connection."""
 
 _ANSWERABLE: Final = frozenset({"elicitation", "roots", "sampling"})  # capabilities of a client that may be asked back
 
 
 def absorb(session: ClientSession, tools: Sequence[Tool], *, complete: bool = False) -> list[Tool]:
-    """Make `tools` callable without being listed, and return those that may be called.
+    """Make `tools` callable without a listing, and return those that may be called.
 
-    Where they are the `complete` list of the server, all others are forgotten. On modern connections a tool with an
-    invalid `x-mcp-header` is left out, as it is from `tools/list`. Where the SDK has no such method any more, searching
-    goes on without it.
+    If they are the server's `complete` list, the session forgets all others. On modern connections, a tool with an
+    invalid `x-mcp-header` is left out, as it is from `tools/list`. If the SDK no longer has this method, search still
+    works without it.
     """
     absorb_listing: Callable[..., ListToolsResult] | None = getattr(session, "_absorb_tool_listing", None)
     if absorb_listing is None:
@@ -52,14 +52,14 @@ async def raw_request(
     on_progress: ProgressFnT | None = None,
     capabilities: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Send a request as this connection frames it and return the result as it came.
+    """Send a request in this connection's format and return the raw result.
 
-    The modern envelope is added to `params`. After `seconds`, if there are any, the request is given up and cancelled.
-    `capabilities` are what the server may ask back about it on a modern connection (`elicitation`, `roots`,
-    `sampling`), in place of what the client declares.
+    On a modern connection, the envelope is added to `params`, and `capabilities` replace what the client declares that
+    the server may ask for (`elicitation`, `roots`, `sampling`). After `seconds`, unless `None`, the request times out
+    and is cancelled.
 
     Raises:
-        MCPError: The server answered with an error, took too long, or is gone.
+        MCPError: The server returned an error, took too long, or is gone.
     """
     session = client.session
     data: dict[str, Any] = {"method": method, "params": dict(params)}

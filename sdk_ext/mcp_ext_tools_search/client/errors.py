@@ -2,13 +2,13 @@
 
     ToolsSearchError
     ├── ToolsSearchNotAdvertisedError      ours: nothing was sent, the server does not offer the extension
-    ├── InvalidSearchRequestError          ours: nothing was sent, a parameter is wrong   (also a ValueError)
-    └── InvalidSearchResultError           theirs: the server's answer cannot be used   (also a ValueError)
+    ├── InvalidSearchRequestError          ours: nothing was sent, a parameter is invalid   (also a ValueError)
+    └── InvalidSearchResultError           theirs: the server's result is unusable   (also a ValueError)
 
-    mcp.MCPError                      the SDK's, untouched: an error response, a timeout, a closed connection
+    mcp.MCPError                      the SDK's, unchanged: an error response, a timeout, a closed connection
 
 A host falls back to `tools/list` after `ToolsSearchNotAdvertisedError`, `InvalidSearchResultError` and the errors
--32601 and -32021. It does not list a server that is too busy (`retry_after`).
+-32601 and -32021. It does not list the tools of a server that is too busy (`retry_after`).
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _DAY_MS: Final = 86_400_000
 
 
 class ToolsSearchError(Exception):
-    """Base of the errors that this package raises."""
+    """Base class of the errors that this package raises."""
 
 
 class ToolsSearchNotAdvertisedError(ToolsSearchError):
-    """The server does not advertise the method; use the list."""
+    """The server does not advertise the method. Use the list."""
 
     def __init__(self, primitive: Primitive[Any] = TOOLS) -> None:
         there = f"use {primitive.list_method} and rank locally"
@@ -36,7 +36,7 @@ class ToolsSearchNotAdvertisedError(ToolsSearchError):
 
 
 class InvalidSearchRequestError(ToolsSearchError, ValueError):
-    """A parameter that every server would refuse; `reason` says which, and why."""
+    """A parameter is invalid on every server. `reason` says which one and why."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"not sent: {reason}")
@@ -44,7 +44,7 @@ class InvalidSearchRequestError(ToolsSearchError, ValueError):
 
 
 class InvalidSearchResultError(ToolsSearchError, ValueError):
-    """A result that cannot be used; `reason` says what is wrong about it."""
+    """The server's result is unusable. `reason` says why."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"the server answered a search with an unusable result: {reason}")
@@ -52,7 +52,7 @@ class InvalidSearchResultError(ToolsSearchError, ValueError):
 
 
 def retry_after(error: MCPError) -> float | None:
-    """Return after how many seconds a server that was too busy may be searched again, a day at most; or else `None`."""
+    """Return the seconds to wait before searching a busy server again, at most a day, or `None` for other errors."""
     match error.data:
         case {"retryAfterMs": bool()}:
             return None

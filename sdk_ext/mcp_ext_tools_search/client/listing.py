@@ -1,6 +1,6 @@
-"""Pages of `tools/list` of which an invalid definition costs one tool.
+"""Pages of `tools/list` that lose only the tools with invalid definitions.
 
-The SDK refuses such a page as a whole, and with it every tool of a server that has one careless definition.
+The SDK refuses such a page as a whole, so one invalid definition would hide every tool of a server.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class ListedPage:
 
 
 async def list_page(client: Client, cursor: str | None) -> ListedPage:
-    """Ask for the page at `cursor`, `None` for the first. Its tools can be called without being listed again.
+    """Request the page at `cursor`, or the first page for `None`, and make its tools callable.
 
     Raises:
-        ValidationError: The page itself, and not only some of its definitions, breaks the protocol.
+        ValidationError: The page itself, not just a definition, violates the protocol.
         MCPError: The server refused or is gone.
     """
     version = client.protocol_version

@@ -33,7 +33,7 @@ TOOLS_SEARCH: Final = advertise(EXTENSION_ID, types.ClientSettings().to_wire())
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 Target: TypeAlias = Client | ClientSession
-"""What can be searched: a connected client, or the session of one."""
+"""A search target: a connected client, or its session."""
 
 # Members with a wrong type of which a page cannot be used; any other that is wrong is left out.
 _NEEDED: Final = frozenset({"nextCursor", "resultType"})
@@ -48,9 +48,9 @@ class _AnyResult(BaseModel):
 
 
 def server_settings(target: Target) -> types.ServerSettings | None:
-    """Return the settings that the server advertises, or `None` if it offers no search.
+    """Return the settings that the server advertises, or `None` if it does not offer search.
 
-    A legacy server may advertise at either of two places. Invalid members are left out, since a bad hint is no reason
+    A legacy server may advertise in either of two places. Invalid members are left out, since a bad hint is no reason
     not to search.
     """
     stated = advertised(target)
@@ -58,7 +58,7 @@ def server_settings(target: Target) -> types.ServerSettings | None:
 
 
 def advertised(target: Target) -> dict[str, Any] | None:
-    """Return the settings as the server advertises them, or `None` if it offers no search."""
+    """Return the settings exactly as the server advertises them, or `None` if it does not offer search."""
     session = target.session if isinstance(target, Client) else target
     capabilities = session.server_capabilities
     if capabilities is None:
@@ -81,22 +81,22 @@ async def search_tools(
 ) -> ResultT:
     """Ask a server for the tools that fit `query`, best first.
 
-    The tools can be called at once, by name, without being listed.
+    You can call the tools by name at once, without a listing.
 
     Args:
         target: A connected `Client` or `ClientSession` that declares `TOOLS_SEARCH`.
-        query: A short description of what is needed; the same for every page.
-        limit: Largest number of tools of this page; the server decides where there is none.
-        cursor: `next_cursor` of the page before.
-        timeout: Seconds to wait for the answer; the session's own where there is none.
+        query: A short description of the need; the same for every page.
+        limit: Maximum number of tools on this page. By default, the server decides.
+        cursor: `next_cursor` of the previous page.
+        timeout: Seconds to wait for the answer. By default, the session's timeout.
         progress: Called with progress notifications.
-        primitive: What is asked for instead of tools.
+        primitive: What to search instead of tools.
 
     Raises:
-        ToolsSearchNotAdvertisedError: Nothing was sent, the server does not offer the extension.
-        InvalidSearchRequestError: Nothing was sent, a parameter is wrong.
-        InvalidSearchResultError: The server's answer cannot be used. A definition that is no tool costs only that tool,
-            and an invalid cache hint only the hint.
+        ToolsSearchNotAdvertisedError: Nothing was sent: the server does not offer the extension.
+        InvalidSearchRequestError: Nothing was sent: a parameter is invalid.
+        InvalidSearchResultError: The server's result is unusable. An invalid definition only removes that tool, and an
+            invalid cache hint only that hint.
         MCPError: An error response, a timeout (-32001) or a closed connection (-32000). `retry_after` returns when
             to search again if the server is too busy.
     """
@@ -120,7 +120,7 @@ async def search_tools(
 
 
 def hit_metadata(tool: Tool) -> HitMetadata | None:
-    """Return why `tool` was found, or `None` where its server does not say so, or not in a valid form."""
+    """Return why `tool` was found, or `None` if its server does not say so in a valid form."""
     try:
         return HitMetadata.model_validate((tool.meta or {}).get(EXTENSION_ID), by_name=False)
     except ValidationError:
@@ -128,10 +128,10 @@ def hit_metadata(tool: Tool) -> HitMetadata | None:
 
 
 def is_for_model(tool: Tool) -> bool:
-    """Whether a tool may be offered to a model, or called for one.
+    """Return whether a host may offer a tool to a model, or call it for one.
 
-    MCP Apps (`io.modelcontextprotocol/ui`): it may not where `_meta.ui.visibility` is an array without `"model"`. What
-    is no array, or stands in a `ui` that is no object, is no visibility and hides nothing.
+    MCP Apps (`io.modelcontextprotocol/ui`) forbids it if `_meta.ui.visibility` is an array without `"model"`. Any value
+    that is not an array, or is in a `ui` that is not an object, hides nothing.
     """
     ui = (tool.meta or {}).get("ui")
     visibility = cast("dict[str, Any]", ui).get("visibility") if isinstance(ui, dict) else None
@@ -150,11 +150,11 @@ async def read_pages(
 ) -> list[ResultT]:
     """Return the pages of a search, in order, until there are `enough` or no more.
 
-    When a cursor is refused, the pages are discarded and the search starts over, once (draft: Pagination). When a later
-    page fails otherwise, or its cursor is refused again, the pages before it are returned if they hold anything. The
-    search is then incomplete: the last page has a `next_cursor`. The other arguments are those of `iter_pages`.
+    If the server refuses a cursor, the pages are discarded and the search starts over, once (draft: Pagination). If a
+    later page fails otherwise, or its cursor is refused again, the earlier pages are returned if they contain anything.
+    The search is then incomplete: the last page has a `next_cursor`. The other arguments are those of `iter_pages`.
 
-    Raises what `iter_pages` raises, as long as nothing was found; -32602 means that the query is refused.
+    Raises what `iter_pages` raises if nothing was found. -32602 then means that the server refuses the query.
     """
     starts_over = False
     while True:
@@ -185,16 +185,16 @@ async def iter_pages(
     patience: float = 5.0,
     primitive: Primitive[ResultT] = TOOLS,  # pyright: ignore[reportArgumentType] - as above
 ) -> AsyncIterator[ResultT]:
-    """Yield the pages of a search in order, asking for each when it is wanted; `limit` bounds each.
+    """Yield the pages of a search in order, requesting each on demand. `limit` applies to each page.
 
-    An empty page is not the end (draft: Pagination). A server that is too busy is asked for the same page again when it
-    says, up to three times, within `patience` seconds for each page and within the deadline of the caller.
+    An empty page is not the end (draft: Pagination). If the server is too busy, the page is requested again when the
+    server says so, up to three times, within `patience` seconds for each page and within the caller's deadline.
 
     Raises:
-        InvalidSearchResultError: The server keeps on sending pages without a new item.
-        ToolsSearchError: As `search_tools`.
-        MCPError: As `search_tools`. A cursor is refused with -32602, for example when the catalog has changed:
-            `read_pages` starts over.
+        InvalidSearchResultError: The server keeps sending pages without a new item.
+        ToolsSearchError: As in `search_tools`.
+        MCPError: As in `search_tools`. The server refuses a cursor with -32602, for example after the catalog changed.
+            `read_pages` starts over in this case.
     """
     keys: set[str] = set()
     cursor: str | None = None
@@ -220,7 +220,7 @@ async def iter_tools(
     limit: int | None = None,
     timeout: float | None = None,  # noqa: ASYNC109 - per page, and the SDK's own
 ) -> AsyncIterator[Tool]:
-    """Yield every matching tool once, best first; `limit` bounds each page, not their sum.
+    """Yield every matching tool once, best first. `limit` applies to each page, not to the total.
 
     Raises what `iter_pages` raises.
     """

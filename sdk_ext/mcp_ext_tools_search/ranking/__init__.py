@@ -1,4 +1,4 @@
-"""Ranking of tools for a query; knows no MCP beyond `Tool`."""
+"""Ranking of tools for a query. Uses nothing from MCP except `Tool`."""
 
 from mcp_ext_tools_search.ranking.floor import floored
 from mcp_ext_tools_search.ranking.interface import Hit, Ranker, ToolIndex, distinct_hits, first_names

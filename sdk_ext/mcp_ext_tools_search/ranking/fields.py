@@ -1,7 +1,7 @@
 """The searched texts of a tool's definition, and how much each kind of text counts.
 
-However a definition is made, reading it ends: depth, number and length of its texts are bounded, `$ref` is not followed
-and a value of the wrong type is passed over.
+Reading any definition terminates: the depth, number and length of its texts are limited, `$ref` is not followed and
+values of the wrong type are ignored.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from mcp_types import Tool
 from mcp_ext_tools_search.types import EXTENSION_ID, published_metadata
 
 MEMBERS: Final = ("name", "title", "description", "inputSchema", "annotations", "_meta")
-"""Members of a definition that may match, in the order in which a hit names them."""
+"""Members of a definition that may match, in the order in which a hit lists them."""
 
 STEPS: Final = 4
-"""Steps from one whole weight to the next: weights are whole numbers of steps, so that sums are exact in any order."""
+"""Steps per unit of weight. Weights are whole numbers of steps, so that sums are exact in any order."""
 
 KINDS: Final[tuple[tuple[str, float], ...]] = (
     ("name", 2),
@@ -30,7 +30,7 @@ KINDS: Final[tuple[tuple[str, float], ...]] = (
     ("_meta", 2),
     ("_meta", 0.25),
 )
-"""Kinds of text: the member of a definition, and what one occurrence of a word counts there."""
+"""Kinds of text: the member of a definition, and the weight of one occurrence of a word there."""
 
 _NAME, _TITLE, _SENTENCE, _DESCRIPTION, _SCHEMA, _ANNOTATED, _LABELS, _CATEGORY = range(len(KINDS))
 
@@ -61,7 +61,7 @@ class Field(NamedTuple):
 
 
 def fields(tool: Tool) -> list[Field]:
-    """Return the texts of `tool` that are searched."""
+    """Return the searched texts of `tool`."""
     description = (tool.description or "")[:MAX_TEXT_LENGTH].strip()
     end = found.end() if (found := _SENTENCE_END.search(description)) else len(description)
     read: list[tuple[int, Sequence[str]]] = [

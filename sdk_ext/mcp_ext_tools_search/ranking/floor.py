@@ -1,6 +1,6 @@
-"""The draft's matching floor, put under any ranking (draft: Order and Matching).
+"""The draft's matching floor for any ranking (draft: Order and Matching).
 
-Ranking is free, but two things hold on every server: a query that is a tool's name finds that tool first, and a tool
+Ranking is open, but two rules hold on every server: a query that is a tool's name finds that tool first, and a tool
 that has every term of the query is among the matches.
 """
 
@@ -20,7 +20,7 @@ _ASCII_RUN = re.compile(r"[a-z0-9]+")
 
 
 def terms(text: str) -> list[str]:
-    """Return the terms of `text` in their order, repetitions included (draft: Order and Matching).
+    """Return the terms of `text` in order, including repetitions (draft: Order and Matching).
 
     A term is a maximal run of Unicode letters, marks and digits (general categories `L*`, `M*` and `Nd`) after NFKC and
     default case folding.
@@ -32,23 +32,23 @@ def terms(text: str) -> list[str]:
 
 
 def tool_terms(tool: Tool) -> dict[str, frozenset[str]]:
-    """Return the terms of each member that the matching floor looks at, in the order of the definition."""
+    """Return the terms of each member that the matching floor covers, in definition order."""
     members = {"name": tool.name, "title": tool.title, "description": tool.description}
     return {member: frozenset(terms(text)) for member, text in members.items() if text}
 
 
 def trimmed(query: str) -> str:
-    """Return `query` without the white space around it, as the draft compares it with names."""
+    """Return `query` without surrounding white space, as the draft compares it with names."""
     return query.strip(WHITE_SPACE)
 
 
 def named(query: str, is_name: Callable[[str], bool]) -> str | None:
-    """Return the name that `query` is, if any: as it stands, or else without the white space around it."""
+    """Return the name that equals `query`, if any, as it is or without surrounding white space."""
     return next(filter(is_name, (query, trimmed(query))), None)
 
 
 class Floor:
-    """The terms of a catalog, whose tools have unique names, ready for any number of queries."""
+    """The terms of a catalog, whose tools must have unique names, for any number of queries."""
 
     def __init__(self, tools: Sequence[Tool]) -> None:
         self._terms = {tool.name: tool_terms(tool) for tool in tools}
@@ -58,9 +58,9 @@ class Floor:
                 self._having.setdefault(term, set()).add(name)
 
     def under(self, query: str, hits: Sequence[Hit], visible: Collection[str] | None = None) -> Sequence[Hit]:
-        """Return `hits` with the floor under them: the same object where nothing is missing.
+        """Return `hits` with the floor applied, or the same object if nothing is missing.
 
-        The tool that the query is the name of comes first. Tools that have all terms of the query and were not found
+        If the query is a tool's name, that tool comes first. Tools that have all terms of the query but were not found
         follow the last hit, ordered by name, with its score.
         """
         wanted = frozenset(terms(query))
@@ -78,15 +78,15 @@ class Floor:
 
 
 def floored(ranker: Ranker) -> Ranker:
-    """Return a ranker whose indexes keep the matching floor, however `ranker` orders.
+    """Return a ranker whose indexes implement the matching floor, whatever the order of `ranker`.
 
-    A ranker that keeps the floor itself is returned as it is.
+    A ranker that already implements the floor is returned unchanged.
     """
     return ranker if getattr(ranker, "keeps_floor", False) else lambda tools: _FlooredIndex(Floor(tools), ranker(tools))
 
 
 def led_by(name: str, hits: Sequence[Hit]) -> Sequence[Hit]:
-    """Return `hits` with the tool called `name` first, whether it was found or not."""
+    """Return `hits` with the tool named `name` first, whether it was found or not."""
     if hits and hits[0].name == name and hits[0].score == 1.0 and "name" in hits[0].matched:
         return hits
     own = next((hit for hit in hits if hit.name == name), Hit(name, 1.0))

@@ -1,8 +1,8 @@
 """One order out of the rankings of several servers, by rank alone.
 
-Scores of different servers cannot be compared (draft: Hit Metadata), and a server could claim any score it likes. A
-rank says only which of its own tools a server prefers. Since ranks alone do not say whose first tool fits better, and
-seventy servers would put seventy tools first, `fuse_and_rerank` lets a ranking of all candidates together vote as well.
+Scores of different servers cannot be compared (draft: Hit Metadata), and a server could claim any score. A rank only
+says which of its own tools a server prefers. Ranks alone do not say whose first tool fits better, and seventy servers
+would yield seventy first places, so `fuse_and_rerank` also gives votes to a ranking of all candidates together.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 RANK_CONSTANT: Final = 60  # damps the difference between the first ranks; the usual value of the method
 
 RERANK_VOTES: Final = 2
-"""Weight of the ranking made on this side: that of so many servers. It alone compares tools of different servers."""
+"""Weight of the local ranking, in servers. Only this ranking compares tools of different servers."""
 
 Item = TypeVar("Item", bound=Hashable)
 
@@ -21,9 +21,9 @@ Item = TypeVar("Item", bound=Hashable)
 def reciprocal_rank_fusion(rankings: Sequence[Sequence[Item]]) -> list[tuple[Item, float]]:
     """Fuse rankings, each best first, into one of every item with its weight, best first.
 
-    An item's weight is the sum of `1 / (RANK_CONSTANT + rank)` over the rankings that hold it, with ranks from 1. A
-    second occurrence in the same ranking counts for nothing, neither for the item nor for the ranks of those after it.
-    Ties keep the order of first appearance, reading the rankings rank by rank, so equal input gives equal output.
+    An item's weight is the sum of `1 / (RANK_CONSTANT + rank)` over the rankings that contain it, with ranks from 1. A
+    second occurrence in the same ranking has no effect, neither on the item nor on the ranks of those after it. Ties
+    keep the order of first appearance, reading the rankings rank by rank, so equal input gives equal output.
     """
     weights: dict[Item, float] = {}
     appearance: dict[Item, tuple[int, int]] = {}

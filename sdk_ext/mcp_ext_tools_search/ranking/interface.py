@@ -1,4 +1,4 @@
-"""What a ranking is to the rest of the project: a function from tools to something that answers queries."""
+"""The ranking interface: a function from tools to an index that answers queries."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ class Hit(NamedTuple):
     """The tool's name, unique within its index."""
 
     score: float
-    """Relevance in [0, 1], comparable only within one answer; never greater than that of the hit before it."""
+    """Relevance in [0, 1], comparable only within one answer, and never greater than that of the previous hit."""
 
     matched: tuple[str, ...] = ()
     """Members of the definition that matched: `name`, `title`, `description`, `inputSchema`, …"""
 
 
 def distinct_hits(hits: Sequence[Hit], names: Collection[str]) -> Sequence[Hit]:
-    """Return `hits` without repetitions, and without tools that are not among `names`: a ranker may be anyone's."""
+    """Return `hits` without duplicates or tools that are not in `names`, since a ranker may be third-party code."""
     first: dict[str, Hit] = {}
     for hit in hits:
         if hit.name in names:
@@ -31,34 +31,34 @@ def distinct_hits(hits: Sequence[Hit], names: Collection[str]) -> Sequence[Hit]:
 
 
 def first_names(hits: Sequence[Hit], count: int) -> Sequence[str]:
-    """Return the names of the first `count` hits, or of all where there are fewer.
+    """Return the names of the first `count` hits, or of all if there are fewer.
 
-    Hits that are made when they are looked at may have a method of this name, for names that cost less.
+    Lazily created hits may have a method with this name that returns names at a lower cost.
     """
     names: Callable[[int], Sequence[str]] | None = getattr(hits, "first_names", None)
     return [hit.name for hit in hits[:count]] if names is None else names(count)
 
 
 class ToolIndex(Protocol):
-    """Tools made ready to be searched."""
+    """An index of tools."""
 
     def search(self, query: str, *, visible: Collection[str] | None = None) -> Sequence[Hit]:
-        """Return every tool that fits `query`, any text, best first, without a limit; nothing where no tool fits.
+        """Return all tools that fit `query`, which may be any text, best first, or none.
 
-        The answer depends on the query and on the tools whose names are `visible` alone (`None` stands for all): a tool
-        that is not visible changes no hit, no score and no order. Equal input gives equal output: ties break by name.
+        The answer only depends on the query and on the tools whose names are `visible` (`None` means all): a tool that
+        is not visible changes no hit, score or order. Equal input gives equal output. Ties are ordered by name.
         """
         ...
 
 
 class Ranker(Protocol):
-    """Makes an index of a catalog: the one argument that swaps one way of ranking for another.
+    """Builds an index of a catalog. Pass a different one to change the ranking.
 
-    A ranker may say two things of itself. `is_slow = True`: its indexes take so long that no search of them belongs on
-    an event loop; any other is slow in large catalogs only. `keeps_floor = True`: its indexes keep the draft's matching
-    floor, and none is put under them.
+    A ranker may have two attributes. `is_slow = True` means that searches of its indexes are too slow for an event
+    loop; without it, only those of large catalogs are. `keeps_floor = True` means that its indexes implement the
+    draft's matching floor, so that none is added.
     """
 
     def __call__(self, tools: Sequence[Tool], /) -> ToolIndex:
-        """Index `tools`, whose names are unique."""
+        """Index `tools`, whose names must be unique."""
         ...

@@ -1,8 +1,8 @@
-"""Words of definitions and queries: how text is cut into words, and which words stand for the same thing.
+"""Words of definitions and queries: how text is split into words, and which words mean the same.
 
-Words of English and Chinese with a special part in the ranking come from `lexicon.json`, which any port can copy.
-Words are kinder than the draft's terms (`floor.py`) to accents, compounds and scripts without spaces. All functions are
-pure; results for single words are cached, as the same words come again and again.
+English and Chinese words with a special role in the ranking come from `lexicon.json`, which any port can copy. Words
+handle accents, compounds and scripts without spaces better than the draft's terms (`floor.py`). All functions are pure.
+Results for single words are cached, since the same words recur.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""From the text of a request to the terms that are looked up for it, each with its weight.
+"""From the text of a request to the terms to look up, each with its weight.
 
-A word counts by its stem, as it is written, through related words and abbreviations, and where no tool has it, through
-known words that it may be a slip of.
+A word matches by its stem, as written, through related words and abbreviations, and if no tool has it, through known
+words of which it may be a misspelling.
 """
 
 from __future__ import annotations

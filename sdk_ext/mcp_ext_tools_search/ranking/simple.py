@@ -1,6 +1,6 @@
-"""A ranking to read and to copy: BM25 over the weighted fields of each definition, with some knowledge of language.
+"""A ranker to read and copy: BM25 over the weighted fields of each definition, with stems, synonyms and typos.
 
-The sum over the query's terms (`query.py`) gains a bonus for names that the query mentions, and shrinks for tools that
+The sum over the query's terms (`query.py`) gets a bonus for names that the query mentions, and a penalty for tools that
 cover little of it.
 """
 
@@ -28,7 +28,7 @@ MIN_FACTOR: Final = 0.65  # part of its score that is left to a tool that covers
 
 
 class SimpleIndex:
-    """Tools ready to be searched. It never changes, so any number of threads may search it at once."""
+    """An immutable index of tools, which any number of threads may search at once."""
 
     def __init__(self, tools: Sequence[Tool]) -> None:
         self._tools = sorted(tools, key=lambda tool: tool.name)
@@ -52,7 +52,7 @@ class SimpleIndex:
             self._okapi.avgdl = sum(self._okapi.doc_len) / len(documents) or 1.0
 
     def search(self, query: str, *, visible: Collection[str] | None = None) -> Sequence[Hit]:
-        """Return the visible tools that share a meaningful word with `query`, best first; the first scores 1."""
+        """Return the visible tools that share a meaningful word with `query`, best first. The first has score 1."""
         if visible is not None:
             # Statistics are taken over a whole index, and a hidden tool may not enter them.
             return SimpleIndex([tool for tool in self._tools if tool.name in visible]).search(query)
@@ -95,7 +95,7 @@ class SimpleIndex:
 
 
 class SimpleRanker:
-    """The port's default, for catalogs of hundreds of tools; quicker rankers are tested against it."""
+    """The port's default ranker, for catalogs of hundreds of tools. Tests compare faster rankers with it."""
 
     def __call__(self, tools: Sequence[Tool], /) -> SimpleIndex:
         """Index `tools`, whose names are unique."""

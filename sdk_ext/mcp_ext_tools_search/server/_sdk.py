@@ -1,9 +1,9 @@
 """All private and provisional parts of the SDK that the server side uses (`spec/decisions/0005`).
 
-* The order and composition of `Server.middleware`, which the SDK calls provisional. An extension is given neither the
-  server nor its middleware, and a listing has to run through all of it.
-* The low-level server that an `MCPServer` holds: it has no public way to add a request method or to read its handlers
-  after construction. The SDK's own `Client` reaches it in the same way.
+* The order and composition of `Server.middleware`, which the SDK calls provisional. An extension gets neither the
+  server nor its middleware, but a listing must run through all of it.
+* The low-level server inside an `MCPServer`, which has no public way to add a request method or to read its handlers
+  after construction. The SDK's own `Client` accesses it in the same way.
 
 A canary test for each fails when the SDK changes.
 """
@@ -20,13 +20,13 @@ from mcp_ext_tools_search.server.errors import ServerSetupError
 
 
 def complete_chain(server: Server[Any], own: ServerMiddleware[Any], call_next: CallNext) -> CallNext:
-    """Return a call of a request through every middleware of `server` but `own`.
+    """Return a function that sends a request through all middleware of `server` except `own`.
 
-    `call_next` already runs those behind `own`. Those before it have been passed by the search, but not by the listing
-    that the search is about to make: leaving them out would show a caller what its own `tools/list` hides.
+    `call_next` already runs the middleware after `own`. The search has run the middleware before it, but the listing
+    for the search has not: skipping it would show a caller what its own `tools/list` hides.
 
     Raises:
-        ServerSetupError: `own` does not stand in the chain exactly once, so that what stands before it is unknown.
+        ServerSetupError: The chain does not have `own` exactly once, so the middleware before it is unknown.
     """
     places = [place for place, middleware in enumerate(server.middleware) if middleware is own]
     if len(places) != 1:
@@ -50,7 +50,7 @@ def lowlevel_server(server: MCPServer[Any] | Server[Any]) -> Server[Any]:
     """Return the low-level server behind `server`.
 
     Raises:
-        TypeError: It is neither an `MCPServer` nor a low-level `Server`.
+        TypeError: `server` is neither an `MCPServer` nor a low-level `Server`.
     """
     if isinstance(server, MCPServer):
         return server._lowlevel_server  # pyright: ignore[reportPrivateUsage] - there is no public accessor

@@ -1,8 +1,8 @@
 """The errors that a client receives (draft: Error Handling).
 
-A client learns what is wrong with its request. Of a fault of the server it learns only that there was one: left alone,
-the SDK sends the text of an exception to legacy clients, and reports a validation error of the server's own data as a
-mistake of the client.
+A client learns what is wrong with its request, but about a server fault, only that there was one. By default, the SDK
+sends the text of an exception to legacy clients, and reports a validation error in the server's own data as a mistake
+of the client.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _RETRY_AFTER_MS: Final = 1000
 
 
 class ServerSetupError(RuntimeError):
-    """A fault of how the server is set up; the text says what to do, and holds nothing of any request."""
+    """The server is set up incorrectly. The text says what to do, and contains nothing from a request."""
 
 
 @contextmanager
 def internal_faults_hidden(activity: str) -> Generator[None]:
-    """Turn any exception inside into -32603, and log it; errors meant for the client pass unchanged.
+    """Convert any exception inside to -32603 and log it. Errors meant for the client pass through unchanged.
 
-    The log names the place and the type. The text of an exception may hold the query, so it appears at DEBUG only.
+    The log has the place and the type. The text of an exception may contain the query, so it only appears at DEBUG.
     """
     try:
         yield
@@ -50,11 +50,11 @@ def internal_faults_hidden(activity: str) -> Generator[None]:
 
 
 def invalid_params(field: str, reason: str) -> MCPError:
-    """Return the error for a parameter that is wrong; nothing of its value is repeated."""
+    """Return the error for an invalid parameter, without its value."""
     return MCPError(INVALID_PARAMS, f"Invalid params: {field} {reason}", data={"field": field, "reason": reason})
 
 
 def too_busy() -> MCPError:
-    """Return the error for a search that is one too many at the moment."""
+    """Return the error for a search when the server is too busy."""
     message = f"Too many searches at once; search again in {_RETRY_AFTER_MS} ms"
     return MCPError(INTERNAL_ERROR, message, data=BusyData(retry_after_ms=_RETRY_AFTER_MS).to_wire())

@@ -1,4 +1,4 @@
-"""`ToolsSearch`: the extension as a server offers it, and the middleware that it installs."""
+"""`ToolsSearch`: the server side of the extension, and the middleware that it installs."""
 
 from __future__ import annotations
 
@@ -31,35 +31,35 @@ _MAX_BY_DEFAULT: Final = 20  # Draft, Request: without `limit`, a page should no
 
 
 class ToolsSearch(Extension):
-    """Serves `tools/search` over what each caller's own `tools/list` shows.
+    """Serves `tools/search` over each caller's own `tools/list`.
 
-    One line makes a server searchable: `ToolsSearch().install(server)`. `MCPServer(extensions=[search])` followed by
-    `search.install(server)` is the same; without `install` every search is refused, since an extension alone does not
-    know what the caller may see.
+    One line makes a server searchable: `ToolsSearch().install(server)`. To use `MCPServer(extensions=[search])`, also
+    call `search.install(server)`. Without `install`, every search is refused, since an extension alone does not know
+    what the caller may see.
 
     Args:
-        ranker: Orders the tools; by default a `SimpleRanker`, which suits catalogs of hundreds of tools. Its indexes
-            may be searched from several threads.
-        settings: What is advertised, or a function that is asked for it at every connection and discovery. `maxLimit`
-            is that of pages: `max_limit`, or what a value says itself where that is lower.
-        cursor_key: Secret of at least 32 bytes that replicas of one server share; random by default.
-        default_limit: Largest page of a request without `limit`, from 1 to 20.
-        max_limit: Largest page of all. A request for more gets this many.
-        max_query_chars: Longest query, at least 1,024 characters.
-        max_concurrency: Number of searches over large listings that are ranked at the same time.
-        max_searches: Number of searches that are answered at the same time, waiting ones included. One more is refused
-            as one too many, with error -32603 that says when to search again.
-        search: Finds the tools in place of listing and ranking (`ranker` and `max_concurrency` then have no effect):
-            for servers that keep their listings ready, or that search other servers. By default each search lists as
-            its caller does, through every middleware, and cannot find what the caller is not shown; a function passed
-            here has to see to that itself.
-        page_search: The same for tools that are not held here: it is asked for one page at a time.
-        resources: `True` serves `resources/search` and `resources/templates/search` too, in the same way over the
-            caller's own lists; a `ResourcesSearch` says how (draft: Search of Resources and Prompts).
+        ranker: Ranks the tools. The default, `SimpleRanker`, suits catalogs of hundreds of tools. Several threads may
+            search its indexes.
+        settings: The settings to advertise, or a function that returns them at every connection and discovery. The
+            advertised `maxLimit` is `max_limit`, or a lower one in these settings.
+        cursor_key: Secret of at least 32 bytes, shared by the replicas of one server. Random by default.
+        default_limit: Maximum page size for a request without `limit`, from 1 to 20.
+        max_limit: Maximum page size for any request. A larger `limit` is reduced to it.
+        max_query_chars: Maximum query length, at least 1,024 characters.
+        max_concurrency: Maximum number of concurrent rankings of large listings.
+        max_searches: Maximum number of open searches, including waiting ones. Any more are refused with error -32603,
+            which says when to search again.
+        search: Replaces listing and ranking, for servers that keep their listings ready or that search other servers.
+            `ranker` and `max_concurrency` then have no effect. By default, each search lists as its caller does,
+            through all middleware, and cannot find what the caller does not see. A function passed here has to ensure
+            that itself.
+        page_search: Like `search`, for tools that are not in memory. Called for one page at a time.
+        resources: `True` also serves `resources/search` and `resources/templates/search`, over the caller's own lists.
+            Pass a `ResourcesSearch` to configure them (draft: Search of Resources and Prompts).
         prompts: The same for `prompts/search`.
 
     Raises:
-        ValueError: An argument is out of its bounds.
+        ValueError: An argument is out of range.
     """
 
     identifier = EXTENSION_ID
@@ -109,7 +109,7 @@ class ToolsSearch(Extension):
         self._page_search = page_search
 
     def settings(self) -> dict[str, Any]:
-        """Return the settings as they are advertised now."""
+        """Return the settings to advertise now."""
         stated = self._settings() if callable(self._settings) else self._settings or ServerSettings()
         said = stated.model_copy(update={"max_limit": self._max_limit}).to_wire()
         for name in ("resources", "prompts"):  # what is not searched is not advertised
@@ -118,21 +118,21 @@ class ToolsSearch(Extension):
         return said
 
     def methods(self) -> Sequence[MethodBinding]:
-        """Return the bindings, or nothing where the SDK has made `tools/search` a method of its own."""
+        """Return the bindings, or none if the SDK itself defines `tools/search`."""
         if METHOD in SPEC_CLIENT_METHODS:
             logger.warning("this SDK defines %s itself: the extension stands aside", METHOD)
             return ()
         return [MethodBinding(method, negotiation.AnyParams, self._serve) for method in self.search_methods]
 
     def install(self, server: MCPServer[Any] | Server[Any]) -> None:
-        """Make `server` searchable: bind the method, advertise it, see each caller's listing.
+        """Make `server` searchable: bind the method, advertise it, and use each caller's own listing.
 
-        The middleware goes first. What is later put before it still decides what can be found, since a search lists
-        through the complete chain; it then runs for the search and for each page of the listing.
+        The middleware is installed first in the chain. Middleware added before it later still decides what a search can
+        find, since a search lists through the whole chain; it runs for the search and for each page of the listing.
 
         Raises:
             TypeError: `server` is neither an `MCPServer` nor a low-level `Server`.
-            ValueError: It does not list what is to be searched, or is searchable already.
+            ValueError: The server has no list to search, or is already searchable.
         """
         lowlevel = lowlevel_server(server)
         bindings = self.methods()
@@ -184,7 +184,7 @@ class ToolsSearch(Extension):
 
 
 def install(server: MCPServer[Any] | Server[Any], search: ToolsSearch | None = None) -> ToolsSearch:
-    """Make `server` searchable by `search`, or a `ToolsSearch()` with every default, and return that."""
+    """Make `server` searchable with `search`, by default a `ToolsSearch()`, and return that."""
     search = search or ToolsSearch()
     search.install(server)
     return search

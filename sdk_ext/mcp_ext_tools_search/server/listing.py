@@ -1,7 +1,7 @@
 """The caller's own `tools/list`, or list of other items: the set that a search may return (draft: Response).
 
-Everything a search returns comes from here, so that it is a subset of the caller's list and equal to it member by
-member, with everything that filters, authorizes or rewrites listings on this server.
+Everything that a search returns comes from here. So results are a subset of the caller's list with equal definitions,
+after everything on this server that filters, authorizes or rewrites listings.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from mcp_ext_tools_search.server.errors import ServerSetupError
 from mcp_ext_tools_search.types import TOOLS, Primitive
 
 MAX_PAGES: Final = 10_000
-"""Pages of one listing after which its end is no longer believed in."""
+"""Maximum number of pages of one listing."""
 
 ListPage: TypeAlias = Callable[[str | None], Awaitable[dict[str, Any]]]
-"""Asks the list for the page at a cursor, or for the first one, on behalf of the caller."""
+"""Requests the page at a cursor, or the first page, on behalf of the caller."""
 
 list_page_of_search: ContextVar[tuple[ServerSession, ListPage] | None] = ContextVar(
     "tools_search_list_page", default=None
 )
-"""Lists for the search under way. The session says whose search: contexts are copied into tasks of others."""
+"""Lists for the running search. The session identifies the caller, since contexts are copied into other tasks."""
 
 
 @dataclass(slots=True)
 class Listing:
-    """All tools, or other items, that one caller sees, as they go over the wire to that caller.
+    """All tools, or other items, that one caller sees, as sent over the wire to that caller.
 
-    They stand under their keys, in the order of the list; of two with one key the first counts.
+    `items` has them by key, in list order. If two have the same key, the first counts.
     """
 
     primitive: Primitive[Any] = TOOLS
@@ -45,7 +45,7 @@ class Listing:
     cache_scope: Literal["public", "private"] = "public"  # `private` where any page is
 
     def add(self, page: dict[str, Any]) -> None:
-        """Take in one page; entries without a key are passed over."""
+        """Add one page, ignoring entries without a key."""
         for entry in cast("list[Any]", page.get(self.primitive.member) or []):
             item = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
             if isinstance(key := item.get(self.primitive.key), str):
@@ -59,7 +59,7 @@ class Listing:
 
 
 async def read_listing(list_page: ListPage, primitive: Primitive[Any] = TOOLS) -> Listing:
-    """Read every page.
+    """Read all pages.
 
     Raises:
         ServerSetupError: The listing repeats a cursor or does not end within `MAX_PAGES`.
@@ -77,7 +77,7 @@ async def read_listing(list_page: ListPage, primitive: Primitive[Any] = TOOLS) -
 
 
 def caller_listing(ctx: ServerRequestContext[Any, Any]) -> ListPage:
-    """Return what lists for the caller of `ctx`: the middleware has left it, or there is a `ServerSetupError`."""
+    """Return the function that lists for the caller of `ctx`. Raises `ServerSetupError` without the middleware."""
     current = list_page_of_search.get()
     if current is None or current[0] is not ctx.session:
         raise ServerSetupError("the method is bound but not installed: call ToolsSearch.install(server)")
@@ -85,16 +85,16 @@ def caller_listing(ctx: ServerRequestContext[Any, Any]) -> ListPage:
 
 
 def sieve_tools(tools: Iterable[Tool], protocol_version: str) -> list[Tool]:
-    """Return the tools whose definition `protocol_version` allows, in their order.
+    """Return the tools whose definition `protocol_version` allows, in order.
 
-    The SDK checks a page of `tools/list` as a whole: one definition that the caller's revision does not allow makes the
-    listing fail. For a low-level server's own handler: `sieve_tools(tools, ctx.protocol_version)`.
+    The SDK validates a whole page of `tools/list`, so one definition that the caller's revision does not allow makes
+    the listing fail. In a low-level server's own handler, call `sieve_tools(tools, ctx.protocol_version)`.
     """
     return [tool for tool in tools if wire_form(tool, protocol_version) is not None]
 
 
 def wire_form(tool: Tool, protocol_version: str) -> dict[str, Any] | None:
-    """Return a definition as a listing of `protocol_version` carries it, or `None` where that does not allow it."""
+    """Return a definition as sent in a listing of `protocol_version`, or `None` if that revision does not allow it."""
     page = ListToolsResult(tools=[tool]).model_dump(by_alias=True, mode="json", exclude_none=True)
     try:
         return methods.serialize_server_result("tools/list", protocol_version, page)["tools"][0]

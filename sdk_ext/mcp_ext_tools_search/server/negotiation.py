@@ -1,8 +1,8 @@
-"""The border of the extension: its advertisement, the capability gate and the parameters of a search.
+"""Negotiation and validation: the advertisement, the capability gate and the parameters of a search.
 
-Draft: Capability Negotiation, Request. The SDK would answer a parameter of the wrong type with an
-error that names no member, and hand a handler's own validation errors to the client as its fault. So the method is
-bound to a model that accepts anything, and `read_params` decides.
+Draft: Capability Negotiation, Request. For a parameter of the wrong type, the SDK would return an error that names no
+member, and it would report a handler's own validation errors as the client's fault. So the method is bound to a model
+that accepts anything, and `read_params` validates.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ PLACES: Final = {
     # The SDK takes `extensions` out of the legacy result, and older clients know no such member: both places, always.
     "initialize": ("extensions", "experimental"),
 }
-"""Members of `capabilities` that hold the settings, by the method whose result they stand in."""
+"""Members of `capabilities` that contain the settings, by the method that returns them."""
 
 
 class AnyParams(BaseModel):
-    """Parameters that the SDK is to let through, so that the gate comes before any check of them."""
+    """Parameters that the SDK passes on unchecked, so that the gate comes before their validation."""
 
     model_config = ConfigDict(extra="ignore")
 
 
 def as_object(result: HandlerResult) -> dict[str, Any]:
-    """Return what a handler or middleware answered as a JSON object.
+    """Return a handler's or middleware's result as a JSON object.
 
     Raises:
-        MCPError: It answered with an error instead of raising it, as the SDK allows.
+        MCPError: The result is an error that was returned instead of raised, as the SDK allows.
     """
     if isinstance(result, ErrorData):
         raise MCPError.from_error_data(result)
@@ -48,7 +48,7 @@ def as_object(result: HandlerResult) -> dict[str, Any]:
 
 
 def advertise_in(method: str, result: HandlerResult, settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the result of `method` with `settings` at each of its places, and with `tools` declared next to them."""
+    """Return the result of `method` with `settings` in each of its places, and with `tools` declared."""
     answer = as_object(result)
     capabilities = _member(answer, "capabilities")
     for place in PLACES[method]:
@@ -62,17 +62,17 @@ def _member(holder: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def is_modern(ctx: ServerRequestContext[Any, Any]) -> bool:
-    """Whether the request belongs to protocol 2026-07-28 or later, where capabilities ride on every request."""
+    """Return whether the request uses protocol 2026-07-28 or later, where every request has capabilities."""
     return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
 
 
 def require_declared(ctx: ServerRequestContext[Any, Any]) -> None:
-    """Refuse a modern client that did not declare the extension in this very request.
+    """Refuse a modern client that did not declare the extension in this request.
 
-    Legacy callers pass: a stateless legacy HTTP server cannot know what a client declared in `initialize`.
+    Legacy callers pass, since a stateless legacy HTTP server cannot know what a client declared in `initialize`.
 
     Raises:
-        MCPError: -32021, naming the capability that is missing.
+        MCPError: -32021, with the missing capability.
     """
     if not is_modern(ctx):
         return
@@ -89,7 +89,7 @@ def require_declared(ctx: ServerRequestContext[Any, Any]) -> None:
 
 
 def read_params(ctx: ServerRequestContext[Any, Any], max_query_chars: int) -> SearchToolsRequestParams:
-    """Return the parameters of a search; members that the draft does not define are ignored.
+    """Return the parameters of a search, ignoring members that the draft does not define.
 
     Raises:
         MCPError: -32602 with the member and the reason.

@@ -1,7 +1,7 @@
-"""One search: its answer, the way to it that serves any server, and the pages that are cut from it.
+"""One search: its answer, the default search, which works for any server, and the pages cut from the answer.
 
-`ToolsSearch(search=...)` takes a function of the same shape for a server that keeps its listing ready, or that asks
-other servers. `ListingSearch` is what `ToolsSearch` uses without one.
+Servers that keep their listings ready, or that search other servers, can pass `ToolsSearch(search=...)` a `Search`
+function. Without one, `ToolsSearch` uses `ListingSearch`.
 """
 
 from __future__ import annotations
@@ -35,32 +35,32 @@ class Answer:
     """All matches of one search, for one caller."""
 
     hits: Sequence[Hit]
-    """The matches, best first, none twice."""
+    """The matches, best first, without duplicates."""
 
     tools: Mapping[str, dict[str, Any]]
-    """The definition of each hit by its key, exactly as this caller's list carries it; it may hold others."""
+    """The definition of each hit by key, exactly as in this caller's list. It may contain others."""
 
     ttl_ms: int = 0
-    """For how many milliseconds the answer may be cached."""
+    """How many milliseconds the answer may be cached."""
 
     cache_scope: Literal["public", "private"] = "private"
-    """`public` where the answer is the same for every caller."""
+    """`public` if the answer is the same for every caller."""
 
     note: str = ""
     """What the answer depends on besides query and catalog: up to 1,024 letters, digits, `_` and `-`. Cursors carry it
-    to the search for the next page, readable for everyone."""
+    to the search for the next page; clients can read it."""
 
 
 Search: TypeAlias = Callable[[ServerRequestContext[Any, Any], str, str | None], Awaitable[Answer]]
-"""Finds what fits a query. Its arguments are the request, the query, and the note of the cursor: `None` on the
-first page. Equal arguments must give equal answers while nothing changes, or paging stops with an expired cursor. Only
-what the caller's own `tools/list` shows may be found (draft: Response)."""
+"""Finds the tools that fit a query. Its arguments are the request, the query, and the cursor's note (`None` on the
+first page). While nothing changes, equal arguments must give equal answers, or paging fails with an expired cursor. It
+may only return tools in the caller's own `tools/list` (draft: Response)."""
 
 
 PageSearch: TypeAlias = Callable[[ServerRequestContext[Any, Any], str, range], Awaitable[Answer]]
-"""Finds tools that are too many to be held here. Its arguments are the request, the query, and the places of the page
-in the answer, from 0. `Answer.hits` has the length of the whole answer and the hits up to the end of the page, as a
-`LazyHits` may; `Answer.tools` needs the definitions of the page alone."""
+"""Finds tools in a catalog too large to hold in memory. Its arguments are the request, the query, and the positions of
+the page in the answer, from 0. `Answer.hits` has the length of the whole answer and the hits up to the end of the page,
+as a `LazyHits` can; `Answer.tools` only needs the definitions of the page."""
 
 
 @dataclass(slots=True)
@@ -70,13 +70,13 @@ class _KeptIndex:
 
 
 class ListingSearch:
-    """Searches the caller's own list, read again for each search through every middleware of the server.
+    """Searches the caller's own list, which it reads for each search through all of the server's middleware.
 
-    Indexes are kept by the content of the listing, so none is ever stale.
+    Indexes are cached by the content of the listing, so they are never stale.
 
     Args:
-        ranker: Makes the indexes. The matching floor is put under those that do not keep it.
-        max_concurrency: Number of large listings that are ranked at the same time.
+        ranker: Builds the indexes. The matching floor is added to those that do not implement it.
+        max_concurrency: Maximum number of concurrent rankings of large listings.
     """
 
     def __init__(self, ranker: Ranker, *, max_concurrency: int) -> None:
@@ -87,7 +87,7 @@ class ListingSearch:
         self._indexes: OrderedDict[bytes, _KeptIndex] = OrderedDict()
 
     async def __call__(self, ctx: ServerRequestContext[Any, Any], query: str, note: str | None) -> Answer:
-        """Return what fits `query` of the caller's listing."""
+        """Return the items in the caller's listing that fit `query`."""
         listing = await read_listing(caller_listing(ctx))
         hits = await self.rank(listing.items, query, lambda: self._ranker(valid_tools(listing.items.values())))
         return Answer(hits, listing.items, listing.ttl_ms or 0, listing.cache_scope)
@@ -95,9 +95,9 @@ class ListingSearch:
     async def rank(
         self, items: Mapping[str, dict[str, Any]], query: str, index: Callable[[], ToolIndex]
     ) -> Sequence[Hit]:
-        """Return every one of `items`, wire definitions by key, that fits `query`, best first, none twice.
+        """Return the `items`, wire definitions by key, that fit `query`, best first, without duplicates.
 
-        `index` makes an index of them, if none is kept.
+        `index` builds an index of them if none is cached.
         """
         size = len(items)
         key = await self._run(size, lambda: hashlib.sha256(to_json(list(items.values()))).digest())
@@ -117,7 +117,7 @@ class ListingSearch:
 
 @dataclass(frozen=True, slots=True)
 class SearchMethod:
-    """A method that searches, and how it is answered."""
+    """A search method and its implementation."""
 
     primitive: Primitive[Any]
     search: Search
@@ -127,10 +127,10 @@ class SearchMethod:
 def cut_page(
     method: SearchMethod, query: str, answer: Answer, continuation: Continuation | None, size: int
 ) -> dict[str, Any]:
-    """Return what was found, `size` items at most, and unless they are the last, `nextCursor`.
+    """Return a page of at most `size` found items, with `nextCursor` unless they are the last.
 
-    The page is the first, or begins where the `continuation` of a cursor says: an `InvalidCursorError`, where the
-    answer has changed since.
+    The page is the first one, or begins at the position in a cursor's `continuation`. Raises `InvalidCursorError` if
+    the answer has changed since.
     """
     hits, start = answer.hits, 0
     if continuation is not None:
