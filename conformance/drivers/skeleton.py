@@ -1,4 +1,4 @@
-"""A driver to fill in: where it says `...`, call your client. What to answer is in conformance/DRIVER.md.
+"""A driver to fill in: replace each `...` with a call to your client. See conformance/DRIVER.md for the answers.
 
 tools-search-conformance client -- python skeleton.py
 """
@@ -13,11 +13,11 @@ Json = dict[str, Any]
 
 
 class UnsupportedError(Exception):
-    """The driver, or its client, has no such operation."""
+    """The driver or its client does not support this operation."""
 
 
 class Driver:
-    """One method for each operation; any other operation is unsupported."""
+    """One method for each operation. Any other operation is unsupported."""
 
     def hello(self, suite: str, contract: int) -> Json:
         return {"sdk": "name of my client", "version": "0", "features": ["stdio", "http"]}

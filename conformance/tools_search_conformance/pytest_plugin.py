@@ -1,4 +1,4 @@
-"""The suite as fixtures for the tests of a Python project.
+"""The suite as pytest fixtures for Python projects.
 
 In a `conftest.py`: `pytest_plugins = ["tools_search_conformance.pytest_plugin"]`. In a test:
 
@@ -36,7 +36,7 @@ __all__ = ["Judge", "judge_tools_search", "judge_tools_search_client"]
 
 
 class Judge:
-    """Judges a server or a client and fails the test that asked, unless it conforms."""
+    """Tests a server or a client, and fails the calling test unless it conforms."""
 
     def __init__(self, registry: Registry[Any], judge: Callable[[Options], Awaitable[Run]], out: Path) -> None:
         self._registry = registry
@@ -52,19 +52,20 @@ class Judge:
         seed: int = 0,
         **options: Any,
     ) -> Run:
-        """Return the run of a server or client that conforms.
+        """Test a server or client, and return the run if it conforms.
 
         Args:
-            argv: Command of a server on stdio, or of a client's driver, which conformance/DRIVER.md describes. Servers
-                can also be given, instead or as well, by the options `http_argv` or `url`.
-            only: Checks to run, by id or glob; all of them if none is named.
-            fixture_features: What a server's fixture can do beyond serving a catalog.
-            baseline: File of the checks that are known not to pass.
-            seed: Seed of the generated cases; the same one unless it is given, so that a test is reproducible.
-            options: Others of `tools_search_conformance.run.options.Options`, such as `profile`, `era`, `effort`,
-                `transport`, `strict`, `env`.
+            argv: Command of a server on stdio, or of a client's driver (see conformance/DRIVER.md). For servers, you
+                can also, or instead, pass the options `http_argv` or `url`.
+            only: Checks to run, by id or glob. All by default.
+            fixture_features: Features of a server's fixture beyond serving a catalog.
+            baseline: File of checks known not to pass.
+            seed: Seed of the generated cases. By default always the same, so that tests are reproducible.
+            options: Other members of `tools_search_conformance.run.options.Options`, such as `profile`, `era`,
+                `effort`, `transport`, `strict`, `env`.
 
-        The test fails with one sentence where the target cannot be started or spoken to, or has nothing to judge.
+        The test fails with one sentence if the suite cannot start or connect to the target, or if there is nothing to
+        test.
 
         Raises:
             UnknownCheckError, BaselineError, ValueError: `only`, `baseline` or `fixture_features` has an unknown name.
@@ -95,11 +96,11 @@ class Judge:
 
 @pytest.fixture
 def judge_tools_search(tmp_path: Path) -> Judge:
-    """Return what judges a server; the reports are in a folder below `tmp_path`."""
+    """Return a callable that tests a server. The reports are in a folder under `tmp_path`."""
     return Judge(SERVER_CHECKS, judge_server, tmp_path / "tools-search-conformance")
 
 
 @pytest.fixture
 def judge_tools_search_client(tmp_path: Path) -> Judge:
-    """Return what judges a client; the reports are in a folder below `tmp_path`."""
+    """Return a callable that tests a client. The reports are in a folder under `tmp_path`."""
     return Judge(CLIENT_CHECKS, judge_client, tmp_path / "tools-search-conformance-client")

@@ -207,9 +207,9 @@ def test_a_variable_named_alone_is_passed_on_and_the_report_names_all_that_were(
     assert without.exit_code == 3
     result = run("server", *live, "--env", "TOOLS_SEARCH_CATALOG", "--", *target("miniature"))
     assert result.exit_code == 0, result.output
-    given = next(line for line in result.output.splitlines() if line.startswith("given"))
-    assert "PATH" in given
-    assert "TOOLS_SEARCH_CATALOG" in given
+    shown = next(line for line in result.output.splitlines() if line.startswith("env "))
+    assert "PATH" in shown
+    assert "TOOLS_SEARCH_CATALOG" in shown
 
 
 def test_a_variable_that_is_not_set_cannot_be_passed_on(run: Run):

@@ -45,8 +45,8 @@ Exit status:
   0  conformant, or every selected check passed
   1  not conformant
   2  usage error
-  3  no verdict: the suite could not start or connect to the target (or one of its eras), or the target
-     lists no tools, does not offer the extension, or showed too little
+  3  no verdict: the suite could not start or connect to the target, or one of its eras; or the
+     target lists no tools, does not offer the extension, or showed too little
   4  the suite itself failed, or could not write its output
   128+N  signal N ended the run: 130 for Ctrl-C, 141 when nothing reads the output anymore
 

@@ -109,7 +109,7 @@ Exit status:
 )
 @with_options(SELECTION_OPTIONS, RUN_OPTIONS, START_OPTIONS, SERVER_OPTIONS)
 def server(listing: bool, as_json: bool, progress: bool, **given: Any) -> None:
-    """Test a server over stdio (`server -- ARGV`) or Streamable HTTP (`--http-command` or `--url`).
+    """Test a server over stdio (`server -- ARGV`) or over Streamable HTTP (`--url` or `--http-command`).
 
     To test a server over both in one run, pass -- ARGV and --http-command.
     """

@@ -76,7 +76,7 @@ def explain(check: str) -> None:
     "--sep", type=click.IntRange(min=1), metavar="N", help="Print the rows as sep-N.yaml for the official suite."
 )
 def trace_command(report: Path | None, as_json: bool, sep: int | None) -> None:
-    """Show which checks decide each sentence of the draft.
+    """Show which checks decide each draft sentence.
 
     Rules of the base protocol and advice follow. Pass a REPORT.json to add the outcomes.
     """
@@ -99,7 +99,7 @@ def trace_command(report: Path | None, as_json: bool, sep: int | None) -> None:
 @click.argument("name", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print names, paths and purposes as JSON.")
 def docs(name: str | None, as_json: bool) -> None:
-    """Print a document or example that comes with the suite.
+    """Print a bundled document or example.
 
     Without NAME, list them with their paths.
     """
