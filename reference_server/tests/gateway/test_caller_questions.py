@@ -123,7 +123,7 @@ async def test_a_legacy_server_cannot_ask_a_modern_caller_and_is_told_why(gatewa
         async with gateway("auto", one=library("legacy"), client=EVERYTHING) as client:
             refused = await ask(client, "elicitation")
             roots_refused = await ask(client, "roots")
-    assert "the server speaks an older one" in refused[1]
+    assert "the server uses an older revision" in refused[1]
     assert "not supported" in roots_refused[1]
 
 
