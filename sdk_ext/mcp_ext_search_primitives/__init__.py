@@ -1,7 +1,7 @@
 """Search over resources, resource templates and prompts: the optional part of the extension.
 
-What both sides share stands here. `mcp_ext_tools_search` loads this package only where a server is asked to search more
-than tools; a client takes `mcp_ext_search_primitives.client`.
+This module contains the types that both sides share. `mcp_ext_tools_search` imports this package only if a server
+searches more than tools. Clients use `mcp_ext_search_primitives.client`.
 """
 
 from mcp_ext_search_primitives.types import (

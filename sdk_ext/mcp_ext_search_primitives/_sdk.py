@@ -1,7 +1,7 @@
 """All private parts of the SDK that this package uses (`spec/decisions/0005`).
 
-* The resources of an `MCPServer` by URI (`MCPServer._resource_manager._resources`), to learn how large a file is before
-  it is read: the SDK reads a file as a whole, and lists it without a size.
+* The resources of an `MCPServer` by URI (`MCPServer._resource_manager._resources`), to check a file's size before
+  reading it: the SDK reads whole files and lists them without a size.
 
 A canary test fails when the SDK changes.
 """
@@ -16,7 +16,7 @@ from mcp.server.mcpserver.resources import FileResource
 
 
 def file_of(server: MCPServer[Any], uri: str) -> Path | None:
-    """Return the file that a resource of `server` is read from, or `None` if it is no file or that is not known."""
+    """Return the file that a resource of `server` is read from, or `None` if it is not a file or this is unknown."""
     resources: dict[str, Any] = getattr(getattr(server, "_resource_manager", None), "_resources", {})
     found = resources.get(uri)
     return found.path if isinstance(found, FileResource) else None

@@ -1,6 +1,7 @@
-"""The client side: search resources, resource templates and prompts, or list and rank them on this side.
+"""The client side: search resources, resource templates and prompts, or list and rank them in the client.
 
-Errors are those of `mcp_ext_tools_search.client`; its `read_pages(..., primitive=RESOURCES)` reads several pages.
+Raises the errors of `mcp_ext_tools_search.client`. To read several pages, use its `read_pages(...,
+primitive=RESOURCES)`.
 """
 
 from __future__ import annotations
@@ -41,16 +42,16 @@ from mcp_ext_search_primitives.types import (
 logger = logging.getLogger(__name__)
 
 MAX_ITEMS: Final = 200_000
-"""Definitions of one list that are read."""
+"""Maximum number of definitions to read from one list."""
 
 _MAX_PAGES: Final = 10_000
 _NO_SEARCH: Final = (METHOD_NOT_FOUND, MISSING_REQUIRED_CLIENT_CAPABILITY)
 
 
 def primitives_settings(target: Target) -> PrimitivesServerSettings | None:
-    """Return the settings that the server advertises, or `None` if it offers no search; invalid members are left out.
+    """Return the settings that the server advertises without invalid members, or `None` if it does not support search.
 
-    `resources` and `prompts` are there where the server can be searched for these.
+    `resources` and `prompts` are set if the server supports searching for them.
     """
     stated = advertised(target)
     if stated is None:
@@ -71,7 +72,7 @@ async def search_resources(
     cursor: str | None = None,
     timeout: float | None = None,  # noqa: ASYNC109 - the SDK's own timeout, which also cancels the request at the server
 ) -> SearchResourcesResult:
-    """Ask a server for one page of the resources that fit `query`; arguments and errors are those of `search_tools`."""
+    """Request one page of the resources that match `query`. Arguments and errors are those of `search_tools`."""
     return await search_tools(target, query, limit=limit, cursor=cursor, timeout=timeout, primitive=RESOURCES)
 
 
@@ -83,7 +84,7 @@ async def search_resource_templates(
     cursor: str | None = None,
     timeout: float | None = None,  # noqa: ASYNC109 - as above
 ) -> SearchResourceTemplatesResult:
-    """The same for resource templates."""
+    """Like `search_resources`, for resource templates."""
     return await search_tools(target, query, limit=limit, cursor=cursor, timeout=timeout, primitive=RESOURCE_TEMPLATES)
 
 
@@ -95,22 +96,22 @@ async def search_prompts(
     cursor: str | None = None,
     timeout: float | None = None,  # noqa: ASYNC109 - as above
 ) -> SearchPromptsResult:
-    """The same for prompts."""
+    """Like `search_resources`, for prompts."""
     return await search_tools(target, query, limit=limit, cursor=cursor, timeout=timeout, primitive=PROMPTS)
 
 
 @dataclass(frozen=True, slots=True)
 class FoundItems:
-    """What `find` found."""
+    """The result of `find`."""
 
     items: list[Any]
-    """`Resource`, `ResourceTemplate` or `Prompt`, best first, none twice."""
+    """Distinct `Resource`, `ResourceTemplate` or `Prompt` items, best first."""
 
     is_listed: bool
-    """Whether the list was ranked on this side, because the server could not search."""
+    """Whether the client ranked the list, because the server does not support search."""
 
     is_incomplete: bool = False
-    """Whether there may be more that could not be had: a list that does not hold everything, or whose end failed."""
+    """Whether items may be missing, because the list does not contain everything or could not be read to its end."""
 
 
 async def find(
@@ -122,19 +123,19 @@ async def find(
     ranker: Ranker | None = None,
     timeout: float | None = None,  # noqa: ASYNC109 - of each request
 ) -> FoundItems:
-    """Return the `limit` best items for `query`: by searching, or where the server cannot search, by its list.
+    """Return the `limit` best items for `query`: by search, or by ranking the list if the server does not support it.
 
     Args:
-        primitive: What is wanted: `RESOURCES`, `RESOURCE_TEMPLATES` or `PROMPTS`.
+        primitive: The kind of items: `RESOURCES`, `RESOURCE_TEMPLATES` or `PROMPTS`.
         client: A connected client that declares `TOOLS_SEARCH`.
-        query: A short description of what is needed.
-        limit: Largest number of items.
-        ranker: Ranks a list; a `SimpleRanker` by default.
+        query: A short description of the need.
+        limit: Maximum number of items.
+        ranker: Ranks the list; a `SimpleRanker` by default.
         timeout: Seconds to wait for each answer.
 
     Raises:
-        InvalidSearchRequestError: Nothing was sent, a parameter is wrong.
-        MCPError: The server could search, and failed or was too busy; or its list failed (draft: Falling Back to
+        InvalidSearchRequestError: A parameter is invalid. Nothing was sent.
+        MCPError: The server supports search, but failed or was too busy; or its list failed (draft: Falling Back to
             Listing).
     """
     try:
@@ -171,9 +172,9 @@ async def list_definitions(
     *,
     timeout: float | None = None,  # noqa: ASYNC109 - of each page
 ) -> tuple[dict[str, Definition], bool]:
-    """Return the valid definitions of a list by key, in its order, and whether the list was read to its end.
+    """Return a list's valid definitions by key, in list order, and whether the list was read to its end.
 
-    A server without this list has an empty one.
+    If the server does not have this list, it counts as empty.
 
     Raises:
         MCPError: The first page failed.
@@ -209,6 +210,6 @@ def _is_valid(primitive: Primitive[Any], entry: object) -> bool:
     try:
         primitive.item.model_validate(entry, by_name=False)
     except ValidationError as error:
-        logger.info("%s: one item is left out, as it is invalid: %s", primitive.list_method, first_problem(error))
+        logger.info("%s: skipped an invalid item: %s", primitive.list_method, first_problem(error))
         return False
     return True

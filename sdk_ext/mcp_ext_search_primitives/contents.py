@@ -1,10 +1,10 @@
-"""The content of resources, read in the background and kept within bounds (draft: Content of Resources).
+"""The content of resources, read in the background and kept within limits (draft: Content of Resources).
 
-A search says which resources its caller sees. Those that are not read yet are put in a queue, which the server works
-through for as long as it runs. No search waits for all of it: what is not read yet is found by its definition.
+Each search passes the resources that its caller sees. Unread ones are queued, and the server processes the queue while
+it runs. Searches do not wait for the whole queue: unread resources are found by their definitions.
 
-Resources come from anywhere, so nothing here depends on their good will. What a read returns is cut, what takes too
-long is given up, and what is known to be large is not read at all.
+Resources are untrusted. Texts are truncated, slow reads are abandoned, and resources that are known to be large are not
+read at all.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from mcp_ext_search_primitives.index import Definition
 logger = logging.getLogger(__name__)
 
 ReadText: TypeAlias = Callable[[str], Awaitable[str | None]]
-"""Returns the text of the resource with a URI, or `None` where it has none."""
+"""Returns the text of the resource with this URI, or `None` if it has none."""
 
 MayRead: TypeAlias = Callable[[ServerRequestContext[Any, Any], str], bool]
-"""Says of the caller of a request whether it may read the resource with a URI."""
+"""Returns whether a request's caller may read the resource with this URI."""
 
 _READS_AT_ONCE: Final = 8
 _TEXTUAL: Final = ("json", "xml", "yaml", "javascript", "toml", "sql", "csv", "markdown")  # besides text/*
@@ -49,41 +49,42 @@ _TEXTUAL: Final = ("json", "xml", "yaml", "javascript", "toml", "sql", "csv", "m
 
 @dataclass(frozen=True, kw_only=True)
 class Contents:
-    """How the content of resources is searched, and how much of it.
+    """Settings and limits for searching the content of resources.
 
-    It is read once for all callers: one that is listed a resource is taken to be allowed to read it. Where this is not
-    so, say who may, with `may_read` (draft: Content of Resources).
+    Content is read once for all callers, on the assumption that callers may read every resource that they can list. If
+    that is not so, set `may_read` (draft: Content of Resources).
 
     Raises:
-        ValueError: A bound is not positive.
+        ValueError: A limit is not positive.
     """
 
     read: ReadText | None = None
-    """Reads a resource. An `MCPServer` reads its own by default; a low-level `Server` needs a function."""
+    """Reads a resource. By default an `MCPServer` reads its own resources; a low-level `Server` needs a function."""
 
     may_read: MayRead | None = None
-    """Whether a caller may read what it is listed; by default, it may. Other content changes nothing in its answers."""
+    """Whether a caller may read a resource that it can list; by default, it may. Unreadable content does not affect the
+    caller's results."""
 
     max_resources: int = 5_000
-    """How many resources are read: the first of each caller's list."""
+    """Maximum number of resources to read: the first in each caller's list."""
 
     max_size: int = 4 * 1024 * 1024
-    """Bytes of a resource beyond which it is not read, by the `size` of its definition or of its file."""
+    """Maximum bytes of a resource, by the `size` in its definition or of its file. Larger ones are not read."""
 
     max_chars: int = 64 * 1024
-    """Characters of a resource that are searched; what follows them is not."""
+    """Characters of a resource to search; the rest is ignored."""
 
     max_total_chars: int = 16 * 1024 * 1024
-    """Characters of all resources together."""
+    """Maximum characters of all resources together."""
 
     seconds: float = 5.0
-    """How long one read may take."""
+    """Timeout for one read."""
 
     wait: float = 1.0
-    """How many seconds after it was asked for a search waits for content, before it does without."""
+    """Seconds that searches wait for content, from the time that it was requested, before they continue without it."""
 
     max_age: float = 300.0
-    """Seconds after which a resource is read again; a changed definition has it read at once."""
+    """Seconds after which a resource is reread. A changed definition causes an immediate reread."""
 
     def __post_init__(self) -> None:
         for bound in ("max_resources", "max_size", "max_chars", "max_total_chars", "seconds", "max_age"):
@@ -92,7 +93,7 @@ class Contents:
 
 
 class ReadResource(NamedTuple):
-    """What has been read of a resource."""
+    """The text of a resource that has been read."""
 
     digest: str
     text: str
@@ -108,7 +109,7 @@ class _Kept:
 
 
 class ContentStore:
-    """The texts that have been read, for any number of searches."""
+    """The texts that have been read, shared by any number of searches."""
 
     def __init__(self, contents: Contents) -> None:
         self._contents = contents
@@ -124,14 +125,14 @@ class ContentStore:
         self._shown: Mapping[str, ReadResource] = {}
 
     def attach(self, server: MCPServer[Any] | Server[Any], lowlevel: Server[Any]) -> None:
-        """Have `server` read for as long as it runs.
+        """Read resources while `server` runs.
 
         Raises:
-            ValueError: It is a low-level `Server` and there is no function to read with.
+            ValueError: It is a low-level `Server`, but there is no `read` function.
         """
         if self._read is None:
             if not isinstance(server, MCPServer):
-                raise ValueError(f"{lowlevel.name!r} is a low-level Server: say how to read, with Contents(read=...)")
+                raise ValueError(f"{lowlevel.name!r} is a low-level Server: pass a function with Contents(read=...)")
             self._server, self._read = server, partial(_own_text, server)
         lowlevel.lifespan = self._reading_during(lowlevel.lifespan)
 
@@ -149,7 +150,7 @@ class ContentStore:
 
     @property
     def is_settled(self) -> bool:
-        """Whether nothing is left to be read of what was asked for, apart from what takes too long."""
+        """Whether all requested resources have been read, except slow ones."""
         latest = monotonic() - self._contents.seconds
         if any(began > latest for began in self._under_way.values()):
             return False
@@ -158,12 +159,12 @@ class ContentStore:
     async def read_of(
         self, items: Mapping[str, Definition], ctx: ServerRequestContext[Any, Any] | None = None
     ) -> Mapping[str, ReadResource]:
-        """Return what has been read of `items`, by URI, after a short wait for the rest; nothing that is empty.
+        """Return the nonempty texts of `items` that have been read, by URI, after a short wait for the others.
 
-        Texts that the caller of `ctx` may not read are left out.
+        Texts that the caller of `ctx` may not read are omitted.
 
-        While much is still to be read, the answer changes only when twice as much is there: every change costs an
-        index.
+        While much remains to be read, the answer changes only when the number of texts has doubled, because every
+        change requires a new index.
         """
         self._want(items)
         if self._wakes and not self.is_settled:
@@ -192,12 +193,12 @@ class ContentStore:
             kept.wanted_at = now
             self._kept.move_to_end(uri)
             if kept.definition != item or now - kept.read_at > self._contents.max_age:
-                # Searches wait for what is new, and once for what is read again.
+                # Searches always wait for new resources, but only once for rereads.
                 if was_settled or kept.read_at == -math.inf:
                     self._asked_at = now
                 kept.definition = item
                 self._queue[uri] = item
-        # Callers see different resources; what none of them has asked for in a while makes room for others.
+        # Callers see different resources. Evict those that nobody has requested for a while.
         while self._kept and (
             len(self._kept) > 2 * self._contents.max_resources
             or now - next(iter(self._kept.values())).wanted_at > self._contents.max_age
@@ -205,7 +206,7 @@ class ContentStore:
             self._chars -= len(self._kept.popitem(last=False)[1].text)
 
     async def _run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Work through the queue whenever a search has put something there."""
+        """Process the queue whenever a search has added to it."""
         limiter, is_started = anyio.Semaphore(_READS_AT_ONCE), False
         async with anyio.create_task_group() as tasks:
             while True:
@@ -216,10 +217,10 @@ class ContentStore:
                     is_started = True
                 try:
                     while self._queue:
-                        # A read that cannot be cancelled keeps its place: the worst resources stop the reading of
-                        # others, and never a search.
+                        # A read that cannot be cancelled keeps its slot. In the worst case such resources block other
+                        # reads, but never a search.
                         await limiter.acquire()
-                        if not self._queue:  # another run of the server has taken the last
+                        if not self._queue:  # another run of the server has taken the last item
                             limiter.release()
                             break
                         uri, item = self._queue.popitem(last=False)
@@ -236,8 +237,10 @@ class ContentStore:
                 with anyio.move_on_after(self._contents.seconds):
                     text = (await self._text(uri, item))[: self._contents.max_chars]
             except Exception as error:
-                # The content is searched no more than one that is empty; the others are still to be read.
-                logger.info("a resource is searched by its definition alone: %s", type(error).__name__)
+                # Treat the content as empty, and continue with other resources.
+                logger.info(
+                    "cannot read a resource, so it is searched by its definition alone: %s", type(error).__name__
+                )
             self._keep(uri, text)
         finally:
             limiter.release()
@@ -256,7 +259,7 @@ class ContentStore:
         return (await self._read(uri) if self._read else None) or ""
 
     def _is_readable(self, file: Path) -> bool:
-        """Whether a file is an ordinary one of moderate size; a device or a pipe may never end."""
+        """Whether a file is a regular file within the size limit. Devices and pipes may never end."""
         found = file.stat()
         return stat.S_ISREG(found.st_mode) and found.st_size <= self._contents.max_size
 

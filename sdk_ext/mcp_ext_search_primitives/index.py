@@ -1,8 +1,8 @@
-"""An index of resources, templates or prompts: any ranking of tools, under the floor of the draft.
+"""An index of resources, templates or prompts, with any tool ranker and the draft's matching floor.
 
-A ranker reads each item in the form of a tool, so one ranking serves all definitions. What stands where in that tool is
-this module's secret: a hit names the members of the definition that it was made from. The content of resources has a
-ranking of its own (`text_index.py`), and the two make one order.
+Each item is converted to a tool, so the same ranker works for all definitions. The conversion is private to this
+module: hits name the members of the original definition. The content of resources is ranked separately
+(`text_index.py`), and both rankings are combined.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from pydantic import ValidationError
 from mcp_ext_search_primitives.text_index import TextIndex, stems_of
 
 CONTENTS: Final = "contents"
-"""What a hit names for the content of a resource, as if it were a member of its definition."""
+"""The name in hits for a resource's content, as if it were a member of its definition."""
 
 Definition: TypeAlias = Mapping[str, Any]
 
 _DEFINED: Final = 1.5
-"""What a definition that says all of a query counts, where the content that fits best counts 1."""
+"""Weight of a definition that covers all of a query, relative to the best content."""
 
 _LEAST_DEFINED: Final = 0.15
-"""The least part of that: of a definition that says a query in other words, or with other letters."""
+"""Minimum share of that weight, for a definition that matches a query in other words or spellings."""
 
 
 class PrimitiveIndex:
     """Items ready to be searched (`ToolIndex`). It never changes, so any number of threads may search it at once.
 
     Args:
-        primitive: What they are.
+        primitive: The kind of items.
         items: Their definitions by key.
-        ranker: Orders them.
-        texts: The content of resources by URI, as far as it is searched.
+        ranker: Ranks them.
+        texts: The content of resources to search, by URI.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class PrimitiveIndex:
         self._items = {tool.name: items[tool.name] for tool in tools}  # the others are invalid
         self._texts = {uri: text for uri, text in (texts or {}).items() if uri in self._items}
         self._index = ranker(tools)
-        # The floor looks at the name, which stands somewhere else in the tools.
+        # The floor reads the item's name, which is not the name of the converted tool.
         self._floor = Floor([tool.model_copy(update={"title": _names(items[tool.name])}) for tool in tools])
         self._folded = {uri: _folded(text) for uri, text in self._texts.items()}
         self._contents = TextIndex(self._texts)
@@ -66,7 +66,7 @@ class PrimitiveIndex:
         }
 
     def search(self, query: str, *, visible: Collection[str] | None = None) -> Sequence[Hit]:
-        """Return what fits `query`, best first."""
+        """Return the items that match `query`, best first."""
         if visible is not None:
             items = {key: item for key, item in self._items.items() if key in visible}
             return PrimitiveIndex(self._primitive, items, self._ranker, self._texts).search(query)
@@ -79,10 +79,11 @@ class PrimitiveIndex:
         return self._led_by_identity(query, hits)
 
     def _with_contents(self, query: str, hits: Sequence[Hit]) -> Sequence[Hit]:
-        """Return `hits` of definitions and what the content of resources finds, in one order.
+        """Merge the `hits` of definitions with the hits of resource contents.
 
-        A score compares definitions with one another and not with contents, so it counts as much as a definition says
-        of the query. Else the name that fits a query least badly would go before the text that answers it.
+        Scores of definitions are not comparable with those of contents, so each is weighted by the share of the query
+        that the definition covers. Otherwise the best of poorly matching names would precede the text that answers the
+        query.
         """
         if not (said := self._contents.search(query)):
             return hits
@@ -97,7 +98,7 @@ class PrimitiveIndex:
         return [Hit(uri, -score, (*members.get(uri, ()), *([CONTENTS] if uri in said else ()))) for score, uri in order]
 
     def _having_all_terms(self, query: str, found: Collection[str]) -> list[str]:
-        """Return the resources that were not found and have every term in their content and definition together."""
+        """Return resources not in `found` whose content and definition together contain every term of the query."""
         wanted = frozenset(terms(query))
         whole = {term: re.compile(rf"(?<![^\W_]){re.escape(term)}(?![^\W_])") for term in wanted}
         having: list[str] = []
@@ -107,7 +108,8 @@ class PrimitiveIndex:
             item = self._items[uri]
             defined = frozenset(terms(f"{_names(item)} {item.get('description') or ''}"))
             left = wanted - defined
-            # Most contents lack one, and are not cut into their terms; with marks of other scripts only that is exact.
+            # Most contents lack a term, so check that before splitting them into terms. Only splitting is exact for
+            # combining marks in other scripts.
             if not all(term in text for term in left) or not all(whole[term].search(text) for term in left):
                 continue
             if text.isascii() or left <= frozenset(terms(text)):
@@ -115,7 +117,7 @@ class PrimitiveIndex:
         return sorted(having)
 
     def _members(self, hit: Hit, asked: Collection[str]) -> Iterator[str]:
-        """Yield the members of a definition that matched, in place of those of the tool that was made from it."""
+        """Yield the matching members of the definition, instead of those of the converted tool."""
         is_prompt = self._primitive.item is Prompt
         renamed = {"name": self._primitive.key, "inputSchema": "arguments"}
         item = self._items[hit.name]
@@ -129,10 +131,10 @@ class PrimitiveIndex:
             yield "name" if is_named or not published_metadata(item.get("_meta")) else "_meta"
 
     def _led_by_identity(self, query: str, hits: Sequence[Hit]) -> Sequence[Hit]:
-        """Return `hits` with an item first that `query` identifies (draft: Exact Identifiers).
+        """Return `hits` with the item that `query` identifies first (draft: Exact Identifiers).
 
-        An item whose key is the query, or else the query without white space at its ends, goes before those that have
-        that name. Of several with the name, the one that was found first stays the first.
+        An item whose key is the query, or else the trimmed query, takes precedence over items with that name. If
+        several have the name, the one that ranks first is chosen.
         """
         spellings = dict.fromkeys((query, trimmed(query)))
         if key := next((spelling for spelling in spellings if spelling in self._items), None):
@@ -152,7 +154,7 @@ def _led_by(key: str, hits: Sequence[Hit], member: str) -> Sequence[Hit]:
 def _as_tools(primitive: Primitive[Any], items: Mapping[str, Definition]) -> Iterator[Tool]:
     """Yield a tool for each valid definition, named by its key.
 
-    The name of a resource counts as a label, as it need not be unique; the arguments of a prompt are parameters.
+    A resource's name becomes an alias, since it need not be unique. A prompt's arguments become parameters.
     """
     for definition in items.values():
         try:
@@ -182,10 +184,10 @@ def _names(item: Definition) -> str:
 
 
 def _unquoted(uri: str) -> list[str]:
-    """Return the last part of a URI as people write it, where it is spelled in another way."""
+    """Return the last segment of a URI without percent-encoding, if it has any."""
     return [unquote(uri.rpartition("/")[2])] if "%" in uri else []
 
 
 def _folded(text: str) -> str:
-    """Return `text` so that each of its terms is a part of it (draft: Order and Matching)."""
+    """Normalize `text` so that it contains each of its terms literally (draft: Order and Matching)."""
     return unicodedata.normalize("NFKC", text).casefold()

@@ -1,4 +1,4 @@
-"""The server side: what `ToolsSearch(resources=..., prompts=...)` adds to a server."""
+"""The server side: the searches that `ToolsSearch(resources=..., prompts=...)` adds to a server."""
 
 from __future__ import annotations
 
@@ -22,35 +22,35 @@ from mcp_ext_search_primitives.types import PROMPTS, RESOURCE_TEMPLATES, RESOURC
 
 __all__ = ["MAX_ITEMS", "Contents", "PromptsSearch", "ResourcesSearch", "optional_searches"]
 
-_KEPT_WITH_CONTENTS: Final = 2  # indexes, as each takes many times the memory of the texts
+_KEPT_WITH_CONTENTS: Final = 2  # indexes; each takes many times the memory of the texts
 
 MAX_ITEMS: Final = 200_000
-"""Definitions of one listing that a search reads; a server with more needs a search of its own."""
+"""Maximum number of definitions that a search reads from one listing. Servers with more need their own search."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ResourcesSearch:
-    """How resources and resource templates are searched; by default as `ToolsSearch` searches tools."""
+    """How to search resources and resource templates; by default as `ToolsSearch` searches tools."""
 
     contents: Contents | bool = False
-    """Whether their content is searched too: with the bounds of a `Contents`, or `True` for the usual ones."""
+    """Whether to search their content too: `True` for the default limits, or a `Contents` with other limits."""
 
     search: Search | None = None
-    """Finds resources in place of listing and ranking; `contents` then only says that it searches contents."""
+    """Finds resources instead of listing and ranking. `contents` then only declares that it searches contents."""
 
     templates: Search | None = None
-    """The same for resource templates."""
+    """Finds resource templates instead of listing and ranking."""
 
     unlisted: bool = False
-    """Whether `search` may find what `resources/list` omits (draft: Resources That Are Not Listed)."""
+    """Whether `search` may find resources that `resources/list` omits (draft: Resources That Are Not Listed)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PromptsSearch:
-    """How prompts are searched."""
+    """How to search prompts."""
 
     search: Search | None = None
-    """Finds prompts in place of listing and ranking."""
+    """Finds prompts instead of listing and ranking."""
 
 
 Attach: TypeAlias = Callable[[MCPServer[Any] | Server[Any], Server[Any]], None]
@@ -58,11 +58,11 @@ Attach: TypeAlias = Callable[[MCPServer[Any] | Server[Any], Server[Any]], None]
 
 
 class OptionalSearches(NamedTuple):
-    """What `ToolsSearch` does besides searching tools."""
+    """The searches of `ToolsSearch` other than the one for tools."""
 
     searches: Mapping[Primitive[Any], Search]
     settings: dict[str, dict[str, Any]]
-    """What advertises them."""
+    """The settings that advertise them."""
 
     attach: Attach
 
@@ -70,7 +70,7 @@ class OptionalSearches(NamedTuple):
 def optional_searches(
     resources: bool | ResourcesSearch, prompts: bool | PromptsSearch, ranker: Ranker, max_concurrency: int
 ) -> OptionalSearches:
-    """Return what the arguments of `ToolsSearch` of these names ask for."""
+    """Return the searches that the `resources` and `prompts` arguments of `ToolsSearch` request."""
     searches: dict[Primitive[Any], Search] = {}
     settings: dict[str, dict[str, Any]] = {}
     store: ContentStore | None = None
@@ -91,7 +91,7 @@ def optional_searches(
 
 
 class _ListedSearch(ListingSearch):
-    """Searches the caller's own list, and the content of what it lists (`Search`)."""
+    """Searches the caller's own list, and the content of the listed items (`Search`)."""
 
     def __init__(
         self, primitive: Primitive[Any], ranker: Ranker, max_concurrency: int, store: ContentStore | None = None
@@ -103,14 +103,14 @@ class _ListedSearch(ListingSearch):
         self._primitive, self._own_ranker, self._store = primitive, ranker, store
 
     async def __call__(self, ctx: ServerRequestContext[Any, Any], query: str, note: str | None) -> Answer:
-        """Return what fits `query` of the caller's listing."""
+        """Return the items in the caller's listing that match `query`."""
         listing = await read_listing(_bounded(caller_listing(ctx), self._primitive), self._primitive)
         items, ttl_ms = listing.items, listing.ttl_ms or 0
         texts: dict[str, str] = {}
         if self._store is not None:
             contents = await self._store.read_of(items, ctx)
             texts = {uri: own.text for uri, own in contents.items()}
-            # Other contents make another index.
+            # The digests make changed contents change the index.
             items = {**items, **{uri: {**items[uri], CONTENTS: own.digest} for uri, own in contents.items()}}
             ttl_ms = ttl_ms if self._store.is_settled else 0
         hits = await self.rank(items, query, lambda: PrimitiveIndex(self._primitive, items, self._own_ranker, texts))
@@ -118,7 +118,7 @@ class _ListedSearch(ListingSearch):
 
 
 def _bounded(list_page: ListPage, primitive: Primitive[Any]) -> ListPage:
-    """Return `list_page` so that a listing of it ends: at a missing list, or with an error at one that is too long."""
+    """Wrap `list_page`: a missing list of templates is empty, and a list that is too long raises an error."""
     count = 0
 
     async def page(cursor: str | None) -> dict[str, Any]:
@@ -127,14 +127,14 @@ def _bounded(list_page: ListPage, primitive: Primitive[Any]) -> ListPage:
             listed = await list_page(cursor)
         except MCPError as error:
             if error.code == METHOD_NOT_FOUND and primitive is RESOURCE_TEMPLATES:
-                return {"cacheScope": "public"}  # a server of resources need not have templates
+                return {"cacheScope": "public"}  # a server with resources need not have templates
             raise
         entries = listed.get(primitive.member)
         count += len(cast("list[Any]", entries)) if isinstance(entries, list) else 0
         if count > MAX_ITEMS:
             raise ServerSetupError(
                 f"{primitive.list_method} has more than {MAX_ITEMS:,} definitions, too many to read for each search: "
-                "give ToolsSearch a search of your own for them"
+                "give ToolsSearch your own search for them"
             )
         return listed
 

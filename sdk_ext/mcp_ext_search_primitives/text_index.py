@@ -1,8 +1,8 @@
-"""A ranking of texts by their words: BM25 over what resources say.
+"""Ranks texts by their words: BM25 over the content of resources.
 
-A text is no definition: it is long, and says again and again what it is about. So words are counted as often as they
-come, and a length is compared with that of other texts alone. Rankers of tools count few occurrences and know short
-fields; texts they rank worse than this does.
+Texts differ from definitions: they are long, and repeat the words that matter. So every occurrence of a word counts,
+and a text's length is compared only with other texts. Tool rankers count few occurrences and expect short fields, so
+they rank texts worse than this index.
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ _K1: Final = 2.0  # how much a repeated word gains over a single one
 _B: Final = 0.75  # how much of its score a word of a long text loses
 
 MAX_TERMS: Final = 1 << 18
-"""Different terms of all texts together: many times those of documents, and a bound for texts made of random letters.
-
-What comes later is not ranked by.
+"""Maximum number of distinct terms in all texts: many times as many as in real documents, but a limit for texts of
+random letters. Later terms are ignored.
 """
 
 
@@ -30,13 +29,13 @@ class TextIndex:
     """Texts ready to be ranked. It never changes, so any number of threads may search it at once.
 
     Args:
-        texts: By URI.
+        texts: The texts by URI.
     """
 
     def __init__(self, texts: Mapping[str, str]) -> None:
         self._uris = sorted(texts)
         self._postings: dict[str, array[int]] = {}
-        """For each term, a place in `_uris` and how often the term comes there, for each text that has it."""
+        """For each term, pairs of an index into `_uris` and the term's frequency in that text."""
         lengths: list[int] = []
         for place, uri in enumerate(self._uris):
             counts, length = _counted(texts[uri])
@@ -51,11 +50,11 @@ class TextIndex:
 
     @property
     def terms(self) -> Collection[str]:
-        """What texts are ranked by."""
+        """The terms by which texts are ranked."""
         return self._postings.keys()
 
     def search(self, query: str) -> dict[str, float]:
-        """Return the texts that have a meaningful word of `query`, by URI, with scores of which the best is 1."""
+        """Return the scores of texts that contain a meaningful word of `query`, by URI. The best score is 1."""
         scores = defaultdict[int, float](float)
         for term, weight in _weights(query):
             own = self._postings.get(term, ())
@@ -66,7 +65,7 @@ class TextIndex:
         return {self._uris[place]: score / best for place, score in scores.items()}
 
     def shares(self, query: str, definitions: Mapping[str, Collection[str]]) -> dict[str, float]:
-        """Return by URI how much of `query` each of these sets of stems has, words weighed as in the texts: 0 to 1."""
+        """Return by URI how much of `query` each set of stems covers, from 0 to 1, weighting words as in the texts."""
         values = {stem: weight * self._idf(stem) for stem, weight in read(query).stems.items()}
         total = sum(values.values()) or 1.0
         return {
@@ -91,9 +90,9 @@ def _weights(query: str) -> Iterator[tuple[str, float]]:
 
 
 def _counted(text: str) -> tuple[Counter[str], int]:
-    """Return how often each term comes in a text, by its stem and as it is written, and the number of its words."""
+    """Return the frequency of each term in a text (stems, and words as written), and the number of words."""
     counts, length = Counter[str](), 0
-    for run, count in Counter(runs(text)).items():  # the words of a run are found once
+    for run, count in Counter(runs(text)).items():  # split each distinct run only once
         for word in words_of(run):
             if word not in STOP_WORDS:
                 counts.update(dict.fromkeys(index_terms(word), count))

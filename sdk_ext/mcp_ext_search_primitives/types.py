@@ -1,6 +1,6 @@
 """Message types of `resources/search`, `resources/templates/search` and `prompts/search`.
 
-They are those of `tools/search` with another member. Section names in docstrings are those of
+They are like those of `tools/search`, with a different member for the results. Section names in docstrings refer to
 `spec/draft/search-primitives.md`.
 """
 
@@ -14,31 +14,31 @@ from pydantic import StrictBool
 
 
 class PrimitiveSettings(ServerSettings):
-    """What a server says of its search of one kind of items, as of that of tools (draft: Settings of Each Method)."""
+    """A server's settings for the search of one kind of items (draft: Settings of Each Method)."""
 
 
 class ResourcesSettings(PrimitiveSettings):
-    """The same for resources and resource templates."""
+    """A server's settings for the search of resources and resource templates."""
 
     contents: Annotated[StrictBool | None, LeftOut] = None
-    """Whether the content of resources is searched too."""
+    """Whether the server searches the content of resources too."""
 
     unlisted: Annotated[StrictBool | None, LeftOut] = None
-    """Whether resources may be found that `resources/list` omits (draft: Resources That Are Not Listed)."""
+    """Whether the server may find resources that `resources/list` omits (draft: Resources That Are Not Listed)."""
 
 
 class PrimitivesServerSettings(ServerSettings):
-    """What a server advertises that searches more than tools; the members of `ServerSettings` are about tools."""
+    """Settings of a server that searches more than tools. The members of `ServerSettings` are about tools."""
 
     resources: Annotated[ResourcesSettings | None, LeftOut] = None
-    """Where the server serves `resources/search` and `resources/templates/search`."""
+    """Set if the server supports `resources/search` and `resources/templates/search`."""
 
     prompts: Annotated[PrimitiveSettings | None, LeftOut] = None
-    """Where the server serves `prompts/search`."""
+    """Set if the server supports `prompts/search`."""
 
 
 class SearchResourcesRequest(Request[SearchToolsRequestParams, Literal["resources/search"]]):
-    """Asks a server for the resources that fit a need."""
+    """Requests the resources that match a query."""
 
     method: Literal["resources/search"] = "resources/search"
     params: SearchToolsRequestParams
@@ -52,7 +52,7 @@ class SearchResourcesResult(SearchResult):
 
 
 class SearchResourceTemplatesRequest(Request[SearchToolsRequestParams, Literal["resources/templates/search"]]):
-    """Asks a server for the resource templates that fit a need."""
+    """Requests the resource templates that match a query."""
 
     method: Literal["resources/templates/search"] = "resources/templates/search"
     params: SearchToolsRequestParams
@@ -66,7 +66,7 @@ class SearchResourceTemplatesResult(SearchResult):
 
 
 class SearchPromptsRequest(Request[SearchToolsRequestParams, Literal["prompts/search"]]):
-    """Asks a server for the prompts that fit a need."""
+    """Requests the prompts that match a query."""
 
     method: Literal["prompts/search"] = "prompts/search"
     params: SearchToolsRequestParams

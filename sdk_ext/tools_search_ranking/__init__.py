@@ -1,4 +1,4 @@
-"""The ranking engine: an index of weighted fields for thousands of tools, with language and confidence."""
+"""The ranking engine: an index of weighted fields for thousands of tools, with language support and confidence."""
 
 from tools_search_ranking.ranker import (
     DEFAULT_LEAST_CONFIDENCE,

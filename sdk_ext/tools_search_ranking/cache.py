@@ -1,4 +1,4 @@
-"""Indexes that follow the content of listings, for servers whose callers see different parts of one catalog."""
+"""A cache of indexes by content, for servers whose callers see different parts of one catalog."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from tools_search_ranking.hits import LazyHits
 from tools_search_ranking.ranker import UpdatableIndex, unknown_words
 
 _KEPT_INDEXES: Final = 8
-"""Listings whose index is kept: callers that see different tools have different listings."""
+"""Number of cached indexes. Callers that see different tools have different listings."""
 
 _KEPT_PARTS: Final = 16
-"""Listings that are known again without a look at their definitions."""
+"""Number of listings that are recognized without comparing their definitions."""
 
 _MAX_CHANGED: Final = 0.5
-"""Part of the tools that may differ between two catalogs for the index of one to be made from that of the other."""
+"""Maximum share of different tools for making the index of one catalog from that of another."""
 
 _THREAD_FROM_TOOLS: Final = 200
-"""From this many tools on, ranking leaves the event loop for a thread."""
+"""From this many tools on, ranking runs in a thread."""
 
 _QUICK_SECONDS: Final = 0.002
-"""CPU time of a search up to which the next one in its index stays on the event loop all the same: it holds the
-interpreter's lock wherever it is, and the way to a thread and back would take a good part of it."""
+"""If the last search took at most this CPU time, the next one in its index runs on the event loop nevertheless. It
+holds the GIL in any case, and switching to a thread and back would take a large part of that time."""
 
 Definitions: TypeAlias = Mapping[str, dict[str, Any]]
-"""Tools by name, as a listing carries them over the wire."""
+"""Tool definitions by name, in wire form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,25 +52,25 @@ class Part:
 
 
 class CatalogSnapshot:
-    """All tools of a server in which callers see different parts of one catalog. It never changes.
+    """An immutable snapshot of all tools of a server whose callers see different parts of one catalog.
 
     Args:
-        tools: Definitions by name, none of which is changed later.
-        after: The catalog that this one replaces: definitions that are the same objects in both are not read again.
+        tools: Definitions by name, which must not change later.
+        after: The catalog that this one replaces. Definitions that are the same objects in both are not digested again.
     """
 
     def __init__(self, tools: Definitions, *, after: CatalogSnapshot | None = None) -> None:
         self.tools = tools
         self._parts: dict[int, tuple[Definitions, Part]] = {id(tools): (tools, Part(None))}
-        """By identity, and holding the listing so that its identity stays its own."""
+        """By `id`. The value keeps the listing alive, so that no other listing gets the same id."""
         self._read: tuple[Definitions, Mapping[str, bytes]] = ({}, {})
         if after is not None:
-            # Not the catalog itself, which may have one before it as well.
+            # Do not keep the catalog itself, which may refer to an earlier one.
             self._read = (after.tools, after.digests) if "digests" in after.__dict__ else after._read
 
     @cached_property
     def digests(self) -> Mapping[str, bytes]:
-        """The digest of the content of each definition."""
+        """The digest of each definition's content."""
         (tools, digests), self._read = self._read, ({}, {})
         return {
             name: digests[name] if tools.get(name) is tool else hashlib.sha256(to_json(tool)).digest()
@@ -79,17 +79,17 @@ class CatalogSnapshot:
 
     @cached_property
     def digest(self) -> bytes:
-        """The digest of the whole content."""
+        """The digest of the catalog's whole content."""
         return hashlib.sha256(b"".join(self.digests.values())).digest()
 
     def knows(self, listing: Definitions) -> bool:
-        """Whether nothing has to be read, neither of this very listing nor of the catalog."""
+        """Whether this listing is recognized and the catalog's digest is computed already."""
         return id(listing) in self._parts and "digest" in self.__dict__
 
     def part(self, listing: Definitions) -> Part | None:
-        """Return which part a listing is, or `None` where not every definition is here and is the same here.
+        """Return the part of the catalog that a listing is, or `None` if it contains any other definition.
 
-        A listing that holds the very definitions of this catalog is known again, as it may not change either.
+        A listing that contains the same definition objects as this catalog is remembered, and must not change either.
         """
         if (known := self._parts.get(id(listing))) is not None:
             return known[1]
@@ -99,7 +99,7 @@ class CatalogSnapshot:
         part = Part(None if len(listing) == len(self.tools) else frozenset(listing))
         if is_own:
             known_parts = self._parts if len(self._parts) <= _KEPT_PARTS else {}
-            # Another one, as other threads may be looking at this one.
+            # Replace the dictionary instead of changing it, as other threads may be reading it.
             self._parts = {**known_parts, id(self.tools): (self.tools, Part(None)), id(listing): (listing, part)}
         return part
 
@@ -110,21 +110,21 @@ class _Indexed:
 
     index: ToolIndex
     digests: Mapping[str, bytes]
-    """The digest of the content of each of its tools."""
+    """The digest of each tool's content."""
 
     last_seconds: float = math.inf
-    """CPU time of the last search in it."""
+    """CPU time of the last search in the index."""
 
 
 class IndexCache:
-    """Ranks the tools of any listing, and indexes it only when its content is new.
+    """Ranks the tools of any listing, which it indexes only if its content is new.
 
-    The key is the content itself, so an index is never stale: a change in any definition is another key. Where the
-    ranker can, the index of a catalog is made from that of the one most like it, for the price of the difference.
+    The key is the content itself, so an index is never stale: a change in any definition changes the key. If the ranker
+    supports it, a catalog's index is made from that of the most similar catalog, at the cost of the difference.
 
     Args:
         ranker: Makes the indexes.
-        max_concurrency: Number of large catalogs that are worked on at the same time.
+        max_concurrency: Maximum number of large catalogs to process concurrently.
     """
 
     def __init__(self, ranker: Ranker, *, max_concurrency: int) -> None:
@@ -135,13 +135,13 @@ class IndexCache:
         self._indexes: OrderedDict[bytes, Future[_Indexed]] = OrderedDict()
 
     async def rank(self, tools: Definitions, query: str, *, catalog: CatalogSnapshot | None = None) -> Sequence[Hit]:
-        """Return every tool that fits `query`, best first, none twice.
+        """Return every distinct tool that matches `query`, best first.
 
         Args:
             tools: Wire definitions by name.
             query: Text that is not blank.
-            catalog: Searched instead, with `tools` as its visible part, if it covers them. The answer is the same; all
-                parts of a catalog share one index.
+            catalog: The catalog to search instead, with `tools` as its visible part, if it contains them all. The
+                answer is the same, but all parts of a catalog share one index.
         """
         if self._is_quick(tools, catalog):
             return self._rank(tools, query, catalog)
@@ -150,7 +150,7 @@ class IndexCache:
     async def unknown_words(
         self, tools: Definitions, query: str, *, catalog: CatalogSnapshot | None = None
     ) -> Sequence[str]:
-        """Return the words of `query` that none of `tools` mentions; none where the ranker does not know its words."""
+        """Return the words of `query` that none of `tools` mentions; none if the ranker does not support this."""
 
         def search() -> Sequence[str]:
             kept, visible = self._index_of(tools, catalog)
@@ -159,7 +159,7 @@ class IndexCache:
         return await anyio.to_thread.run_sync(search, limiter=self._limiter)
 
     def _is_quick(self, tools: Definitions, catalog: CatalogSnapshot | None) -> bool:
-        """Return whether there are few tools, or the last search in their index was quick and nothing is to be read."""
+        """Return whether there are few tools, or their index is ready and its last search was quick."""
         if max(len(tools), 0 if catalog is None else len(catalog.tools)) < self._thread_from:
             return True
         if not self._thread_from or catalog is None or not catalog.knows(tools):
@@ -174,11 +174,11 @@ class IndexCache:
         began = thread_time()
         hits = kept.index.search(query, visible=visible)
         kept.last_seconds = thread_time() - began
-        # Those of the default ranker are visible by construction, and none is there twice.
+        # Hits of the default ranker are visible and distinct by construction.
         return hits if isinstance(hits, LazyHits) else distinct_hits(hits, tools.keys())
 
     def _index_of(self, tools: Definitions, catalog: CatalogSnapshot | None) -> tuple[_Indexed, frozenset[str] | None]:
-        """Return the index in which `tools` are searched, and the names of those that may be found: `None` for all."""
+        """Return the index to search for `tools`, and the names of the visible ones: `None` for all."""
         part = None if catalog is None else catalog.part(tools)
         if catalog is None or part is None:
             catalog, part = CatalogSnapshot(tools), Part(None)
@@ -195,13 +195,13 @@ class IndexCache:
                 pending.set_result(_index(catalog, self._ranker, others))
             except BaseException as error:
                 with self._lock:
-                    self._indexes.pop(key, None)  # a failure is not remembered
+                    self._indexes.pop(key, None)  # do not cache failures
                 pending.set_exception(error)
         return pending.result(), part.names
 
 
 def _index(catalog: CatalogSnapshot, ranker: Ranker, others: Iterable[_Indexed]) -> _Indexed:
-    """Index `catalog`: for the price of the difference, where one of `others` is like it and can be updated."""
+    """Index `catalog`. If one of `others` is similar and can be updated, this costs only the difference."""
     new = catalog.digests
 
     def changed(other: _Indexed) -> int:

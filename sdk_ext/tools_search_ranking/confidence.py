@@ -1,8 +1,8 @@
-"""The confidence of the default ranking that its first tool serves a request at all.
+"""The default ranking's confidence that its first tool serves a request at all.
 
-Every lexical ranking finds something for any request. Whether it fits shows in how much of the request the tools cover,
-where, and with which words: a logistic regression of eight such signs. Its weights are fitted to requests of public
-sets, and to requests that were put to another set's tools (`python -m benchmarks.retrieval --fit`).
+A lexical ranking finds something for any request. Whether it fits depends on how much of the request the tools cover,
+where, and with which words. A logistic regression combines eight such signs. Its weights are fitted to requests from
+public data sets, and to requests paired with the tools of another set (`python -m benchmarks.retrieval --fit`).
 """
 
 from __future__ import annotations
@@ -20,44 +20,44 @@ from tools_search_ranking.postings import IN_NAME, steps_of
 from tools_search_ranking.score import Scores
 
 COMPARED: Final = 5
-"""Best tools that are looked at."""
+"""Number of best tools that are examined."""
 
 _MAX_TOOLS: Final = 2_500
-"""The size of the largest set that the weights are fitted to: beyond it the effect of more tools is not known."""
+"""The size of the largest set that the weights were fitted to. Beyond it, the effect of more tools is unknown."""
 
 _MAX_WORDS: Final = 50
-"""More than 99 % of the requests have that the weights are fitted to. Text that is pasted into one is mostly longer."""
+"""More than 99 % of the requests that the weights were fitted to have no more. Pasted text is usually longer."""
 
 _LITTLE: Final = 0.1
 
 
 class Signs(NamedTuple):
-    """The signs that a tool serves a request. Other words than those of the request count where it is said."""
+    """The signs that a tool serves a request. Only the request's own words count, unless stated otherwise."""
 
     strong_evidence: float
-    """Logarithm of what the first tool has in common with the request in its name, title, first sentence and labels, or
-    in words that it repeats."""
+    """Logarithm of the first tool's overlap with the request in its name, title, first sentence and labels, or in words
+    that it repeats."""
 
     shared_evidence: float
-    """Mean of what the first tools have in common with the request: a tool that fits is rarely alone."""
+    """Mean overlap of the first tools with the request: a tool that fits is rarely alone."""
 
     score: float
-    """BM25 of the first tool by the words of the request, in the idf of a word that no tool has."""
+    """BM25 of the first tool for the request's words, relative to the idf of a word that no tool has."""
 
     name_share: float
-    """Part of the first tool's name that the request itself says."""
+    """Share of the first tool's name that the request's words cover."""
 
     other_share: float
-    """Part of the first tool's name that other words for those of the request say."""
+    """Share of the first tool's name that relatives of the request's words cover."""
 
     query_share: float
-    """Part of the request that the first tool covers."""
+    """Share of the request that the first tool covers."""
 
     size: float
-    """Number of words of the request, generic ones for half, 50 at most: of more words, more is found by chance."""
+    """Number of words in the request, counting generic ones as half, at most 50. More words match more by chance."""
 
     tools: float
-    """Logarithm of the number of tools that are not alike, 2,500 at most: among many, more is found by chance."""
+    """Logarithm of the number of distinct tools, at most 2,500. Among more tools, more match by chance."""
 
 
 WEIGHTS: Final = (
@@ -77,11 +77,11 @@ WEIGHTS: Final = (
 
 
 def confidence(found: tuple[float, ...] | None, weights: tuple[float, tuple[float, ...]] = WEIGHTS) -> float:
-    """Return in [0, 1] how likely it is that a tool serves the request; 1 where there are no signs.
+    """Return the probability that a tool serves the request, in [0, 1]; 1 if there are no signs.
 
     Args:
-        found: The signs, which need not be these.
-        weights: Intercept and slopes that were fitted to such signs.
+        found: The signs, which may be others than `Signs`.
+        weights: Intercept and slopes that were fitted to these signs.
     """
     if found is None:
         return 1.0
@@ -90,14 +90,13 @@ def confidence(found: tuple[float, ...] | None, weights: tuple[float, tuple[floa
 
 
 def signs(scores: Scores, *, with_others: bool = True) -> Signs | None:
-    """Read the signs in the scores of a query, which may have found nothing; only visible tools count.
+    """Compute the signs from the scores of a query, which may have found nothing. Only visible tools count.
 
-    What the tools after the first have in common with the request speaks for them if anything, and most queries are
-    sure enough without it, for a fraction of the cost.
+    The overlap of the tools after the first can only raise the confidence. Most queries are sure enough without it, at
+    a fraction of the cost, so `with_others=False` skips it.
 
     Returns:
-        Nothing where the signs cannot be read: the query has words of a script without spaces, or none that says
-        anything.
+        `None` if there are no signs, because the query has words in a script without spaces, or no meaningful words.
     """
     query, statistics, first = scores.query, scores.statistics, scores.first
     if query.size is None:
@@ -114,7 +113,7 @@ def signs(scores: Scores, *, with_others: bool = True) -> Signs | None:
     )
     if first is None:
         return found
-    # Terms that cover a part of the request come first, then others that a name may have in their place.
+    # Terms that cover part of the request come first, then relatives that a name may have instead.
     ends = scores.counts[: len(query.naming)].cumsum()
     own = (scores.slots[: int(ends[-1]) if len(ends) else 0] == first).nonzero()[0]
     terms: NDArray[np.int64] = np.asarray(np.searchsorted(ends, own, side="right"), dtype=np.int64)
@@ -139,5 +138,5 @@ def signs(scores: Scores, *, with_others: bool = True) -> Signs | None:
 
 
 def is_sure(scores: Scores, least: float) -> bool:
-    """Return whether it is at least so likely that a tool serves the query that was scored."""
+    """Return whether the confidence that a tool serves the scored query is at least `least`."""
     return confidence(signs(scores, with_others=False)) >= least or confidence(signs(scores)) >= least

@@ -1,4 +1,4 @@
-"""How to install what only some users of this distribution need."""
+"""Installation instructions for the optional dependencies of this distribution."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ class MissingExtraError(ImportError):
 
 
 def install_command(extra: str) -> str:
-    """Return a sentence with the command that adds `extra` to the environment of this very program.
+    """Return a sentence with the command that installs `extra` in this program's environment.
 
-    The distribution is installed there already, so that the command fetches what the extra names and nothing else.
+    The distribution is already installed there, so the command fetches only the dependencies of the extra.
     """
     command = f"{sys.executable} -m pip install 'mcp-ext-tools-search[{extra}]'"
     return f"Install the extra [{extra}]: {command} (from a checkout: pip install '.[{extra}]')."

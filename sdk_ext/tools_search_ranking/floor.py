@@ -1,8 +1,8 @@
-"""The draft's matching floor under the default ranking, without a second index (draft: Order and Matching).
+"""The draft's matching floor for the default ranking, without a second index (draft: Order and Matching).
 
-In the default ranking this almost always holds by construction: a tool that has every term of a query has any one of
-them, so it is found where one of them was looked up. The exceptions are queries of which nothing was looked up, or
-whose answer is held back, and terms that are not words of the ranking, which the index keeps next to its words.
+In the default ranking it almost always holds by construction: a tool with every term of a query is found if any of them
+was looked up. The exceptions are queries without terms to look up, answers that are withheld, and terms that are not
+words in the ranking. The index stores such terms along with its words.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from tools_search_ranking.query import Term, Weigher
 from tools_search_ranking.score import Scores
 
 _MEMBERS: Final = np.uint32(sum(1 << MEMBERS.index(member) for member in ("name", "title", "description")))
-"""The members that the floor looks at, as bits."""
+"""The members that the floor applies to, as bits."""
 
 
 def hits_over_floor(documents: Documents, query: str, scores: Scores | None, weigher: Weigher) -> Sequence[Hit]:
-    """Return the hits of a ranking, if there is one, with the floor under them.
+    """Return the hits of a ranking, if given, followed by those that the floor requires in addition.
 
     Args:
         documents: The index.
-        query: The query that was searched.
-        scores: What the ranking made of it; nothing where the floor alone is wanted.
-        weigher: Knows the terms of the tools that may be found.
+        query: The query.
+        scores: The ranking's scores for it; `None` for only the hits that the floor requires.
+        weigher: Looks up the terms of the visible tools.
     """
     hits: Sequence[Hit] = () if scores is None else scores.hits()
     visible = weigher.statistics.visible
@@ -55,7 +55,7 @@ def hits_over_floor(documents: Documents, query: str, scores: Scores | None, wei
 
 
 def _members_having_all(wanted: Sequence[Sequence[Term]], count: int) -> NDArray[np.uint32]:
-    """Return by slot the members that have one of the terms, as bits, where a tool has all of them, and else none."""
+    """Return by slot the members that contain any of the terms, as bits; 0 for tools that do not have all terms."""
     members, has_all = np.zeros(count, dtype=np.uint32), np.ones(count, dtype=np.bool_)
     for known in wanted:
         own = np.zeros(count, dtype=np.uint32)

@@ -1,4 +1,4 @@
-"""Hits that are made when they are read: a ranking as long as the catalog for the price of a page."""
+"""Lazy hits: a ranking of the whole catalog at the cost of one page."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Final, cast, overload
 from mcp_ext_tools_search.ranking.interface import Hit
 
 _HITS_PER_NAME: Final = 32
-"""Above this many hits per name that is wanted, it pays to make the hits of these names alone."""
+"""Above this many hits per requested name, it is faster to make only the hits for these names."""
 
 
 class LazyHits(Sequence[Hit]):
-    """Hits made when they are looked at: a page of ten in a thousand matches makes ten.
+    """Hits that are made on access: a page of ten hits out of a thousand makes only ten.
 
     Args:
         count: Number of hits.
-        names: Returns the names of the tools found, best first and none twice.
-        hits_at: Makes the hits at some places; called again for each look.
-        scores: Returns the scores of all hits, for less than making the hits.
+        names: Returns the distinct names of the found tools, best first.
+        hits_at: Makes the hits at these positions. It is called on each access.
+        scores: Returns the scores of all hits, at a lower cost than making the hits.
     """
 
     def __init__(
@@ -36,11 +36,11 @@ class LazyHits(Sequence[Hit]):
 
     @cached_property
     def names(self) -> Sequence[str]:
-        """Names of the tools found, best first."""
+        """Names of the found tools, best first."""
         return self._names()
 
     def first_names(self, count: int, /) -> Sequence[str]:
-        """Return the names of the first `count` tools, for what these cost where they are few."""
+        """Return the names of the first `count` tools. If `count` is small, so is the cost."""
         if count > self._count // _HITS_PER_NAME:
             return self.names[:count]
         return [hit.name for hit in self[:count]]
@@ -68,5 +68,5 @@ class LazyHits(Sequence[Hit]):
 
 
 def names_of(hits: Sequence[Hit]) -> Sequence[str]:
-    """Return the names of the tools in `hits`, in order, without making a hit that was not looked at."""
+    """Return the names of the tools in `hits`, in order, without making lazy hits."""
     return hits.names if isinstance(hits, LazyHits) else [hit.name for hit in hits]

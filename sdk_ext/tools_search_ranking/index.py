@@ -1,10 +1,10 @@
-"""The index of the default ranking: raw frequencies and lengths, and no statistics that a hidden tool could enter.
+"""The index of the default ranking: raw frequencies and lengths, without statistics that hidden tools could influence.
 
-    Documents    tools as bags of weighted words; it never changes
-    _Analysis    from definitions to postings: the price of indexing
+    Documents    tools as bags of weighted words; immutable
+    _Analysis    converts definitions to postings: the main cost of indexing
 
-Adding and removing tools makes another `Documents`, for the price of these tools and a few passes over its arrays; it
-answers exactly as an index made of all its tools at once.
+Adding and removing tools makes a new `Documents`, at the cost of these tools and a few passes over the arrays. It
+answers exactly like an index made from all its tools at once.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from tools_search_ranking.vocabulary import NO_STEM, Vocabulary, term_key
 _NAME_BIT: Final = 1 << MEMBERS.index("name")
 
 _MIN_TIDIED: Final = 256
-"""Unused terms that are not worth tidying up."""
+"""Minimum number of unused terms to remove."""
 
 _BATCH: Final = 512
-"""Tools that are counted at a time: their words fit into a processor's cache."""
+"""Number of tools to count at a time, so that their words fit in a processor's cache."""
 
 _ALPHANUMERIC: Final = bytes(own if chr(own).isalnum() and own < 128 else ord(" ") for own in range(256))
-"""Keeps the letters and digits of plain text, which `split` then cuts into runs as `runs` does, much faster."""
+"""Keeps the letters and digits of ASCII text. `split` then gives the same runs as `runs`, but much faster."""
 
 _KIND_BITS: Final = (len(KINDS) - 1).bit_length()
 _KIND_MEMBERS: Final = np.array([1 << MEMBERS.index(member) for member, _ in KINDS], dtype=np.int64)
@@ -45,7 +45,7 @@ _KIND_STEPS: Final = np.array([weight * STEPS for _, weight in KINDS], dtype=np.
 
 @dataclass(frozen=True, slots=True)
 class Documents:
-    """Tools as bags of weighted words. Each tool has a slot: its place in the order of names."""
+    """Tools as bags of weighted words. Each tool has a slot: its position in the order of names."""
 
     vocabulary: Vocabulary
     names: Sequence[str]
@@ -53,18 +53,18 @@ class Documents:
 
     postings: Postings
     lengths: NDArray[np.float64]
-    """By slot, the sum of the weights of its words that are no stop words."""
+    """By slot, the total weight of its words that are not stop words."""
 
     name_slots: NDArray[np.int32]
     name_terms: NDArray[np.int32]
-    """The stems and the words without one in the names, in the order of their numbers, each with the tool's slot."""
+    """The stems in the names, and words without a stem, in the order of their numbers, each with the tool's slot."""
 
     containing: NDArray[np.int64]
-    """By number of a term, how many tools have it."""
+    """By term number, how many tools have the term."""
 
     @classmethod
     def of(cls, tools: Sequence[Tool]) -> Documents:
-        """Index `tools`, whose names are unique; the order in which they come does not matter.
+        """Index `tools`, whose names must be unique. Their order does not matter.
 
         Raises:
             ValueError: There are more tools, or more words, than one index can hold.
@@ -73,16 +73,16 @@ class Documents:
         return cls(Vocabulary(), [], joined([]), np.zeros(0), none, none, none.astype(np.int64)).updated([], tools)
 
     def slot(self, name: str) -> int | None:
-        """Return the slot of the tool called `name`, if it is there."""
+        """Return the slot of the tool named `name`, or `None`."""
         place = bisect_left(self.names, name)
         return place if place < len(self.names) and self.names[place] == name else None
 
     def mask(self, names: Collection[str]) -> NDArray[np.bool_]:
-        """Return by slot whether the tool is named in `names`."""
+        """Return by slot whether the tool's name is in `names`."""
         return np.fromiter(map(names.__contains__, self.names), np.bool_, len(self.names))
 
     def updated(self, removed: Collection[str], added: Sequence[Tool]) -> Documents:
-        """Return an index without the tools named in `removed` and with `added`, which may have names that are removed.
+        """Return an index without the tools named in `removed` and with `added`, which may reuse the removed names.
 
         Raises:
             ValueError: There are more tools, or more words, than one index can hold.
@@ -124,9 +124,9 @@ class Documents:
         )._tidied()
 
     def _tidied(self) -> Documents:
-        """Return the index without the terms that no tool has any more, once these are many.
+        """Return the index without unused terms, if there are many.
 
-        A catalog that changes forever, with new words each time, so wastes little memory.
+        This limits the wasted memory of a catalog that keeps changing, with new words each time.
         """
         is_used = self.containing > 0
         used = int(np.count_nonzero(is_used))
@@ -145,7 +145,7 @@ class Documents:
 
 
 class _Analyzed(NamedTuple):
-    """A few tools, ready to be added to an index; the names are as in `Documents`."""
+    """A few tools, ready to be added to an index. The attributes are those of `Documents`."""
 
     postings: Postings
     lengths: NDArray[np.float64]
@@ -154,10 +154,10 @@ class _Analyzed(NamedTuple):
 
 
 class _Analysis(dict[str | bytes, int]):
-    """Numbers of the runs of letters and digits met so far, whose words are looked up once, and counted for many tools.
+    """Numbers the distinct runs of letters and digits, so that each run's words are looked up once for many tools.
 
     Args:
-        vocabulary: Takes the words; its lock is held.
+        vocabulary: Receives the words. The caller must hold its lock.
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
@@ -165,7 +165,7 @@ class _Analysis(dict[str | bytes, int]):
         self._vocabulary = vocabulary
         self._words = array("q")
         self._ends = array("q", [0])
-        """Where the words of each run begin, and those of the last one end."""
+        """The start of each run's words, and the end of the last run's."""
 
     def __missing__(self, key: str | bytes) -> int:
         number = self[key] = len(self)
@@ -174,13 +174,13 @@ class _Analysis(dict[str | bytes, int]):
             self._words.append(self._vocabulary.add_key(run))
         else:
             self._words.extend(map(self._vocabulary.add, words_of(run)))
-            if len(run) > MAX_WORD_LENGTH and run.isascii():  # a term of the draft has any length
+            if len(run) > MAX_WORD_LENGTH and run.isascii():  # the draft's terms have no maximum length
                 self._words.append(self._vocabulary.add_key(term_key(run.casefold())))
         self._ends.append(len(self._words))
         return number
 
     def of(self, tools: Sequence[Tool], slots: NDArray[np.int64]) -> _Analyzed:
-        """Analyze a few tools, which get these slots.
+        """Analyze a few tools with these slots.
 
         Raises:
             ValueError: There are more words than one index can hold.
@@ -189,11 +189,11 @@ class _Analysis(dict[str | bytes, int]):
         places, kinds = np.divmod(texts, len(KINDS))
         stem_of = np.frombuffer(self._vocabulary.stems[:], dtype=np.int32)
         has_stem = stem_of[found] != NO_STEM
-        # A word without a stem is grouped by itself.
+        # A word without a stem forms its own group.
         by_word = _Sums.of(places, np.where(has_stem, stem_of[found], found), found, kinds)
         by_stem = by_word.over(TERM_BITS)
         in_name = by_stem.members & _NAME_BIT > 0
-        # A posting for each word of a tool, and one more for each stem of which it has several words.
+        # One posting for each word of a tool, and one more for each stem with several words.
         several = by_stem.counts > 1
         owners = np.where(np.repeat(several, by_stem.counts), by_word.terms, np.repeat(by_stem.terms, by_stem.counts))
         stem_slots = slots[by_stem.keys >> TERM_BITS]
@@ -210,18 +210,18 @@ class _Analysis(dict[str | bytes, int]):
         )
 
     def _words_of(self, tools: Sequence[Tool]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the words of the tools, as they are written, each with the number of its tool and kind of text."""
+        """Return the words of the tools, as written, each with a number for its tool and kind of text."""
         numbers, texts, counts = array("q"), array("q"), array("q")
         for place, tool in enumerate(tools):
             read: list[tuple[int, Iterable[str | bytes]]] = []
             for field in fields(tool):
                 plain = " ".join(field.texts)
                 if not plain.isascii():
-                    # Text that is not ASCII is slow to read, so plain texts next to it are read by themselves.
+                    # Non-ASCII text is slow to read, so ASCII texts in the same field are read separately.
                     read += [(field.kind, runs(text)) for text in field.texts if not text.isascii()]
                     plain = " ".join(filter(str.isascii, field.texts))
                 read.append((field.kind, plain.encode().translate(_ALPHANUMERIC).split()))
-            # The texts that the draft's matching floor looks at, each with its kind.
+            # The texts that the draft's matching floor applies to, each with its kind.
             for kind, text in (0, tool.name), (1, tool.title or ""), (2, tool.description or ""):
                 if not text.isascii() or len(text) > MAX_TEXT_LENGTH:
                     read.append((kind, _unread_terms(text)))
@@ -238,7 +238,7 @@ class _Analysis(dict[str | bytes, int]):
 
 
 def _unread_terms(text: str) -> list[str]:
-    """Return the keys of the draft's terms in `text` that are not among the words that the ranking keeps as written."""
+    """Return the keys of the draft's terms in `text` that the ranking does not store as written words."""
     read = frozenset(words(text[:MAX_TEXT_LENGTH]))
     unread = [
         term for term in dict.fromkeys(terms(text)) if term not in read or WRITTEN + term not in index_terms(term)
@@ -247,13 +247,13 @@ def _unread_terms(text: str) -> list[str]:
 
 
 class _Sums(NamedTuple):
-    """How often and where tools have words, or stems: by key, in order."""
+    """Frequencies and members of words, or of stems, in tools, sorted by key."""
 
     keys: NDArray[np.int64]
-    """The place of a tool, the number of a stem and, if these are sums of words, the number of a word of it."""
+    """The position of a tool, the number of a stem, and, in sums over words, the number of a word with that stem."""
 
     counts: NDArray[np.int64]
-    """The number of summands of each."""
+    """The number of items in each sum."""
 
     steps: NDArray[np.int64]
     """Frequencies, in `STEPS`."""
@@ -265,7 +265,7 @@ class _Sums(NamedTuple):
     def of(
         cls, places: NDArray[np.int64], stems: NDArray[np.int64], words: NDArray[np.int64], kinds: NDArray[np.int64]
     ) -> _Sums:
-        """Return the sums of words, of which each comes with the place of its tool, its stem and its kind of text."""
+        """Return the sums over words, given the position of each word's tool, its stem and its kind of text."""
         ordered = np.sort(((places << TERM_BITS | stems) << TERM_BITS | words) << _KIND_BITS | kinds)
         keys, _, counts = _distinct(ordered)
         own_kinds = keys & ((1 << _KIND_BITS) - 1)
@@ -273,7 +273,7 @@ class _Sums(NamedTuple):
         return cls(keys, counts, steps, _KIND_MEMBERS[own_kinds]).over(_KIND_BITS)
 
     def over(self, bits: int) -> _Sums:
-        """Return the sums over all keys that differ in their last `bits` alone."""
+        """Combine the sums of all keys that differ only in their last `bits` bits."""
         keys, starts, counts = _distinct(self.keys >> bits)
         return _Sums(keys, counts, np.add.reduceat(self.steps, starts), np.bitwise_or.reduceat(self.members, starts))
 
@@ -284,6 +284,6 @@ class _Sums(NamedTuple):
 
 
 def _distinct(ordered: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.intp], NDArray[np.int64]]:
-    """Return the different ones of numbers in order, where each begins, and how often it comes."""
+    """Return the distinct values of sorted numbers, the start of each, and its number of occurrences."""
     starts = np.flatnonzero(np.diff(ordered, prepend=-1))
     return ordered[starts], starts, np.diff(starts, append=len(ordered))

@@ -1,11 +1,11 @@
 """An inverted index: which tools have which terms, how often and where.
 
-A posting is one term in one tool. It is written as one number of 32 bits: from high to low the slot (the place of the
-tool in the order of names), the members of the definition as bits, and the frequency in `STEPS`.
+A posting is one term in one tool, encoded in 32 bits. From high to low, these are the slot (the tool's position in the
+order of names), the members of the definition as bits, and the frequency in `STEPS`.
 
-A word is looked up as it is written and by its stem. Most tools have it in one form, and then both have the same
-posting, which is kept once, in a cell that the two share. A tool with several forms has a posting for the stem and one
-for each form. Cells are ordered by stem, so all postings of a stem lie side by side.
+A word is looked up as written and by its stem. Most tools have it in only one form. Then both lookups have the same
+posting, which is stored once, in a cell that they share. A tool with several forms has a posting for the stem and one
+for each form. Cells are ordered by stem, so all postings of a stem are adjacent.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ _STEP_BITS: Final = 8
 _SLOT_SHIFT: Final = _STEP_BITS + _MEMBER_BITS
 
 MAX_SLOTS: Final = 1 << (32 - _SLOT_SHIFT)
-"""Tools that one index can hold: a larger catalog is a case for a search engine."""
+"""Maximum number of tools in one index. Larger catalogs need a search engine."""
 
 TERM_BITS: Final = 22
 
 MAX_TERMS: Final = 1 << TERM_BITS
-"""Terms that one index can hold."""
+"""Maximum number of terms in one index."""
 
 IN_NAME: Final = np.uint32(1 << _STEP_BITS + MEMBERS.index("name"))
-"""The bit of a posting whose term is in the tool's name."""
+"""The bit that is set in a posting if the term is in the tool's name."""
 
 _AT_A_TIME: Final = 1 << 17
-"""Postings that fit into a processor's cache."""
+"""Number of postings that fit in a processor's cache."""
 
 Entries: TypeAlias = NDArray[np.uint32]
 """Postings of one term or of several."""
 
 
 def entries_of(slots: NDArray[np.int64], steps: NDArray[np.int64], members: NDArray[np.int64]) -> Entries:
-    """Return a posting for each place of the arrays; frequencies count up to 255 steps, which is saturated."""
+    """Return a posting for each position in the arrays. Frequencies are capped at 255 steps, which is saturated."""
     steps = np.minimum(steps, (1 << _STEP_BITS) - 1)
     return (slots << _SLOT_SHIFT | members << _STEP_BITS | steps).astype(np.uint32)
 
@@ -66,30 +66,30 @@ def members_of(entries: Entries) -> NDArray[np.uint32]:
 
 @cache
 def members_in(bits: int) -> tuple[str, ...]:
-    """Return the members whose bits are set: those of `MEMBERS` from the lowest bit on."""
+    """Return the members whose bits are set: those in `MEMBERS`, from the lowest bit."""
     return tuple(member for place, member in enumerate(MEMBERS) if bits >> place & 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Postings:
-    """The postings of some tools. They never change."""
+    """The postings of a set of tools. They are immutable."""
 
     cells: NDArray[np.int64]
-    """The number of a term and in lower bits that of the form of it that shares the postings, or its own: in order."""
+    """Sorted keys: a term's number and, in the lower bits, that of the form that shares its postings, or its own."""
 
     bounds: NDArray[np.int64]
-    """Where the entries of each cell begin, and behind the last one the end of all: one more than there are cells."""
+    """The start of each cell's entries, and then the end of all: one more value than there are cells."""
 
     entries: Entries
     """In any order within a cell."""
 
     @classmethod
     def of(cls, terms: NDArray[np.int64], forms: NDArray[np.int64], entries: Entries) -> Postings:
-        """Return these postings.
+        """Make the index of these postings.
 
         Args:
-            terms: The number of the term of each.
-            forms: The number of the form of it that shares the posting, or the term's own.
+            terms: The term's number for each posting.
+            forms: The number of the form that shares the posting, or the term's own number.
             entries: The postings.
         """
         cells = terms << TERM_BITS | forms
@@ -99,8 +99,8 @@ class Postings:
         return cls(cells[starts], np.append(starts, len(cells)), entries[order])
 
     def parts_of(self, term: int, stem: int) -> list[Entries]:
-        """Return the postings of a term, which has this stem: its own, and those that it shares with the stem."""
-        cells, bounds = cast("Sequence[int]", self.cells.data), self.bounds.data  # quicker than numpy for a few
+        """Return the postings of a term with this stem: its own, and those that it shares with the stem."""
+        cells, bounds = cast("Sequence[int]", self.cells.data), self.bounds.data  # faster for single items than numpy
         first, last = bisect_left(cells, term << TERM_BITS), bisect_left(cells, term + 1 << TERM_BITS)
         parts = [self.entries[bounds[first] : bounds[last]]] if first < last else []
         if term != stem >= 0:
@@ -111,7 +111,7 @@ class Postings:
         return parts
 
     def containing(self, terms: int, kept: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
-        """Return by number of a term, up to `terms`, how many slots have it, of those that are `kept` if given."""
+        """Return the number of slots with each term, for the first `terms` terms; only `kept` slots count, if given."""
         counts = np.diff(self.bounds)
         if kept is not None:
             counts = np.add.reduceat(kept[slots_of(self.entries)], self.bounds[:-1], dtype=np.int64)
@@ -122,7 +122,7 @@ class Postings:
         return containing
 
     def moved(self, new_slots: NDArray[np.int64]) -> Postings:
-        """Return the postings in other slots: by old slot the new one, negative where the tool is gone."""
+        """Move the postings to new slots, given by old slot; a negative slot removes the tool."""
         shifts = (new_slots - np.arange(len(new_slots)) << _SLOT_SHIFT).astype(np.uint32)  # modulo 2 to the power of 32
         is_kept, does_move = new_slots >= 0, bool(shifts[new_slots >= 0].any())
         entries, gone, is_gone = self.entries.copy() if does_move else self.entries, [self.bounds[:0]], ~is_kept
@@ -135,17 +135,17 @@ class Postings:
         removed = np.concatenate(gone)
         bounds = self.bounds - removed.searchsorted(self.bounds)
         is_used = np.diff(bounds) > 0
-        # Few are gone mostly, so copying what lies between them takes half of the time of `np.delete`.
+        # Usually few are removed, so copying the ranges between them takes half the time of `np.delete`.
         kept = [entries[place + 1 : end] for place, end in pairwise([-1, *removed.tolist(), len(entries)])]
         return Postings(self.cells[is_used], np.append(bounds[:-1][is_used], bounds[-1]), np.concatenate(kept))
 
     def renumbered(self, new_terms: NDArray[np.int64]) -> Postings:
-        """Return the postings with new numbers for their terms, in the order of the old ones."""
+        """Return the postings with new term numbers, which are in the same order as the old ones."""
         own, forms = self.cells >> TERM_BITS, self.cells & (MAX_TERMS - 1)
         return Postings(new_terms[own] << TERM_BITS | new_terms[forms], self.bounds, self.entries)
 
     def with_added(self, other: Postings) -> Postings:
-        """Return these postings and a few others, of other tools."""
+        """Return these postings with those of a few other tools."""
         places = self.cells.searchsorted(other.cells)
         is_new = np.append(self.cells, -1)[places] != other.cells
         cells = np.insert(self.cells, places[is_new], other.cells[is_new])
@@ -160,7 +160,7 @@ class Postings:
 
 
 def joined(parts: Sequence[Postings]) -> Postings:
-    """Return the postings of different tools as one, without sorting: in each cell those of one part after another."""
+    """Merge the postings of different tools without sorting: each cell contains those of each part in turn."""
     if len(parts) == 1:
         return parts[0]
     cells = np.sort(np.concatenate([np.zeros(0, dtype=np.int64), *(part.cells for part in parts)]))
@@ -180,6 +180,6 @@ def joined(parts: Sequence[Postings]) -> Postings:
 
 
 def ragged(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the numbers from each start on, as many as its length says, one run after another."""
+    """Return the concatenated ranges with these starts and lengths."""
     before = np.cumsum(lengths) - lengths
     return np.repeat(starts - before, lengths) + np.arange(int(lengths.sum()))

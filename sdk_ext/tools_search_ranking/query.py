@@ -1,7 +1,7 @@
-"""The terms of a request in one index: what each is worth, and how much of the request the index knows.
+"""The terms of a request in one index: their weights, and how much of the request the index knows.
 
-The port says which terms a request asks for (`ranking/query.py`), to this ranking as to the readable one. What an index
-has for a term is remembered, for all requests that ask for it.
+The interface package (`ranking/query.py`) determines the terms of a request, for this ranking and the simple one. Terms
+that have been looked up in an index are cached for later requests.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from tools_search_ranking.statistics import Statistics
 from tools_search_ranking.vocabulary import term_key
 
 _MAX_REMEMBERED: Final = 4_096
-"""Terms that are remembered, for each set of visible tools, and as many unknown words."""
+"""Cached terms for each set of visible tools, and as many unknown words."""
 _KEPT_QUERIES: Final = 256
-"""Queries that are remembered as they are weighed: each page of one search puts its query again."""
+"""Cached weighted queries: each page of a search repeats its query."""
 
 _GENERIC_EVIDENCE: Final = 0.15
 _GENERIC_SIZE: Final = 0.5
@@ -46,9 +46,10 @@ _GENERIC: Final = """
     virtual web whether word work yyyy
 """
 GENERIC_STEMS: Final = frozenset(_GENERIC.split())
-"""Stems that definitions of every domain have: sharing them with a tool says little of whether it fits a request.
+"""Stems that occur in definitions of every domain, so sharing them says little about whether a tool fits a request.
 
-The stems that 2 % of all definitions have, in the mean over unlike catalogs (`python -m benchmarks.retrieval --fit`).
+These are the stems in at least 2 % of all definitions, averaged over different catalogs (`python -m
+benchmarks.retrieval --fit`).
 """
 
 
@@ -59,70 +60,70 @@ class Term:
     number: int
     idf: float
     count: int
-    """Number of its postings, those of hidden tools included."""
+    """Number of its postings, including those of hidden tools."""
 
     parts: Sequence[Entries]
     """Its postings."""
 
     named: NDArray[np.int32]
-    """The slots of the tools that have it in their name, if it is a stem."""
+    """The slots of the tools with the term in their name, if it is a stem."""
 
 
 @dataclass(slots=True)
 class WeighedQuery:
-    """A query in the terms of one index, seen with the statistics of one set of visible tools."""
+    """A query in the terms of one index, weighted with the statistics of one set of visible tools."""
 
     terms: list[Term]
     """The terms to look up."""
 
     values: list[float]
-    """The value of each of them: its weight in the query times its idf."""
+    """The value of each term: its weight in the query times its idf."""
 
     covered: list[float]
-    """The idf that a tool with a term covers of the query.
+    """The idf of the query that a tool with each term covers.
 
-    There are fewer of them than terms: the later terms are mere relatives, and cover nothing.
+    There are fewer entries than terms: the later terms are only relatives and cover nothing.
     """
 
     naming: list[float]
-    """The idf that a tool with a term covers of its name, relatives included: for more of the first terms."""
+    """The idf of its name that a tool with each term covers. Relatives count, so it is longer than `covered`."""
 
     evidence: list[float]
-    """For each of `covered`, how much it counts as evidence that a tool has the term: 1 at most."""
+    """For each of `covered`, how much the term counts as evidence for a tool: at most 1."""
 
     total_idf: float
-    """Sum of the idf of the words of the query, whether the catalog knows them or not."""
+    """Sum of the idf of the query's words, whether or not the catalog knows them."""
 
     size: float | None = None
-    """Number of words, generic ones for half; `None` where words cannot be separated or none says anything."""
+    """Number of words, counting generic ones as half; `None` if words cannot be separated or none is meaningful."""
 
     says_nothing: bool = False
-    """Whether all its words are stop words, numbers and single letters."""
+    """Whether all its words are stop words, numbers or single letters."""
 
     unfound: Sequence[Sequence[Term]] = ()
-    """What is to be looked up in addition for the draft's matching floor (`Weigher.terms_of_floor`); mostly nothing."""
+    """Terms to look up in addition for the draft's matching floor (`Weigher.terms_of_floor`); usually none."""
 
     unknown: Sequence[str] = ()
-    """Words of the request, case folded, that no visible tool has in any form, nor a word that may be meant by them."""
+    """Case-folded words of the request that occur in no visible tool, in any form or as a likely misspelling."""
 
     unknown_part: float = 0.0
-    """The part of its telling words that is unknown, half of a single one. Generic words are not telling."""
+    """The share of its specific (not generic) words that is unknown; for a single word, half."""
 
 
 class Weigher:
-    """Weighs queries by the statistics of one set of visible tools."""
+    """Weights queries by the statistics of one set of visible tools."""
 
     def __init__(self, documents: Documents, statistics: Statistics) -> None:
         self.statistics = statistics
         self._documents = documents
-        self._idf = cast("Sequence[float]", statistics.idf.data)  # quick to read one by one
+        self._idf = cast("Sequence[float]", statistics.idf.data)  # faster for single items than numpy
         self._name_terms = cast("Sequence[int]", documents.name_terms.data)
         self.weigh = lru_cache(_KEPT_QUERIES)(self._weigh)
         self.term = lru_cache(_MAX_REMEMBERED)(self._look_up)
         self._nearest = lru_cache(_MAX_REMEMBERED)(partial(documents.vocabulary.nearest, known=statistics.idf > 0))
 
     def _weigh(self, query: str) -> WeighedQuery:
-        """Return the terms to look up for `query`; none where it shares none with the visible tools."""
+        """Return the terms to look up for `query`: none if it shares none with the visible tools."""
         request = read(query)
         found, total, is_unknown = list[tuple[Term, float, float, float, float]](), 0.0, False
         for key, weight, covers, names in asked_terms(query, self.term, self._nearest):
@@ -152,12 +153,12 @@ class Weigher:
         return weighed
 
     def terms_of_floor(self, query: str, looked_up: Sequence[Term]) -> list[list[Term]]:
-        """Return each term of the draft in a query as the index has it: as a word, as a term that is no word, or both.
+        """Return the index's terms for each of the draft's terms in a query: as a word, as another term, or both.
 
-        Left out is what was looked up. Nothing where nothing is left of a term: tools that have it, if any, were found.
+        Terms in `looked_up` are omitted. If a draft term has no others, return nothing: any tools with it were found.
         """
         wanted, numbers = list[list[Term]](), {term.number for term in looked_up}
-        # From the last one on, which was looked up in most queries, while many begin with stop words.
+        # Start from the end: the last term has usually been looked up, while many queries begin with stop words.
         for term in reversed(dict.fromkeys(terms(query))):
             found = map(self.term, (WRITTEN + term, term_key(term)))
             known = [own for own in found if own and own.number not in numbers]
@@ -167,10 +168,10 @@ class Weigher:
         return wanted
 
     def _look_up(self, key: str) -> Term | None:
-        """Return a term, if a visible tool has it."""
+        """Return a term, or `None` if no visible tool has it."""
         documents, vocabulary = self._documents, self._documents.vocabulary
         number = vocabulary.numbers.get(key)
-        # A greater number has been given since the index was made: to it, the term is unknown.
+        # Greater numbers were assigned after this index was made, so they are unknown to it.
         if number is None or number >= len(self._idf) or not (idf := self._idf[number]):
             return None
         parts = documents.postings.parts_of(number, vocabulary.stems[number])
@@ -182,9 +183,9 @@ class Weigher:
         return min(idf / self.statistics.rarest_of_distinct, 1.0) * part
 
     def _unknown(self, request: Request) -> tuple[Sequence[str], float]:
-        """Return the runs of letters that no visible tool knows, and their part of the telling ones.
+        """Return the runs of letters that occur in no visible tool, and their share of the specific ones.
 
-        Numbers and letters are values, and no words; nor are there stems where no space parts the words.
+        Numbers and single letters are values, not words. Scripts without spaces are skipped, as they have no stems.
         """
         words = [
             (run, [root for _, root in own]) for run, own in request.runs if own and len(run) > 1 and run.isalpha()
@@ -194,7 +195,7 @@ class Weigher:
         new = [run for run in stems if run not in known][:MAX_CORRECTED]
         if not new:
             return (), 0.0
-        # Definitions may write two words as one: `log out`, `logout`.
+        # Definitions may join two words: `log out`, `logout`.
         pairs = pairwise(run for run, _ in request.runs)
         joined = {part for pair in pairs if self.term(WRITTEN + "".join(pair)) for part in pair}
         unknown = [run for run in new if run not in joined and not any(map(self._nearest, stems[run]))]
@@ -202,9 +203,9 @@ class Weigher:
         return unknown, len(set(unknown).intersection(telling)) / max(len(telling), 2)
 
     def _is_known(self, root: str) -> bool:
-        """Return whether a visible tool has a stem or another word for it; a generic one that it only leads to is none.
+        """Return whether a visible tool has a stem or a relative of it.
 
-        Words that stand for one another lead to each other.
+        A generic relative counts only if the two are relatives of each other.
         """
         others = [key for key, _ in relatives(root) if key not in GENERIC_STEMS or root in dict(relatives(key))]
         return any(map(self.term, (root, *others)))

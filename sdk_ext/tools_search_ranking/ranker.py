@@ -1,8 +1,8 @@
 """The default ranker: BM25 over weighted fields, adapted to requests for tools.
 
-One document is made of each tool, in which a word counts by the field that it stands in (name, title, first sentence,
-the rest of the description, parameters, published labels). To its BM25 score come what a name says and how much of the
-request the tool covers. It needs no model and no weights, and answers in a few milliseconds at 10,000 tools.
+Each tool becomes a document whose words are weighted by field (name, title, first sentence, the rest of the
+description, parameters, published labels). The score combines BM25 with the match of the name and with the share of the
+request that the tool covers. It needs no model and no weights, and answers in a few milliseconds with 10,000 tools.
 """
 
 from __future__ import annotations
@@ -28,32 +28,32 @@ DEFAULT_LEAST_CONFIDENCE: Final = 0.02
 thresholds see `benchmarks/RESULTS.md`."""
 
 _MIN_OF_UNKNOWN: Final = 0.07
-"""The least confidence in an answer to a request of which no tool knows more than half of the telling words.
+"""Minimum confidence in an answer if more than half of the request's specific words are unknown.
 
-What is left finds tools by chance. Where no telling word is known, nothing is sure enough. Both together cost .1 points
-of nDCG@10 at most on any development set.
+The remaining words find tools by chance. If no specific word is known, no confidence is high enough. Both rules
+together cost at most .1 points of nDCG@10 on any development set.
 """
 
 _KEPT_SETS: Final = 16
-"""Sets of visible tools that are remembered."""
+"""Number of cached sets of visible tools."""
 
 
 @runtime_checkable
 class UpdatableIndex(ToolIndex, Protocol):
-    """An index of which another can be made that differs in a few tools, for less than indexing all of them.
+    """An index from which a new one with a few changed tools can be made, at a lower cost than indexing all of them.
 
-    It keeps the draft's matching floor itself.
+    It implements the draft's matching floor itself.
     """
 
     def updated(self, removed: Collection[str], added: Sequence[Tool]) -> ToolIndex:
         """Return an index without the tools named in `removed` and with `added`.
 
-        It answers exactly as one that was made of its tools at once. This index stays as it is, so searches that are
-        under way in other threads are not disturbed.
+        The new index answers exactly like one made from all its tools at once. This index does not change, so searches
+        in other threads are not disturbed.
 
         Args:
-            removed: Names of tools of this index.
-            added: Tools whose names this index does not have, or that are in `removed`: a changed tool is in both.
+            removed: Names of tools in this index.
+            added: Tools whose names are not in this index, or are in `removed`. A changed tool is in both.
         """
         ...
 
@@ -65,19 +65,19 @@ class WordIndex(ToolIndex, Protocol):
     def unknown_words(self, query: str, *, visible: Collection[str] | None = None) -> Sequence[str]:
         """Return the words of `query`, case folded, that no visible tool mentions in any form.
 
-        Left out are words of grammar, numbers, words that a tool has another word for or that may be a slip of one it
-        has, and scripts that put no space between words. Tools that are not visible change nothing.
+        This omits stop words, numbers, words with a relative or a likely correction in a visible tool, and scripts
+        without spaces between words. Tools that are not visible have no influence.
         """
         ...
 
 
 def unknown_words(index: ToolIndex, query: str, *, visible: Collection[str] | None = None) -> Sequence[str]:
-    """Return the words of `query` that no visible tool mentions; none where the index does not know its words."""
+    """Return the words of `query` that no visible tool mentions; none if the index does not support this."""
     return index.unknown_words(query, visible=visible) if isinstance(index, WordIndex) else ()
 
 
 class FieldedIndex:
-    """Tools ready to be searched. It never changes, so any number of threads may search it at once."""
+    """A searchable index of tools. It is immutable, so any number of threads may search it concurrently."""
 
     def __init__(self, documents: Documents, *, least_confidence: float = 0.0) -> None:
         self._documents = documents
@@ -85,9 +85,9 @@ class FieldedIndex:
         self._weigher = lru_cache(_KEPT_SETS)(partial(_weigher_of, documents))
 
     def search(self, query: str, *, visible: Collection[str] | None = None) -> Sequence[Hit]:
-        """Return the visible tools that share a meaningful word with `query`, best first; the first scores 1.
+        """Return the visible tools that share a meaningful word with `query`, best first. The first scores 1.
 
-        The tools that the draft's matching floor demands are among them.
+        They include the tools that the draft's matching floor requires.
         """
         weigher, scores = self._scored(query, visible)
         least, unknown = self.least_confidence, scores.query.unknown_part
@@ -97,22 +97,22 @@ class FieldedIndex:
         return (hits_over_floor if is_given else _demanded)(self._documents, query, scores, weigher)
 
     def judged(self, query: str, *, visible: Collection[str] | None = None) -> tuple[Sequence[Hit], Signs | None]:
-        """Return all hits, held back or not, and the signs of whether they serve `query` at all."""
+        """Return all hits regardless of confidence, and the signs of whether they serve `query` at all."""
         weigher, scores = self._scored(query, visible)
         return hits_over_floor(self._documents, query, scores, weigher), signs(scores)
 
     def signs(self, query: str, *, visible: Collection[str] | None = None) -> Signs | None:
-        """Return the signs of whether a visible tool serves `query` at all; `None` where there are none."""
+        """Return the signs of whether a visible tool serves `query` at all; `None` if there are none."""
         _, scores = self._scored(query, visible)
         return None if scores.first is None else signs(scores)
 
     def floor(self, query: str, *, visible: Collection[str] | None = None) -> Sequence[Hit]:
-        """Return the hits that the draft's matching floor demands, and no others, best first."""
+        """Return only the hits that the draft's matching floor requires, best first."""
         weigher, scores = self._scored(query, visible)
         return _demanded(self._documents, query, scores, weigher)
 
     def says_nothing(self, query: str) -> bool:
-        """Return whether all words of `query` are stop words, numbers and single letters."""
+        """Return whether all words of `query` are stop words, numbers or single letters."""
         return self._weigher_for(None).weigh(query).says_nothing
 
     def unknown_words(self, query: str, *, visible: Collection[str] | None = None) -> Sequence[str]:
@@ -120,12 +120,12 @@ class FieldedIndex:
         return self._weigher_for(visible).weigh(query).unknown
 
     def updated(self, removed: Collection[str], added: Sequence[Tool]) -> FieldedIndex:
-        """Return an index without the tools named in `removed` and with `added`; this one stays as it is."""
+        """Return an index without the tools named in `removed` and with `added`. This index does not change."""
         documents = self._documents.updated(removed, added)
         return FieldedIndex(documents, least_confidence=self.least_confidence)
 
     def _scored(self, query: str, visible: Collection[str] | None) -> tuple[Weigher, Scores]:
-        """Return the scores of the ranking, which holds nothing back."""
+        """Return the weigher and the scores, regardless of confidence."""
         weigher = self._weigher_for(visible)
         return weigher, Scores(weigher.weigh(query), weigher.statistics, self._documents.names)
 
@@ -138,7 +138,7 @@ def _weigher_of(documents: Documents, visible: frozenset[str] | None) -> Weigher
 
 
 def _demanded(documents: Documents, query: str, scores: Scores, weigher: Weigher) -> Sequence[Hit]:
-    """Return the hits that the matching floor demands, with stop words and without, in the order of all hits."""
+    """Return the hits that the matching floor requires, with and without stop words, in the order of all hits."""
     said = [] if scores.query.says_nothing else [term for term in terms(query) if term not in STOP_WORDS]
     floors = (hits_over_floor(documents, asked, None, weigher) for asked in (query, " ".join(said)))
     names = {hit.name for hits in floors for hit in hits}
@@ -147,11 +147,11 @@ def _demanded(documents: Documents, query: str, scores: Scores, weigher: Weigher
 
 
 class FieldedRanker:
-    """Makes indexes that rank by weighted fields: the default.
+    """The default ranker, which makes indexes that rank by weighted fields.
 
     Args:
-        least_confidence: In [0, 1]: where it is less likely that any tool serves a query, nothing is found. 0 finds
-            every tool that has a word of the query; servers answer with `DEFAULT_LEAST_CONFIDENCE`.
+        least_confidence: Minimum probability, in [0, 1], that any tool serves a query; below it, nothing is found. 0
+            finds every tool with a word of the query. Servers use `DEFAULT_LEAST_CONFIDENCE`.
     """
 
     keeps_floor: Final = True
@@ -160,7 +160,7 @@ class FieldedRanker:
         self._least_confidence = least_confidence
 
     def __call__(self, tools: Sequence[Tool], /) -> FieldedIndex:
-        """Index `tools`, whose names are unique.
+        """Index `tools`, whose names must be unique.
 
         Raises:
             ValueError: There are more tools, or more words, than one index can hold.
@@ -169,15 +169,15 @@ class FieldedRanker:
 
 
 def default_ranker(least_confidence: float | None = None) -> FieldedRanker:
-    """Return the ranking of everything here that searches: the extension, the gateway and the client.
+    """Return the ranker that the extension, the gateway and the client use.
 
     Args:
-        least_confidence: In [0, 1]: where it is less likely that any tool serves a query, nothing is found;
-            `DEFAULT_LEAST_CONFIDENCE` unless given.
+        least_confidence: Minimum probability, in [0, 1], that any tool serves a query; below it, nothing is found.
+            `DEFAULT_LEAST_CONFIDENCE` by default.
     """
     return FieldedRanker(least_confidence=DEFAULT_LEAST_CONFIDENCE if least_confidence is None else least_confidence)
 
 
 def never_silent(ranker: Ranker) -> Ranker:
-    """Return a ranker in the same order that holds nothing back: for hits that others have found fit before."""
+    """Return a ranker with the same order but no minimum confidence, for hits that another search has found already."""
     return FieldedRanker() if isinstance(ranker, FieldedRanker) else ranker

@@ -1,6 +1,6 @@
-"""The score of every tool for one query, and the order that scores make.
+"""The score of every tool for one query, and the resulting order.
 
-score(tool) = (bm25 + 3 · share of the name that the query says) · (0.65 + 0.35 · share of the query it covers)
+score(tool) = (bm25 + 3 · share of the name that the query covers) · (0.65 + 0.35 · share of the query that it covers)
 """
 
 from __future__ import annotations
@@ -20,28 +20,29 @@ from tools_search_ranking.query import Term, WeighedQuery
 from tools_search_ranking.statistics import Statistics
 
 _AT_ONCE: Final = 1 << 14
-"""Postings whose numbers fit into the nearer caches of a processor."""
+"""Number of postings that fit in a processor's fast caches."""
 
 _MIN_SORTED: Final = 16
-"""Hits that are sorted at once: more than most pages have."""
+"""Number of hits to sort initially: more than on most pages."""
 
 _COLUMNS: Final = 128
-"""Columns that the scores are laid out in: the best of each show which scores are among the first."""
+"""Number of columns in which scores are arranged. The columns' maxima give a threshold for the best scores."""
 
 _MIN_ROWS: Final = 4
-"""From so many rows on, it pays not to sort all."""
+"""From this many rows on, it is faster not to sort all scores."""
 
-_LEAST: Final = 5e-324  # of the numbers above 0
+_LEAST: Final = 5e-324  # the smallest positive number
 _SLOT_BITS: Final = MAX_TERMS - 1
 
 
 class Scores:
-    """The scores of every tool of an index for a query, by the tool's slot.
+    """The scores of every tool in an index for a query, by the tool's slot.
 
-    The sums of a tool run in the order of the query's terms, so equal tools get equal scores regardless of the rest of
-    the index. Postings of hidden tools are summed too, which costs less than sorting them out, and dropped at the end.
+    A tool's scores are summed in the order of the query's terms, so equal tools get equal scores regardless of the rest
+    of the index. Postings of hidden tools are summed too, since that is faster than filtering them, and dropped at the
+    end.
 
-    A page is far less than all matches, so the best are sorted first, and the others when they are asked for. Ties are
+    A page has far fewer hits than there are matches, so the best are sorted first, and the others on demand. Ties are
     broken by name, which is the order of slots.
 
     Args:
@@ -55,7 +56,7 @@ class Scores:
         self.counts = counts = np.array([term.count for term in query.terms], dtype=np.int64)
         """For each term, the number of its postings."""
         self.covering = covering = counts[: len(query.covered)]
-        """For each term that covers a part of the query, the number of its postings: they come first."""
+        """The same for only the terms that cover part of the query, which come first."""
         self._found: list[tuple[Entries, NDArray[np.int64]]] = []
         total, factor, name_share = np.zeros(len(names)), np.full(len(names), MIN_FACTOR), np.zeros(len(names))
         values, covered = np.array(query.values) * (SATURATION + 1), np.array(query.covered)
@@ -74,12 +75,12 @@ class Scores:
             if own.start < len(covered):
                 parts = shares[own].repeat(covering[own])
                 np.add.at(factor, slots[: len(parts)], parts)
-        if sum(query.covered) > query.total_idf:  # of two corrections of a word, a tool may have both
+        if sum(query.covered) > query.total_idf:  # a tool may have both of two corrections of one word
             np.minimum(factor, 1.0, out=factor)
         named = [term.named for term in query.terms[: len(query.naming)]]
         in_names = np.concatenate([np.zeros(0, dtype=np.int64), *named])
         np.add.at(name_share, in_names, np.array(query.naming).repeat(list(map(len, named))))
-        # A slot that comes twice is given the same twice.
+        # A repeated slot gets the same value each time.
         name_share[in_names] = own = np.minimum(name_share.take(in_names) / statistics.name_idf.take(in_names), 1.0)
         total[in_names] = total.take(in_names) + NAME_BONUS * own
         total *= factor
@@ -88,48 +89,48 @@ class Scores:
         rounded = total.view(np.int64)
         rounded &= ~_SLOT_BITS
         self.total = total
-        """At least 0, and 0 for a tool that does not match; without the last bits, which leave room for a slot.
+        """At least 0, and 0 for tools that do not match. The last bits are cleared to leave room for a slot.
 
-        Of 52 bits 30 remain: nine digits.
+        30 of 52 bits remain: nine digits.
         """
         self.count = int(np.count_nonzero(rounded))
         """Number of tools that match."""
         self._keys = self._sorted(_MIN_SORTED)
         self.first = int(self.best(1)[0]) if self.count else None
-        """Slot of the best of all; `None` where no visible tool matches."""
+        """Slot of the best tool; `None` if no visible tool matches."""
 
     @cached_property
     def postings(self) -> Entries:
-        """All postings that were found, in the order of the terms."""
+        """All postings of the query's terms, in the order of the terms."""
         return np.concatenate([np.zeros(0, dtype=np.uint32), *(postings for postings, _ in self._found)])
 
     @cached_property
     def slots(self) -> NDArray[np.int64]:
-        """For each of them the slot of its tool."""
+        """For each of `postings`, the slot of its tool."""
         return np.concatenate([np.zeros(0, dtype=np.int64), *(slots for _, slots in self._found)])
 
     def best(self, count: int) -> NDArray[np.int64]:
-        """Return the slots of the `count` best."""
+        """Return the slots of the `count` best tools."""
         if len(self._keys) < min(count, self.count):
             self._keys = self._sorted(count)
         return self._keys[:count] & _SLOT_BITS
 
     def _sorted(self, count: int) -> NDArray[np.int64]:
-        """Return of at least the `count` best a number that holds score and slot, best first."""
+        """Return keys that combine score and slot, for at least the `count` best tools, best first."""
         total, rows, least = self.total, len(self.total) // _COLUMNS, _LEAST
         if rows >= _MIN_ROWS and count <= _COLUMNS // 2:
-            # So many columns have a score that is as great, and few have a second one.
+            # At least `count` columns reach this threshold, and few have a second score that does.
             greatest = total[: rows * _COLUMNS].reshape(rows, _COLUMNS).max(axis=0)
             greatest.partition(_COLUMNS - count)
             least = max(float(greatest[-count]), _LEAST)
         slots = (total >= least).nonzero()[0]
-        # The bits of positive numbers are ordered as the numbers are, so one integer holds a score and a slot.
+        # Positive floats sort like their bits, so one integer can hold both a score and a slot.
         keys = slots - total.take(slots).view(np.int64)
         keys.sort()
         return keys
 
     def hits(self) -> Sequence[Hit]:
-        """Return the tools that match, best first; the first scores 1."""
+        """Return the matching tools, best first. The first scores 1."""
         names, best = self._names, 1.0 if self.first is None else float(self.total[self.first])
 
         def names_of(slots: NDArray[np.int64]) -> list[str]:
@@ -148,7 +149,7 @@ class Scores:
         return LazyHits(count, lambda: names_of(self.best(count)), hits_at, lambda: shares_of(self.best(count)))
 
     def _matched(self, slots: NDArray[np.int64]) -> list[tuple[str, ...]]:
-        """Return for each of these slots the members of the definition in which the query's terms occur."""
+        """Return for each slot the members of the definition in which the query's terms occur."""
         is_asked = np.zeros(len(self.total), dtype=np.bool_)
         is_asked[slots] = True
         united = np.zeros(len(self.total), dtype=np.uint32)
@@ -159,7 +160,7 @@ class Scores:
 
 
 def _batches(terms: Sequence[Term]) -> Iterator[slice]:
-    """Cut terms into groups that have about as many postings as fit into a cache."""
+    """Divide terms into groups with about as many postings as fit in a cache."""
     first = size = 0
     for place, term in enumerate(terms):
         if size and size + term.count > _AT_ONCE:

@@ -1,4 +1,4 @@
-"""The numbers that BM25 needs of a catalog, taken over the tools that a caller may see and no others."""
+"""The statistics of a catalog that BM25 needs, computed over only the tools that a caller may see."""
 
 from __future__ import annotations
 
@@ -22,34 +22,34 @@ class Statistics:
     """Counts over one set of visible tools."""
 
     visible: NDArray[np.bool_] | None
-    """By slot, which tools may be found; `None` stands for all slots."""
+    """By slot, which tools may be found; `None` for all."""
 
     idf: NDArray[np.float64]
-    """Inverse document frequency of each term; zero where no visible tool has the term."""
+    """Inverse document frequency of each term; zero if no visible tool has the term."""
 
     rarest: float
-    """The idf of a word that no visible tool has: more than that of any term."""
+    """The idf of a word that no visible tool has. It exceeds that of any term."""
 
     distinct: float
-    """Number of visible tools, where tools that are alike count as one.
+    """Estimated number of visible tools, counting similar tools as one.
 
-    Most words of a catalog are in one tool or two. Where three quarters of them are in at least twenty, there are
-    twenty instances of each server, or one template of all definitions.
+    Most words of a catalog are in one or two tools. If three quarters of them are in at least twenty, there are twenty
+    instances of each server, or all definitions share a template.
     """
 
     rarest_of_distinct: float
-    """The idf of a word that none of so many tools has."""
+    """The idf of a word that none of `distinct` tools has."""
 
     saturation: NDArray[np.float64]
     """By slot, the weighted frequency, in `STEPS`, at which a term is worth half of its limit:
     k1 * (1 - b + b * length / average length)."""
 
     name_idf: NDArray[np.float64]
-    """By slot, the sum of the idf of the stems in the tool's name, or 1 where it has none."""
+    """By slot, the sum of the idf of the stems in the tool's name, or 1 if it has none."""
 
     @classmethod
     def of(cls, documents: Documents, names: Collection[str] | None) -> Statistics:
-        """Count over the tools of these names; names that are not in the index are passed over."""
+        """Compute the statistics over the tools with these names. Names that are not in the index are ignored."""
         visible, containing = None, documents.containing
         if names is not None:
             visible = documents.mask(names)
@@ -74,18 +74,18 @@ class Statistics:
 
 
 def _idf(containing: NDArray[np.int64] | int, count: float) -> NDArray[np.float64]:
-    """Return log(1 + (N - n + 0.5) / (n + 0.5)), which is positive however common a word is.
+    """Return log(1 + (N - n + 0.5) / (n + 0.5)), which is positive even for the most common words.
 
-    `containing`, n, is a number or an array of them.
+    `containing` is n, as a number or an array.
 
-    The form of Lucene's BM25Similarity, after Robertson and Zaragoza, "The Probabilistic Relevance Framework" (2009).
-    Values are multiples of 2 to the power of -24, so that their sums are the same in any order.
+    This is the form in Lucene's BM25Similarity, after Robertson and Zaragoza, "The Probabilistic Relevance Framework"
+    (2009). Values are multiples of 2 to the power of -24, so that sums do not depend on their order.
     """
     exact: NDArray[np.float64] = np.log1p((count - containing + 0.5) / (containing + 0.5))
     return np.round(exact * _IDF_STEPS) / _IDF_STEPS
 
 
 def _alike(containing: NDArray[np.int64]) -> int:
-    """Return the lower quartile of the number of tools that have a term, over the terms that any tool has."""
+    """Return the lower quartile of the number of tools per term, over the terms that any tool has."""
     known = containing[containing > 0]
     return int(np.partition(known, len(known) // 4)[len(known) // 4]) if len(known) else 1

@@ -1,6 +1,6 @@
 """The terms of an index: their keys, their numbers, and the nearest ones to a misspelled word.
 
-Terms are words as they are written, their stems, and terms of the draft's matching floor that are not words here.
+Terms are words as written, their stems, and terms of the draft's matching floor that are not words in the ranking.
 """
 
 from __future__ import annotations
@@ -20,47 +20,47 @@ from numpy.typing import NDArray
 from tools_search_ranking.postings import MAX_TERMS
 
 NO_STEM: Final = -1
-"""Stands where a term has no stem."""
+"""Marks a term without a stem."""
 
 _MAX_EXAMINED: Final = 40
-"""Words that begin alike, and as many that have like letters, that are looked at closely."""
+"""Maximum number of candidates with the same start, and of those with similar letters, that are compared closely."""
 
 _LETTERS: Final = 32
 _MAX_LENGTH: Final = 32
 _MAX_CHANGED: Final = 2
-"""The most bits of a word's shape that one typo changes: two letters, or one and the length."""
+"""Maximum number of bits in a word's shape that one typo changes: two letters, or one letter and the length."""
 
 
 def term_key(term: str) -> str:
-    """Return the key of a term of the draft that is no word of the ranking, as `café`, which it reads as `cafe`."""
+    """Return the key of a draft term that is not a word in the ranking, such as `café`, which it reads as `cafe`."""
     return "~" + term
 
 
 class Vocabulary:
-    """Numbers of terms: of stems, and of words as they are written.
+    """Numbers of terms: stems, and words as written.
 
-    It only grows, so an index and those derived from it share one, and threads may read it meanwhile. A number beyond
-    those an index was built with is a term it lacks.
+    It only grows, so indexes can share it with those derived from them, and other threads can read it. Numbers beyond
+    those at an index's creation are terms that the index lacks.
     """
 
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}
         self.stems = array("i")
-        """By number, the number of the term's stem, which a stem is itself; `NO_STEM` where there is none."""
+        """By number, the number of the term's stem (a stem's own number), or `NO_STEM`."""
         self.lock = Lock()
-        """Held while words are added."""
+        """Must be held while adding words."""
         self._beginning: dict[str, list[str]] = {}
-        """Stems that a request may have meant, by their first letters."""
+        """Stems that a misspelled word can be corrected to, by their first letters."""
         self._spellable: list[str] = []
-        """The same in the order of their numbers."""
+        """The same stems in the order of their numbers."""
         self._shape_table = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.uint64)
-        """Their numbers, and their shapes, of as many of them as were looked for."""
+        """The numbers and shapes of these stems, extended on demand."""
 
     def __len__(self) -> int:
         return len(self.stems)
 
     def add(self, word: str) -> int:
-        """Return the number of `word` as it is written, or that of its stem where it is kept as nothing else.
+        """Add a word. Return the number of its written form, or that of its stem if only the stem is stored.
 
         Raises:
             ValueError: There are more terms than one index can hold.
@@ -74,12 +74,12 @@ class Vocabulary:
         return self._new(key, self._new(stems[0], len(self)) if of_stem is None else of_stem)
 
     def add_key(self, key: str) -> int:
-        """Return the number of the term with this key, which has no stem; raises what `add` raises."""
+        """Add a term without a stem by its key, and return its number. Raises the same errors as `add`."""
         number = self.numbers.get(key)
         return self._new(key, NO_STEM) if number is None else number
 
     def subset(self, kept: NDArray[np.bool_]) -> Vocabulary:
-        """Return a vocabulary of the terms that are `kept`, by number, in their order; a word is kept with its stem."""
+        """Return a vocabulary of the `kept` terms, by number, in the same order. A kept word needs its stem."""
         vocabulary = Vocabulary()
         new: list[int] = (np.cumsum(kept) - 1).tolist()
         with self.lock:
@@ -89,13 +89,13 @@ class Vocabulary:
         return vocabulary
 
     def nearest(self, word: str, known: NDArray[np.bool_]) -> Sequence[tuple[str, float]]:
-        """Return the stems that are nearest to an unknown one, best first, each with its likeness.
+        """Return the stems that are nearest to an unknown one, best first, with their similarities.
 
-        Few candidates are looked at closely, so that the cost is bounded.
+        The number of candidates that are compared closely is limited, and so is the cost.
 
         Args:
             word: The stem.
-            known: By number of a term, whether it may be found; none from its end on.
+            known: Whether each term may be found, by number. Terms beyond its end may not.
         """
         if not may_be_misspelled(word):
             return []
@@ -117,13 +117,13 @@ class Vocabulary:
         self.stems.append(of_stem)
         self.numbers[term] = number
         if of_stem == number and may_be_misspelled(term) and term.isalpha():
-            # In this order, as other threads may be looking: a word that is found here has a number.
+            # After the number is set, as other threads may be reading: a word that they find here has a number.
             self._beginning.setdefault(term[:SAME_START], []).append(term)
             self._spellable.append(term)
         return number
 
     def _shapes(self) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-        """Return the numbers and the shapes of the stems that a request may have meant."""
+        """Return the numbers and shapes of the stems that a misspelled word can be corrected to."""
         numbers, shapes = self._shape_table
         if more := self._spellable[len(numbers) :]:
             numbers = np.append(numbers, [self.numbers[word] for word in more])
@@ -133,9 +133,9 @@ class Vocabulary:
 
 
 def _examined(word: str, others: list[str]) -> Iterable[str]:
-    """Return at most `_MAX_EXAMINED` of `others`: of more than that, those nearest in length.
+    """Return at most `_MAX_EXAMINED` of `others`, preferring those nearest in length.
 
-    Ties go by spelling, so that the order of arrival does not matter.
+    Ties are broken alphabetically, so the order of `others` does not matter.
     """
     if len(others) <= _MAX_EXAMINED:
         return others
@@ -143,7 +143,7 @@ def _examined(word: str, others: list[str]) -> Iterable[str]:
 
 
 def _shape(word: str) -> np.uint64:
-    """Return which letters a word has, some of which share a bit, and above them as many bits as it has letters."""
+    """Return a bit for each letter in a word (letters may share bits), and above them a bit for each character."""
     bits = (1 << min(len(word), _MAX_LENGTH)) - 1 << _LETTERS
     for letter in word:
         bits |= 1 << ord(letter) % _LETTERS

@@ -96,7 +96,7 @@ async def test_a_low_level_server_says_how_it_reads(offering: Offering, connect:
     async def read(uri: str) -> str | None:
         return TEXTS.get(uri)
 
-    with pytest.raises(ValueError, match=r"say how to read, with Contents\(read=\.\.\.\)"):
+    with pytest.raises(ValueError, match=r"pass a function with Contents\(read=\.\.\.\)"):
         searching(offering())
     async with connect(searching(offering(), read=read)) as client:
         assert (await found(client, "lost on its way"))[0] == "docs://handbook/returns.md"
