@@ -73,7 +73,7 @@ def ended(*arguments: str) -> subprocess.CompletedProcess[str]:
     ("count", "options", "says", "silent_of"),
     [
         (60, [], [], ["Cursor", "GitHub", "claude.ai"]),
-        (100, [], ["Cursor complains"], ["GitHub", "claude.ai"]),
+        (100, [], ["Cursor warns"], ["GitHub", "claude.ai"]),
         (300, [], ["first 256 tools", "more than 128", "--compat auto"], ["several pages"]),
         (300, ["--page-size", "4"], ["see 4 of 300 tools: claude.ai", "75 pages", "after 64"], []),
     ],

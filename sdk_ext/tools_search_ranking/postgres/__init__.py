@@ -1,4 +1,4 @@
-"""Catalogs in PostgreSQL, behind the ranking interface: for more tools than one process holds."""
+"""Catalogs in PostgreSQL that implement the ranking interface, for more tools than fit in one process."""
 
 from tools_search_ranking.postgres.importing import (
     ImportingError,

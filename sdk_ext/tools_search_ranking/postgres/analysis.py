@@ -1,7 +1,7 @@
-"""From definitions to rows: what of a tool a search reads, in the words, fields and weights of the port.
+"""Converts definitions to the rows that a search reads, with the words, fields and weights of the interface package.
 
-All of it belongs to the tool alone. What it means among others (how rare a word is, how long definitions are) is
-counted when a caller searches, over what that caller sees.
+The rows depend only on the tool itself. Statistics over several tools (how rare a word is, how long definitions are)
+are computed for each search, over the tools that its caller sees.
 """
 
 from __future__ import annotations
@@ -23,51 +23,51 @@ from mcp_ext_tools_search.ranking.simple import LENGTH_PENALTY, MAX_COUNTED, SAT
 from mcp_types import Tool
 
 ANALYSIS: Final = 1
-"""Version of what is computed here: catalogs with another have to be indexed again."""
+"""Version of this analysis. Catalogs with another version must be reindexed."""
 
 FLOOR: Final = "~"
-"""Begins the key of a term of the draft's matching floor, which no word of the ranking does."""
+"""Prefix for the keys of the terms of the draft's matching floor. No word in the ranking starts with it."""
 
 BLOCK_BITS: Final = 12
-"""A row of postings holds tools whose ids differ in these last bits."""
+"""A row of postings contains tools whose ids differ only in this many low bits."""
 
 _BITS: Final = {member: 1 << place for place, member in enumerate(MEMBERS)}
 _NAME_BIT: Final = _BITS["name"]
 _FLOOR_MEMBERS: Final = ("name", "title", "description")
 _FLOOR_BITS: Final = sum(_BITS[member] for member in _FLOOR_MEMBERS)
 _USUAL_LENGTH: Final = 40 * STEPS
-"""Length of a definition for which impacts are right: that of the visible tools is known to a search alone."""
+"""Length of a definition for which impacts are exact. Only a search knows the average length of the visible tools."""
 _SATURATION_LEVELS: Final = 20
 _NAME_LEVELS: Final = 6
-"""What it adds to the level of a posting that the name is nothing but this word."""
+"""Levels that are added to a posting if the term is the whole name."""
 _MOST_IN_NAME: Final = 7
 _MAX_SMALLINT: Final = 32_767
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A tool as bags of weighted terms; all terms are ids of a vocabulary."""
+    """A tool as bags of weighted terms. Terms are ids from a vocabulary."""
 
     length: int
     named: list[int]
     """The stems in the name."""
 
     terms: dict[int, tuple[int, int]]
-    """Of each term its weighted frequency in `STEPS`, and a bit for each member of the definition that has it."""
+    """For each term, its weighted frequency in `STEPS`, and a bit for each member of the definition that has it."""
 
     floor: dict[int, int]
-    """Of each stem in name, title and description, and each term of the matching floor, the bits of the members."""
+    """For each stem in name, title and description, and each term of the matching floor, the bits of the members."""
 
     postings: list[tuple[int, int, int]]
     """Term, level and impact."""
 
 
 class Analyzer:
-    """Reads definitions, and numbers the terms that it meets.
+    """Analyzes definitions, and numbers their terms.
 
     Args:
-        known: Ids of terms by their keys, which it adds to.
-        last: The greatest id that was given.
+        known: Ids of terms by key. New terms are added to it.
+        last: The greatest id so far.
     """
 
     def __init__(self, known: dict[str, int] | None = None, last: int = 0) -> None:
@@ -76,9 +76,9 @@ class Analyzer:
         self._ids_of = lru_cache(200_000)(self._ids)
 
     def document(self, tool: Tool) -> Document:
-        """Return what a search reads of `tool`."""
+        """Return the data of `tool` that searches read."""
         found: dict[int, tuple[int, int]] = {}
-        own = set[int]()  # the terms that a tool is found by: a word as it is written goes with its stem
+        own = set[int]()  # the terms by which a tool is found: the stem of each word, or the word itself
         length = 0
         read = fields(tool)
         for field in read:
@@ -103,7 +103,7 @@ class Analyzer:
         return Document(length, named, found, floor, [(term, *impact(*found[term])) for term in own])
 
     def id(self, key: str) -> int:
-        """Return the id of the term with this key, a new one if need be."""
+        """Return the id of the term with this key, adding the term if necessary."""
         number = self.known.get(key)
         if number is None:
             self.last += 1
@@ -111,7 +111,7 @@ class Analyzer:
         return number
 
     def _ids(self, run: str) -> tuple[tuple[int, int], ...]:
-        """Return for each word of a run the ids of its stem and of itself as it is written, 0 for one it has not."""
+        """Return for each word of a run the ids of its stem and of its written form, or 0 if it has none."""
         return tuple(self._ids_of_word(word) for word in words_of(run))
 
     def _ids_of_word(self, word: str) -> tuple[int, int]:
@@ -122,9 +122,9 @@ class Analyzer:
 
 
 def _impacts(length: int, named: int) -> Callable[[int, int], tuple[int, int]]:
-    """Return what gives, for one tool, the level of a posting and its impact.
+    """Return a function that computes the level and impact of one tool's postings.
 
-    An impact is the saturation in 1/1024, and behind it the size of the name.
+    An impact is the saturation in 1/1024, followed by the size of the name in the low bits.
     """
     half = SATURATION * STEPS * (1 - LENGTH_PENALTY + LENGTH_PENALTY * length / _USUAL_LENGTH)
     size = min(max(named, 1), _MOST_IN_NAME)
@@ -139,12 +139,12 @@ def _impacts(length: int, named: int) -> Callable[[int, int], tuple[int, int]]:
 
 
 def floor_key(term: str) -> str:
-    """Return the key of a term of the matching floor, however long that is: keys of an index are short."""
+    """Return the key of a term of the matching floor. Long terms are hashed, since index keys must be short."""
     return FLOOR + (term if len(term) <= MAX_WORD_LENGTH else f"#{hashlib.sha256(term.encode()).hexdigest()}")
 
 
 def start_and_slips(key: str) -> tuple[str, list[int]] | None:
-    """Return what finds a term for a misspelled word; nothing for terms that no word is corrected to."""
+    """Return the start and hashes that find a term for a misspelled word; `None` if no word is corrected to it."""
     if key.startswith((WRITTEN, FLOOR)) or not may_be_misspelled(key) or not key.isalpha():
         return None
     return key[:SAME_START], slips(key)
@@ -153,7 +153,7 @@ def start_and_slips(key: str) -> tuple[str, list[int]] | None:
 def slips(word: str) -> list[int]:
     """Return hashes of `word`, and of it without each of its letters.
 
-    Two words that one slip sets apart have one of them in common.
+    Two words that differ by one typo have at least one of these in common.
     """
     return list(dict.fromkeys(map(_hashed, chain([word], _without_one_letter(word)))))
 

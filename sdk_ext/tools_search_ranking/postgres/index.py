@@ -1,7 +1,7 @@
-"""Searching a catalog in the database, in one round trip: for programs that wait, and for event loops.
+"""Searches a catalog in the database, in one round trip, from synchronous programs and from event loops.
 
-Errors of the database become two: `UnavailableError`, where the same search may succeed a little later, and
-`SchemaError`, where somebody has to do something first.
+Database errors become one of two errors: `UnavailableError` if the same search may succeed a little later, and
+`SchemaError` if an operator has to act first.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from tools_search_ranking.postgres.schema import READ_NAMES, Connection, SchemaE
 from tools_search_ranking.postings import members_in
 
 MOST_PLACES: Final = 20_000
-"""More than an answer has places."""
+"""More than the number of hits in any answer."""
 
 _WAITING_SECONDS: Final = 2
-"""How long a search waits for a connection, which there may be none of, or which others use."""
+"""How long a search waits for a free connection."""
 
 _ANSWER_SECONDS: Final = 8
-"""How long a search takes at most, with what it waits for: a server that hangs does not stop its own statements."""
+"""Timeout for a search, including all waiting. A database that hangs does not enforce its own statement timeout."""
 
 _CONNECT_SECONDS: Final = 2
 
@@ -38,22 +38,22 @@ _SETTINGS: Final[LiteralString] = (
     "select set_config('statement_timeout', '5s', true), set_config('transaction_read_only', 'on', true), "
     "set_config('plan_cache_mode', 'force_generic_plan', true)"
 )
-"""Settings of one transaction: behind a pooler such as PgBouncer, the next one may have another connection.
+"""Settings of one transaction. Behind a pooler such as PgBouncer, the next transaction may use another connection.
 
-Plans are those for any values: `explain` of a plan for some values would show them, words of queries among them."""
+Plans are generic, because `explain` of a custom plan would show its values, including words of queries."""
 
 _ATTEMPTS: Final = 2
-"""A connection that the database closed while nobody used it is found out by using it."""
+"""Using a connection is the only way to find out that the database has closed it, so a second attempt is needed."""
 
 _Row: TypeAlias = tuple[Any, ...]
 
 
 class UnavailableError(Exception):
-    """The database does not answer at the moment, or only partly; the same search may succeed later."""
+    """The database cannot answer at the moment. The same search may succeed later."""
 
 
 class UnreachableError(UnavailableError):
-    """The database does not answer at all: nobody can reach it, or it hangs."""
+    """The database does not answer at all: it cannot be reached, or it hangs."""
 
 
 class UnknownCatalogError(LookupError):
@@ -62,19 +62,19 @@ class UnknownCatalogError(LookupError):
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """The first places of an answer."""
+    """The first hits of an answer."""
 
     hits: Sequence[Hit]
-    """Best first, from the first place to the last that was asked for."""
+    """The requested number of hits, best first."""
 
     total: int
-    """Number of all matches."""
+    """Total number of matches."""
 
     definitions: Mapping[str, dict[str, Any]]
-    """Those that were asked for, by name."""
+    """The requested definitions, by name."""
 
     revision: int | None
-    """That of the catalog, which goes up with every change; `None` where nothing was found."""
+    """The catalog's revision, which increases with every change; `None` if nothing was found."""
 
 
 def _found(rows: Sequence[_Row]) -> Excerpt:
@@ -92,14 +92,14 @@ def _found(rows: Sequence[_Row]) -> Excerpt:
 def search_values(
     catalog: str, query: str, groups: Collection[str] | None, places: range, definitions: range
 ) -> dict[str, Any]:
-    """Return the values of `SEARCH`; the definitions are those of the last places."""
+    """Return the values for `SEARCH`. Definitions are returned from the start of `definitions` to the last place."""
     window = {"first": definitions.start + 1 if definitions else places.stop + 1, "last": places.stop}
     return parameters(query) | window | {"catalog": catalog, "groups": None if groups is None else list(groups)}
 
 
 @contextmanager
 def failures_named() -> Generator[None]:
-    """Raise what the database says in the words of this package; the text of a statement is never part of it."""
+    """Convert database errors to the errors of this package. They never contain the text of a statement."""
     try:
         yield
     except (errors.UndefinedTable, errors.UndefinedFunction, errors.InvalidSchemaName, errors.InsufficientPrivilege):
@@ -118,18 +118,18 @@ def failures_named() -> Generator[None]:
 def _reason(state: str) -> str:
     return {
         "57014": "the database took too long",
-        "53100": "the disk of the database is full",
+        "53100": "the database's disk is full",
         "25006": "the database is read-only",
-    }.get(state, f"the database refuses: SQLSTATE {state}")
+    }.get(state, f"the database reports SQLSTATE {state}")
 
 
 class PostgresIndex:
-    """A catalog in the database behind the ranking interface, for one thread at a time.
+    """A catalog in the database that implements the ranking interface, for one thread at a time.
 
     Args:
-        connection: In autocommit mode; its role may search the catalog.
+        connection: A connection in autocommit mode, whose role may search the catalog.
         catalog: Name of the catalog.
-        groups: The caller's groups; `None` sees every tool.
+        groups: The caller's groups; `None` to see every tool.
     """
 
     keeps_floor: Final = True
@@ -138,20 +138,20 @@ class PostgresIndex:
         self._connection, self._catalog, self._groups = connection, catalog, groups
 
     def search(self, query: str, *, visible: Collection[str] | None = None) -> Sequence[Hit]:
-        """Return the tools that fit `query`, best first: the 200 best, and all that the matching floor demands.
+        """Return the tools that match `query`, best first: the 200 best, and all that the matching floor requires.
 
         Raises:
-            ValueError: `visible` is given: who sees which tools is a matter of groups here.
+            ValueError: `visible` is given, but this index selects visible tools by groups.
             UnavailableError: The database does not answer.
-            SchemaError: It has not the schema of this version.
-            UnknownCatalogError: It has no such catalog.
+            SchemaError: The database does not have this version's schema.
+            UnknownCatalogError: The database has no such catalog.
         """
         if visible is not None:
-            raise ValueError("visible tools are chosen by groups: PostgresIndex(..., groups=...)")
+            raise ValueError("select visible tools by groups: PostgresIndex(..., groups=...)")
         return self.first(query, MOST_PLACES).hits
 
     def first(self, query: str, count: int, *, definitions: range = range(0)) -> Excerpt:
-        """Return the first `count` places of the answer, with the definitions from some place to the last."""
+        """Return the first `count` hits, with definitions from the start of `definitions` to the last hit."""
         values = search_values(self._catalog, query, self._groups, range(count), definitions)
         with failures_named():
             with self._connection.pipeline():
@@ -161,12 +161,12 @@ class PostgresIndex:
 
 
 class PostgresPool:
-    """Connections of one program to the database, for an event loop.
+    """A program's connection pool to the database, for an event loop.
 
     Args:
-        address: As `postgres://user@host:port/database`. With several hosts, the first that answers is used: a primary,
-            and replicas behind it.
-        size: How many searches run at the same time; others wait for their turn.
+        address: Such as `postgres://user@host:port/database`. Of several hosts, the first that answers is used: a
+            primary, then its replicas.
+        size: Maximum number of concurrent searches. Others wait.
     """
 
     def __init__(self, address: str, *, size: int = 8) -> None:
@@ -176,17 +176,17 @@ class PostgresPool:
             max_size=size,
             open=False,
             timeout=_WAITING_SECONDS,
-            # Nothing waits for a database that is gone.
+            # Do not wait for a database that is unreachable.
             kwargs={
                 "autocommit": True,
                 "connect_timeout": _CONNECT_SECONDS,
                 "tcp_user_timeout": 5_000,
                 "application_name": "tools-search",
-                "prepare_threshold": None,  # a pooler may give the next transaction a connection without the statement
+                "prepare_threshold": None,  # behind a pooler, the next connection may lack a prepared statement
             },
         )
         self._checked = WeakSet[psycopg.AsyncConnection[_Row]]()
-        """Connections to a database with the schema of this version."""
+        """Connections whose database has been found to have this version's schema."""
 
     async def __aenter__(self) -> PostgresPool:
         await self._pool.open()
@@ -196,12 +196,12 @@ class PostgresPool:
         await self._pool.close()
 
     async def rows(self, statement: LiteralString, values: Mapping[str, Any] | Sequence[Any] = ()) -> list[_Row]:
-        """Return the rows of a statement that only reads; it is asked again on another connection if one is gone.
+        """Return the rows of a read-only statement. If the connection is lost, retry on another one.
 
         Raises:
             UnavailableError: The database does not answer.
-            SchemaError: It has not the schema of this version.
-            UnknownCatalogError: It has no such catalog.
+            SchemaError: The database does not have this version's schema.
+            UnknownCatalogError: The database has no such catalog.
         """
         try:
             with anyio.fail_after(_ANSWER_SECONDS):
@@ -220,7 +220,7 @@ class PostgresPool:
                             cursor = await connection.execute(statement, values)
                         return await cursor.fetchall()
                 except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-                    # Gone, or the rows were: replaced by an import, or at a replica by what it has to replay.
+                    # The connection is gone, or the rows are: replaced by an import, or by replay at a replica.
                     is_gone = error.sqlstate is None or error.sqlstate.startswith(("57P", "08", "40"))
                     if not is_gone or attempt + 1 == _ATTEMPTS:
                         raise
@@ -236,8 +236,8 @@ class PostgresPool:
     async def search(
         self, catalog: str, query: str, *, groups: Collection[str] | None, count: int, definitions: range = range(0)
     ) -> Excerpt:
-        """Return the first `count` places of an answer, with the definitions from some place to the last.
+        """Return the first `count` hits, with definitions from the start of `definitions` to the last hit.
 
-        Raises what `rows` raises.
+        Raises the same errors as `rows`.
         """
         return _found(await self.rows(SEARCH, search_values(catalog, query, groups, range(count), definitions)))

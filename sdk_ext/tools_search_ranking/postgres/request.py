@@ -1,4 +1,4 @@
-"""From the text of a query to the parameters of `tools_search.search`; no text of a query is part of a statement."""
+"""Converts a query to the parameters of `tools_search.search`. Statements never contain text from a query."""
 
 from __future__ import annotations
 
@@ -26,33 +26,33 @@ SEARCH: Final[LiteralString] = (
 )
 
 _NO_SLIP: Final = slips(" ")[:1]
-"""Stands for a word that is too short, or a number: it counts among the unknown ones, and nothing is like it."""
+"""For a word that is too short, or a number: it counts as unknown if no tool has it, but matches no correction."""
 
 
 class _Row(NamedTuple):
-    """A term of a query, as `search` takes it."""
+    """A term of a query, in the form of the parameters of `search`."""
 
     key: str
     weight: float
 
     covers: bool = False
-    """Whether it is a word of the query itself, and covers a part of it."""
+    """Whether it is a word of the query itself, and so covers part of it."""
 
     names: float = 0.0
-    """The part that it covers of a name."""
+    """The share of a name that it covers."""
 
     lacks: bool = False
-    """Whether it counts as a part of the query that is not covered where no tool has it."""
+    """Whether it counts as an uncovered part of the query if no tool has it."""
 
     slips: Sequence[int] = ()
-    """Finds the words that it may be a slip of; none for one that is not corrected."""
+    """Hashes that find the words of which it may be a misspelling; empty for terms that are not corrected."""
 
     stands_for: str | None = None
-    """The word of the query that it is a relative of, and counts more for where no tool has that."""
+    """The word of the query that it is a relative of. It counts more if no tool has that word."""
 
 
 def parameters(query: str) -> dict[str, Any]:
-    """Return what `query` asks for, the same for any catalog and any caller."""
+    """Return the parameters for `query`, which are the same for every catalog and caller."""
     request = read(query)
     rows: list[_Row] = []
     if not request.stems:

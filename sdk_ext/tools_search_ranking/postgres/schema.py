@@ -1,4 +1,4 @@
-"""The schema in the database: its migrations, which are the `.sql` files next to this module, and its version."""
+"""The database schema: its version, and its migrations, which are `.sql` files in the folder `migrations`."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import psycopg
 
 Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
 
-_LOCK: Final = 0x746F6F6C  # of the database: one process at a time changes the schema
+_LOCK: Final = 0x746F6F6C  # advisory lock: one process at a time changes the schema
 
 
 class SchemaError(Exception):
-    """The database has the schema of another version of this program, or none; the text says what to do."""
+    """The database has no schema, or that of another version of this program. The text says what to do."""
 
 
 def _migrations() -> dict[str, LiteralString]:
-    """Return the statements of each migration by its name, which tells two texts of one file apart."""
+    """Return the statements of each migration by name. The name includes a digest of the file's text."""
     folder = resources.files("tools_search_ranking.postgres") / "migrations"
     files = sorted((file for file in folder.iterdir() if file.name.endswith(".sql")), key=lambda file: file.name)
     texts = [(file.name, file.read_text(encoding="utf-8")) for file in files]
@@ -29,18 +29,17 @@ def _migrations() -> dict[str, LiteralString]:
 
 
 NAMES: Final = tuple(_migrations())
-"""The migrations that this version of the program knows, in their order."""
+"""The migrations of this version of the program, in order."""
 
 READ_NAMES: Final[LiteralString] = "select coalesce(array_agg(name order by number), '{}') from tools_search.migration"
 
 
 def migrate(connection: Connection) -> None:
-    """Bring the schema to this version; what is there already stays.
+    """Create the schema or migrate it to this version. Existing data is kept.
 
     Raises:
-        SchemaError: Another version of the program has been here that this one cannot go on from, or the schema is
-            another role's.
-        psycopg.Error: The role may not, or the database fails; then nothing has changed.
+        SchemaError: The schema is from a version that this one cannot migrate, or belongs to another role.
+        psycopg.Error: The role lacks permission, or the database failed. Nothing has changed.
     """
     with connection.transaction():
         connection.execute("select pg_advisory_xact_lock(%s)", [_LOCK])
@@ -63,7 +62,7 @@ def migrate(connection: Connection) -> None:
 
 
 def _require_owner(connection: Connection) -> None:
-    """Refuse a schema that another role made: its triggers and functions would run with the rights of this one."""
+    """Refuse a schema that another role owns: its triggers and functions would run with this role's permissions."""
     row = connection.execute(
         "select rolname from pg_namespace join pg_roles on pg_roles.oid = nspowner "
         "where nspname = 'tools_search' and rolname <> current_user"
@@ -73,17 +72,17 @@ def _require_owner(connection: Connection) -> None:
 
 
 def require_version(found: Sequence[str]) -> None:
-    """Check the names of the migrations that a database has (`READ_NAMES`).
+    """Check the names of a database's migrations (`READ_NAMES`).
 
     Raises:
-        SchemaError: They are others than this program's.
+        SchemaError: They differ from this program's.
     """
     if (problem := problem_of(found)) is not None:
         raise SchemaError(problem)
 
 
 def problem_of(found: Sequence[str]) -> str | None:
-    """Return what is to be done about a database that has these migrations; `None` if it is ready."""
+    """Return what an operator must do about a database with these migrations; `None` if it is ready."""
     if tuple(found) == NAMES:
         return None
     if not found:

@@ -1,4 +1,4 @@
-"""Ranking by meaning in addition to words: optional, with any model. No other part of the package imports this."""
+"""Optional ranking by meaning in addition to words, with any model. No other part of the package imports this."""
 
 from tools_search_ranking.semantic.embedder import Embed, Embedder, EmbedderError, is_latin
 from tools_search_ranking.semantic.index import SemanticRanker

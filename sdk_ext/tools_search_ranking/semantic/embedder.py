@@ -1,8 +1,8 @@
 """Models that turn texts into vectors, the texts that they read, and their weights for confidence.
 
-Words alone cannot distinguish a request in other words from one that does not belong here. So two signs of
-meaning join the signs of words (`confidence.py`) in one logistic regression, fitted in the same way
-(`python -m benchmarks.retrieval --fit`). The cosines of two models are not alike, so the weights belong to a model.
+Words alone cannot distinguish a request in other words from one that no tool serves. So one logistic regression
+combines two signs of meaning with the lexical signs (`confidence.py`). It is fitted in the same way (`python -m
+benchmarks.retrieval --fit`). The weights are specific to a model, because the cosines of two models are not comparable.
 """
 
 from __future__ import annotations
@@ -19,32 +19,32 @@ from mcp_types import Tool
 from numpy.typing import NDArray
 
 STEPS: Final = 2048
-"""Steps from 0 to 1 in the numbers of a vector.
+"""Steps from 0 to 1 in the components of a vector.
 
-Vectors of length 1 in whole steps have products whose sums stay below 2 to the power of 24, up to which a float32 holds
-every integer. So a product is the same in any order of adding, with any number of threads and in any batch.
+The dot product of two vectors of length 1 in whole steps stays below 2 to the power of 24, up to which float32
+represents every integer. So the result does not depend on the order of additions, the number of threads or the batch.
 """
 
 _MAX_NUMBERS: Final = 8192
 _SAMPLED_CHARS: Final = 1000
 
 _MAX_CHARS: Final = 2_000
-"""Characters of a description or a query that are read; small models read about a thousand."""
+"""Maximum characters of a description or a query to read. Small models read about a thousand."""
 
 _MAX_SUMMARY_CHARS: Final = 400
 _MAX_NAME_CHARS: Final = 200
 _MAX_SENTENCES: Final = 6
 _MIN_WORDS: Final = 4
-"""Words that a sentence needs to be compared by itself."""
+"""Minimum words in a sentence that is compared separately."""
 
 _SENTENCE_END: Final = re.compile(r"(?<=[.!?])\s+|\n+")
 _COMPOUND: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[_\-./:]+")
 
 Vectors: TypeAlias = NDArray[np.int16]
-"""Numbers of vectors in whole steps: one vector per row, or a single row."""
+"""Vectors in whole steps: one vector per row, or a single row."""
 
 Embed: TypeAlias = Callable[[Sequence[str]], NDArray[Any]]
-"""Returns one row of numbers for each text; texts that mean the same have rows that point the same way."""
+"""Returns one row for each text. Rows of texts with the same meaning point in the same direction."""
 
 
 class EmbedderError(Exception):
@@ -52,7 +52,7 @@ class EmbedderError(Exception):
 
 
 class SemanticSigns(NamedTuple):
-    """The signs that a tool serves a request: first those of words, as in `Signs`."""
+    """The signs that a tool serves a request. The lexical ones come first, as in `Signs`."""
 
     strong_evidence: float
     shared_evidence: float
@@ -64,10 +64,10 @@ class SemanticSigns(NamedTuple):
     tools: float
 
     cosine: float
-    """The highest cosine of the query and one of the first tools."""
+    """The highest cosine between the query and any of the first tools."""
 
     sentences: float
-    """Number of sentences of the query that were compared: of more, one is near by chance."""
+    """Number of compared sentences in the query. The more there are, the more likely one is near by chance."""
 
 
 Weights: TypeAlias = tuple[float, SemanticSigns]
@@ -75,7 +75,7 @@ Weights: TypeAlias = tuple[float, SemanticSigns]
 
 
 def is_latin(text: str) -> bool:
-    """Return whether at least four in five letters of `text` are Latin, so that a model of English may know them."""
+    """Return whether at least four in five letters in `text` are Latin, so an English model may know the language."""
     letters = [letter for letter in text[:_SAMPLED_CHARS] if letter.isalpha()]
     latin = sum(letter.isascii() or unicodedata.name(letter, "").startswith("LATIN") for letter in letters)
     return bool(letters) and latin * 5 >= len(letters) * 4
@@ -83,49 +83,49 @@ def is_latin(text: str) -> bool:
 
 @dataclass(frozen=True)
 class Embedder:
-    """A model, however it runs. It is called by one thread at a time."""
+    """A model, local or remote. Only one thread calls it at a time."""
 
     name: str
-    """Name of the model, with its version and everything else that its vectors depend on: they are kept under it."""
+    """The model's name, with its version and everything else that its vectors depend on: the key of stored vectors."""
 
     embed: Embed
     """Embeds tools, a few at a time."""
 
     embed_queries: Embed | None = None
-    """Embeds queries, where the model reads them in another form."""
+    """Embeds queries, if the model requires another form for them."""
 
     knows: Callable[[str], bool] = is_latin
-    """Returns whether the model knows the language of a query; any other query is ranked by words alone."""
+    """Returns whether the model knows a query's language. If not, the query is ranked by words alone."""
 
     least_cosine: float = 0.0
-    """A tool that shares no word with the query may be found from this cosine on."""
+    """Minimum cosine for finding a tool that shares no word with the query."""
 
     weight: float = 1.75
-    """Weight of meaning, where words count 1."""
+    """Weight of meaning, relative to words."""
 
     weights: Weights | None = None
-    """Weights for confidence, fitted to its cosines; without them the confidence comes from words alone."""
+    """Weights for confidence, fitted to the model's cosines. Without them, confidence is based on words alone."""
 
     def vectors(self, texts: Sequence[str]) -> Vectors:
-        """Return the vectors of the texts of tools.
+        """Return the vectors for texts of tools.
 
         Raises:
-            EmbedderError: There are none.
+            EmbedderError: The embedder failed, or returned something other than vectors.
         """
         return self._vectors(self.embed, texts)
 
     def query_vectors(self, texts: Sequence[str]) -> Vectors:
-        """Return the vectors of a query, or of its sentences.
+        """Return the vectors for a query, or for its sentences.
 
         Raises:
-            EmbedderError: There are none.
+            EmbedderError: The embedder failed, or returned something other than vectors.
         """
         return self._vectors(self.embed_queries or self.embed, texts)
 
     def _vectors(self, embed: Embed, texts: Sequence[str]) -> Vectors:
         try:
             rows: NDArray[np.float64] = np.asarray(embed(texts), dtype=np.float64)
-        except Exception as error:  # it is anyone's code
+        except Exception as error:  # third-party code can raise anything
             raise EmbedderError(f"the embedder {self.name!r} failed: {type(error).__name__}: {error}") from error
         if rows.ndim != 2 or len(rows) != len(texts) or not 0 < rows.shape[1] <= _MAX_NUMBERS:
             wanted = f"{len(texts)} rows of 1 to {_MAX_NUMBERS} numbers"
@@ -139,7 +139,7 @@ class Embedder:
 
 
 def tool_text(tool: Tool) -> str:
-    """Return the name in words, the title and the description: never blank, and fit for any encoder."""
+    """Return the name as words, the title and the description: never blank, and without lone surrogates."""
     title = tool.title or (tool.annotations.title if tool.annotations else None) or ""
     parts = (_words(tool.name), _words(title), (tool.description or "")[:_MAX_CHARS].strip())
     return _encodable(". ".join(part for part in parts if part)) or "tool"
@@ -152,13 +152,13 @@ def summary_text(tool: Tool) -> str | None:
 
 
 def group_text(tool: Tool) -> str | None:
-    """Return the group that is published with a tool, in words, if there is one."""
+    """Return a tool's published group as words, if there is one."""
     group = published_metadata(tool.meta).get("group")
     return (_encodable(_words(group)) or None) if isinstance(group, str) else None
 
 
 def query_texts(query: str) -> list[str]:
-    """Return the sentences of a query, each of which may ask for another tool; the whole where there is but one."""
+    """Return the sentences of a query, each of which may ask for a different tool, or the whole query if it has one."""
     whole = _encodable(query[:_MAX_CHARS])
     sentences = [part for part in _SENTENCE_END.split(whole) if len(part.split()) >= _MIN_WORDS]
     return sentences[:_MAX_SENTENCES] if len(sentences) > 1 else [whole]
@@ -169,5 +169,5 @@ def _words(name: str) -> str:
 
 
 def _encodable(text: str) -> str:
-    """Return `text` without surrogates that have no other half, which no encoder takes."""
+    """Return `text` without lone surrogates, which encoders reject."""
     return text.encode("utf-8", "replace").decode("utf-8")

@@ -1,8 +1,8 @@
 """The ranker by words and meaning.
 
-Both kinds of score become z-scores over the visible tools (Fox and Shaw's fusion by sums, "Combination of Multiple
-Searches", 1994, with standard scores): a query whose words discriminate well is ranked by its words, any other by its
-meaning. All sums are of whole numbers, so that they are the same in any order of the tools.
+Both kinds of scores are converted to z-scores over the visible tools and added (Fox and Shaw's fusion by sums,
+"Combination of Multiple Searches", 1994, with standard scores). So a query whose words discriminate well is ranked by
+its words, and any other by its meaning. All sums are over integers, so they do not depend on the order of the tools.
 """
 
 from __future__ import annotations
@@ -34,36 +34,36 @@ from tools_search_ranking.semantic.embedder import (
 from tools_search_ranking.semantic.vectors import Entry, VectorStore
 
 UNIT: Final = 1 << 20
-"""Steps from 0 to 1 in scores that are whole numbers."""
+"""Steps from 0 to 1 in integer scores."""
 
 _GROUP_PART: Final = 4
-"""The meaning of a tool's group counts one part in so many of its own; where all have one group it changes nothing."""
+"""A tool's own cosine is increased by that of its group divided by this: without effect if all share one group."""
 
 _NEAR: Final = 1.0
-"""A tool that shares no word with the query is found if it is this many standard deviations above the mean."""
+"""Standard deviations above the mean from which a tool is found that shares no word with the query."""
 
 _Entries: TypeAlias = tuple[Entry, Entry, Entry]
-"""The vectors of a tool's own text, of its summary, and of its group or else of its own text again."""
+"""The vectors of a tool's full text, of its summary, and of its group (or of its full text if it has none)."""
 
 
 class SemanticRanker:
     """Makes indexes that rank by words and meaning.
 
-    An index answers at once: by words alone until all tools that a caller may see have vectors, which are made in a
-    thread. From then on answers differ, and a cursor from before is refused if the hits before it do. Where
-    the embedder fails, or does not know the language of a query, words alone decide; a failure is logged once.
+    An index answers immediately: by words alone until all tools that a caller may see have vectors, which a thread
+    makes. From then on answers may differ, and an earlier cursor is refused if the hits before it have changed. If the
+    embedder fails, or does not know a query's language, words alone decide. A failure is logged once.
 
-    Where the ranker by words is a `FieldedRanker` with a `least_confidence`, that bound holds for words and meaning
-    together if the embedder has `weights` for it, and for words alone wherever these decide.
+    If the lexical ranker is a `FieldedRanker` with a `least_confidence`, this minimum applies to words and meaning
+    together if the embedder has `weights`, and to words alone whenever only they decide.
 
     Args:
         embedder: Makes the vectors.
-        lexical: Ranks by words; by default `FieldedRanker()`. Where its indexes can be updated these can.
-        folder: Where vectors are kept for the next start; `None` for nowhere.
+        lexical: Ranks by words; by default `FieldedRanker()`. If its indexes can be updated, so can these.
+        folder: Folder in which to store vectors for the next start; `None` to store none.
     """
 
     is_slow: Final = True
-    """A search takes as long as the model, however small the catalog is."""
+    """A search takes as long as the model, even in a small catalog."""
 
     keeps_floor: Final = True
 
@@ -72,22 +72,22 @@ class SemanticRanker:
         self._store = VectorStore(embedder, folder)
 
     def __call__(self, tools: Sequence[Tool], /) -> SemanticIndex:
-        """Index `tools`, whose names are unique, without waiting for their vectors."""
+        """Index `tools`, whose names must be unique, without waiting for their vectors."""
         return SemanticIndex(self._store, self._lexical(tools), _entries(self._store, tools))
 
     def settle(self, seconds: float | None = None) -> bool:
-        """Wait until every indexed tool has its vector or the embedder has failed; return whether that has come.
+        """Wait until every indexed tool has its vector or the embedder has failed. Return `False` on timeout.
 
         Args:
-            seconds: How long to wait at most; `None` for ever.
+            seconds: The timeout; `None` for none.
         """
         return self._store.settle(seconds)
 
 
 class SemanticIndex:
-    """Tools ready to be searched by words, and by meaning when their vectors are there.
+    """An index of tools that is searched by words, and also by meaning once the vectors are ready.
 
-    Its slots are the places of the tools in the order of their names.
+    A tool's slot is its position in the order of names.
     """
 
     def __init__(self, store: VectorStore, lexical: ToolIndex, entries: Mapping[str, _Entries]) -> None:
@@ -100,13 +100,13 @@ class SemanticIndex:
         self._own, self._summaries, self._groups = (
             _TextVectors([entries[name][part] for name in self._names]) for part in range(3)
         )
-        if isinstance(lexical, UpdatableIndex):  # an index that cannot be updated must not say that it can
+        if isinstance(lexical, UpdatableIndex):  # otherwise this must not have the attribute `updated`
             self.updated = partial(self._updated, lexical)
 
     def search(self, query: str, *, visible: Collection[str] | None = None) -> Sequence[Hit]:
-        """Return the visible tools that share a word with `query`, and those that mean much the same, best first.
+        """Return the visible tools that share a word with `query` or have a similar meaning, best first.
 
-        The tools that the draft's matching floor demands are among them.
+        They include the tools that the draft's matching floor requires.
         """
         shown, vectors = self._compared(query, visible)
         lexical, weights = self._lexical, self._embedder.weights
@@ -125,7 +125,7 @@ class SemanticIndex:
         return hits if exact is None else led_by(exact, hits)
 
     def signs(self, query: str, *, visible: Collection[str] | None = None) -> SemanticSigns | None:
-        """Return the signs of whether a visible tool serves `query` at all; `None` where meaning does not count."""
+        """Return the signs of whether a visible tool serves `query` at all; `None` if meaning does not count."""
         shown, vectors = self._compared(query, visible)
         if vectors is None or not isinstance(self._lexical, FieldedIndex):
             return None
@@ -133,40 +133,40 @@ class SemanticIndex:
         return words and SemanticSigns(*words, self._fused(hits, shown, vectors)[1], len(vectors))
 
     def unknown_words(self, query: str, *, visible: Collection[str] | None = None) -> Sequence[str]:
-        """Return the words of `query` that no visible tool mentions (`WordIndex`), whatever they mean."""
+        """Return the words of `query` that no visible tool mentions (`WordIndex`), regardless of meaning."""
         return unknown_words(self._lexical, query, visible=visible)
 
     def _updated(self, lexical: UpdatableIndex, removed: Collection[str], added: Sequence[Tool]) -> SemanticIndex:
-        """Return an index without the tools named in `removed` and with `added`, which alone are embedded."""
+        """Return an index without the tools named in `removed` and with `added`. Only the latter are embedded."""
         kept = {name: own for name, own in self._entries.items() if name not in removed}
         return SemanticIndex(self._store, lexical.updated(removed, added), kept | _entries(self._store, added))
 
     def _compared(self, query: str, visible: Collection[str] | None) -> tuple[NDArray[np.intp], Vectors | None]:
-        """Return the slots of the visible tools, and the query as it is compared, `None` where words alone decide."""
+        """Return the slots of the visible tools, and the query's vectors: `None` if words alone decide."""
         shown = np.arange(len(self._names))
         if visible is not None:
             shown = shown[np.fromiter(map(visible.__contains__, self._names), np.bool_, len(self._names))]
-        # Only of the visible tools: whether others have vectors makes no difference to a caller.
+        # Check only visible tools: whether others have vectors must make no difference to a caller.
         is_ready = len(shown) and all(one.are_ready(shown) for one in (self._own, self._summaries, self._groups))
         return shown, self._store.query_vectors(query) if is_ready and self._embedder.knows(query) else None
 
     def _fused(self, hits: Sequence[Hit], shown: NDArray[np.intp], vectors: Vectors) -> tuple[Sequence[Hit], float]:
-        """Return the hits by words and meaning, and the highest cosine of the query and one of the first tools."""
+        """Return the hits by words and meaning, and the highest cosine between the query and any of the first tools."""
         found = [self._slots[name] for name in names_of(hits)]
         scores = hits.scores() if isinstance(hits, LazyHits) and hits.scores else [hit.score for hit in hits]
         places = np.full(len(self._names), -1, dtype=np.intp)
         places[found] = np.arange(len(found))
         said = np.zeros(len(self._names), dtype=np.int64)
         said[found] = np.rint(np.array(scores, dtype=np.float64) * UNIT)
-        # A long description blurs what the tool is for, which its summary says.
+        # A long description blurs the tool's purpose, which its summary states.
         own = np.maximum(self._own.cosines(vectors, shown), self._summaries.cosines(vectors, shown))
-        # Each sentence of a query may ask for another tool, so the nearest one counts.
+        # Each sentence of a query may ask for a different tool, so the nearest sentence counts.
         meant = standard_scores((own + self._groups.cosines(vectors, shown) // _GROUP_PART).max(axis=1))
         nearest = own.max(axis=1)
         total = standard_scores(said[shown]) + self._embedder.weight * meant
         fits = (places[shown] >= 0) | ((meant >= _NEAR) & (nearest >= self._embedder.least_cosine * UNIT))
         order = np.flatnonzero(fits)
-        order = order[np.argsort(-total[order], kind="stable")]  # slots are in the order of names, which break ties
+        order = order[np.argsort(-total[order], kind="stable")]  # ties are broken by slot, and so by name
         if not len(order):
             return (), 0.0
         slots: list[int] = shown[order].tolist()
@@ -193,7 +193,7 @@ def _entries(store: VectorStore, tools: Sequence[Tool]) -> dict[str, _Entries]:
 
 
 class _TextVectors:
-    """Entries by slot, with those of equal texts held once. The texts never change; vectors come later."""
+    """Entries by slot, with equal texts stored once. The texts are fixed; the vectors are added later."""
 
     def __init__(self, entries: Sequence[Entry]) -> None:
         numbers = {entry: number for number, entry in enumerate(dict.fromkeys(entries))}
@@ -202,14 +202,14 @@ class _TextVectors:
         self._vectors: NDArray[np.float32] | None = None
 
     def are_ready(self, slots: NDArray[np.intp]) -> bool:
-        """Return whether all these slots have vectors."""
+        """Return whether all of these slots have vectors."""
         if self._vectors is not None:
             return True
         wanted: list[int] = np.unique(self._which[slots]).tolist()
         return all(self._distinct[number].row is not None for number in wanted)
 
     def cosines(self, queries: Vectors, slots: NDArray[np.intp]) -> NDArray[np.int64]:
-        """Return a row for each of these slots, which are ready: the cosines with `queries`."""
+        """Return a row of cosines with `queries` for each of these slots, which must be ready."""
         which = self._which[slots]
         if self._vectors is not None:
             return cosines(self._vectors, queries)[which]
@@ -222,15 +222,15 @@ class _TextVectors:
 
 
 def cosines(vectors: NDArray[np.float32], queries: Vectors) -> NDArray[np.int64]:
-    """Return for each vector a row of its cosines with `queries`, in `UNIT`: exactly the same on any machine."""
+    """Return a row of cosines with `queries` for each vector, in `UNIT`: exactly the same on every machine."""
     products = vectors @ queries.T.astype(np.float32)
     return products.astype(np.int64) // (STEPS * STEPS // UNIT)
 
 
 def standard_scores(scores: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return how many standard deviations each of these is above their mean; zeros where all are equal.
+    """Return how many standard deviations each score is above the mean; zeros if all are equal.
 
-    Scores are at most a few times `UNIT`, and fewer than a million.
+    Scores must be at most a few times `UNIT`, and fewer than a million.
     """
     count, total, squares = len(scores), int(scores.sum()), int((scores * scores).sum())
     spread = count * squares - total * total

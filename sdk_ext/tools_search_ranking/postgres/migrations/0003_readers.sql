@@ -1,5 +1,5 @@
--- Who may read what. The owner of the schema writes; a reader has a role of its own, and sees the catalogs that it was
--- allowed: through `search`, and under row-level security in the tables that it may select from.
+-- Read permissions. The owner of the schema writes. Each reader has a separate role, and sees only the catalogs that it
+-- was granted, through `search` and, under row-level security, in the tables that it may select from.
 
 create table reader (
     role name not null,
@@ -7,7 +7,7 @@ create table reader (
     primary key (role, catalog)
 );
 
--- By the role that logged in, which only a superuser can change within a session.
+-- Checks the role that logged in, which only a superuser can change within a session.
 create function may_read(of_catalog int) returns boolean stable security definer language sql
 set search_path = tools_search, pg_temp as $$
     select exists (select from reader where role = session_user and catalog = of_catalog)
@@ -29,7 +29,8 @@ begin
 end
 $$;
 
--- Parameters hold the words of queries: no log of statements may have them. Only a superuser may say so; see README.md.
+-- Parameters contain words of queries, which must not appear in statement logs. Only a superuser can set this; see
+-- README.md.
 do $$ begin
     if (select rolsuper from pg_roles where rolname = current_user) then
         execute format('alter database %I set log_parameter_max_length = 0', current_database());
@@ -38,7 +39,7 @@ do $$ begin
     end if;
 end $$;
 
--- `explain` tells what the planner expects, and it would expect it from the rows of all tenants.
+-- `explain` shows the planner's estimates, which would otherwise be based on the rows of all tenants.
 do $$ declare
     one record;
 begin
@@ -54,7 +55,7 @@ end $$;
 revoke all on all tables in schema tools_search from public;
 revoke all on all functions in schema tools_search from public;
 
-alter table reader enable row level security; -- without a policy: for its owner alone
+alter table reader enable row level security; -- without a policy, so only the owner can access it
 alter table catalog enable row level security;
 alter table generation enable row level security;
 alter table audience enable row level security;
