@@ -1,4 +1,4 @@
-"""The parts that programs in front of many servers share: hosts' configuration files, names, toolsets, transports."""
+"""Shared code for programs that use many servers: hosts' configuration files, names, toolsets, transports."""
 
 from tools_search_hosts.configuration import (
     ConfigurationError,

@@ -1,7 +1,7 @@
-"""Validation of arguments against the input schema of a tool.
+"""Validation of arguments against a tool's input schema.
 
-The schemas come from servers that may be hostile, and other callers wait during the check. So its cost is bounded, and
-regular expressions are left to the server: they may take for ever, and their dialect is the server's own.
+Schemas come from servers that may be hostile, and other callers wait during the check. So its cost is limited, and
+regular expressions are not checked: they may take forever, and their dialect is the server's own.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from jsonschema import Draft202012Validator, ValidationError, validators
 from referencing import Registry
 
 _MAX_STEPS: Final = 100_000
-"""Cost of one check: a step for each keyword, and for each member that it may look at."""
+"""Maximum cost of one check: a step for each keyword, and for each member that it may visit."""
 
 _MAX_COMPLAINTS: Final = 5
 _MAX_CHARS: Final = 300
 _UNCHECKED: Final = ("pattern", "patternProperties", "unevaluatedProperties", "unevaluatedItems", "uniqueItems")
-"""Keywords whose cost may grow faster than their input."""
+"""Keywords whose cost may grow faster than linearly."""
 
 _steps: ContextVar[Counter[str]] = ContextVar("tools_search_schema_steps")
 
@@ -30,19 +30,19 @@ Keyword = Callable[[Any, Any, Any, Any], Iterator[ValidationError] | None]
 
 
 class _TooCostlyError(Exception):
-    """A schema asks for more steps than any honest one."""
+    """A schema requires more steps than any honest one."""
 
 
 def complaints(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[str]:
-    """Return the problems of `arguments`, each with its place; none if they fit.
+    """Return the problems in `arguments` with their places; none if they are valid.
 
-    A schema that cannot be used, or that takes too long, refuses nothing: the server decides then.
+    If a schema is unusable or takes too long, nothing is refused and the server decides.
     """
     _steps.set(Counter())
     try:
         walked = list(_members(schema))
         if any(name == "$schema" and isinstance(value, str) for name, value in walked[len(schema) :]):
-            return []  # another dialect in the middle would be judged without a bound
+            return []  # a nested schema in another dialect would be checked without a limit
         has_patterns = any(name == "patternProperties" for name, _ in walked)
         kind = _bounded_kind(validators.validator_for(schema, Draft202012Validator), has_patterns=has_patterns)
         registry = Registry[Any]()
@@ -55,11 +55,11 @@ def complaints(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[
 
 @cache
 def _bounded_kind(kind: Any, *, has_patterns: bool) -> Any:
-    """Return a class of validators that counts its steps, and whose registry is empty so that nothing is fetched."""
+    """Return a validator class that counts its steps and leaves out costly keywords."""
     judged: dict[str, Any] = {name: _counted(keyword) for name, keyword in kind.VALIDATORS.items()}
     judged |= dict.fromkeys(_UNCHECKED)
     if has_patterns:
-        judged["additionalProperties"] = None  # it would match names with those patterns
+        judged["additionalProperties"] = None  # it would match names against the patterns
     return cast("Any", validators).extend(kind, judged)  # which has no types
 
 
@@ -79,7 +79,7 @@ def _members_of(value: Any) -> int:
 
 
 def _members(schema: Any) -> Iterator[tuple[str, Any]]:
-    """Return every member of every object in a schema, those of the outermost first."""
+    """Yield every member of every object in a schema, outermost first."""
     level: list[Any] = [schema]
     while level:
         objects = [cast("Mapping[str, Any]", node) for node in level if isinstance(node, Mapping)]

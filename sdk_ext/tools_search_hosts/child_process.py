@@ -1,8 +1,8 @@
-"""A server as a child process, spoken to over its standard streams: bounded, and gone for certain afterwards.
+"""Runs a server as a child process and communicates over its standard streams, with limits and reliable cleanup.
 
-The SDK's own transport does the same for a server that can be trusted. This one says how a server ended, bounds what
-is kept of a line that does not end, gives up on a server that sends nothing but noise, and stops it and all that it
-started within the time that hosts give the program that started it.
+The SDK's own transport does this for trusted servers. This one also reports how a server ended, limits the length of
+lines, gives up on a server that sends only noise, and stops the server and all its descendants within the time that
+hosts allow for stopping the program that started it.
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ from tools_search_hosts.messages import (
 from tools_search_hosts.targets import StdioTarget
 
 _MAX_STRAY_LINES: Final = 100
-"""Lines in a row that are no message; a server that prints now and then is borne with."""
+"""Maximum consecutive lines that are not messages. A server may print occasional lines."""
 
 _GRACE_SECONDS: Final = 0.8
-"""For the end of the input, and again for SIGTERM: hosts give the program that stops all servers as little as 2 s."""
+"""Time to exit after the end of input, and again after SIGTERM. Hosts allow as little as 2 s to stop all servers."""
 
 _LAST_MOMENTS_SECONDS: Final = 0.5
-"""For a server that closed its standard output to end, so that it can be said how."""
+"""Time for a server that closed its standard output to exit, so that its exit code is known."""
 
 _POLL_SECONDS: Final = 0.01
 _MAX_QUOTED_BYTES: Final = 200
 
 _MARK: Final = "TOOLS_SEARCH_STARTED"
-"""The environment variable by which the descendants of a server are found."""
+"""The environment variable that identifies a server's descendants."""
 
 _INHERITED: Final = (
     *("LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"),
     *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
     *("NODE_EXTRA_CA_CERTS", "SSL_CERT_DIR", "SSL_CERT_FILE"),
 )
-"""Where a server is and how it reaches the network; anything else, and so every key, is named in the configuration."""
+"""Variables for the locale, folders and network. Everything else, including every key, must be in the configuration."""
 
 _Incoming: TypeAlias = SessionMessage | Exception
 _Streams: TypeAlias = tuple[MemoryObjectReceiveStream[_Incoming], MemoryObjectSendStream[SessionMessage]]
@@ -62,12 +62,12 @@ _Listen: TypeAlias = Callable[[ByteReceiveStream], AbstractAsyncContextManager[N
 
 
 def inherited_environment() -> dict[str, str]:
-    """Return the variables that a started server inherits in addition to the SDK's own short list."""
+    """Return the variables that a server inherits in addition to the SDK's own short list."""
     return {name: os.environ[name] for name in _INHERITED if name in os.environ}
 
 
 class StrayLineError(Exception):
-    """A line on standard output that is no message; `line` is its beginning."""
+    """A line on standard output is not a message. `line` is its start."""
 
     def __init__(self, reason: str, line: bytes | bytearray) -> None:
         super().__init__(reason)
@@ -84,22 +84,22 @@ async def child_streams(
     errors_are: str = "",
     max_line_bytes: int = MAX_MESSAGE_BYTES,
 ) -> AsyncGenerator[_Streams]:
-    """Start a server and yield its messages and where to send others; stop it and all that it started at the end.
+    """Start a server, yield streams for receiving and sending messages, and stop it and its descendants at the end.
 
-    A line that is no message arrives as a `StrayLineError`. The stop takes at most about 3 s, and less than 1 s where
-    the server ends with its standard input.
+    A line that is not a message arrives as a `StrayLineError`. Stopping takes at most about 3 s, and less than 1 s if
+    the server exits at the end of its standard input.
 
     Args:
-        target: What to start.
-        ended: Set with the reason as soon as the server has nothing more to say.
-        on_malformed: Called with what is wrong with each answer that cannot be read; it fails its request.
-        errors: The file that its standard error goes to, or what reads it: entered with the stream when the server
-            has been started, and left when it is gone. Discarded unless given.
-        errors_are: Where people find its standard error, for the reason why it ended.
-        max_line_bytes: Of a line; a longer one is the end of the server.
+        target: The server to start.
+        ended: Set, with the reason, as soon as the server's output has ended.
+        on_malformed: Called with the problem of each unreadable answer, which fails its request.
+        errors: A file for standard error, or a context manager that reads it: entered with the stream when the server
+            has started, and exited when it is gone. By default standard error is discarded.
+        errors_are: Where users find standard error, for the reason why the server ended.
+        max_line_bytes: Maximum length of a line. The connection ends at a longer one.
 
     Raises:
-        OSError: It cannot be started.
+        OSError: The server cannot be started.
     """
     family = Descendants()
     process = await anyio.open_process(
@@ -155,7 +155,7 @@ async def _read(
                 if len(buffer) > max_line_bytes:
                     raise MessageTooLargeError(f"a line of more than {mebibytes(max_line_bytes)}")
         except MessageTooLargeError as error:
-            # Before the messages end, so that a waiting reader knows why none comes.
+            # Set before the stream is closed, so that a waiting reader knows why.
             ended.set(f"it sent {error}", is_excess=True)
         except anyio.EndOfStream:
             if not await _exits_within(process, _LAST_MOMENTS_SECONDS):
@@ -165,13 +165,13 @@ async def _read(
             how = f"it was killed by signal {-code}" if code < 0 else f"it ended with exit code {code}"
             ended.set(f"{how}; its last words are {errors_are}" if errors_are else how)
         else:
-            ended.set(f"it sent {stray} lines in a row that are no messages of the protocol")
+            ended.set(f"it sent {stray} lines in a row that are not protocol messages")
 
 
 def _is_suspended(pid: int, *, group: int) -> bool:
-    """Return whether a process is suspended, or one that it has started, as a launcher starts a server.
+    """Return whether a process or any of its descendants is suspended, since a launcher may start the actual server.
 
-    Processes of other groups are jobs of the server, with which it may do what it likes.
+    Processes in other groups are the server's own jobs, which it may suspend.
     """
     try:
         state, _, its_group, *_ = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -183,10 +183,10 @@ def _is_suspended(pid: int, *, group: int) -> bool:
 
 
 def _read_line(line: bytearray, max_bytes: int, on_malformed: Callable[[str], None]) -> _Incoming:
-    """Return the message that a line is, a failure in place of an answer that cannot be read, or why it is neither.
+    """Parse a line. An unreadable answer becomes an error for its request, and any other line a `StrayLineError`.
 
     Raises:
-        MessageTooLargeError: It is more than is read.
+        MessageTooLargeError: The message is too large.
     """
     try:
         return SessionMessage(read_message(line, max_bytes))
@@ -198,7 +198,7 @@ def _read_line(line: bytearray, max_bytes: int, on_malformed: Callable[[str], No
 
 
 async def _write(process: Process, messages: MemoryObjectReceiveStream[SessionMessage]) -> None:
-    # A server that reads no more is about to end, which the reading side will notice.
+    # A server that no longer reads is about to exit, which the reading side will notice.
     with messages, suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
         async for message in messages:
             text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
@@ -206,52 +206,53 @@ async def _write(process: Process, messages: MemoryObjectReceiveStream[SessionMe
 
 
 async def _stop(process: Process, family: Descendants) -> None:
-    """End a server as the protocol says (standard input first, then signals), and every process that it started."""
+    """Stop a server as the protocol requires (closing standard input, then signals), and all its descendants."""
     family.find()
     with suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
         await cast("ByteSendStream", process.stdin).aclose()
     if not await _exits_within(process, _GRACE_SECONDS):
         _send(signal.SIGTERM, [-process.pid])
     await family.end(_GRACE_SECONDS)
-    await _exits_within(process, _GRACE_SECONDS)  # where its descendants cannot be found
+    await _exits_within(process, _GRACE_SECONDS)  # needed if its descendants cannot be found
     _send(signal.SIGKILL, [-process.pid])
 
 
 async def _exits_within(process: Process, seconds: float) -> bool:
-    # Not process.wait(): some versions of it wait for the pipes as well, which a grandchild may hold open.
+    # Not process.wait(): some versions also wait for the pipes, which a grandchild may keep open.
     with anyio.move_on_after(seconds):
-        while process.returncode is None:  # noqa: ASYNC110 - the only thing to look at, see above
+        while process.returncode is None:  # noqa: ASYNC110 - polling is the only way, see above
             await anyio.sleep(_POLL_SECONDS)
     return process.returncode is not None
 
 
 class Descendants:
-    """The processes of a started server, its descendants included, so that none of them outlives it.
+    """Tracks a server's process and its descendants, so that none of them outlives it.
 
-    A process group misses descendants with a session of their own, such as browsers and daemons. On Linux they are
-    found by an environment variable that they inherit, and as children of those that have it: some programs overwrite
-    theirs. Elsewhere nothing is found, since there is no `/proc`. The server's environment must include `environment`.
+    A process group misses descendants with their own session, such as browsers and daemons. On Linux they are found by
+    an inherited environment variable, and as children of processes that have it, since some programs overwrite their
+    environment. Other systems have no `/proc`, so nothing is found. The server's environment must include
+    `environment`.
     """
 
     def __init__(self) -> None:
         self.environment = {_MARK: uuid4().hex}
-        """What marks the server and what it starts."""
+        """The variable that marks the server and its descendants."""
         self._mark = f"{_MARK}={self.environment[_MARK]}".encode()
         self._start_times: dict[int, bytes] = {}
 
     def find(self) -> None:
-        """Remember the processes that run now; to be called while the server runs, and so do the parents of others."""
+        """Record the running processes. Call this while the server runs, so that all parents are still there."""
         with suppress(OSError):
             for process in filter(str.isdecimal, os.listdir("/proc")):  # noqa: PTH208 - a tenth of the time
                 if self._mark in _proc_file(f"/proc/{process}/environ").split(b"\0"):
                     self._remember(int(process))
 
     async def end(self, seconds: float) -> None:
-        """End the processes that are left: by SIGTERM, and those that still run after `seconds` by SIGKILL."""
+        """Stop the remaining processes with SIGTERM, and after `seconds` with SIGKILL."""
         self.find()
         _send(signal.SIGTERM, self._left())
         with anyio.move_on_after(seconds):
-            while self._left():  # noqa: ASYNC110 - processes of others set no events
+            while self._left():  # noqa: ASYNC110 - other programs' processes set no events
                 await anyio.sleep(_POLL_SECONDS)
             return
         self.find()  # processes started meanwhile
@@ -268,7 +269,7 @@ class Descendants:
                     self._remember(int(child))
 
     def _left(self) -> Collection[int]:
-        # The system gives the numbers of ended processes to others, which have another start time.
+        # The system reuses the ids of ended processes, but a new process has a different start time.
         return [pid for pid, start in self._start_times.items() if _start_time(pid) == start]
 
 
@@ -281,12 +282,12 @@ def _start_time(pid: int) -> bytes | None:
 def _proc_file(path: str) -> bytes:
     try:
         return Path(path).read_bytes()
-    except OSError:  # it has ended, or is another user's
+    except OSError:  # the process has ended, or belongs to another user
         return b""
 
 
 def _send(number: signal.Signals, pids: Collection[int]) -> None:
-    """Send a signal to processes; a negative id stands for a whole group."""
+    """Send a signal to processes. A negative id means a process group."""
     for pid in pids:
         with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)

@@ -1,13 +1,13 @@
-"""The configuration file of hosts, which names the MCP servers.
+"""Reads hosts' configuration files, which name the MCP servers.
 
-It reads `mcpServers` (most hosts), `servers` (VS Code and others), and what `formats` brings into that form: each
-server with `command`, `args`, `env`, `envFile`, `cwd` or with `url`, `headers`, and `type` or `transport`.
-`startup_timeout_sec`, `tool_timeout_sec` and `timeout` bound its start and its calls; `era` is that of its connection;
-`disabled` and `enabled` switch it off. Members that only other hosts know are ignored, unless one is nearly spelled
-like a known one.
+It reads `mcpServers` (most hosts), `servers` (VS Code and others), and the formats that `formats` converts to these.
+Each server has `command`, `args`, `env`, `envFile`, `cwd`, or `url`, `headers`, and `type` or `transport`.
+`startup_timeout_sec`, `tool_timeout_sec` and `timeout` limit its startup and its calls. `era` is the protocol era of its
+connection. `disabled` and `enabled` turn it off. Members that only other hosts know are ignored, unless one looks like
+a misspelling of a known one.
 
-A mistake in one server's entry makes that server unusable, and the file says why; a mistake in the file's structure
-rejects the file, and so does the lack of any server that can be used.
+A mistake in one server's entry makes only that server unusable, with the reason. A mistake in the file's structure
+rejects the file, and so does the lack of any usable server.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from tools_search_hosts.variables import AskForInput, Variables, read_inputs
 _SERVER_MEMBERS: Final = ("mcpServers", "servers")
 
 _OUR_MEMBERS: Final = ("tool_discovery", "tool_sets", "toolsets", "principals", "always_available")
-"""Members for the programs of this project. One that is misspelled would silently show or hide tools."""
+"""Members for this project's programs. A misspelled one would silently show or hide tools."""
 
 _TRANSPORTS: Final[Mapping[str, Literal["stdio", "streamable-http", "sse"]]] = {
     "stdio": "stdio",
@@ -55,25 +55,25 @@ _TRANSPORTS: Final[Mapping[str, Literal["stdio", "streamable-http", "sse"]]] = {
 }
 
 _ADDRESSES: Final = ("url", "httpUrl", "serverUrl")
-"""The address of a server, in the spellings of hosts."""
+"""The member for a server's address, as hosts spell it."""
 
 _EDITOR_FOLDERS: Final = frozenset({".vscode", ".cursor", ".zed", ".codex"})
-"""Folders of a project that hold configuration; the project itself is the folder around them."""
+"""Configuration folders in a project. The project is their parent folder."""
 
 _ADD_ONE: Final = "add one under `mcpServers`"
 
 _TIMES: Final = ("startup_timeout_sec", "startup_timeout_ms", "tool_timeout_sec", "timeout")
-"""Hosts have others of nearly these names, so one that is unknown is no mistake."""
+"""Hosts have other members with similar names, so an unknown one is not a mistake."""
 
 _MIN_MILLISECONDS: Final = 1000
-"""A `timeout` below this is in seconds: hosts differ in its unit, and none lets a call run for so short."""
+"""A `timeout` below this is in seconds. Hosts use different units, but none has timeouts of less than a second."""
 
 _NEAR: Final = 0.8
-"""Two names at least this alike are taken for spellings of one."""
+"""Minimum similarity from which two names count as spellings of the same one."""
 
 
 class ConfigurationError(Exception):
-    """A configuration that cannot be used; the message lists every problem with its place and what to do about it."""
+    """A configuration cannot be used. The message lists every problem with its place and the correction."""
 
     def __init__(self, source: str, problems: Sequence[str]) -> None:
         self.source = source
@@ -84,26 +84,26 @@ class ConfigurationError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class HostFile:
-    """The content of a host's configuration."""
+    """The contents of a host's configuration file."""
 
     servers: tuple[ServerEntry, ...]
-    """The servers in the order of the file; those that are switched off are left out.
+    """The servers in file order, without disabled ones.
 
-    One with a mistake in its entry has an `UnusableTarget`, which says what it is.
+    A server with a mistake in its entry has an `UnusableTarget` that describes it.
     """
 
     members: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """The whole file, for members that only one program knows; those in camelCase under their own names."""
+    """All members of the file, for programs with their own members; camelCase names are converted."""
 
     @property
     def names(self) -> Collection[str]:
-        """The names of all servers in the file, including those that are switched off."""
+        """The names of all servers in the file, including disabled ones."""
         stated = self.members.get("mcpServers") or self.members.get("servers")
         return cast("dict[str, Any]", stated) if isinstance(stated, dict) else ()
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """The problems of single servers, each line with the name of its server."""
+        """The problems in servers' entries, each on a line with the server's name."""
         return tuple(
             f"server {entry.name!r}: {problem}"
             for entry in self.servers
@@ -122,14 +122,14 @@ def load_host_file(
     """Return the configuration in the file at `path`.
 
     Args:
-        path: TOML (`.toml`), YAML (`.yaml`, `.yml`), or else JSON, in which comments and trailing commas are allowed,
-            as in editors; in UTF-8.
-        environment: Where `${NAME}` is looked up; that of the process unless given.
-        ask: Asks the user for the value of an `${input:key}` that no variable holds.
-        workspace: The folder of the project, `${workspaceFolder}`; the one that the file lies in unless given.
+        path: A UTF-8 file: TOML (`.toml`), YAML (`.yaml`, `.yml`), or else JSON, in which comments and trailing commas
+            are allowed, as in editors.
+        environment: Values for `${NAME}`; by default the process's environment.
+        ask: Prompts the user for the value of an `${input:key}` that has no variable.
+        workspace: The project's folder, for `${workspaceFolder}`; by default the file's folder.
 
     Raises:
-        ConfigurationError: It cannot be read or used; the message lists every problem.
+        ConfigurationError: The file cannot be read or used. The message lists every problem.
     """
     file, problems = inspect_host_file(path, environment=environment, ask=ask, workspace=workspace)
     return _usable(file, problems, str(path))
@@ -142,10 +142,10 @@ def inspect_host_file(
     ask: AskForInput | None = None,
     workspace: Path | None = None,
 ) -> tuple[HostFile, list[str]]:
-    """Return what `load_host_file` does, and the problems in the file's structure, for a caller that has more to add.
+    """Like `load_host_file`, but return the problems in the file's structure, for callers that may find more.
 
     Raises:
-        ConfigurationError: It cannot be read.
+        ConfigurationError: The file cannot be read.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -162,10 +162,10 @@ def inspect_host_file(
 
 
 def writers_warning(path: Path) -> str | None:
-    """Return a warning, in one line, if other users can change a file that names programs to start, else `None`."""
+    """Return a one-line warning if other users can change a file that names programs to start, or else `None`."""
     status = path.stat()
     mode = stat.S_IMODE(status.st_mode)
-    # The group of a user's files is usually the user's own, with nobody else in it.
+    # A user's files usually belong to the user's own group, which has no other members.
     who = "all users" if mode & stat.S_IWOTH else "its group" if mode & stat.S_IWGRP else ""
     if not who or (who == "its group" and status.st_gid == os.getegid()):
         return None
@@ -185,9 +185,9 @@ def parse_host_file(
     ask: AskForInput | None = None,
     workspace: Path | None = None,
 ) -> HostFile:
-    """Turn the JSON value of a file into a configuration, as `load_host_file` does.
+    """Convert a parsed file to a configuration, like `load_host_file`.
 
-    `source` names the file in errors. `${workspaceFolder}` is derived from its `folder`, unless it is given.
+    `source` names the file in errors. `${workspaceFolder}` is derived from its `folder` unless `workspace` is given.
     """
     return _usable(*_parsed(document, folder, environment, ask, workspace), source)
 
@@ -205,7 +205,7 @@ def _parsed(
     ask: AskForInput | None,
     workspace: Path | None,
 ) -> tuple[HostFile, list[str]]:
-    """Return the configuration that `document` is, and the problems in its structure."""
+    """Return the configuration in `document`, and the problems in its structure."""
     if not isinstance(document, dict):
         return HostFile(()), ["it must be an object with `mcpServers` (or `servers`)"]
     stated = cast("dict[str, Any]", document)
@@ -224,14 +224,14 @@ def _parsed(
 
 
 def with_canonical_names(members: Mapping[str, Any], known: Collection[str]) -> tuple[dict[str, Any], list[str]]:
-    """Return `members` with those of `known` under their own names and all others as they are, and the problems.
+    """Convert known names of members from camelCase, and return the problems.
 
     Args:
-        members: As they stand in a file.
-        known: Names of members; one with underscores may be written in camelCase.
+        members: The members in a file.
+        known: Known names. Those with underscores may also be written in camelCase.
 
     Returns:
-        The members, and a line for each that is stated twice, in both spellings.
+        The members, and a line for each one that occurs in both spellings.
     """
     spelled = {re.sub("_+(.)", lambda match: match[1].upper(), name): name for name in known}
     own_names = {name: spelled.get(name, name) for name in members}
@@ -244,7 +244,7 @@ def with_canonical_names(members: Mapping[str, Any], known: Collection[str]) -> 
 
 
 def spelling_hints(members: Collection[str], known: Collection[str]) -> list[str]:
-    """Return a line for each member that is not known and nearly spelled like one that is."""
+    """Return a line for each unknown member with a name similar to a known one."""
     spelled = {name.lower(): name for name in known}
     lines: list[str] = []
     for name in members:
@@ -268,7 +268,7 @@ _Seconds: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class _Entry(BaseModel):
-    """The object of one server, without what says how it is reached."""
+    """The entry of one server, without the members for its target."""
 
     model_config = ConfigDict(strict=True)
 
@@ -283,7 +283,7 @@ class _Entry(BaseModel):
     tool_timeout_sec: _Seconds | None = None
     timeout: _Seconds | None = None
     trust: bool = False
-    # The list of tools that need no consent, in the spellings of hosts.
+    # The tools that need no consent, as hosts spell this member.
     always_allow: list[_Text] = Field(default=[], alias="alwaysAllow")
     auto_approve: list[_Text] = Field(default=[], alias="autoApprove")
 
@@ -297,7 +297,7 @@ class _StartedEntry(_Entry):
 
     def target(self, variables: Variables) -> StdioTarget:
         env = self.env
-        if self.env_file:  # from the workspace where its path is relative
+        if self.env_file:  # a relative path starts at the workspace
             try:
                 text = Path(variables.workspace, self.env_file).read_text(encoding="utf-8-sig")
             except (OSError, ValueError) as error:
@@ -320,7 +320,7 @@ _KNOWN: Final = frozenset((*(own.alias or name for name, own in _FIELDS.items())
 
 
 def _servers(members: Mapping[str, Any], variables: Variables, problems: list[str]) -> list[ServerEntry]:
-    """Return the servers that are not switched off; `problems` takes those that are no single server's."""
+    """Return the enabled servers. `problems` gets those that do not belong to a single server."""
     named = [member for member in _SERVER_MEMBERS if member in members]
     if len(named) != 1:
         hints = [] if named else spelling_hints(members, _SERVER_MEMBERS)
@@ -381,7 +381,7 @@ def _server(name: str, members: Mapping[str, Any], variables: Variables) -> Serv
 
 
 def _transport(members: Mapping[str, Any], address: str | None) -> Literal["streamable-http", "sse"] | None:
-    """Return how the server at `address` is reached, if that is stated; one without address is started.
+    """Return the stated HTTP transport of the server at `address`; `None` if none is stated, or without an address.
 
     Raises:
         ValueError: The entry contradicts itself.
@@ -392,7 +392,7 @@ def _transport(members: Mapping[str, Any], address: str | None) -> Literal["stre
     transport = None if named is None else _TRANSPORTS[named]
     match address, "command" in members, transport:
         case str(), True, _:
-            raise ValueError(f"has both `command` and `{address}`: keep the one that is meant")
+            raise ValueError(f"has both `command` and `{address}`: keep only one")
         case None, False, _:
             raise ValueError("needs `command` (to start it) or `url` (to reach it)")
         case None, _, "streamable-http" | "sse":

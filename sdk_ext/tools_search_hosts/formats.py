@@ -1,13 +1,13 @@
-"""Configuration files in the forms of different hosts, and one form that all of them are brought into.
+"""The configuration formats of different hosts, and their conversion to a common form.
 
-| host | servers stand in | in addition to `command`, `args`, `env`, `cwd`, `url` and `headers` |
+| host | servers in | in addition to `command`, `args`, `env`, `cwd`, `url` and `headers` |
 |---|---|---|
 | Claude Desktop, Cursor | `mcpServers` | `envFile` |
 | Claude Code | `projects.FOLDER.mcpServers`, over `mcpServers` | `disabledMcpServers` of a project |
 | VS Code | `servers`, or `mcp.servers` of its settings | `inputs`, `envFile` |
 | Codex | `mcp_servers`, in TOML | `env_vars`, `http_headers`, `env_http_headers`, `bearer_token_env_var` |
 | Zed | `context_servers` | `command` as an object with `path`; extensions have neither command nor address |
-| Goose | `extensions`, in YAML | `cmd`, `uri`, `envs`, `env_keys`; types that are parts of Goose are left out |
+| Goose | `extensions`, in YAML | `cmd`, `uri`, `envs`, `env_keys`; types that are parts of Goose are omitted |
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _Object: TypeAlias = dict[str, Any]
 _Convert: TypeAlias = Callable[[_Object], _Object | None]
 
 _STRING: Final = r'("(?:[^"\\]+|\\.?)*"?)'
-# Every character belongs to one match, and no match is looked for twice: hostile texts take no longer than others.
+# Each character belongs to one match, and nothing is matched twice, so hostile texts take no longer than others.
 _COMMENT: Final = re.compile(rf"{_STRING}|(//[^\n]*|/\*.*?\*/)|/\*.*", re.DOTALL)
 _TRAILING_COMMA: Final = re.compile(rf"{_STRING}|,(?=\s*[}}\]])", re.DOTALL)
 
@@ -33,10 +33,10 @@ _PARTS_OF_GOOSE: Final = frozenset({"builtin", "platform", "frontend", "inline_p
 
 
 def read_document(path: Path, text: str) -> Any:
-    """Parse the text of a file: TOML or YAML by its name, else JSON as `load_lenient_json` reads it.
+    """Parse a file's text: TOML or YAML by its extension, or else JSON with `load_lenient_json`.
 
     Raises:
-        ValueError: The text is not in that format; the message says in which, and where.
+        ValueError: The text is not in that format. The message names the format and the position.
     """
     load, name = _FORMATS.get(path.suffix.lower(), (load_lenient_json, "JSON"))
     try:
@@ -46,13 +46,13 @@ def read_document(path: Path, text: str) -> Any:
 
 
 def load_lenient_json(text: str) -> Any:
-    """Parse JSON as people keep it in the settings of editors: with comments, trailing commas and a byte order mark.
+    """Parse JSON as in editors' settings files: with comments, trailing commas and a byte order mark.
 
     Raises:
-        ValueError: It is not JSON even so, or a name occurs twice in one object, where one of two servers would
-            silently be lost. Positions in the message are those of the original text.
+        ValueError: The text is not JSON in this sense, or a name occurs twice in one object, so that one of two servers
+            would silently be lost. Positions in the message refer to the original text.
     """
-    # Comments and commas give way to white space of the same shape, so that positions stay true.
+    # Replace comments and commas with white space of the same shape, so that positions stay correct.
     text = _COMMENT.sub(lambda match: re.sub(r"[^\n]", " ", match[2]) if match[2] else match[0], text)
     text = _TRAILING_COMMA.sub(lambda match: match[1] or " ", text)
     return json.loads(text.removeprefix("\ufeff"), object_pairs_hook=_unique_names)
@@ -61,15 +61,15 @@ def load_lenient_json(text: str) -> Any:
 def in_common_form(
     document: _Object, *, kept: Collection[str], environment: Mapping[str, str], workspace: Path
 ) -> _Object:
-    """Return the content of a host's file with its servers in `mcpServers` or `servers`, as most hosts write it.
+    """Convert the contents of a host's file to the form of most hosts, with the servers in `mcpServers` or `servers`.
 
-    A file in that form already is returned as it is, and so is one that no host is known for.
+    A file that is already in that form, or in an unknown one, is returned unchanged.
 
     Args:
-        document: The content.
-        kept: Names of members that are not the host's; what else stands in a host's settings is left out.
-        environment: Says which variables are set, for hosts that pass on those that are.
-        workspace: The folder whose project is meant, where a host has servers for each.
+        document: The contents.
+        kept: Names of members that are not the host's. All other host settings are omitted.
+        environment: The set variables, for hosts that pass on only these.
+        workspace: The project's folder, for hosts with separate servers for each project.
     """
     own = {name: value for name, value in document.items() if name in kept}
     projects = _object(document.get("projects"))
@@ -94,7 +94,7 @@ def in_common_form(
 
 
 def projects_with_servers(document: _Object) -> list[str]:
-    """Return the folders for which a file of Claude Code has servers."""
+    """Return the folders for which a Claude Code file has servers."""
     projects = _object(document.get("projects")) or {}
     return [name for name, entry in projects.items() if (_object(entry) or {}).get("mcpServers")]
 
@@ -109,7 +109,7 @@ def _from_claude_code(everywhere: Any, projects: _Object, workspace: Path) -> An
 
 
 def _each(servers: _Object, convert: _Convert) -> _Object:
-    """Return the entries that `convert` makes; what is no object is left for the reader to complain of."""
+    """Convert the entries. Those that are not objects stay unchanged, and are reported later."""
     objects = {name: _object(entry) for name, entry in servers.items()}
     converted = {name: servers[name] if entry is None else convert(entry) for name, entry in objects.items()}
     return {name: entry for name, entry in converted.items() if entry is not None}
@@ -151,12 +151,12 @@ def _object(value: Any) -> _Object | None:
 
 
 def _renamed(entry: _Object, names: Mapping[str, str]) -> _Object:
-    """Return `entry` with members under other names, and without those that are null."""
+    """Rename members of `entry`, and remove those that are null."""
     return {names.get(name, name): value for name, value in entry.items() if value is not None}
 
 
 def _with_defaults(entry: _Object, member: str, values: Mapping[str, str]) -> _Object:
-    """Return `entry` with further values in one of its objects; those that it states itself take precedence."""
+    """Add values to one of the objects in `entry`. Its own values take precedence."""
     stated = _object(entry.get(member, {}))
     return entry if stated is None or not values else {**entry, member: {**values, **stated}}
 
@@ -171,11 +171,11 @@ def _unique_names(pairs: list[tuple[str, Any]]) -> _Object:
 
 
 def _load_yaml(text: str) -> Any:
-    import yaml  # only for the one host that writes it
+    import yaml  # only one host uses it
 
     try:
         return _as_json_values(yaml.safe_load(text))
-    except yaml.MarkedYAMLError as error:  # whose own text quotes the file, where keys may stand
+    except yaml.MarkedYAMLError as error:  # its own text quotes the file, which may contain keys
         place = error.problem_mark
         where = f": line {place.line + 1} column {place.column + 1}" if place else ""
         raise ValueError(f"{error.problem}{where}") from error
@@ -184,7 +184,7 @@ def _load_yaml(text: str) -> Any:
 
 
 def _as_json_values(value: Any) -> Any:
-    """Return what JSON could have said: names are text, and so are dates."""
+    """Convert to values that JSON supports: names and dates become text."""
     match value:
         case dict():
             return {str(name): _as_json_values(member) for name, member in cast("dict[Any, Any]", value).items()}

@@ -1,7 +1,7 @@
-"""Where hosts keep their configuration, and programs what they can make again.
+"""Locations of hosts' configuration files and of programs' caches.
 
-A file of a project may come with a repository from anywhere, and names programs to start: hosts ask their users before
-they trust one. So those of the user are found by the name of the host, and those of a project are only shown.
+A project's file may come from an untrusted repository and names programs to start, so hosts ask their users before they
+trust it. Therefore users' files can be selected by host, while projects' files are only shown.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ HOSTS: Final[Mapping[str, str]] = {
     "vscode": "VS Code",
     "zed": "Zed",
 }
-"""The hosts whose files are known, by the names that users choose them by."""
+"""The hosts with known files, by the names that users type."""
 
 _PROJECT_FILES: Final = (
     ("claude-code", ".mcp.json"),
@@ -36,23 +36,23 @@ _PROJECT_FILES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class HostPath:
-    """A place where a host may have a configuration file."""
+    """A location of a host's configuration file, which may not exist."""
 
     host: str
     path: Path
     is_project: bool = False
-    """Whether it belongs to the project, not to the user."""
+    """Whether it belongs to a project rather than to the user."""
 
 
 def host_paths(
     *, environment: Mapping[str, str] | None = None, home: Path | None = None, platform: str = sys.platform
 ) -> list[HostPath]:
-    """Return the places of users' files, whether they exist or not: for each host the one that it prefers first.
+    """Return the locations of the user's files, whether or not they exist, each host's preferred one first.
 
     Args:
-        environment: Holds the variables that move them; that of the process unless given.
-        home: The user's home folder; that of the process unless given.
-        platform: As `sys.platform` has it.
+        environment: Variables that can change the locations; by default those of the process.
+        home: The user's home folder; by default that of the process.
+        platform: A value of `sys.platform`.
     """
     variables = os.environ if environment is None else environment
     home = home or Path.home()
@@ -80,17 +80,17 @@ def host_paths(
 
 
 def cache_folder(program: str) -> Path:
-    """Return the folder for files of this user's `program` that can be made again."""
+    """Return this user's cache folder for `program`."""
     stated = Path(os.environ.get("XDG_CACHE_HOME", ""))
     return (stated if stated.is_absolute() else Path.home() / ".cache") / program
 
 
 def project_folder(folder: Path) -> Path:
-    """Return the nearest folder around `folder` that is a Git repository, or `folder` itself outside of any."""
+    """Return the nearest enclosing folder that is a Git repository, or `folder` itself if there is none."""
     folder = folder.resolve()
     return next((around for around in (folder, *folder.parents) if (around / ".git").exists()), folder)
 
 
 def project_paths(project: Path) -> list[HostPath]:
-    """Return the places of a project's files, whether they exist or not."""
+    """Return the locations of a project's files, whether or not they exist."""
     return [HostPath(host, project / path, is_project=True) for host, path in _PROJECT_FILES]

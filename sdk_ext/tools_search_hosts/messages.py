@@ -1,8 +1,8 @@
-"""Reading one JSON-RPC message of a server that may send anything.
+"""Reads JSON-RPC messages from untrusted servers.
 
-The SDK's own reading takes 20 times the memory and 5 times the time of a large message, and says nothing of an answer
-that it cannot read: the request then waits for the whole of its time. Here the size of a message and the number of
-values in it are bounded before it is parsed, and an answer that cannot be read fails its request at once.
+For large messages, the SDK's own reader takes 20 times the memory and 5 times the time of this one. It also silently
+drops answers that it cannot read, so that the request waits until its timeout. This module limits the size of a message
+and the number of its values before parsing it, and fails a request at once if its answer is unreadable.
 """
 
 from __future__ import annotations
@@ -29,32 +29,32 @@ from tools_search_hosts.endings import attributed_to_server
 from tools_search_hosts.validation import validation_problem
 
 MAX_MESSAGE_BYTES: Final = 16 * 1024 * 1024
-"""Decoded bytes of one message unless said otherwise: a listing of 10,000 tools is about 8 MB."""
+"""Default limit for the decoded bytes of one message. A listing of 10,000 tools is about 8 MB."""
 
 _BYTES_OF_A_VALUE: Final = 32
-"""At least, on average over a message: each takes up to 200 bytes of memory, and may be 2 bytes of the message."""
+"""Minimum average per value in a message. A value takes up to 200 bytes of memory, but only 2 bytes in a message."""
 
 _TOKEN: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[{}\[\],:]|[^\s"{}\[\],:]++', re.DOTALL)
-"""Strings, signs and everything else, also where the text as a whole is no JSON; it never looks at a byte twice."""
+"""Matches strings, punctuation and everything else, even if the whole text is not JSON. Never visits a byte twice."""
 
 _TOKENS_OF_A_VALUE: Final = 4
 _MAX_SKIMMED: Final = 2_000_000
-"""Tokens of a text that is no JSON which are looked at for the request that it was to answer."""
+"""Maximum tokens of invalid JSON in which to look for the id of the request that it answers."""
 
 _SEPARATING: Final = (b",", b"{", b"[")
 
 
 class MessageTooLargeError(Exception):
-    """A message is larger than is read; the text says what was sent."""
+    """A message is too large. The text says what was sent."""
 
 
 class MalformedMessageError(Exception):
-    """What was sent is no message of the protocol.
+    """The server sent an invalid protocol message.
 
     Args:
-        reason: Says what is wrong with it.
-        answers: The id of the request that it was to answer, `None` where it is no answer or does not say.
-        is_answer: Whether it may have been an answer: a request or a notification of the server was not.
+        reason: What is wrong with it.
+        answers: The id of the request that it answers; `None` if it is not an answer or the id is unknown.
+        is_answer: Whether it may be an answer, rather than the server's own request or notification.
     """
 
     def __init__(self, reason: str, answers: RequestId | None = None, *, is_answer: bool = True) -> None:
@@ -64,22 +64,22 @@ class MalformedMessageError(Exception):
 
 
 def mebibytes(number: int) -> str:
-    """Return a number of bytes as people write it."""
+    """Format a number of bytes in MiB."""
     return f"{number / 1024 / 1024:g} MiB"
 
 
 def read_message(data: bytes | bytearray, max_bytes: int = MAX_MESSAGE_BYTES) -> JSONRPCMessage:
-    """Return the message that `data` is, UTF-8 with or without flaws.
+    """Parse a message. Invalid UTF-8 is tolerated.
 
     Raises:
-        MalformedMessageError: It is none.
-        MessageTooLargeError: It has more than `max_bytes`, or more values than so many bytes usually hold.
+        MalformedMessageError: The message is invalid.
+        MessageTooLargeError: It has more than `max_bytes`, or more values than a message of that size usually contains.
     """
     if len(data) > max_bytes:
         raise MessageTooLargeError(f"a message of more than {mebibytes(max_bytes)}")
     max_values = max_bytes // _BYTES_OF_A_VALUE
     if data.count(b",") + data.count(b"[") + data.count(b"{") > max_values:
-        found = 0  # signs within strings are none
+        found = 0  # without punctuation in strings
         for number, match in enumerate(_TOKEN.finditer(data)):
             found += match[0] in _SEPARATING
             if found > max_values or number > _TOKENS_OF_A_VALUE * max_values:
@@ -105,7 +105,7 @@ def read_message(data: bytes | bytearray, max_bytes: int = MAX_MESSAGE_BYTES) ->
 
 
 def failed_answer(answers: RequestId, reason: str) -> JSONRPCError:
-    """Return the answer to a request in place of one that cannot be read; `endings.malformed` recognizes it."""
+    """Return an error to answer a request whose real answer is unreadable. `endings.malformed` recognizes it."""
     error = ErrorData(code=INTERNAL_ERROR, message=f"its answer is malformed: {reason}")
     return JSONRPCError(jsonrpc="2.0", id=answers, error=error)
 
@@ -113,12 +113,12 @@ def failed_answer(answers: RequestId, reason: str) -> JSONRPCError:
 def _parsed(data: bytes | bytearray) -> Any:
     try:
         return from_json(data, allow_inf_nan=False)
-    except ValueError:  # perhaps since it is no UTF-8 everywhere
+    except ValueError:  # perhaps because it contains invalid UTF-8
         return from_json(data.decode("utf-8", "replace"), allow_inf_nan=False)
 
 
 def _flaw(data: bytes | bytearray, error: str) -> str:
-    """Return in the words of people why a text is no JSON."""
+    """Explain why a text is not valid JSON."""
     if "hex escape" in error:
         return "a string in it holds half of a surrogate pair"
     if "recursion" in error:
@@ -131,10 +131,10 @@ def _flaw(data: bytes | bytearray, error: str) -> str:
 
 
 def _without_empty_half(message: dict[str, Any]) -> dict[str, Any]:
-    """Return a message without the `null` that JSON-RPC 1.0 demands of whichever of result and error is not there.
+    """Remove the `null` that JSON-RPC 1.0 requires for either `result` or `error`.
 
     Raises:
-        MalformedMessageError: Both are there.
+        MalformedMessageError: The message has both.
     """
     if "method" in message or not ("result" in message and "error" in message):
         return message
@@ -164,7 +164,7 @@ def _as_id(value: object) -> RequestId | None:
 
 
 def _skimmed(data: bytes | bytearray) -> tuple[RequestId | None, bool]:
-    """Return which request a text that is no JSON was to answer, as far as that can be seen, and whether it may."""
+    """Return the id of the request that invalid JSON seems to answer, if any, and whether it may be an answer."""
     depth, name, answers = 0, b"", None
     names: set[bytes] = set()
     previous = b""

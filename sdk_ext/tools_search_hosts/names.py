@@ -1,13 +1,13 @@
-"""Names and labels of tools among several servers, and which of them a model always has.
+"""Names and labels for the tools of several servers, and the tools that a model always has.
 
-Names are unambiguous over all servers and valid for every model provider.
+Names are unique across all servers and valid for every model provider.
 
-A tool is known as `server__tool`: letters, digits, `_` and `-`, a letter or `_` first, at most 64 characters. The same
-tool of the same server always gets the same name, regardless of everything else that is configured, found or listed:
-an altered name carries a digest of the original, rather than a number that depends on its neighbors.
+A tool's name is `server__tool`: letters, digits, `_` and `-`, starting with a letter or `_`, at most 64 characters. The
+same tool of the same server always gets the same name, regardless of what else is configured, found or listed: an
+altered name contains a digest of the original, not a number that depends on other names.
 
-Why no two are equal: a name that was altered ends with a digest, and one that only looks as if it did is altered too;
-of the others, the first `__` stands where the server's name ends.
+Names never collide: an altered name ends with a digest, and a name that only looks as if it did is altered too. In all
+others, the first `__` marks the end of the server's name.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from mcp_ext_tools_search.types import EXTENSION_ID, published_metadata
 from mcp_types import Tool
 
 SEPARATOR: Final = "__"
-"""Stands between the server's name and the tool's."""
+"""Separates the server's name from the tool's."""
 
 MAX_NAME_LENGTH: Final = 64
-"""The shortest limit among the model providers."""
+"""The lowest limit of any model provider."""
 
 ALWAYS_LOAD: Final = "anthropic/alwaysLoad"
-"""Member of a tool's `_meta` by which its server asks that the definition is never deferred: Claude Code's name."""
+"""Member of a tool's `_meta`, defined by Claude Code, with which a server asks never to defer the definition."""
 
 MAX_PINNED_PER_SERVER: Final = 5
-"""Pinned tools of one server that are honored: what every definition costs is paid by all the others."""
+"""Maximum number of pinned tools per server, since all servers share the cost of each definition."""
 
 MAX_PINNED: Final = 20
-"""Pinned tools of all servers that are honored."""
+"""Maximum number of pinned tools of all servers."""
 
 _Server = TypeVar("_Server")
 _Pinned = TypeVar("_Pinned")
@@ -42,19 +42,19 @@ _Pinned = TypeVar("_Pinned")
 _DIGEST_LENGTH: Final = 12
 _MAX_STEM: Final = MAX_NAME_LENGTH - _DIGEST_LENGTH - 1
 _MAX_SERVER: Final = 24
-"""What is left of a server's name where the whole is too long: the tool's own name says more."""
+"""Length to which a server's name is truncated if the whole name is too long, as the tool's own name says more."""
 
 _VALID: Final = re.compile(rf"[A-Za-z_][A-Za-z0-9_-]{{0,{MAX_NAME_LENGTH - 1}}}")
 _NOT_ALLOWED: Final = re.compile(r"[^A-Za-z0-9_-]")
 _DIGEST_SUFFIX: Final = re.compile(rf"_[0-9a-f]{{{_DIGEST_LENGTH}}}\Z")
 _NOT_AMONG: Final = frozenset({"category", "categoryDescription", "score", "matched"})
-"""Labels that a gateway states itself, and those that only the result of a search has."""
+"""Labels that a gateway sets itself, and labels that only search results have."""
 
 
 def qualified_name(server: str, tool: str) -> str:
-    """Return the name by which a model and a user know `tool` of `server`.
+    """Return the name of a server's `tool` for models and users.
 
-    An empty `server` stands for the only one there is: its tools keep their own names, as far as providers allow.
+    If `server` is empty, it is the only one, and its tools keep their own names as far as providers allow.
     """
     exact = f"{server}{SEPARATOR}{tool}" if server else tool
     if _VALID.fullmatch(exact) and not _DIGEST_SUFFIX.search(exact) and not _splits_elsewhere(server, tool):
@@ -64,41 +64,40 @@ def qualified_name(server: str, tool: str) -> str:
 
 
 def own_name(server: str, name: str) -> str | None:
-    """Return what `server` calls the tool that is known as `name`; `None` where that cannot be read off the name."""
+    """Return the server's own name for the tool with this qualified name; `None` if it cannot be derived from it."""
     own = name.partition(SEPARATOR)[2] if server else name
     return own if qualified_name(server, own) == name else None
 
 
 def split_candidates(name: str, servers: Iterable[str]) -> list[tuple[str, str]]:
-    """Return the `(server, rest)` readings of a qualified name that `servers` allow, the longest match first."""
+    """Return the possible `(server, rest)` splits of a qualified name for these servers, longest match first."""
     prefixes = {(server, prefix) for server in servers if server for prefix in _prefixes(server)}
     readings = sorted((-len(prefix), server) for server, prefix in prefixes if name.startswith(prefix))
     return [(server, name[-length:]) for length, server in readings]
 
 
 def without_digest(name: str) -> str:
-    """Return `name` without the digest of one that was altered: the beginning of a name that its server knows."""
+    """Return `name` without the digest of an altered name."""
     return _DIGEST_SUFFIX.sub("", name)
 
 
 def labels_among_servers(server: str, labels: Mapping[str, Any], category: object) -> dict[str, Any]:
-    """Return labels with the server as the group of the tool.
+    """Return labels with the server as the tool's group.
 
     Args:
-        server: The configured name.
-        labels: What is published of the tool.
-        category: The part of its server that the tool belongs to; passed over where it is no text.
+        server: The server's configured name.
+        labels: The tool's published labels.
+        category: The part of the server that the tool belongs to; ignored if it is not a string.
     """
     among = {name: label for name, label in labels.items() if label is not None and name not in _NOT_AMONG}
     return {**among, "group": server, **({"category": category} if isinstance(category, str) and category else {})}
 
 
 def tool_among_servers(server: str, tool: Tool) -> Tool:
-    """Return `tool` of `server` under its qualified name, and labeled as a gateway labels it.
+    """Return a server's `tool` under its qualified name, with a gateway's labels.
 
-    Gateways publish tools like this, and clients that ask the servers themselves rank them like this: both get the same
-    order only from definitions that are the same to a word. An empty `server` stands for the only one there is, whose
-    tools stay as they are.
+    Gateways publish tools in this form, and clients that use the servers directly rank them in this form, because only
+    identical definitions give the same order. If `server` is empty, it is the only one, and the labels do not change.
     """
     name, own = qualified_name(server, tool.name), published_metadata(tool.meta)
     if not server:
@@ -108,17 +107,17 @@ def tool_among_servers(server: str, tool: Tool) -> Tool:
 
 
 def is_pinned(tool: Tool) -> bool:
-    """Whether the server of a tool asks that its definition is always loaded: `true`, and nothing else."""
+    """Return whether a tool's server asks to always load its definition. Only `true` counts."""
     return (tool.meta or {}).get(ALWAYS_LOAD) is True
 
 
 def pinned_within_bounds(pinned: Iterable[tuple[_Server, _Pinned]]) -> list[_Pinned]:
-    """Return the pinned tools that are honored: the first ones of each server, and of those the first ones.
+    """Apply the limits to pinned tools: keep the first ones of each server, and then the first ones in total.
 
-    This is no part of `tools/search`: a server lists and finds such tools as any others.
+    This is not part of `tools/search`: a server lists and finds such tools like any others.
 
     Args:
-        pinned: Each pinned tool with its server, in the order of the listing.
+        pinned: Pinned tools with their servers, in the order of the listing.
     """
     counts: Counter[_Server] = Counter()
     kept: list[_Pinned] = []
@@ -142,11 +141,11 @@ def _prefixes(server: str) -> set[str]:
 
 
 def _spelled(text: str) -> str:
-    """Return `text` in the characters that are allowed, and beginning as is allowed."""
+    """Return `text` with only allowed characters and a valid start."""
     allowed = _NOT_ALLOWED.sub("_", text)
     return allowed if _VALID.match(allowed) else f"_{allowed}"
 
 
 def _splits_elsewhere(server: str, tool: str) -> bool:
-    """Return whether another pair could spell the same: `a` + `b__c` and `a__b` + `c`, or `a_` + `b` and `a` + `_b`."""
+    """Return whether another pair could give the same name: `a` + `b__c`, `a__b` + `c`; or `a_` + `b`, `a` + `_b`."""
     return bool(server) and (SEPARATOR in server or server.endswith("_") or tool.startswith("_"))

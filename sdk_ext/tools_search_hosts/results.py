@@ -1,11 +1,11 @@
-"""What can be kept of a result that its protocol revision does not allow.
+"""Salvages the valid parts of results that their protocol revision does not allow.
 
-A result is checked against the type of its method and kind alone. The types that revision 2026-07-28 gives to methods
-with two kinds of results accept any object, and what such a result holds would be dropped without a word.
+A result is checked against the type for its method and kind only. The types that revision 2026-07-28 defines for
+methods with two kinds of results accept any object, so they would silently drop the result's contents.
 
-A tool may have had its effect before it answered badly. So a result of `tools/call` keeps all that the revision
-allows: a text stands where a content block is left out, and the result is an error if the server says so, if its
-statement about that cannot be read, or if nothing of its answer can be.
+A tool may have had its effect before it sent an invalid result. So a result of `tools/call` keeps everything that the
+revision allows, with a text in place of each invalid content block. It is an error if the server says so, if `isError`
+is invalid, or if nothing in the answer is valid.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from pydantic import BaseModel, ValidationError
 CALL: Final = "tools/call"
 COMPLETE: Final = "complete"
 INPUT_REQUIRED: Final = "input_required"
-"""The `resultType` of a result that asks for more."""
+"""The `resultType` of a result that asks for more input."""
 
 ASKING: Final = frozenset({"inputRequests", "requestState"})
-"""Members of results that ask for input; they mean nothing in one that is complete."""
+"""Members of results that ask for input. They are meaningless in complete results."""
 
 _MAX_PLACE_CHARS: Final = 200
 
 
 def call_result(result: dict[str, Any], version: str) -> dict[str, Any]:
-    """Return the result of a tool with what means something in `version`, or what can be kept of a bad one.
+    """Return a tool's result without members that are meaningless in `version`. If it is invalid, salvage it.
 
-    A result that asks for input, or whose `resultType` is not of the core protocol, is returned as it is.
+    A result that asks for input, or whose `resultType` is not in the core protocol, is returned unchanged.
     """
     meaningless = ASKING if version in MODERN_PROTOCOL_VERSIONS else ASKING | set(MODERN_ONLY)
     is_complete = version not in MODERN_PROTOCOL_VERSIONS or result.get("resultType", COMPLETE) == COMPLETE
     if (CALL, version) not in SERVER_RESULTS or not is_complete:
         return result
     members = {name: value for name, value in result.items() if name not in meaningless}
-    model = cast("type[BaseModel]", result_model(CALL, version, COMPLETE))  # which every revision has
+    model = cast("type[BaseModel]", result_model(CALL, version, COMPLETE))  # every revision has it
     try:
         sieved({**members, "resultType": COMPLETE}, CALL, version, model)
     except ValidationError:
@@ -52,7 +52,7 @@ def call_result(result: dict[str, Any], version: str) -> dict[str, Any]:
 
 
 def result_model(method: str, version: str, kind: str) -> type[BaseModel] | None:
-    """Return the type of one kind of the results of a method; `None` where it has none of that kind."""
+    """Return the type for one kind of a method's results; `None` if the method has no results of that kind."""
     row = SERVER_RESULTS[(method, version)]
     models = cast("tuple[type[BaseModel], ...]", get_args(row) if isinstance(row, UnionType) else (row,))
     asks = kind == INPUT_REQUIRED
@@ -60,21 +60,21 @@ def result_model(method: str, version: str, kind: str) -> type[BaseModel] | None
 
 
 def sieved(members: Mapping[str, Any], method: str, version: str, model: type[BaseModel]) -> dict[str, Any]:
-    """Return the members that a type has.
+    """Return only the members that a type defines.
 
     Raises:
-        ValidationError: The type does not allow them.
+        ValidationError: The type does not allow their values.
     """
     return methods.serialize_server_result(method, version, members, surface={(method, version): model})
 
 
 def salvaged(members: Mapping[str, Any], version: str, model: type[BaseModel], server: str = "") -> dict[str, Any]:
-    """Return what can be kept of the result of a tool, with a text for each part that cannot.
+    """Return the valid parts of a tool's result, with a text for each invalid part.
 
     Args:
-        members: The result, which the revision does not allow; it may hold anything.
+        members: The result, which the revision does not allow. It can contain anything.
         version: The revision.
-        model: Its type of the results of tools.
+        model: The revision's type for the results of tools.
         server: The server's name, for the texts.
     """
     sender = f"The MCP server {server!r}" if server else "The MCP server"
@@ -87,7 +87,7 @@ def salvaged(members: Mapping[str, Any], version: str, model: type[BaseModel], s
         return None
 
     def left_out(problem: str) -> dict[str, Any]:
-        text = f"{sender} sent what revision {version} does not allow; it is left out ({problem})."
+        text = f"{sender} sent content that revision {version} does not allow; it was omitted ({problem})."
         return {"type": "text", "text": text}
 
     others = {name: value for name, value in members.items() if name != "content"}
@@ -97,13 +97,13 @@ def salvaged(members: Mapping[str, Any], version: str, model: type[BaseModel], s
     content: list[Any] = []
     count = 0
     for place, block in enumerate(cast("list[Any]", sent) if isinstance(sent, list) else [sent]):
-        # A plain string is the commonest slip, and nothing is lost by reading it as what it must be.
+        # A plain string is the most common mistake, and its meaning is clear.
         read = {"type": "text", "text": block} if isinstance(block, str) else block
         problem = problem_of(content=[read])
         content.append(read if problem is None else left_out(problem.replace("content.0", f"content.{place}", 1)))
         count += problem is None
     structured = members.get("structuredContent")
-    if structured is not None and not count:  # which servers shall repeat as text, for those who read nothing else
+    if structured is not None and not count:  # servers should also send this as text, for clients that read only text
         content.append({"type": "text", "text": json.dumps(structured, ensure_ascii=False)})
         count += 1
     content += [left_out(problem) for problem in problems.values()]
@@ -116,22 +116,21 @@ def salvaged(members: Mapping[str, Any], version: str, model: type[BaseModel], s
 
 
 def invalid_member(error: ValidationError) -> str:
-    """Return the member with the most telling mistake, by its place, and the mistake.
+    """Return the place of the most relevant mistake, and the mistake.
 
-    A content block that fits none of the kinds of blocks breaks the rules of each; only those of the kind that it says
-    it is of are of interest.
+    An invalid content block violates the rules of every kind of block. Only those of its declared kind are relevant.
     """
     mistakes = error.errors(include_url=False, include_input=False, include_context=False)
     kinds = [mistake for mistake in mistakes if mistake["loc"][-1:] in (("type",), ("method",))]
     others = [mistake["loc"][:-1] for mistake in kinds]
     telling = [mistake for mistake in mistakes if not any(mistake["loc"][: len(kind)] == kind for kind in others)]
     first = (telling or kinds or mistakes)[0]
-    # It would name only the first of the kinds that there are.
+    # The original message would name only the first of the possible kinds.
     words = "Unknown kind" if first["type"] == "literal_error" and not telling else first["msg"]
     place = ".".join(str(step) for step in first["loc"] if not _is_type(step))[:_MAX_PLACE_CHARS]
     return f"{''.join(char if char.isprintable() else ' ' for char in place)}: {words}"
 
 
 def _is_type(step: int | str) -> bool:
-    """Return whether a step of a place is the name of one of the types that are possible there, and no member."""
+    """Return whether a step in a place is the name of a possible type rather than a member."""
     return isinstance(step, str) and ("[" in step or (step[:1].isupper() and hasattr(mcp_types, step)))

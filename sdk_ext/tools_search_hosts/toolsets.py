@@ -1,6 +1,6 @@
-"""Toolsets: named choices among the tools of all servers.
+"""Toolsets: named selections of the tools of all servers.
 
-A server that a toolset does not name is hidden as a whole. Tools have the names that their own server gives them.
+A toolset hides every server that it does not name. Tools have the names that their own server gives them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Rule:
     """The tools that the rule names."""
 
     excludes: bool = True
-    """Whether those are left out, or are the only ones that are shown."""
+    """Whether these are hidden; otherwise only these are shown."""
 
     def shows(self, tool: str) -> bool:
         """Return whether the tool with this name at its server is shown."""
@@ -29,43 +29,43 @@ class Rule:
 
     @property
     def shows_all(self) -> bool:
-        """Whether nothing of the server is hidden, now or later."""
+        """Whether the rule never hides anything of the server."""
         return self.excludes and not self.names
 
     @property
     def shows_more(self) -> bool:
-        """Whether the server's prompts and resources are shown: a rule that lists tools shows those tools alone."""
+        """Whether the server's prompts and resources are shown. A rule that lists tools shows only those tools."""
         return self.excludes
 
 
 @dataclass(frozen=True, slots=True)
 class Toolset:
-    """What may be seen of all servers."""
+    """A selection of the tools of all servers."""
 
     name: str
 
     rules: Mapping[str, Rule] | None
-    """By server; one that is not named is hidden. `None` shows everything."""
+    """By server; others are hidden. `None` shows everything."""
 
     description: str = ""
 
     def rule(self, server: str) -> Rule | None:
-        """Return what is shown of a server, or `None` where it is hidden as a whole."""
+        """Return the rule for a server, or `None` if the server is hidden."""
         return Rule() if self.rules is None else self.rules.get(server)
 
 
 EVERYTHING: Final = Toolset("", None)
-"""What is seen where no toolset is chosen."""
+"""The selection without a toolset."""
 
 
 def read_rules(place: str, chosen: Mapping[str, Any], servers: Collection[str], problems: list[str]) -> dict[str, Rule]:
-    """Return what a toolset states of each server.
+    """Return the rules of a toolset by server.
 
     Args:
-        place: Where it stands in the file, for the problems.
-        chosen: From names of servers to true, a list of tools or `{"exclude": [tools]}`.
-        servers: Names of the configured servers, those that are switched off as well.
-        problems: Takes a line for everything that is wrong.
+        place: The toolset's place in the file, for the problems.
+        chosen: Maps names of servers to true, a list of tools or `{"exclude": [tools]}`.
+        servers: Names of the configured servers, including disabled ones.
+        problems: Gets a line for each problem.
     """
     rules: dict[str, Rule] = {}
     for server, stated in chosen.items():
@@ -80,7 +80,7 @@ def read_rules(place: str, chosen: Mapping[str, Any], servers: Collection[str], 
 
 
 def closest(name: str, known: Collection[str]) -> str:
-    """Return what to say of the known name that is nearest to an unknown one."""
+    """Return a hint for an unknown name: the closest known name, or else all known names."""
     near = get_close_matches(name, known, n=1)
     if near:
         return f"the closest is {near[0]!r}"

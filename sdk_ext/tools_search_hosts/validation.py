@@ -1,4 +1,4 @@
-"""What pydantic finds wrong, in the words of people, and without the value."""
+"""Readable messages for pydantic's validation errors, without the values."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tools_search_hosts.toolsets import closest
 
 
 def validation_problem(error: ErrorDetails, *place: str, known: Collection[str] = ()) -> str:
-    """Return in one line what pydantic has found wrong; never the value, which may be a misplaced key.
+    """Describe a pydantic error on one line, without the value, which may be a misplaced key.
 
     Args:
-        error: The mistake.
-        place: Where the value stands that was validated.
-        known: Names of members, for a suggestion in place of one that is not among them.
+        error: The error.
+        place: The place of the validated value.
+        known: Known member names, for a suggestion in place of an unknown one.
     """
     path, context = ".".join(map(str, (*place, *error["loc"]))), error.get("ctx", {})
     where = f"`{path}`" if path else "it"
@@ -48,4 +48,4 @@ _EXPECTED: Final[Mapping[str, str]] = {
     "dict_type": "an object",
     "model_type": "an object",
 }
-"""What has to stand at a place, by the type of the mistake."""
+"""The expected value, by type of error."""

@@ -1,8 +1,8 @@
-"""Variables in configuration values, in the spellings that hosts use.
+"""Variables in configuration values, in the syntaxes that hosts use.
 
-`${NAME}` and `${env:NAME}` stand for an environment variable, `${NAME:-default}` for one that may be missing;
-`${userHome}`, `${workspaceFolder}`, `${workspaceFolderBasename}`, `${pathSeparator}` (or `${/}`) and `${input:key}`
-are those of editors. A lone `$NAME` is left as it is: arguments may mean it literally.
+`${NAME}` and `${env:NAME}` refer to an environment variable, and `${NAME:-default}` to one that may be missing. Editors
+define `${userHome}`, `${workspaceFolder}`, `${workspaceFolderBasename}`, `${pathSeparator}` (or `${/}`) and
+`${input:key}`. A plain `$NAME` is left unchanged, since arguments may mean it literally.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ _NOT_IN_VARIABLES: Final = re.compile(r"[^A-Z0-9]+")
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One value that editors ask their user for."""
+    """A value that editors prompt their user for."""
 
     key: str
     description: str = ""
     is_secret: bool = False
-    """Whether it is not shown while it is typed."""
+    """Whether to hide it while it is typed."""
 
     default: str | None = None
 
     @property
     def variable(self) -> str:
-        """The environment variable that holds it, such as `MCP_INPUT_API_KEY` for `api-key`."""
+        """The environment variable for it, such as `MCP_INPUT_API_KEY` for `api-key`."""
         return "MCP_INPUT_" + _NOT_IN_VARIABLES.sub("_", self.key.upper())
 
 
 AskForInput: TypeAlias = Callable[[Input], str | None]
-"""Asks the user; `None` where nobody can be asked."""
+"""Prompts the user. Returns `None` if that is not possible."""
 
 
 @dataclass
 class Variables:
-    """The values that the references in one configuration file stand for."""
+    """The values for the references in one configuration file."""
 
     environment: Mapping[str, str]
     workspace: Path
@@ -56,7 +56,7 @@ class Variables:
     """Values of the variables and inputs that were referred to, by name."""
 
     given: dict[str, str] = field(default_factory=dict[str, str])
-    """Values of inputs, each of which is asked for at most once."""
+    """Values of inputs, so that each is asked for only once."""
 
     def expand(self, text: str) -> str:
         """Return `text` with every reference replaced.
@@ -106,9 +106,9 @@ class Variables:
 
 
 def read_inputs(stated: Any) -> dict[str, Input]:
-    """Return the inputs that the member `inputs` of a file describes, by key.
+    """Return the inputs that a file's member `inputs` describes, by key.
 
-    The member is the editor's, so unknown content is skipped.
+    Editors define this member, so unknown content is skipped.
     """
     inputs: dict[str, Input] = {}
     for one in cast("list[Any]", stated) if isinstance(stated, list) else []:

@@ -338,7 +338,7 @@ async def test_a_bad_content_block_costs_neither_the_good_ones_nor_what_the_resu
                 assert failed.structured_content == {"a": 1}
                 first, note = texts(failed)
                 assert first == "DELETED"
-                assert f"revision {tools.protocol_version} does not allow; it is left out (content.1" in note
+                assert f"revision {tools.protocol_version} does not allow; it was omitted (content.1" in note
                 assert not (await said(tools, content=[GOOD, bad])).is_error
 
 
@@ -446,7 +446,7 @@ async def test_a_server_that_ends_during_a_request_is_quoted_with_how_it_ended(l
 
 async def test_a_server_that_prints_without_end_what_is_no_message_is_given_up():
     said = await refused(StdioTarget("yes", ("no message",)))
-    assert "it sent 100 lines in a row that are no messages of the protocol" in said
+    assert "it sent 100 lines in a row that are not protocol messages" in said
     assert "no message (on standard output, where only messages belong)" in said
 
 

@@ -75,7 +75,7 @@ async def test_a_stubborn_server_and_what_it_started_are_gone_afterwards(tmp_pat
         (python("raise SystemExit(7)"), "it ended with exit code 7"),
         (python("import os; os.kill(os.getpid(), 9)"), "it was killed by signal 9"),
         (python("import os, time; os.close(1); time.sleep(1000)"), "it closed its standard output"),
-        (StdioTarget("yes", ("no message",)), "it sent 100 lines in a row that are no messages"),
+        (StdioTarget("yes", ("no message",)), "it sent 100 lines in a row that are not protocol messages"),
         (StdioTarget("cat", ("/dev/zero",)), "it sent a line of more than 16 MiB"),
     ],
 )

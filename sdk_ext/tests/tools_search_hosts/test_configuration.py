@@ -30,8 +30,8 @@ from tools_search_hosts.formats import load_lenient_json
         ({"command": "x", "cwd": 7}, "`cwd` must be a text, in quotes"),
         ({"command": "x", "env": "A=s3cret"}, "`env` must be an object"),
         ({"command": "x", "env": None}, "`env` must be an object"),
-        ({"command": "x", "env": {"A=s": "s3cret"}}, "`env` has 'A=s', which is no name of a variable"),
-        ({"command": "x", "args": ["s3cret\0"]}, "holds the character NUL"),
+        ({"command": "x", "env": {"A=s": "s3cret"}}, "`env` has 'A=s', which is not a valid variable name"),
+        ({"command": "x", "args": ["s3cret\0"]}, "contains the character NUL"),
         ({"command": "x", "disabled": {"key": "s3cret"}}, "`disabled` must be true or false"),
         ({"command": "x", "delegate": "s3cret"}, '`delegate` must be "turn"'),
         ({"command": "x", "alwaysAllow": "s3cret"}, "`alwaysAllow` must be a list"),
@@ -49,7 +49,7 @@ from tools_search_hosts.formats import load_lenient_json
         ({"command": "x", "deferLoading": True, "defer_loading": False}, "`deferLoading` and `defer_loading` are the"),
         ({"url": "https://host", "headers": True}, "`headers` must be an object"),
         ({"url": "https://host", "headers": {"X": "s3cret\r\nEvil: 1"}}, "`headers.X` must be visible ASCII"),
-        ({"url": "https://host", "headers": {"X Y": "s3cret"}}, "`headers` has 'X Y', which is no name of a header"),
+        ({"url": "https://host", "headers": {"X Y": "s3cret"}}, "`headers` has 'X Y', which is not a valid header"),
     ],
 )
 def test_a_mistake_is_named_by_its_place_and_gives_no_secret_away(members: dict[str, Any], told: str) -> None:
