@@ -1,4 +1,4 @@
-"""The catalogs that a fixture is asked to serve: the named ones, and small ones made of a few words."""
+"""The catalogs that a fixture must serve: named ones, and small ones made from a few words."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ from tools_search_spec import PRIMITIVES, Primitive
 from tools_search_conformance.wire.codec import JsonObject
 
 NAMES: Final = ("core", "empty", "large", "single")
-"""`core`: 48 tools with distinctive words, nested schemas and several scripts, and 31 resources with their contents,
-25 templates and 23 prompts. `empty`: no tool, and a resource without a template. `large`: 120 tools that share a word,
-and 110 of each other kind that do. `single`: one tool of the first."""
+"""`core`: 48 tools with distinctive words, nested schemas and several scripts; 31 resources with contents, 25 templates
+and 23 prompts. `empty`: no tools, and a resource without a template. `large`: 120 tools that share a word, and 110 of
+each other kind that do. `single`: one tool from `core`.
+"""
 
 COMMON: Final = "meadow"
-"""A word of every item of `made_item`."""
+"""A word in every item from `made_item`."""
 
 WORDS: Final = (
     "anvil", "beacon", "chisel", "dynamo", "easel", "furnace", "gimbal", "hacksaw", "inkwell", "javelin",
 )  # fmt: skip
-"""Words, each of which may belong to one such item."""
+"""Words for such items, one each."""
 
 
 def write(name: str, folder: Path) -> Path:
-    """Put the catalog `name` into `folder`, unless one of that name is there, and return its path."""
+    """Write the catalog `name` to `folder`, unless it is already there, and return its path."""
     path = folder / f"{name}.json"
     if not path.exists():
         path.write_bytes((files(__name__) / f"{name}.json").read_bytes())
@@ -38,12 +39,12 @@ def write(name: str, folder: Path) -> Path:
 
 
 def items(name: str, member: str) -> list[JsonObject]:
-    """Return the tools of the catalog `name`, or what it has under another member."""
+    """Return the tools in the catalog `name`, or its items under another member."""
     return _read(name).get(member, [])
 
 
 def tools(name: str) -> list[JsonObject]:
-    """Return the tools of the catalog `name`."""
+    """Return the tools in the catalog `name`."""
     return items(name, "tools")
 
 
@@ -53,9 +54,9 @@ def _read(name: str) -> Mapping[str, Any]:
 
 
 def place(name: str, document: Mapping[str, Any], folder: Path) -> None:
-    """Make `document` the catalog `name` in `folder`, atomically: a reader finds the old or the new one.
+    """Write `document` as the catalog `name` in `folder`, atomically: a reader gets the old or the new one.
 
-    A file that holds it already is left alone, so that nobody sees a change where there is none.
+    An unchanged file is not rewritten, so that no change is detected.
     """
     path, new = folder / f"{name}.json", folder / f"{name}.new"
     text = json.dumps(document, ensure_ascii=False).encode()
@@ -63,18 +64,18 @@ def place(name: str, document: Mapping[str, Any], folder: Path) -> None:
     if before is None or path.read_bytes() != text:
         new.write_bytes(text)
         if before is not None:
-            later = max(time.time(), before + 1)  # many look at the time of change in whole seconds
+            later = max(time.time(), before + 1)  # many programs compare modification times in whole seconds
             os.utime(new, (later, later))
         new.replace(path)
 
 
 def name_of(word: str) -> str:
-    """Return the name of the tool of `word`."""
+    """Return the name of the tool for `word`."""
     return f"{COMMON}_{word}"
 
 
 def key_of(primitive: Primitive, word: str) -> str:
-    """Return the key of the item of `word` on its list."""
+    """Return the key of the item for `word`."""
     return {
         "uri": f"made://{COMMON}/{word}",
         "uriTemplate": f"made://{COMMON}/{word}/{{page}}",
@@ -82,22 +83,22 @@ def key_of(primitive: Primitive, word: str) -> str:
 
 
 def made_item(primitive: Primitive, word: str, **more: Any) -> JsonObject:
-    """Return the item of `word`, with other members where `more` gives some."""
+    """Return the item for `word`, with the additional members in `more`."""
     own = {"name": name_of(word), "description": f"Looks after the {word} of the {COMMON}."}
     schema = {"inputSchema": {"type": "object"}} if primitive is PRIMITIVES[0] else {}
     return {primitive.key: key_of(primitive, word), **own, **schema, **more}
 
 
 def made_tool(word: str, **more: Any) -> JsonObject:
-    """Return the tool of `word`."""
+    """Return the tool for `word`."""
     return made_item(PRIMITIVES[0], word, **more)
 
 
 def document(tools: Sequence[JsonObject], **more: Any) -> JsonObject:
-    """Return the content of a catalog file."""
+    """Return a catalog file's content."""
     return {"tools": list(tools), **more}
 
 
 def document_of(make: Callable[[Primitive], Sequence[JsonObject]], **more: Any) -> JsonObject:
-    """Return the content of a catalog file that has, in every list, what `make` returns for it."""
+    """Return a catalog file's content, with the items from `make` in each list."""
     return {**{primitive.member: list(make(primitive)) for primitive in PRIMITIVES}, **more}

@@ -1,7 +1,7 @@
-"""Generated catalogs: odd, vast, of one tool or none, and yet such that every fixture can serve them.
+"""Generated catalogs: odd, vast, with one tool or none, but always ones that every fixture can serve.
 
-Names stay within what the base protocol recommends: 1 to 128 of the letters and digits of ASCII, `_`, `-` and `.`.
-Numbers stay within what every JSON library keeps.
+Names follow the base protocol's recommendation: 1 to 128 ASCII letters, digits, `_`, `-` and `.`. Numbers stay within
+the range that every JSON library preserves.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from tools_search_spec import EXTENSION_ID
 from tools_search_conformance.wire.codec import JsonObject
 
 VAST: Final = 2000
-"""How many tools the largest catalogs have."""
+"""Number of tools in the largest catalogs."""
 
 FEWER: Final = "quarry"
-"""A word that many tools of the largest catalogs have, and by far not all."""
+"""A word that many, but far from all, tools in the largest catalogs have."""
 
 LAST: Final = "terminus"
 """The last word of a long description."""
@@ -83,7 +83,9 @@ _RICH: Final[JsonObject] = {
         "io.github.tools-search/tools-search.kept": {"group": "beside"},
     },
 }
-"""A tool of what is easily lost on the way: characters, names, numbers, what is empty, long or deep."""
+"""A tool with content that is easily lost in transit: unusual characters, names and numbers; empty, long and deep
+values.
+"""
 
 
 def _texts(most: int) -> st.SearchStrategy[str]:
@@ -92,7 +94,7 @@ def _texts(most: int) -> st.SearchStrategy[str]:
 
 
 def _extras() -> st.SearchStrategy[JsonObject]:
-    """Return objects of members that no schema knows, nested, with every kind of value."""
+    """Return nested objects of unknown members, with every kind of value."""
     value: st.SearchStrategy[Any] = st.sampled_from(_VALUES)
     return st.dictionaries(
         st.sampled_from(["x-a", "x-b", "vendor", "null"]), value | st.fixed_dictionaries({"x-c": value})
@@ -146,7 +148,7 @@ def _tools() -> st.SearchStrategy[JsonObject]:
 
 
 def _with_rarities(drawn: list[JsonObject]) -> list[JsonObject]:
-    """Return a catalog of some twenty tools, in which everything rare occurs."""
+    """Return a catalog of about twenty tools in which every rarity occurs."""
     one, other, *rest = drawn
     wide = {f"property_{number}": {"type": "string", "description": "shared " * 20} for number in range(150)}
     referring = {"type": "object", "properties": dict(zip(_PROPERTY_NAMES, _LEAVES, strict=False)), "$defs": _DEFS}
@@ -184,7 +186,7 @@ def _with_rarities(drawn: list[JsonObject]) -> list[JsonObject]:
 
 
 def _small_tools(drawn: tuple[Sequence[JsonObject], str]) -> list[JsonObject]:
-    """Return a catalog of `VAST` small tools made of a few, of which neighbors differ by the case of their names."""
+    """Return a catalog of `VAST` small tools made from a few; neighbors' names differ in case."""
     tools, stem = drawn
     schema = {"type": "object", "properties": {"id": {"$ref": "#/$defs/id"}}, "$defs": {"id": {"type": "string"}}}
 
@@ -208,12 +210,12 @@ _KINDS: Final[dict[str, st.SearchStrategy[list[JsonObject]]]] = {
 
 
 def kinds(count: int) -> list[str]:
-    """Return the kinds of the first `count` catalogs of a run: one of each, then odd ones."""
+    """Return the kinds of a run's first `count` catalogs: one of each, then odd ones."""
     return [*_KINDS, *["odd"] * count][:count]
 
 
 def catalog(kind: str, name: str) -> JsonObject:
-    """Return the catalog of a kind that `name`, a seed in words, stands for."""
+    """Return the catalog of a kind that is generated from `name`, which serves as the seed."""
     drawn: list[list[JsonObject]] = []
 
     @seed(zlib.crc32(name.encode()))
@@ -223,5 +225,5 @@ def catalog(kind: str, name: str) -> JsonObject:
         drawn.append(tools)
 
     keep()
-    found: list[Any] = drawn[-1]  # the first one is the simplest there is
+    found: list[Any] = drawn[-1]  # the first one is the simplest
     return {"tools": found}

@@ -1,1 +1,1 @@
-"""Runs: declaring and choosing checks, options, baselines, judging one check, and the frame of a whole run."""
+"""Runs: registering and selecting checks, options, baselines, judging a check, and conducting a whole run."""

@@ -1,7 +1,8 @@
-"""Baselines: failures that are known, each with a reason, so that a run reports only new ones.
+"""Baselines: known failures, each with a reason, so that a run reports only new ones.
 
-A baseline cannot rot unseen. An entry that names no check or no cell is refused; one whose check passes, or that has
-expired, fails the run. Advice counts against nobody, so that an entry about it is neither needed nor ever stale.
+A baseline cannot become stale unnoticed. An entry that names an unknown check or cell is rejected; an entry whose check
+passes, or that has expired, fails the run. Advice never fails a run, so an entry about it is neither needed nor ever
+stale.
 """
 
 from __future__ import annotations
@@ -24,34 +25,34 @@ _REQUIRED: Final = {"check", "reason"}
 _MEMBERS: Final = {*_REQUIRED, "cells", "expires", "issue"}
 _CELLS: Final = tuple(cell.name for cell in CELLS)
 _GRACE: Final = timedelta(days=90)
-"""How long a new entry holds unless its author says otherwise."""
+"""How long a new entry is valid by default."""
 _EXPECTABLE: Final = {"fail", "unverified", "warn"}
 
 
 class BaselineError(ValueError):
-    """The baseline cannot be read; the message says where and what to do."""
+    """The baseline cannot be read; the message says where and how to fix it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """One check that is known not to pass."""
+    """A check that is known not to pass."""
 
     check: str
     reason: str
     cells: tuple[str, ...] = ("*",)
-    """Names of cells, or globs."""
+    """Cell names or globs."""
     expires: date | None = None
-    """The last day on which it holds."""
+    """The last day on which it is valid."""
 
     def covers(self, result: Result) -> bool:
-        """Return whether the entry is about a result's check in its cell."""
+        """Return whether the entry covers a result's check and cell."""
         return result.check == self.check and any(fnmatchcase(result.cell.name, cell) for cell in self.cells)
 
 
 def read_baseline(path: Path, checks: Sequence[Check]) -> tuple[Entry, ...]:
-    """Return the entries about `checks` in the YAML file at `path`, without those about advice.
+    """Return the entries for `checks` in the YAML file at `path`, except those about advice.
 
-    `BaselineError` says that it cannot be read, or that an entry is malformed or names what does not exist.
+    Raises `BaselineError` if the file cannot be read, or if an entry is malformed or names something unknown.
     """
     try:
         held = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -88,7 +89,7 @@ def _entry(value: Any, where: str, known: Mapping[str, Check]) -> Entry:
 
 
 def settle(run: Run, baseline: Sequence[Entry], today: date) -> Run:
-    """Return the run with expected failures marked as such, and with the problems of the baseline."""
+    """Return the run with expected failures marked, and with the baseline's problems."""
     results, stale = list(run.results), list[str]()
     for entry in baseline:
         if entry.expires is not None and entry.expires < today:
@@ -104,14 +105,14 @@ def settle(run: Run, baseline: Sequence[Entry], today: date) -> Run:
 
 
 class _WithoutAliases(yaml.SafeDumper):
-    """Writes every date in full: people read and edit the file."""
+    """Writes every date in full, because people read and edit the file."""
 
     def ignore_aliases(self, data: object) -> bool:
         return True
 
 
 def baseline_for(document: Mapping[str, Any]) -> str:
-    """Return as YAML the entries that would expect the failures of a `report.json`, with reasons still to be given."""
+    """Return YAML entries for the failures in a `report.json`, with placeholder reasons."""
     open_in: dict[str, list[Mapping[str, Any]]] = {}
     for result in document["results"]:
         if (

@@ -1,8 +1,8 @@
-"""Which failures of a cell probably have one cause, so that reports can show it first and fold the rest under it.
+"""Finds failures in a cell that probably share a cause, so that reports can show it first and group the rest under it.
 
-A check may name its cause itself. Beyond that, checks that come to the same message, or whose requests, different as
-they are, get the same error, are taken to have one. So are those that see the target end by itself as it does after
-the very request of another check, and those that find it gone. It changes no status and no verdict.
+A check can name its cause itself. Otherwise, checks share a cause if they produce the same message, or if their
+requests, although different, get the same error. The same applies to checks during which the target exits as it does
+after another check's request, and to checks that find it gone. This changes no status and no verdict.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from tools_search_conformance.model import CLIENT_PREFIX, SERVER_PREFIX, Result
 from tools_search_conformance.run.rows import is_base, place_in_order
 
 ENDED: Final = "the target ended in the middle of this check"
-"""Beginning of the message of a check during which the target ended by itself."""
+"""Start of the message of a check during which the target exited."""
 
 GONE: Final = "the target could not be reached again"
-"""Beginning of the message of a check that found no target any more."""
+"""Start of the message of a check that could not reach the target any more."""
 
 _CAUSED: Final = frozenset({"fail", "warn", "unverified"})
 _ALIKE: Final = 3
-"""How many checks must come to the same end for it to have one cause."""
+"""How many checks must have the same outcome for it to count as one cause."""
 _REFUSED_ALIKE: Final = 6
-"""The same, where the end is a refusal that the draft knows, which servers often word alike for different reasons."""
+"""The same for refusals defined in the draft, which servers often word alike for different reasons."""
 _REFUSALS: Final = frozenset({-32602, -32021})
 _RULES_OF_ERRORS: Final = {-32020: f"{SERVER_PREFIX}http-name-not-required"}
-"""The check whose rule an error is about: where it fails, others that get this error fail because of it."""
+"""The check whose rule covers an error: if it fails, other checks with this error fail because of it."""
 
 
 def with_causes(results: Sequence[Result]) -> tuple[Result, ...]:
-    """Return the results of a run, in their order, with the check that each is probably a consequence of."""
+    """Return a run's results, in order, each with the check that it is probably a consequence of."""
     causes: dict[int, str] = {}
     for cell in dict.fromkeys(result.cell for result in results):
         open_ = [place for place, result in enumerate(results) if result.cell == cell and result.status in _CAUSED]
@@ -40,7 +40,7 @@ def with_causes(results: Sequence[Result]) -> tuple[Result, ...]:
 
 
 def _causes_in_cell(results: Sequence[Result], open_: Sequence[int]) -> dict[int, str]:
-    """Return the cause of each of the results at the places `open_`, where it has one."""
+    """Return the causes of the results at the indexes `open_`, for those that have one."""
     by_check = {results[place].check: place for place in open_}
     causes: dict[int, int] = {}
     for place in open_:
@@ -58,7 +58,7 @@ def _causes_in_cell(results: Sequence[Result], open_: Sequence[int]) -> dict[int
 
 
 def _causes_of_ends(results: Sequence[Result], open_: Sequence[int]) -> dict[int, int]:
-    """Return the cause of results that saw the target end, or found it gone."""
+    """Return the causes of results that saw the target exit or found it gone."""
     causes: dict[int, int] = {}
     ended = [place for place in open_ if results[place].message.startswith(ENDED)]
     for place in ended:
@@ -73,7 +73,7 @@ def _causes_of_ends(results: Sequence[Result], open_: Sequence[int]) -> dict[int
 
 
 def _rank(result: Result) -> tuple[bool, bool, bool, int]:
-    """Return what makes a result the cause of alike ones: it is about the error, the extension's, red, asked first."""
+    """Return the sort key for the cause among similar results: about the error, the extension's, failed, earliest."""
     error = result.evidence.decisive.error if result.evidence.decisive else None
     about = error is not None and _RULES_OF_ERRORS.get(error.code) == result.check
     return not about, is_base(result.check), result.status != "fail", place_in_order(result.check)
@@ -106,7 +106,7 @@ def _root(place: int, causes: dict[int, int]) -> int:
 
 
 def named(check: str, rule: str) -> str:
-    """Return the id of the check with a `rule` that a check of the same party names; an id stays as it is."""
+    """Return the id of the check with a `rule`, for the same party as `check`; an id is returned unchanged."""
     if rule.startswith((SERVER_PREFIX, CLIENT_PREFIX)):
         return rule
     return (CLIENT_PREFIX if check.startswith(CLIENT_PREFIX) else SERVER_PREFIX) + rule

@@ -1,4 +1,4 @@
-"""Judging one check in one cell: the workbench of its body, and the result of its outcome."""
+"""Runs one check in one cell: the workbench for its body, and the result."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from tools_search_conformance.wire.record import Exchange, Recorder
 _MESSAGE_CHARACTERS: Final = 800
 _CASE_CHARACTERS: Final = 2000
 _DECISIVE_BYTES: Final = 256 * 1024
-"""How much memory an exchange may take to be kept whole for the reports."""
+"""The most memory for an exchange that is kept in full for the reports."""
 _CHECK_SECONDS: Final[dict[Effort, float]] = {"quick": 30, "default": 60, "deep": 600}
 _USUAL_MILLISECONDS: Final = 50
 _LONGEST_EXTENSION: Final = 6
@@ -45,7 +45,7 @@ _LISTINGS: Final = 10
 _LISTINGS_SECONDS: Final = 600.0
 _BROKEN: Final[Mapping[Level, Status]] = {"MUST": "fail", "SHOULD": "warn", "ADVICE": "advice"}
 _MAX_SILENCES: Final = 3
-"""Requests of one method without an answer, after which an answer to it is hardly waited for."""
+"""Unanswered requests of a method after which the timeout for it becomes very short."""
 _MAX_SILENCES_IN_ALL: Final = 12
 _MAX_FAILED_STARTS: Final = 2
 
@@ -54,12 +54,12 @@ Found = TypeVar("Found")
 
 
 class Timeouts:
-    """How long one cell's connections wait for a silent target: long at first, then a tenth, and hardly at the end."""
+    """Timeouts of a cell's connections for a silent target: long at first, then a tenth, and finally very short."""
 
     def __init__(self, seconds: float, start_seconds: float = 0) -> None:
-        """Take the time for one request, and for one start, while the target answers."""
+        """Set the timeouts in seconds for a request and for a start, while the target answers."""
         self.gone: str | None = None
-        """Why the target is not started again; `None` while it is."""
+        """Why the target is not started again; `None` if it is."""
         self._seconds = seconds
         self._start_seconds = start_seconds
         self._silences = Counter[str]()
@@ -68,27 +68,27 @@ class Timeouts:
         self._failed_starts = 0
 
     def for_request(self, method: str) -> float:
-        """Return how many seconds an answer may take: few for a method that is never answered."""
+        """Return the timeout in seconds for a request: short for a method that is never answered."""
         if self._silences[method] >= _MAX_SILENCES:
             return self._seconds / 50
         return self._seconds / (10 if self._silences_in_all >= _MAX_SILENCES_IN_ALL else 1)
 
     def for_start(self) -> float:
-        """Return how many seconds a start may take: few for a target that failed to start twice before."""
+        """Return the timeout in seconds for a start: short for a target that failed to start twice before."""
         return self._start_seconds / (10 if self._failed_starts >= _MAX_FAILED_STARTS else 1)
 
     def answered(self, method: str) -> None:
-        """Note that a request was answered; where that was the first one of a connection, a start succeeded."""
+        """Record that a request was answered; the first one on a connection means that a start succeeded."""
         self._silences[method] = 0
         self._failed_starts_in_a_row = 0
 
     def timed_out(self, method: str) -> None:
-        """Note that a request was not answered in its time."""
+        """Record that a request timed out."""
         self._silences[method] += 1
         self._silences_in_all += 1
 
     def start_failed(self, reason: str) -> None:
-        """Note that a start failed; after two in a row, with nothing answered in between, it is not started again."""
+        """Record a failed start; after two in a row, with no answer in between, the target is not started again."""
         self._failed_starts_in_a_row += 1
         self._failed_starts += 1
         if self._failed_starts_in_a_row >= _MAX_FAILED_STARTS:
@@ -96,45 +96,45 @@ class Timeouts:
 
 
 class Workbench:
-    """What the body of a check works with, in one cell. Every verdict is made of `expect`, `require` and `applies`."""
+    """What a check's body uses in one cell. Every verdict comes from `expect`, `require` and `applies`."""
 
     def __init__(self, options: Options, cell: Cell, recorder: Recorder) -> None:
         self.options = options
         self.cell = cell
         self.recorder = recorder
-        """Keeps the exchanges of the current check, and which of them its verdict is based on."""
+        """Records the current check's exchanges, and which of them its verdict is based on."""
 
     @property
     def profile(self) -> Profile:
-        """Whose catalog the target serves."""
+        """The profile, which says whose catalog the target serves."""
         return self.options.effective_profile
 
     @property
     def listing_seconds(self) -> float:
-        """How long a whole listing was seen to take, where checks list."""
+        """The observed duration of a complete listing, if checks list."""
         return 0
 
     @property
     def performances(self) -> int:
-        """How often a check may be run, once for each method that it is for."""
+        """Maximum number of times to run a check, once for each method it covers."""
         return 1
 
     @property
     def share_of_examples(self) -> float:
-        """How many of the usual number of generated cases a property gets."""
+        """The share of the usual number of generated cases to try per property."""
         return 1
 
     @property
     def method(self) -> str:
-        """The method that it is about."""
+        """The method under test."""
         return METHOD
 
     def counts_unverified(self, verdict: UnverifiableError) -> bool:
-        """Return whether a rule that could not be exercised with this workbench is left open by that."""
+        """Return whether a rule that could not be exercised with this workbench counts as unverified."""
         return True
 
     async def benches_for(self, check: Check) -> Sequence[Workbench]:
-        """Return the workbenches that a check is to be run with, one for each method: this one first, if at all."""
+        """Return the workbenches to run a check with, one for each method: this one first, if at all."""
         return [self]
 
     async def run(self, check: Check) -> None:
@@ -142,10 +142,10 @@ class Workbench:
         await check.run(self)
 
     async def perform(self, check: Check) -> None:
-        """Run a check for each method that it is for and that the target offers.
+        """Run a check for each method that it covers and the target offers.
 
-        What it finds of another method than `tools/search` begins with that method. What any of them breaks counts
-        first, then what could not be verified.
+        Messages about a method other than `tools/search` start with that method. Violations take precedence over
+        outcomes that could not be verified.
         """
         verdicts, passed = list[VerdictError](), False
         for bench in await self.benches_for(check):
@@ -169,14 +169,14 @@ class Workbench:
             raise InapplicableError("no search that this is about is offered, or it is judged in another cell")
 
     async def each(self, cases: Iterable[Case], act: Callable[[Case], Awaitable[Found]]) -> list[Found]:
-        """Return what `act` brings for each case, in their order; it raises what the first one that fails does.
+        """Return the results of `act` for each case, in order; raises the error of the first case that fails.
 
-        No case may depend on another: several may be under way at a time.
+        Cases must be independent, because several can run concurrently.
         """
         return [await act(case) for case in cases]
 
     def expect(self, condition: bool, exchange: Exchange, message: str, *, case: str | None = None) -> None:
-        """Test one expectation against an exchange, or raise `ViolationError`; a check that tests none cannot pass."""
+        """Test an expectation against an exchange; raises `ViolationError`. A check that tests none cannot pass."""
         if exchange.replied:
             self.recorder.judged.append(exchange.number)
         if not condition:
@@ -185,35 +185,35 @@ class Workbench:
     def require(
         self, condition: bool, message: str, exchange: Exchange | None = None, *, consequence_of: str | None = None
     ) -> None:
-        """Go on only where the rule can be exercised, with an `UnverifiableError` where it cannot.
+        """Continue only if the rule can be exercised; otherwise, raise `UnverifiableError`.
 
-        The rule of another check names the cause, where that one failed in this cell.
+        The rule of another check names the cause, if that check failed in this cell.
         """
         if not condition:
             raise UnverifiableError(message, exchange, consequence_of=consequence_of)
 
     def require_result(self, exchange: Exchange, what: str) -> None:
-        """Go on only where a request that the check builds upon brought a result."""
+        """Continue only if a request that the check depends on returned a result."""
         self.require(exchange.result is not None, f"{what} got {exchange.describe()}", exchange)
 
     def applies(self, condition: bool, message: str) -> None:
-        """Go on only where the target has the optional part that the rule is about, or raise `InapplicableError`."""
+        """Continue only if the target has the optional feature that the rule is about; raises `InapplicableError`."""
         if not condition:
             raise InapplicableError(message)
 
 
 def check_seconds(effort: Effort, milliseconds: float, listing_seconds: float = 0) -> float:
-    """Return how long a check may take where the target answers within so many milliseconds on average.
+    """Return the time limit in seconds for a check, given the target's average response time in milliseconds.
 
-    Slow is not wrong, so that a slow target gets more time, up to six times as much, and one whose whole listing takes
-    long the time for ten of them, up to ten minutes.
+    Being slow is not an error, so a slow target gets up to six times as much time. If a complete listing is slow, the
+    limit allows for ten of them, up to ten minutes.
     """
     usual = _CHECK_SECONDS[effort] * min(max(1, milliseconds / _USUAL_MILLISECONDS), _LONGEST_EXTENSION)
     return usual + min(_LISTINGS * listing_seconds, _LISTINGS_SECONDS)
 
 
 async def run_check(check: Check, bench: Workbench, *, deadline: float) -> Result:
-    """Run one check in one cell, until the monotonic `deadline` at most. Every outcome becomes a result."""
+    """Run a check in a cell, until the monotonic `deadline` at most. Every outcome becomes a result."""
     recorder = bench.recorder
     if (skipped := _skipped(check, bench)) is not None:
         return skipped
@@ -236,7 +236,7 @@ async def run_check(check: Check, bench: Workbench, *, deadline: float) -> Resul
 
 
 def not_run(check: Check, bench: Workbench, why: str, *, consequence_of: str) -> Result:
-    """Return the result of a check that has nothing to judge, unless it does not apply in the cell anyway."""
+    """Return the result of a check that was not run; it is skipped if it does not apply in the cell anyway."""
     return _skipped(check, bench) or _result(check, bench, "unverified", why, consequence_of)
 
 
@@ -259,7 +259,7 @@ def _result(check: Check, bench: Workbench, status: Status, message: str, cause:
 
 
 async def _verdict(check: Check, bench: Workbench, left: float) -> VerdictError | None:
-    """Run the body of a check and return what ended it early, or `None` where it passed."""
+    """Run a check's body and return what ended it early, or `None` if it passed."""
     usual = check_seconds(bench.options.effort, bench.recorder.milliseconds, bench.listing_seconds)
     usual *= bench.performances
     seconds = min(usual, max(0, left))
@@ -270,14 +270,14 @@ async def _verdict(check: Check, bench: Workbench, left: float) -> VerdictError 
             def wait_longer(waited: float) -> None:
                 time_limit.deadline = min(time_limit.deadline + waited, latest)
 
-            token = WAITING.set(wait_longer)  # what a rate limit takes is no part of the time of a check
+            token = WAITING.set(wait_longer)  # time spent on rate limits does not count towards the check's limit
             try:
                 await bench.perform(check)
             finally:
                 WAITING.reset(token)
-    except Exception as raised:  # a fault of the suite is a result of one check, and not the end of the run
+    except Exception as raised:  # an error in the suite becomes this check's result, and does not end the run
         error = raised
-        while isinstance(error, ExceptionGroup):  # it left a task group
+        while isinstance(error, ExceptionGroup):  # it came from a task group
             error = cast("ExceptionGroup[Exception]", error).exceptions[0]
         if isinstance(error, VerdictError):
             return error
@@ -298,7 +298,7 @@ def _evidence(recorder: Recorder, verdict: VerdictError | None) -> Evidence:
     requests: list[Exchange] = []
     if isinstance(verdict, ViolationError) and verdict.exchange is not None:
         for exchange in verdict.steps or recorder.leading_to(verdict.exchange):
-            # The answer is cut where it is very large; the request is whole, so that it can be sent again.
+            # A very large answer is cut. The request is complete, so that it can be sent again.
             large = memory(exchange.answer.message) > _DECISIVE_BYTES
             requests.append(replace(exchange.in_brief(), sent=exchange.sent) if large else exchange)
     return Evidence(

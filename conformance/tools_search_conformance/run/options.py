@@ -1,4 +1,4 @@
-"""The options of a run: the command line, the pytest plugin and `replay` give them, and every check reads them."""
+"""A run's options, set by the command line, the pytest plugin and `replay`."""
 
 from __future__ import annotations
 
@@ -15,63 +15,63 @@ from tools_search_conformance.wire.eras import ERAS, Era, TransportName
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What a run is asked for. Each option has the name that it has on the command line."""
+    """A run's options, with the same names as on the command line."""
 
     selection: Selection
     out: Path
-    """Folder for the reports and the wire log."""
+    """The folder for the reports and the wire log."""
     argv: tuple[str, ...] = ()
-    """Command of a server on stdio, of a client's driver, or of a one-shot client."""
+    """The command of a server on stdio, a client's driver, or a one-shot client."""
     era: Era | Literal["auto"] = "auto"
     effort: Effort = "default"
     seed: int = 0
     timeout: float = 10
-    """Seconds for one request, or for one operation of a driver."""
+    """Timeout in seconds for a request or a driver operation."""
     start_timeout: float = 60
     env: Mapping[str, str] = field(default_factory=dict[str, str])
     cwd: str | None = None
     strict: bool = False
     baseline: tuple[Entry, ...] = ()
-    """What is known not to pass."""
+    """Known failures."""
     sep: int | None = None
-    """Number of the proposal that `checks.json` names checks after."""
+    """The number of the proposal that `checks.json` names checks after."""
 
-    # Of servers only.
+    # Servers only.
     url: str | None = None
     http_argv: tuple[str, ...] = ()
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     allow_remote: bool = False
     ca_file: str | None = None
-    """File of certificate authorities to trust, besides the usual ones."""
+    """A file with certificate authorities to trust in addition to the usual ones."""
     profile: Profile | None = None
-    """`None` is `live` for a `url`, and `fixture` for a server that is started here."""
+    """`None` means `live` for a `url`, and `fixture` for a server that the suite starts."""
     fixture_features: frozenset[FixtureFeature] = frozenset()
     brief: bool | None = None
-    """Whether a cell has one start of its target, and some cases stand for many; `None` is so where effort is quick."""
+    """Whether to start the target once per cell and try a sample of the cases; `None` means only for quick effort."""
 
-    # Of clients only.
+    # Clients only.
     one_shot: bool = False
-    """Whether `argv` is no driver, but a client after the contract of the official suite."""
+    """Whether `argv` is not a driver, but a client that follows the official suite's contract."""
     transport: TransportName | Literal["auto"] = "auto"
 
     @property
     def eras(self) -> Sequence[Era]:
-        """The protocol revisions to speak."""
+        """The protocol revisions to test."""
         return ERAS if self.era == "auto" else (self.era,)
 
     @property
     def effective_brief(self) -> bool:
-        """Whether the run is a brief one."""
+        """Whether the run is brief."""
         return self.effort == "quick" if self.brief is None else self.brief
 
     @property
     def effective_profile(self) -> Profile:
-        """The profile asked for, or the one that fits the target."""
+        """The requested profile, or the default for the target."""
         return self.profile or ("live" if self.url else "fixture")
 
 
 def features_named(names: Iterable[str]) -> frozenset[FixtureFeature]:
-    """Return the fixture features with these names; `ValueError` says which there are."""
+    """Return the fixture features with these names; raises `ValueError`, which lists the known ones."""
     named = set(names)
     if unknown := sorted(named.difference(FIXTURE_FEATURES)):
         raise ValueError(f"{', '.join(map(repr, unknown))} unknown; the features are {', '.join(FIXTURE_FEATURES)}")

@@ -1,8 +1,8 @@
-"""Declaring checks, finding them by id, and selecting those of a run, with their cells.
+"""Registers checks, finds them by id, and selects the checks and cells for a run.
 
-A check's id is made of the name of its function: `pages_disjoint` among the checks of servers is
-`tools-search-server-pages-disjoint`. Of the criteria by which checks are chosen, patterns of one kind are alternatives,
-and all kinds must hold: `limit-*` or `cursor-*`, and level MUST.
+A check's id is derived from its function's name: `pages_disjoint` in the server checks is
+`tools-search-server-pages-disjoint`. When selecting checks, patterns of the same kind are alternatives, and all kinds
+must match: (`limit-*` or `cursor-*`) and level MUST.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ BenchT = TypeVar("BenchT")
 
 
 class UnknownCheckError(LookupError):
-    """A pattern matches nothing, or nothing is left to run; the message says which, and suggests near ones."""
+    """A pattern matches nothing, or nothing is left to run; the message says which, and suggests alternatives."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """The checks that a run consists of."""
+    """The checks selected for a run."""
 
     checks: tuple[Check, ...]
-    """The checks that are wanted in at least one cell, in the order of their declaration."""
+    """The checks selected in at least one cell, in registration order."""
     pairs: frozenset[tuple[str, str]]
-    """Ids of checks with names of cells."""
+    """Check ids with cell names."""
     partial: bool
-    """Whether any check is left out in any cell."""
+    """Whether any check is excluded in any cell."""
 
     def wanted(self, cell: Cell) -> list[Check]:
-        """Return the checks to run in a cell, as far as they apply there."""
+        """Return the selected checks for a cell."""
         return [check for check in self.checks if (check.id, cell.name) in self.pairs]
 
 
 class Applicability(TypedDict, total=False):
-    """Where a check applies; what is not given is as in `Check`."""
+    """Where a check applies; the defaults are those of `Check`."""
 
     eras: tuple[Era, ...]
     transports: tuple[TransportName, ...]
@@ -57,7 +57,7 @@ class Applicability(TypedDict, total=False):
 
 
 class Registry(Generic[BenchT]):
-    """The checks of one party, servers or clients, in the order of their declaration."""
+    """The checks for one party, servers or clients, in registration order."""
 
     def __init__(self, prefix: str, profiles: tuple[Profile, ...] = ("fixture", "live")) -> None:
         self._prefix = prefix
@@ -66,16 +66,16 @@ class Registry(Generic[BenchT]):
 
     @property
     def all(self) -> tuple[Check, ...]:
-        """Every check declared so far; the package of the checks declares them when it is imported."""
+        """Every check registered so far; importing the checks' package registers them."""
         return tuple(self._checks.values())
 
     def check(
         self, *, title: str, sends: str, passes: str, **applicability: Unpack[Applicability]
     ) -> Callable[[Callable[[BenchT], Awaitable[None]]], Check]:
-        """Declare the decorated function as the check of its name; `ValueError` says that this is not possible.
+        """Register the decorated function as the check with its name; raises `ValueError` if the name is not usable.
 
-        It is as binding as the most binding of its rows, and for fixtures where it needs a fixture feature. An
-        underscore at the end of a name, which keeps it apart from a keyword, is dropped.
+        It is as binding as the most binding of its rows. If it needs a fixture feature, it is for fixtures only. A
+        trailing underscore, which distinguishes a name from a keyword, is dropped.
         """
 
         def declare(body: Callable[[BenchT], Awaitable[None]]) -> Check:
@@ -103,15 +103,15 @@ class Registry(Generic[BenchT]):
         cells: Sequence[str] = (),
         reports: Sequence[Mapping[str, Any]] = (),
     ) -> Selection:
-        """Return the checks that meet all criteria, or raise `UnknownCheckError`; one not given leaves nothing out.
+        """Return the checks that match all filters, or raise `UnknownCheckError`; an empty filter excludes nothing.
 
         Args:
-            checks: Ids, with or without their prefix; globs.
-            requirements: Ids of rows, such as `R-PAG-01`; globs.
-            sections: Anchors of the draft or of a guide, with or without `#`; globs.
+            checks: Check ids, with or without their prefix, or globs.
+            requirements: Row ids, such as `R-PAG-01`, or globs.
+            sections: Anchors in the draft or a guide, with or without `#`, or globs.
             levels: `MUST`, `SHOULD` or `ADVICE`.
-            cells: Names of cells, or their eras, or the beginning of either; globs.
-            reports: Earlier `report.json`: chosen is what did not pass there, in the cells in which it did not.
+            cells: Names of cells or eras, prefixes of them, or globs.
+            reports: Earlier `report.json` files; selects the checks and cells that did not pass there.
         """
         every = self.all
         ids = {check.id for check in choose_checks(checks, every)}
@@ -143,8 +143,8 @@ class Registry(Generic[BenchT]):
 
 
 def choose_checks(patterns: Sequence[str], every: Sequence[Check]) -> tuple[Check, ...]:
-    """Return the checks of which an id or rule matches a glob, all for none, or raise `UnknownCheckError`."""
-    # A server check and a client check may share a rule.
+    """Return the checks whose id or rule matches a glob (all if there are no globs); raises `UnknownCheckError`."""
+    # A server check and a client check can have the same rule.
     names = _by_name((name, check.id) for check in every for name in (check.rule, check.id))
     chosen = _match("check", patterns or ["*"], names)
     return tuple(check for check in every if check.id in chosen)
@@ -164,7 +164,7 @@ def _section(row: Row) -> str:
 
 
 def _match(kind: str, patterns: Sequence[str], names: Mapping[str, Collection[str]]) -> set[str]:
-    """Return the values of the names that match one of the patterns, each of which must match a name."""
+    """Return the values of the names that match any of the patterns; each pattern must match a name."""
     found: set[str] = set()
     for pattern in patterns:
         glob = f"{pattern}*" if kind == "cell" else pattern

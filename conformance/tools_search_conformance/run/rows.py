@@ -1,4 +1,4 @@
-"""The rows that checks decide: sentences of the draft, rules of the base protocol and sentences of the guides."""
+"""The rows that checks decide: sentences in the draft and the guides, and rules of the base protocol."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from tools_search_spec import Advice, BaseRule, Requirement, advice, base_rules,
 from tools_search_conformance.model import LEVELS, Level
 
 DRAFT: Final = "spec/draft/tools-search.md"
-"""Path of the draft in the sources."""
+"""The draft's path in the sources."""
 
 FOR_EVERY_METHOD: Final = "R-PRM-01"
-"""The row by which what holds for `tools/search` holds for other methods: of such a check it is one more row."""
+"""The row that extends the rules for `tools/search` to other methods; checks of those methods have it as well."""
 
 Row = Requirement | BaseRule | Advice
 
 
 @cache
 def every_row() -> tuple[Row, ...]:
-    """Return every row, the draft's first."""
+    """Return every row, those of the draft first."""
     return (*requirements(), *base_rules(), *advice())
 
 
@@ -34,31 +34,31 @@ def _rows_by_check() -> dict[str, list[Row]]:
 
 
 def rows_of(check: str) -> list[Row]:
-    """Return the rows that the check with this id decides, the draft's first."""
+    """Return the rows that the check with this id decides, those of the draft first."""
     return _rows_by_check().get(check, [])
 
 
 def own_rows_of(check: str) -> list[Row]:
-    """Return the rows whose sentences the check with this id is about, whichever method it judges."""
+    """Return the rows whose sentences the check with this id is about, for any method."""
     rows = rows_of(check)
     return [row for row in rows if row.id != FOR_EVERY_METHOD] or rows
 
 
 @cache
 def place_in_order(check: str) -> int:
-    """Return the place of the first row of the check with this id among all rows, the draft's first."""
+    """Return the index of the check's first row among all rows, those of the draft first."""
     rows = every_row()
     return min((rows.index(row) for row in rows_of(check)), default=len(rows))
 
 
 def is_base(check: str) -> bool:
-    """Return whether the check with this id decides rules of the base protocol only, and none of the extension."""
+    """Return whether the check with this id only decides rules of the base protocol, and none of the extension."""
     rows = rows_of(check)
     return bool(rows) and all(isinstance(row, BaseRule) for row in rows)
 
 
 def place_of(row: Row) -> str:
-    """Return the place of a row: in the draft, a guide, or the newest revision of the base protocol that has it."""
+    """Return where a row is: in the draft, a guide, or the newest base protocol revision that has it."""
     match row:
         case Requirement():
             return f"spec/draft/{row.page}{row.section}"
@@ -70,12 +70,12 @@ def place_of(row: Row) -> str:
 
 @cache
 def level_of_check(check: str) -> Level:
-    """Return how binding the check with this id is: as the most binding of its rows."""
+    """Return the level of the check with this id: that of its most binding row."""
     levels = {level_of(row).removesuffix(" NOT") for row in rows_of(check)}
     decided: list[Level] = [level for level in LEVELS if level in levels]
     return decided[0] if decided else LEVELS[0]
 
 
 def level_of(row: Row) -> str:
-    """Return the keyword of a row, or `ADVICE`."""
+    """Return a row's keyword, or `ADVICE`."""
     return "ADVICE" if isinstance(row, Advice) else row.level

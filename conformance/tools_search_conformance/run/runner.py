@@ -1,4 +1,4 @@
-"""The frame of a run over servers or a client: its findings, signals, the baseline, and the reports."""
+"""Conducts a run over servers or a client: findings, signals, the baseline, and the reports."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ from tools_search_conformance.wire.codec import encode
 from tools_search_conformance.wire.process import TargetError
 
 Progress = Callable[[Result], None]
-"""Takes each result as it is found."""
+"""Called with each result as it is found."""
 
 
 def no_progress(result: Result) -> None:
-    """Ignore a result: the `Progress` of a run that nobody follows."""
+    """Ignore a result: a `Progress` that does nothing."""
 
 
 @dataclass
 class Findings:
-    """The findings of a run so far. They are whole at any moment, since a run may be interrupted."""
+    """A run's findings so far. They are consistent at any time, because a run can be interrupted."""
 
     target: Mapping[str, Any] = field(default_factory=dict[str, Any])
     cells: list[Cell] = field(default_factory=list[Cell])
     unavailable: list[UnavailableCell] = field(default_factory=list[UnavailableCell])
     results: list[Result] = field(default_factory=list[Result])
     methods: set[str] = field(default_factory=lambda: {METHOD})
-    """The methods that are judged."""
+    """The methods under test."""
 
     def require_cells(self) -> None:
-        """Raise a `TargetError`, one sentence for the target's author, if no cell could be run."""
+        """Raise a `TargetError` with one sentence for the target's author if no cell could be run."""
         if not self.cells:
             cells: dict[str, list[str]] = {}
             for entry in self.unavailable:
@@ -55,9 +55,9 @@ class Findings:
 
 
 async def conduct(options: Options, judge: Callable[[TaskGroup, Findings], Awaitable[None]]) -> Run:
-    """Have `judge` fill the findings until it finishes or a signal arrives; write the reports, return the run.
+    """Run `judge` to fill the findings until it finishes or a signal arrives; write the reports and return the run.
 
-    Tasks that it starts in the group are cancelled after it. `TargetError` says that there is nothing to judge.
+    Tasks that it starts in the group are cancelled afterwards. Raises `TargetError` if there is nothing to judge.
     """
     (options.out / "wire").mkdir(parents=True, exist_ok=True)
     began, started = time.monotonic(), datetime.now(UTC)
@@ -70,7 +70,7 @@ async def conduct(options: Options, judge: Callable[[TaskGroup, Findings], Await
                 await judge(tasks, found)
                 found.require_cells()
             except TargetError as error:
-                failure = error  # raised outside the group, which would wrap it
+                failure = error  # raised outside the group, because a group would wrap it
         tasks.cancel_scope.cancel()
     if failure is not None and not found.unavailable:
         raise failure
@@ -83,7 +83,7 @@ async def conduct(options: Options, judge: Callable[[TaskGroup, Findings], Await
         seconds=round(time.monotonic() - began, 2),
         checks=options.selection.checks,
         cells=tuple(found.cells),
-        # An era that is refused is left out of a verdict on the others, and where there are none it is missing.
+        # A refused era is excluded from the verdict on the others; if there are no others, it counts as missing.
         unavailable=tuple(replace(entry, expected=entry.expected or not found.cells) for entry in found.unavailable),
         results=with_causes(found.results),
         methods=_judged(found, options),
@@ -95,18 +95,18 @@ async def conduct(options: Options, judge: Callable[[TaskGroup, Findings], Await
     run = settle(run, options.baseline, datetime.now(UTC).date())
     write_reports(run, options.out, sep=options.sep)
     if failure is not None:
-        raise failure  # and the reports of an earlier run are not taken for those of this one
+        raise failure  # so that an earlier run's reports are not mistaken for this run's
     return run
 
 
 def _judged(found: Findings, options: Options) -> tuple[str, ...]:
-    """Return the methods of the target that the chosen checks are for, that for tools among them in any case."""
+    """Return the target's methods that the selected checks cover, always including the one for tools."""
     chosen = {METHOD, *(method for check in options.selection.checks for method in check.methods)}
     return tuple(p.method for p in PRIMITIVES if p.method in found.methods & chosen)
 
 
 def write_reports(run: Run, out: Path, *, sep: int | None = None) -> None:
-    """Write every report into the folder `out`, in place of an earlier run's.
+    """Write all reports to the folder `out`, replacing an earlier run's.
 
     With `sep`, the number of a proposal, `checks.json` names checks as that proposal's traceability file does.
     """
@@ -118,7 +118,7 @@ def write_reports(run: Run, out: Path, *, sep: int | None = None) -> None:
         (failures / name).write_bytes(encode(failure(run, result)) + b"\n")
     document = report(run, out)
     values = {"report": document, "checks": official_checks(run, sep=sep), "badge": badge_json(document)}
-    # Escaped, because a target may have sent text that UTF-8 or a viewer cannot take.
+    # Escaped, because a target might have sent text that UTF-8 or a viewer cannot handle.
     texts = {f"{name}.json": json.dumps(value, indent=2, ensure_ascii=True) + "\n" for name, value in values.items()}
     texts |= {"badge.svg": badge_svg(document), "junit.xml": junit(document)}
     texts |= {"report.html": page(document), "summary.md": summary(document)}
@@ -127,8 +127,8 @@ def write_reports(run: Run, out: Path, *, sep: int | None = None) -> None:
 
 
 async def _cancel_at_signal(scope: anyio.CancelScope, received: list[int]) -> None:
-    """Cancel `scope` at the first signal that asks for an end; the second one finds no handler and ends everything."""
-    # A SIGHUP that `nohup` has switched off stays off.
+    """Cancel `scope` at the first termination signal; a second one finds no handler and ends the process."""
+    # Keep SIGHUP ignored if `nohup` disabled it.
     hangup = () if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else (signal.SIGHUP,)
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, *hangup) as signals:
         async for number in signals:

@@ -1,9 +1,9 @@
-"""Generated searches and generated catalogs, tried once in a cell and judged by many checks.
+"""Generated searches and catalogs, run once per cell and judged by many checks.
 
-Sharing the walks is what lets seven invariants be tried on as many cases as one; only the case that fails is sent
-again, to shrink it. Every generated catalog needs a start of the server, so one visit collects the evidence for all
-checks. What judges here raises `ViolationError` of the smallest case, or the smallest catalog, that was found to break
-the rule, and `UnverifiableError` where the listing or the pages of a search cannot be read.
+Because checks share the walks, seven invariants can be tested on as many cases as one; only a failing case is sent
+again, to shrink it. Each generated catalog needs a server start, so one visit collects the evidence for all checks. The
+judging functions raise `ViolationError` for the smallest case or catalog found that breaks the rule, and
+`UnverifiableError` if a listing or a search's pages cannot be read.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tools_search_conformance.wire.codec import JsonObject, same
 from tools_search_conformance.wire.process import TargetError
 
 CATALOGS: Final[dict[Effort, int]] = {"quick": 0, "default": 2, "deep": 20}
-"""How many generated catalogs a fixture is started with in each cell."""
+"""Number of generated catalogs per cell, each in a fixture of its own."""
 
 _MAX_WALK_PAGES: Final = 12
 _MAX_SURVEY_PAGES: Final = 4
@@ -51,7 +51,7 @@ Judgement = Callable[[Survey], object]
 
 
 async def explore_walks(bench: Bench, judge: Callable[[Walk, Listing], Awaitable[None]]) -> None:
-    """Judge the walks of generated queries and limits over a listing that did not change meanwhile."""
+    """Judge the walks of generated queries and limits, over a listing that did not change meanwhile."""
     shared = bench.shared
 
     async def search(listing: Listing) -> None:
@@ -64,7 +64,7 @@ async def explore_walks(bench: Bench, judge: Callable[[Walk, Listing], Awaitable
             try:
                 await judge(shared.walks[case], listing)
             except ViolationError:
-                # Sent again the next time, so that a fault that shows only sometimes is reported as such.
+                # Send it again next time, so that an intermittent fault is reported as such.
                 shared.walks.pop(case)
                 shared.walks.pop((case[0], None), None)
                 raise
@@ -77,7 +77,7 @@ async def explore_walks(bench: Bench, judge: Callable[[Walk, Listing], Awaitable
 
 
 async def shared_whole(bench: Bench, query: str) -> Walk:
-    """Return all pages of a search that `explore_walks` found, large ones, walked once."""
+    """Return all pages, large ones, of a search that `explore_walks` found; walked once."""
     walks = bench.shared.walks
     if (query, None) not in walks:
         walks[query, None] = await bench.server.whole(query)
@@ -85,7 +85,7 @@ async def shared_whole(bench: Bench, query: str) -> Walk:
 
 
 async def judge_pages(bench: Bench, judge: Callable[[Page, Listing], None]) -> None:
-    """Judge every page of the generated searches and of the searches of generated catalogs."""
+    """Judge every page of the searches with generated queries and of generated catalogs."""
 
     async def judge_walk(walk: Walk, listing: Listing) -> None:
         for page in walk.pages:
@@ -96,7 +96,7 @@ async def judge_pages(bench: Bench, judge: Callable[[Page, Listing], None]) -> N
 
 
 async def judge_walks(bench: Bench, judge: Callable[[Walk], None]) -> None:
-    """Judge every walk of the generated searches and of the searches of generated catalogs."""
+    """Judge every walk of the searches with generated queries and of generated catalogs."""
 
     async def judge_walk(walk: Walk, _: Listing) -> None:
         judge(walk)
@@ -106,7 +106,7 @@ async def judge_walks(bench: Bench, judge: Callable[[Walk], None]) -> None:
 
 
 async def judge_surveys(bench: Bench, judge: Judgement) -> None:
-    """Judge the surveys of generated catalogs, of a fixture; `require_faithful` reports those that failed."""
+    """Judge a fixture's surveys of generated catalogs; `require_faithful` reports failed ones."""
     for survey in await _surveys(bench):
         if isinstance(survey, Survey):
             try:
@@ -116,7 +116,7 @@ async def judge_surveys(bench: Bench, judge: Judgement) -> None:
 
 
 async def require_faithful(bench: Bench) -> None:
-    """Go on only where the fixture listed each generated catalog with the names, schemas and descriptions it has."""
+    """Continue only if the fixture listed each generated catalog with its names, schemas and descriptions."""
     for survey in await _surveys(bench):
         if isinstance(survey, UnverifiableError):
             raise UnverifiableError(f"on a generated catalog, {survey.message}", survey.exchange)
@@ -136,7 +136,7 @@ async def _surveys(bench: Bench) -> Sequence[Survey | UnverifiableError]:
         bench.shared.surveys = []
         for number, kind in enumerate(kinds(CATALOGS[bench.options.effort])):
             if kind == "vast" and not bench.first_cell:
-                continue  # it takes seconds, and a server that cannot hold it in one cell cannot in another
+                continue  # it takes seconds, and a server that cannot hold it fails the same way in every cell
             if kind != "vast" and not bench.has_turn(number):
                 continue
             try:
@@ -150,15 +150,15 @@ async def _surveys(bench: Bench) -> Sequence[Survey | UnverifiableError]:
 
 
 async def _survey(bench: Bench, made: JsonObject) -> Survey:
-    """Start a fixture that serves a catalog, and search it; `TargetError` says that it cannot be started."""
+    """Start a fixture that serves a catalog, and search it; raises `TargetError` if it cannot be started."""
     with TemporaryDirectory(prefix="tools-search-") as folder:
-        file = Path(folder, "generated")  # a catalog's name may be a whole path
+        file = Path(folder, "generated")  # a catalog's name can be a full path
         file.with_suffix(".json").write_text(json.dumps(made, ensure_ascii=False), encoding="utf-8")
         async with bench.fresh(catalog=str(file)) as other:
             server, walks, wholes = other.server, list[Walk](), list[Walk]()
             listing = await server.listing()
             words = Vocabulary(listing.items)
-            # Names from everywhere in the catalog, the first and the last one among them.
+            # Names from across the catalog, including the first and the last one.
             count = _NAMED if len(words.keys) <= _NAMED else _NAMED_OF_MANY
             step = max(1, (len(words.keys) - 1) // (count - 1))
             spread = dict.fromkeys([*words.keys[::step][: count - 1], *words.keys[-1:]])
@@ -174,7 +174,7 @@ async def _survey(bench: Bench, made: JsonObject) -> Survey:
                     most = _MAX_WHOLE_PAGES if beyond else 1
                     wholes.append(await server.walk(query, await server.large_limit(), most=most))
                 except UnverifiableError:
-                    continue  # that a search is served at all is for the searches by name to show
+                    continue  # the searches by name show whether a search is served at all
                 walks.append(walk)
             nothing, shared = await server.search({"query": NONSENSE}), list[Walk]()
             for query in (word for word in (FEWER, LAST) if words.frequency[word]):
@@ -185,7 +185,7 @@ async def _survey(bench: Bench, made: JsonObject) -> Survey:
 
 
 async def _smallest(bench: Bench, made: JsonObject, violation: ViolationError, judge: Judgement) -> ViolationError:
-    """Return the violation of a catalog from which nothing more could be left out, within a few restarts."""
+    """Return the violation for a minimal catalog, found within a few restarts."""
     until = time.monotonic() + _SHRINK_SECONDS
     tools: list[JsonObject] = made["tools"]
     candidates = _smaller(tools)
@@ -208,7 +208,7 @@ async def _smallest(bench: Bench, made: JsonObject, violation: ViolationError, j
 
 
 def _smaller(tools: list[JsonObject]) -> Iterator[list[JsonObject]]:
-    """Yield catalogs that lack something: halves first, then ever smaller parts; at last members of a single tool."""
+    """Yield smaller catalogs: without halves first, then ever smaller parts, and finally members of a single tool."""
 
     def without(members: JsonObject, name: str) -> JsonObject:
         return {kept: value for kept, value in members.items() if kept != name}

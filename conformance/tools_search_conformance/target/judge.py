@@ -1,7 +1,7 @@
-"""One run over a server: its targets, a smoke test of each cell before any check, and then the checks, cell by cell.
+"""Judges a server: its targets, a smoke test of each cell, and then the checks, cell by cell.
 
-The smoke test asks whether the target starts, speaks this era, lists its tools and offers the extension. One sentence
-then says what forty failures would hide.
+The smoke test checks that the target starts, supports this era, lists its tools and offers the extension. If not, one
+sentence says what forty failures would obscure.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from tools_search_conformance.wire.process import TargetError
 from tools_search_conformance.wire.record import Recorder
 
 _LATER_START_SECONDS: Final = 20.0
-"""How long the start of a target may take that was silent in its first era."""
+"""Timeout in seconds for starting a target that was silent in its first era."""
 _SERVED: Final = "served-where-advertised"
 _WITHOUT_A_SEARCH: Final = frozenset({"advertised", "advertised-legacy-both", "settings-shape"})
 _RUN_SECONDS: Final[dict[Effort, float]] = {"quick": 1800, "default": 3600, "deep": 7200}
 
 
 class UnjudgeableError(Exception):
-    """The target speaks and offers the extension, but cannot be judged in this cell; the message says why."""
+    """The target responds and offers the extension, but cannot be judged in this cell; the message says why."""
 
 
 class UnadvertisedError(Exception):
@@ -51,10 +51,10 @@ class UnadvertisedError(Exception):
 
 
 async def judge_server(options: Options, progress: Progress = no_progress) -> Run:
-    """Run the checks and write the reports; `TargetError` says that there is nothing to judge.
+    """Run the checks and write the reports; raises `TargetError` if there is nothing to judge.
 
-    Fixtures are judged side by side, since most of the time goes into waiting for them to start and to answer. Servers
-    with tools of their own might disturb each other.
+    Fixtures are judged concurrently, because most of the time is spent waiting for them to start and answer. Servers
+    with their own tools are not, because they might interfere with each other.
     """
     deadline = time.monotonic() + _RUN_SECONDS[options.effort]
 
@@ -69,7 +69,7 @@ async def judge_server(options: Options, progress: Progress = no_progress) -> Ru
                     judging.start_soon(each.run, turns)
         finally:
             found.target = {"servers": [dict(target.description) for target in targets]}
-            for each in judges:  # reported one after the other
+            for each in judges:  # report them one after the other
                 found.cells += each.found.cells
                 found.unavailable += each.found.unavailable
                 found.results += each.found.results
@@ -84,9 +84,9 @@ async def judge_server(options: Options, progress: Progress = no_progress) -> Ru
 
 
 def targets_of(options: Options, tasks: TaskGroup, folder: Path) -> Sequence[Target]:
-    """Return the targets to connect to, one for each transport; `TargetError` says that an address is not allowed.
+    """Return the targets, one for each transport; raises `TargetError` if an address is not allowed.
 
-    Fixtures read catalogs from below `folder`, each its own, so that a change for one is not seen by the other.
+    Each fixture reads catalogs from its own folder in `folder`, so that a change for one does not affect the other.
     """
     given: dict[str, Any] = {"start_seconds": options.start_timeout}
     served: dict[str, Any] = {"headers": options.headers, "ca_file": options.ca_file}
@@ -97,7 +97,7 @@ def targets_of(options: Options, tasks: TaskGroup, folder: Path) -> Sequence[Tar
     targets: list[Target] = []
     if options.argv:
         (own := folder / "stdio").mkdir(exist_ok=True)
-        # A brief run starts one usual fixture a cell; of any other the number is unknown.
+        # A brief run starts one usual fixture per cell; otherwise the number is unknown.
         needed = 1 if options.effective_brief else math.inf
         targets.append(StdioTarget(options.argv, needed=needed, folder=own, **given))
     if options.http_argv:
@@ -108,25 +108,25 @@ def targets_of(options: Options, tasks: TaskGroup, folder: Path) -> Sequence[Tar
 
 @dataclass
 class _TargetJudge:
-    """Judges one target, in one cell after the other."""
+    """Judges a target, cell by cell."""
 
     options: Options
     target: Target
     progress: Progress
     deadline: float
     first: bool
-    """Whether it is the first target of the run."""
+    """Whether it is the run's first target."""
     found: Findings = field(default_factory=Findings)
     silent: list[Cell] = field(default_factory=list[Cell])
-    """Cells in which it does not advertise the extension."""
+    """The cells in which it does not advertise the extension."""
     promised: bool = False
     """Whether `server/discover` promised the legacy era."""
     gone: bool = False
     under_way: int = 0
-    """How many cells are judged now."""
+    """Number of cells being judged."""
 
     async def run(self, turns: anyio.CapacityLimiter) -> None:
-        """Judge each cell after the one before; a fixture may be judged in both at once."""
+        """Judge the cells in order; a fixture can be judged in both at once."""
         async with turns:
             async with anyio.create_task_group() as judging:
                 for cell in (Cell(transport=self.target.transport, era=era) for era in self.options.eras):
@@ -134,14 +134,14 @@ class _TargetJudge:
                         go_on = anyio.Event()
                         judging.start_soon(self._judge_cell, cell, go_on)
                         await go_on.wait()
-            # Where it supports the extension in one era, its silence in the other one is judged.
+            # If it supports the extension in one era, its silence in the other is judged.
             for cell in self.silent if self.found.cells else ():
-                with suppress(RefusedError, TargetError):  # it is left out as it was
+                with suppress(RefusedError, TargetError):  # it stays excluded
                     await self._run_cell(cell, self.target, unadvertised=True)
         self.found.results.sort(key=lambda result: CELLS.index(result.cell))
 
     async def _judge_cell(self, cell: Cell, go_on: anyio.Event) -> None:
-        """Judge a cell, with a target of its own while another is judged; `go_on` says that the next may begin."""
+        """Judge a cell, with a separate target while another cell is judged; sets `go_on` when the next can begin."""
         target = self.target.another() if self.under_way and isinstance(self.target, Program) else self.target
         self.under_way += 1
         try:
@@ -152,7 +152,7 @@ class _TargetJudge:
         except UnjudgeableError as error:
             self.found.unavailable.append(UnavailableCell(cell=cell, reason=str(error), expected=True))
         except RefusedError as error:
-            if not error.exchange.replied:  # the other era is not waited for as long again
+            if not error.exchange.replied:  # do not wait that long again for the other era
                 self.target.start_seconds = min(self.target.start_seconds, _LATER_START_SECONDS)
             reason, expected = str(error), not error.is_refusal
             if cell.era == LEGACY and self.promised:
@@ -184,7 +184,7 @@ class _TargetJudge:
                 found.cells.append(cell)
                 found.methods |= {other.method for other in bench.offered if other.has_served}
                 self.promised = LEGACY in (as_array(connection.server.get("supportedVersions")) or [])
-                # Over HTTP the same processes serve both eras, one after the other, which takes fewer starts.
+                # Over HTTP, the same processes serve both eras in turn, which needs fewer starts.
                 at_once = isinstance(target, StdioTarget) or bench.server.concurrency.slow
                 if go_on is not None and bench.profile == "fixture" and at_once:
                     go_on.set()
@@ -192,7 +192,7 @@ class _TargetJudge:
             checks = sorted(options.selection.wanted(cell), key=lambda check: check.rule != _SERVED)
             for check in checks:
                 if check is checks[-1] and isinstance(target, StdioTarget):
-                    target.needed = min(target.needed, 1)  # none is started ahead of what is not needed
+                    target.needed = min(target.needed, 1)  # do not start one ahead that is not needed
                 if unadvertised and not check.rule.startswith("advertised"):
                     continue
                 if not cause or check.rule == cause or check.rule in _WITHOUT_A_SEARCH:
@@ -211,13 +211,13 @@ class _TargetJudge:
 
 
 async def smoke(bench: Bench) -> Connection:
-    """Return the cell's connection once the target has shown that there is something to judge.
+    """Return the cell's connection after checking that there is something to judge.
 
     Raises:
-        TargetError: It cannot be started or reached.
+        TargetError: The target cannot be started or reached.
         RefusedError: It does not open a connection in this era.
         UnadvertisedError: It does not offer the extension in this era.
-        UnjudgeableError: It lists nothing that could be found, or is no fixture although it should be one.
+        UnjudgeableError: It lists nothing to find, or is not a fixture although it should be.
     """
     server = bench.server
     connection = await server.connection()
@@ -245,8 +245,8 @@ async def smoke(bench: Bench) -> Connection:
     listings = [listing, *(other.server.last_listing for other in bench.offered)]
     if not any(each.items for each in listings if each is not None):
         raise UnjudgeableError("its list of tools is empty, so there is nothing to search")
-    with suppress(UnverifiableError):  # a search that fails is for the checks to find
-        # The last tool: a server that moves found tools to the front shows it.
+    with suppress(UnverifiableError):  # the checks find searches that fail
+        # Use the last tool, to detect a server that moves found tools to the front.
         found = await server.search({"query": Vocabulary(listing.items[::-1]).key_query})
         for each in (bench, *bench.offered):
             await each.note_first_search()
@@ -257,6 +257,6 @@ async def smoke(bench: Bench) -> Connection:
 def _is_fixture(listing: Listing, era: Era) -> bool:
     tools = catalogs.tools("core")
     names = {tool["name"] for tool in tools}
-    # Such a definition is none of a legacy tool, so a server may leave the tool out.
+    # This is not a valid definition of a legacy tool, so a server can leave it out.
     modern = {tool["name"] for tool in tools if tool.get("outputSchema", {"type": "object"}).get("type") != "object"}
     return set(listing.by_key) in ((names, names - modern) if era == LEGACY else (names,))

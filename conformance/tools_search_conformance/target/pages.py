@@ -1,4 +1,4 @@
-"""Results as values, and their shape by the draft's own schema: pages, walks over pages, listings, surveys."""
+"""Results as values, validated by the draft's schema: pages, walks over pages, listings, surveys."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from tools_search_conformance.wire.record import Exchange
 
 _DEFINITIONS: Final[Mapping[str, Any]] = schema()["$defs"]
 _NO_OTHER_SCHEMAS: Final[Registry[Any]] = Registry()
-"""No reference of a value that a target sends leaves the draft's schema."""
+"""Ensures that no reference in a target's value leads out of the draft's schema."""
 
 
 @dataclass(frozen=True)
 class Page:
-    """One page of items, from a search or a list."""
+    """A page of items, from a search or a list."""
 
     exchange: Exchange
     items: list[JsonObject]
@@ -34,41 +34,41 @@ class Page:
 
     @cached_property
     def keys(self) -> list[str]:
-        """The keys of the items, in their order: the names of tools."""
+        """The items' keys, in order: for tools, their names."""
         return _keys(self.items, self.exchange)
 
 
 @dataclass(frozen=True)
 class Walk:
-    """The pages of one search, first to last."""
+    """A search's pages, in order."""
 
     query: str
     limit: int | None
     pages: tuple[Page, ...]
     ended: bool
-    """Whether the last page had no `nextCursor`, or an empty one; otherwise the walk was given up."""
+    """Whether the last page had no `nextCursor`, or an empty one; otherwise the walk was abandoned."""
     again: bool = False
-    """Whether it was given up because a cursor came that had been followed already."""
+    """Whether it was abandoned because a cursor was repeated."""
 
     @cached_property
     def keys(self) -> list[str]:
-        """The keys on all pages, repetitions included."""
+        """The keys on all pages, including duplicates."""
         return [key for page in self.pages for key in page.keys]
 
     @property
     def last(self) -> Exchange:
-        """The exchange that brought the last page."""
+        """The exchange with the last page."""
         return self.pages[-1].exchange
 
     @property
     def case(self) -> str:
-        """The walk in words."""
+        """A description of the walk."""
         return f"query {self.query!r}, limit {self.limit}" if self.limit else f"query {self.query!r}, no limit"
 
 
 @dataclass(frozen=True)
 class Listing:
-    """All pages of `tools/list`, or of the list of another primitive."""
+    """All pages of `tools/list`, or of another primitive's list."""
 
     items: tuple[JsonObject, ...]
     exchange: Exchange
@@ -76,7 +76,7 @@ class Listing:
 
     @cached_property
     def by_key(self) -> dict[str, JsonObject]:
-        """Definitions by key; of two with one key the first."""
+        """Definitions by key; the first of any duplicates."""
         found: dict[str, JsonObject] = {}
         for key, item in zip(_keys(self.items, self.exchange), self.items, strict=True):
             found.setdefault(key, item)
@@ -92,7 +92,7 @@ class Listing:
         return len(self.items) == len(other.items) and same(self.by_key, other.by_key)
 
     def compared_to(self, before: Listing) -> Callable[[Listing, Listing], bool]:
-        """Return the comparison that fits: a listing whose order varies without a search is no sequence to compare."""
+        """Return how to compare listings: ignoring the order if it varies even without a search."""
 
         def in_order(one: Listing, other: Listing) -> bool:
             return same(list(one.items), list(other.items))
@@ -100,7 +100,7 @@ class Listing:
         return in_order if in_order(self, before) else Listing.same_as
 
     def difference_from(self, before: Listing) -> str:
-        """Return in a few words what is other than it was before: items, a member of one, or the order."""
+        """Return a short description of what changed: items, a member of one, or the order."""
         for text, these, those in (("has no more", before, self), ("has besides", self, before)):
             if keys := [repr(key) for key in these.by_key if key not in those.by_key]:
                 return f"{text} {', '.join(keys[:3])}{f' and {len(keys) - 3} others' if len(keys) > 3 else ''}"
@@ -125,37 +125,37 @@ def _keys(items: Iterable[JsonObject], exchange: Exchange) -> list[Any]:
 
 @dataclass(frozen=True)
 class Survey:
-    """The results of one visit to a fixture that serves a generated catalog."""
+    """The results of a visit to a fixture that serves a generated catalog."""
 
     catalog: JsonObject
     listing: Listing
     named: tuple[tuple[str, Exchange], ...]
-    """For some names of tools, the exchange of the first page of a search."""
+    """The exchanges of the first pages of searches for some tool names."""
     walks: tuple[Walk, ...]
     wholes: tuple[Walk, ...]
-    """A large first page for each of the same queries."""
+    """A large first page for each of these queries."""
     nothing: Exchange
-    """A search for words of no language."""
+    """A search for words that are in no language."""
     shared: tuple[Walk, ...]
-    """Searches for words of which some tools have all."""
+    """Searches for words that some tools all have."""
     after: Listing
-    """The listing after all of them; the first one where it is too long to be listed again."""
+    """The listing after all of them, or the first listing if it is too long to list again."""
 
     @property
     def pages(self) -> Iterator[Page]:
-        """Every page of items that a search brought."""
+        """Yield every page of search results."""
         yield from (page for walk in (*self.walks, *self.wholes) for page in walk.pages)
         for name, exchange in self.named:
-            with suppress(UnverifiableError):  # that it is a page at all is for the searches by name to show
+            with suppress(UnverifiableError):  # the searches by name show whether it is a page at all
                 yield read_page(exchange, name)
 
 
 @dataclass
 class SharedCases:
-    """Answers that a cell asked for once and several checks judge."""
+    """Answers that a cell requests once and several checks judge."""
 
     answers: dict[str, tuple[Listing, Any]] = field(default_factory=dict[str, tuple[Listing, Any]])
-    """What `Bench.once` has kept, and the listing at that time."""
+    """The values kept by `Bench.once`, each with the listing at that time."""
     drawn: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
     """Generated queries and limits."""
 
@@ -164,11 +164,11 @@ class SharedCases:
     walked_over: Listing | None = None
     """The listing at the time of these walks."""
     surveys: list[Survey | UnverifiableError] | None = None
-    """Surveys of generated catalogs, or why there is none; `None` before the first one."""
+    """Surveys of generated catalogs, or why there are none; `None` before the first one."""
 
 
 def read_page(exchange: Exchange, what: str) -> Page:
-    """Return the page that an exchange brought, or raise `UnverifiableError`; checks of its shape say what is wrong."""
+    """Return an exchange's page; raises `UnverifiableError` (the checks of its shape say what is wrong)."""
     result = exchange.result
     if result is None:
         raise UnverifiableError(f"{what} was answered by {exchange.describe()}", exchange)
@@ -181,7 +181,7 @@ def read_page(exchange: Exchange, what: str) -> Page:
 
 
 def bare(item: JsonObject) -> JsonObject:
-    """Return a definition without `_meta[EXTENSION_ID]`, and without `_meta` where that leaves it empty."""
+    """Return a definition without `_meta[EXTENSION_ID]`, and without `_meta` if it is then empty."""
     meta = as_object(item.get("_meta"))
     if meta is None:
         return item
@@ -190,7 +190,7 @@ def bare(item: JsonObject) -> JsonObject:
 
 
 def page_schema(era: Era, primitive: Primitive = TOOLS) -> Mapping[str, Any]:
-    """Return the schema of a page's own members, without those that have checks of their own."""
+    """Return the schema of a page's members, except those with separate checks."""
     item = "LegacyTool" if primitive is TOOLS and era == LEGACY else primitive.items
     return {
         "type": "object",
@@ -204,7 +204,7 @@ def page_schema(era: Era, primitive: Primitive = TOOLS) -> Mapping[str, Any]:
 
 
 def complaint(value: Any, shape: str | Mapping[str, Any], definitions: Mapping[str, Any] = _DEFINITIONS) -> str | None:
-    """Return what is wrong with `value`, or `None`; `shape` names one of `definitions` or is a schema using them."""
+    """Return what is wrong with `value`, or `None`; `shape` names one of `definitions`, or is a schema using them."""
     wanted = {"$ref": f"#/$defs/{shape}"} if isinstance(shape, str) else shape
     validator = Draft202012Validator({**wanted, "$defs": definitions}, registry=_NO_OTHER_SCHEMAS)
     error = next(iter(validator.iter_errors(_unpacked(value))), None)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType, reportUnknownVariableType] - untyped generator
@@ -212,7 +212,7 @@ def complaint(value: Any, shape: str | Mapping[str, Any], definitions: Mapping[s
 
 
 def _unpacked(value: Any) -> Any:
-    """Return a result whose items are whole again, or any other value itself."""
+    """Return a result with its items unpacked, or any other value unchanged."""
     result = as_object(value) or {}
     for name in (primitive.member for primitive in PRIMITIVES):
         if (items := as_array(result.get(name))) is not None:
@@ -228,13 +228,13 @@ def _whole(item: Any) -> Any:
 
 
 def settings_in(capabilities: Any, place: str) -> JsonObject | None:
-    """Return the extension's settings at `place` (`extensions`, `experimental`); anything but an object is absent."""
+    """Return the extension's settings at `place` (`extensions` or `experimental`); a non-object counts as absent."""
     held = as_object((as_object(capabilities) or {}).get(place)) or {}
     return as_object(held.get(EXTENSION_ID))
 
 
 def settings_of(capabilities: Any, era: Era) -> JsonObject | None:
-    """Return the settings where this era wants them advertised, in either place of the legacy one."""
+    """Return the settings from where this era requires them; in the legacy era, from either place."""
     found = settings_in(capabilities, "extensions")
     return found if found is not None or era != LEGACY else settings_in(capabilities, "experimental")
 

@@ -1,6 +1,6 @@
-"""Invariants tried on generated cases: Hypothesis finds them, shrinks what fails, and repeats itself by the run's seed.
+"""Tests invariants on generated cases: Hypothesis generates and shrinks them, reproducibly from the run's seed.
 
-Fixed cases stand in the checks themselves and always run, so that chance never decides a verdict alone.
+Fixed cases are in the checks themselves and always run, so that a verdict never depends on chance alone.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from tools_search_conformance.target.vocabulary import WHITE_SPACE, Vocabulary
 from tools_search_conformance.wire.codec import JsonObject
 
 EXAMPLES: Final[dict[Effort, int]] = {"quick": 3, "default": 30, "deep": 1000}
-"""How many generated cases one property gets."""
+"""Number of generated cases per property."""
 
 _MAX_INTEGER: Final = 2**53 - 1
-"""Up to where integers are exact in every language."""
+"""Largest integer that is exact in every language."""
 _KNOWN_MEMBERS: Final = frozenset(
     {primitive.member.lower() for primitive in PRIMITIVES}
     | {"nextcursor", "next_cursor", "resulttype", "result_type", "ttlms", "cachescope", "_meta"}
@@ -40,17 +40,17 @@ Case = TypeVar("Case")
 
 
 def examples_for(bench: Workbench) -> int:
-    """Return how many generated cases one property gets."""
+    """Return the number of generated cases per property."""
     return max(1, round(EXAMPLES[bench.options.effort] * bench.share_of_examples))
 
 
 def texts() -> st.SearchStrategy[str]:
-    """Return a strategy for valid queries: Unicode scalar values, not all of them white space."""
+    """Return a strategy for valid queries: Unicode scalar values that are not all white space."""
     return st.text(_SCALARS, min_size=1, max_size=100).filter(lambda text: bool(text.strip(WHITE_SPACE)))
 
 
 def queries(words: Vocabulary) -> st.SearchStrategy[str]:
-    """Return queries that may match something: words of the catalog in any number and order, names, odd texts."""
+    """Return queries that might match: words from the catalog in any number and order, names, odd texts."""
     known = st.lists(st.sampled_from(sorted(words.frequency) or ["anything"]), min_size=1, max_size=5).map(" ".join)
     return st.one_of(known, st.sampled_from([name for name in words.keys if name.strip(WHITE_SPACE)] or ["a"]), texts())
 
@@ -61,7 +61,7 @@ def limits() -> st.SearchStrategy[int]:
 
 
 def json_values() -> st.SearchStrategy[Any]:
-    """Return JSON values that every language reads alike."""
+    """Return JSON values that every language parses identically."""
     numbers = st.integers(-_MAX_INTEGER, _MAX_INTEGER) | st.floats(-1e6, 1e6)
     return st.recursive(
         st.none() | st.booleans() | numbers | _TEXT,
@@ -71,13 +71,13 @@ def json_values() -> st.SearchStrategy[Any]:
 
 
 def unknown_members() -> st.SearchStrategy[JsonObject]:
-    """Return members that no result or settings object of the draft has, not even with another spelling."""
+    """Return members that no result or settings object in the draft has, even in another spelling."""
     names = _TEXT.filter(lambda name: name.lower() not in _KNOWN_MEMBERS)
     return st.dictionaries(names, json_values(), min_size=1, max_size=3)
 
 
 def cursors() -> st.SearchStrategy[str]:
-    """Return values of `nextCursor`, but for the empty string."""
+    """Return values of `nextCursor`, except the empty string."""
     return st.text(_SCALARS, min_size=1, max_size=20)
 
 
@@ -90,10 +90,10 @@ async def explore(
     drawn: Sequence[Case] = (),
     cost: int = 1,
 ) -> None:
-    """Judge generated cases until one fails or there are enough, which is sooner where each has a `cost`.
+    """Judge generated cases until one fails or there are enough (fewer if each has a `cost`).
 
-    Cases of one `name` are the same ones, and those that `draw` has returned for it can be given. The `ViolationError`
-    is that of the smallest case that was found to break the rule; any other error ends the search at once.
+    The same `name` gives the same cases; you can pass the ones that `draw` returned for it. Raises the `ViolationError`
+    of the smallest case found that breaks the rule; any other error stops immediately.
     """
     name, count = name or bench.recorder.check, max(1, examples_for(bench) // cost)
     seen, ended = list[ViolationError](), list[Exception]()
@@ -105,7 +105,7 @@ async def explore(
             seen.append(violation)
             raise
         except UnverifiableError:
-            return  # one odd query that is not served does not keep a property from being judged
+            return  # a single odd query that is not served must not prevent judging the property
 
     async def remember(case: Case) -> None:
         if ended:
@@ -114,7 +114,7 @@ async def explore(
             await attempt(case)
         except ViolationError:
             raise
-        except Exception as error:  # such as the end of the target, which is no property of the case
+        except Exception as error:  # such as the target's exit, which does not depend on the case
             ended.append(error)
 
     with suppress(ViolationError):
@@ -132,7 +132,7 @@ async def explore(
 
 
 async def draw(bench: Workbench, cases: st.SearchStrategy[Case], name: str, count: int) -> list[Case]:
-    """Return generated cases, the same ones for the same name."""
+    """Return generated cases; the same name gives the same ones."""
     drawn: list[Case] = []
 
     @hypothesis_seed(bench, name)
@@ -146,7 +146,7 @@ async def draw(bench: Workbench, cases: st.SearchStrategy[Case], name: str, coun
 
 
 def quietly(count: int) -> settings:
-    """Return settings for `count` cases, without the complaints about slow or narrow generators of Hypothesis."""
+    """Return settings for `count` cases, without Hypothesis's health checks for slow or narrow generators."""
     return settings(
         max_examples=count,
         deadline=None,
@@ -158,17 +158,17 @@ def quietly(count: int) -> settings:
 
 
 def hypothesis_seed(bench: Workbench, name: str) -> Callable[[Any], Any]:
-    """Return the decorator that has Hypothesis generate what follows from the run's seed, the cell and a name."""
+    """Return the decorator that seeds Hypothesis from the run's seed, the cell and a name."""
     return seed(zlib.crc32(f"{bench.options.seed} {bench.cell.name} {name}".encode()))
 
 
 async def search_in_thread(
     search: Callable[[], object], seen: Sequence[ViolationError], ended: Sequence[Exception]
 ) -> None:
-    """Run a search of Hypothesis in a thread; `seen` grows by each violation that it comes upon.
+    """Run a Hypothesis search in a thread; each violation found is appended to `seen`.
 
-    It raises that of the smallest case, or of one that broke the rule once and not when it was sent again; or else what
-    is in `ended`, after which the search tries nothing more.
+    Raises the violation of the smallest case, or of a case that broke the rule only once; or else the error in `ended`,
+    after which the search stops.
     """
     try:
         await anyio.to_thread.run_sync(search)

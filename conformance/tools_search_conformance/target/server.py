@@ -1,6 +1,6 @@
-"""The server under test as the checks of one cell reach it: connections, requests, and the pages that they bring.
+"""The server under test, as one cell's checks access it: connections, requests, and result pages.
 
-It judges nothing: what cannot be read is `unverified`, and the checks of a result's shape say what is wrong with it.
+It does not judge: what cannot be read is `unverified`, and the checks of a result's shape say what is wrong.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ _INTERNAL_ERROR: Final = -32603
 _METHOD_NOT_FOUND: Final = -32601
 _SLOW_MILLISECONDS: Final = 250
 _AT_ONCE: Final = 8
-"""How many requests a slow target is sent at a time."""
+"""Number of concurrent requests to a slow target."""
 _TRIED_AT_ONCE: Final = 4
 _SIDE_BY_SIDE: Final = 0.6
-"""What share of their time one after the other searches at once may take that are served side by side."""
+"""Searches count as served concurrently if they take at most this share of their sequential time."""
 _TOO_MANY_REQUESTS: Final = 429
 _PAUSE_SECONDS: Final = 0.5
-"""The pause where a refusal because of load does not say how long it should be."""
+"""The default pause in seconds after a refusal due to load."""
 _BUSY_REPEATS: Final = 5
-"""How often a search is sent again that the server was too busy for."""
+"""Number of retries for a search that the server was too busy for."""
 _MAX_STARTS: Final = 60
 _MAX_BYTES_HELD: Final = 80 * 1024 * 1024
-"""How many bytes of memory a target's answers may take of one check, about."""
+"""Approximate limit in bytes on the memory for a target's answers in one check."""
 _MAX_BYTES_AT_ONCE: Final = 16 * 1024 * 1024
-"""How many bytes the answers to searches at once may take, about."""
+"""Approximate limit in bytes on the answers to concurrent searches."""
 _LARGE_LIMIT: Final = 50
-"""A limit that most servers take as it is; those with a smaller maximum have to clamp it."""
+"""A limit that most servers accept as is; servers with a smaller maximum must clamp it."""
 _MAX_EMPTY_PAGES: Final = 20
 _LISTED_AGAIN: Final = 2
 _MAX_LIST_PAGES: Final = 2000
@@ -60,22 +60,22 @@ _MAX_LIST_PAGES: Final = 2000
 
 @dataclass(frozen=True, kw_only=True)
 class Opening:
-    """How the connections of one bench are opened."""
+    """How a bench's connections are opened."""
 
     catalog: str = "core"
     env: Mapping[str, str] = field(default_factory=dict[str, str])
-    """More of the environment that the fixture is started in."""
+    """Additional environment variables for the fixture."""
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     capabilities: Params = field(default_factory=lambda: DECLARED)
     revision: str = LEGACY
 
 
 class ChangedError(UnverifiableError):
-    """A cursor of a list was refused, as it may be when the list has changed."""
+    """A list cursor was refused, as is allowed if the list has changed."""
 
 
 def busy_seconds(exchange: Exchange) -> float | None:
-    """Return how long a server that was too busy for a search asks to wait; `None` for any other answer."""
+    """Return how many seconds a server that is too busy for a search asks to wait; `None` for other answers."""
     error = exchange.error
     if error is None or error.code != _INTERNAL_ERROR or complaint(error.data, "BusyData"):
         return None
@@ -83,14 +83,14 @@ def busy_seconds(exchange: Exchange) -> float | None:
 
 
 def _pause(exchange: Exchange) -> float | None:
-    """Return how long to wait before a search refused because of load is sent again; `None` for any other answer."""
+    """Return how many seconds to wait before retrying a search refused due to load; `None` for other answers."""
     if exchange.error is not None and exchange.answer.status == _TOO_MANY_REQUESTS:
         return retry_after(exchange.answer.headers, _PAUSE_SECONDS)
     return busy_seconds(exchange)
 
 
 class Concurrency:
-    """How many requests of one cell may be under way at a time: one, or several of a slow target that bears them."""
+    """Limits a cell's concurrent requests: one, or several for a slow target that can handle them."""
 
     def __init__(self) -> None:
         self.slow = False
@@ -98,7 +98,7 @@ class Concurrency:
 
     @property
     def most(self) -> int:
-        """How many they are."""
+        """The limit."""
         return int(self._limiter.total_tokens)
 
     @most.setter
@@ -107,12 +107,12 @@ class Concurrency:
 
     @property
     def turn(self) -> AbstractAsyncContextManager[None]:
-        """Wait for a turn, and hold it."""
+        """Acquire a turn, and hold it for the block."""
         return self._limiter if self.slow else nullcontext()
 
     @contextmanager
     def one_by_one(self) -> Generator[None]:
-        """Send one request at a time, and go on so unless what is done meanwhile fails."""
+        """Send one request at a time in the block, and afterwards too unless the block fails."""
         before, self.most = self.most, 1
         try:
             yield
@@ -123,7 +123,7 @@ class Concurrency:
 
 @dataclass
 class _Shared:
-    """What all that one connection is used for has in common."""
+    """The state shared by all uses of a connection."""
 
     connection: Connection | None = None
     connecting: anyio.Lock = field(default_factory=anyio.Lock)
@@ -132,11 +132,11 @@ class _Shared:
 
 
 class Server:
-    """One connection to the target, opened when it is needed, and again when it has ended; and one list to search.
+    """A connection to the target, opened when needed and reopened when it has ended, and a list to search.
 
-    All that needs it raises `TargetError` where the target cannot be reached, `RefusedError` where it no longer speaks
-    this era, and `UnverifiableError` where no answer can be read: a search was refused, its result is not well-formed,
-    its pages do not end, the server was too busy each time, or the answers so far take too much memory.
+    Methods that use it raise `TargetError` if the target cannot be reached, `RefusedError` if it no longer supports
+    this era, and `UnverifiableError` if there is no readable answer: a search was refused, its result is malformed, its
+    pages do not end, the server was always too busy, or the answers take too much memory.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ class Server:
         concurrency: Concurrency | None = None,
     ) -> None:
         self.primitive = TOOLS
-        """What is searched and listed."""
+        """The primitive to search and list."""
         self.concurrency = concurrency or Concurrency()
         self.timeouts = timeouts or Timeouts(options.timeout, target.start_seconds)
         self._options = options
@@ -160,17 +160,17 @@ class Server:
         self._opening = opening or Opening()
         self._shared = _Shared()
         self.asked = set[str]()
-        """The methods that this connection was asked for."""
+        """The methods requested on this connection."""
         self.last_listing: Listing | None = None
-        """What was listed last, on whichever connection."""
+        """The last listing, on any connection."""
         self.steady = False
-        """Whether the list was watched for a while since it was seen to change."""
+        """Whether the list has been watched for a while since it last changed."""
         self.listing_seconds = 0.0
-        """How long a whole listing took, the slowest so far."""
+        """Duration in seconds of the slowest complete listing so far."""
         self._listed_by: Connection | None = None
 
     def searching(self, primitive: Primitive) -> Server:
-        """Return the same connection as it is used to search another list."""
+        """Return the same connection for searching another list."""
         other = copy(self)
         other.primitive, other.last_listing, other._listed_by = primitive, None, None
         other.steady, other.listing_seconds = False, 0.0
@@ -178,19 +178,19 @@ class Server:
 
     @property
     def method(self) -> str:
-        """The method that searches."""
+        """The search method."""
         return self.primitive.method
 
     @property
     def list_method(self) -> str:
-        """The method that lists."""
+        """The list method."""
         return self.primitive.list_method
 
     async def connection(self) -> Connection:
-        """Return the connection, opened again if it has ended."""
+        """Return the connection, reopened if it has ended."""
         if self._shared.connection is not None and self._shared.connection.transport.ended is None:
             return self._shared.connection
-        async with self._shared.connecting:  # several requests may find it ended
+        async with self._shared.connecting:  # several requests can find it ended
             if self._shared.connection is None or self._shared.connection.transport.ended is not None:
                 await self._open_again()
         assert self._shared.connection is not None  # noqa: S101 - it was opened
@@ -237,17 +237,17 @@ class Server:
 
     @property
     def transport(self) -> Transport:
-        """The transport of the connection that is open. It keeps broken messages, noise and stray responses."""
+        """The open connection's transport, which keeps malformed messages, noise and stray responses."""
         assert self._shared.connection is not None  # noqa: S101 - a check looks there after a request
         return self._shared.connection.transport
 
     async def hang_up(self, seconds: float) -> bool:
-        """Close the stdin of the target and return whether it ended by itself within `seconds` seconds; for stdio."""
+        """Close the target's stdin, and return whether it exits within `seconds` seconds; stdio only."""
         transport = (await self.connection()).transport
         return isinstance(transport, StdioTransport) and await transport.hang_up(seconds)
 
     async def aclose(self) -> None:
-        """Close the connection, if one is open."""
+        """Close the connection, if it is open."""
         if self._shared.connection is not None:
             await self._shared.connection.aclose()
             self._shared.connection = None
@@ -255,12 +255,12 @@ class Server:
     async def ask(
         self, method: str, params: Params | None = None, *, seconds: float | None = None, **overrides: Any
     ) -> Exchange:
-        """Send any request, with overrides as in `Connection.request`; `seconds` shortens the wait for its exchange."""
+        """Send any request, with overrides as in `Connection.request`; `seconds` shortens the timeout."""
         async with self.concurrency.turn:
             self._require_room()
             connection = await self.connection()
             self.asked.add(method)
-            # The others that are under way may be answered before it.
+            # The other requests in progress might be answered first.
             usual = self.timeouts.for_request(method) + (self.concurrency.most - 1) * self._recorder.milliseconds / 1000
             exchange = await connection.request(method, params, seconds=seconds or usual, **overrides)
             self.concurrency.most = min(self.concurrency.most, self._most_at_once)
@@ -275,11 +275,11 @@ class Server:
 
     @property
     def _most_at_once(self) -> int:
-        """How many searches may be under way: where answers are large, few are held in memory before they are read."""
+        """The limit on concurrent searches: lower for large answers, to limit the memory for unread ones."""
         return max(1, _MAX_BYTES_AT_ONCE // max(1, self._recorder.largest[self.method]))
 
     async def notify(self, method: str, params: Params) -> Exchange:
-        """Send a message without an id and return the exchange, which has no response."""
+        """Send a notification and return the exchange, which has no response."""
         connection = await self.connection()
         exchange = await connection.notify(method, params, seconds=self._options.timeout)
         return self._keep_last(connection, exchange)
@@ -287,9 +287,9 @@ class Server:
     async def at_once(
         self, searches: Sequence[Params], *, seconds: float, ids: Sequence[str | int] = ()
     ) -> list[Exchange]:
-        """Send searches with these params, the next before the last is answered; return the exchanges in this order.
+        """Send searches with these params concurrently; return the exchanges in this order.
 
-        Each may take up to `seconds` seconds, and has one of `ids` where there are any.
+        Each can take up to `seconds` seconds, and uses one of `ids` if given.
         """
         self._require_room()
         connection = await self.connection()
@@ -320,11 +320,11 @@ class Server:
         return [self._keep_last(connection, exchange) for exchange in exchanges]
 
     async def search(self, params: Params, **overrides: Any) -> Exchange:
-        """Send a search with exactly these params, again while the server says that it is too busy."""
+        """Send a search with exactly these params; retry while the server says that it is too busy."""
         most, waited, repeats = self.concurrency.most, 0.0, 0
         exchange = await self.ask(self.method, params, **overrides)
         while (wait := _pause(exchange)) is not None:
-            if most > 1:  # with other requests of the judge
+            if most > 1:  # because of the judge's other requests
                 self.concurrency.most = min(self.concurrency.most, most // 2)
             else:
                 waited, repeats = waited + wait, repeats + 1
@@ -336,7 +336,7 @@ class Server:
         return exchange
 
     async def find_concurrency(self, search: Exchange) -> None:
-        """Find out of a target that took long to answer a search whether it answers several side by side."""
+        """Determine whether a target that is slow to answer a search serves several concurrently."""
         if search.milliseconds < _SLOW_MILLISECONDS:
             return
         self.concurrency.slow, params = True, search.params
@@ -349,7 +349,7 @@ class Server:
             self.concurrency.most = min(_AT_ONCE, self._most_at_once)
 
     async def page(self, query: str, *, limit: int | None = None, cursor: str | None = None) -> Page:
-        """Return one page of a search that the draft allows."""
+        """Return a page of a valid search."""
         given = {"query": query, "limit": limit, "cursor": cursor}
         params = {name: value for name, value in given.items() if value is not None}
         return read_page(await self.search(params), f"a search for {query!r}")
@@ -363,10 +363,10 @@ class Server:
         first: Page | None = None,
         later: Sequence[int | None] = (),
     ) -> Walk:
-        """Return the pages of one search, up to `most` of them or until a cursor comes again.
+        """Return a search's pages, up to `most`, or until a cursor is repeated.
 
-        The first page may be known; `later` has the limits of those after it, in turn, where they are others. An empty
-        `nextCursor` ends it as if there were none; pages-end and cursor-nonempty judge that.
+        You can pass the first page. `later` has the limits for the following pages, in turn, if different. An empty
+        `nextCursor` ends the walk as if there were none; the checks pages-end and cursor-nonempty judge that.
         """
         pages, followed, limits = [first or await self.page(query, limit=limit)], set[str](), cycle(later or [limit])
         while (cursor := pages[-1].next_cursor) and cursor not in followed and len(pages) < most:
@@ -375,7 +375,7 @@ class Server:
         return Walk(query, limit, tuple(pages), ended=not cursor, again=cursor in followed)
 
     async def first(self, query: str, *, limit: int | None = None) -> Page:
-        """Return the first page of a search that holds an item, or else its last one."""
+        """Return the first page of a search that has an item, or else its last page."""
         page = await self.page(query, limit=limit)
         for _ in range(_MAX_EMPTY_PAGES):
             if page.items or not page.next_cursor:
@@ -384,16 +384,16 @@ class Server:
         return page
 
     async def large_limit(self) -> int:
-        """Return a limit that brings as much as the target says it returns at once, within reason."""
+        """Return a limit for the largest page the target states, within reason."""
         most = integer((await self.settings()).get("maxLimit"))
         return min(most, _LARGE_LIMIT) if most is not None and most > 0 else _LARGE_LIMIT
 
     async def settings(self) -> JsonObject:
-        """Return the settings for this method as they were advertised, empty ones where there are none."""
+        """Return the advertised settings for this method; empty if there are none."""
         return settings_for(advertised_settings(await self.connection()), self.primitive) or {}
 
     async def whole(self, query: str, limit: int | None = None) -> Walk:
-        """Return all pages of one search, large ones unless `limit` is given."""
+        """Return all pages of a search, large ones by default."""
         walk = await self.walk(query, limit or await self.large_limit())
         if not walk.ended:
             pages = f"{len(walk.pages)} pages of a search for {query!r} are not all; see pages-end"
@@ -401,7 +401,7 @@ class Server:
         return walk
 
     async def listing(self) -> Listing:
-        """Return all that the list holds now, listed again where a change between its pages ends their cursors."""
+        """Return the complete current listing; starts over if a change between pages invalidates the cursors."""
         began = time.monotonic()
         for _ in range(_LISTED_AGAIN):
             with suppress(ChangedError):
@@ -422,7 +422,7 @@ class Server:
             if cursor is not None and exchange.error is not None:
                 raise ChangedError(f"a cursor of {method} was answered by {exchange.describe()}", exchange)
             unlisted = exchange.error is not None and exchange.error.code == _METHOD_NOT_FOUND
-            if self.primitive is TEMPLATES and unlisted:  # a server without templates need not serve their list
+            if self.primitive is TEMPLATES and unlisted:  # a server without templates does not have to serve their list
                 return Listing((), exchange)
             page = read_page(exchange, method)
             items += page.items
@@ -432,7 +432,7 @@ class Server:
         raise UnverifiableError(f"{method} does not end")
 
     async def known_listing(self) -> Listing:
-        """Return what this connection listed last; it is asked where there is nothing yet."""
+        """Return this connection's last listing, or list now if there is none."""
         await self.connection()
         known = self.last_listing if self._listed_by is self._shared.connection else None
         return known or await self.listing()
@@ -443,9 +443,9 @@ class Server:
         return exchange
 
     def _note_death(self, connection: Connection) -> None:
-        """Keep how the target ended by itself, if it did, once, with the last exchange before it.
+        """If the target exited, record once how, with the last exchange before it.
 
-        Over HTTP other connections to the same process may find that out much later, in another check.
+        Over HTTP, other connections to the same process might only notice much later, in another check.
         """
         if (ended := connection.transport.ended) is not None and self._shared.last is not None:
             self._recorder.note_death(ended, self._shared.last, of=connection.transport.url)

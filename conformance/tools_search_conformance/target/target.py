@@ -1,6 +1,6 @@
 """The three ways to reach a server: start it on stdio, start it on HTTP, or connect to a URL.
 
-Where a server cannot be reached in one of them, its methods raise `TargetError`.
+Methods raise `TargetError` if the server cannot be reached.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from tools_search_conformance.wire.process import GracePeriod, TargetError, Targ
 from tools_search_conformance.wire.stdio import StdioTransport
 
 CATALOG_VARIABLE: Final = "TOOLS_SEARCH_CATALOG"
-"""The environment variable that names the catalog file that a fixture serves."""
+"""The environment variable with the path of the catalog file that a fixture must serve."""
 
 _STARTED_AHEAD: Final = "core"
-"""The catalog of nearly all connections."""
+"""The catalog for nearly all connections."""
 _LINE_BYTES: Final = 65536
 _NO_VARIABLES: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -38,13 +38,13 @@ Note = Callable[[str], None]
 
 @dataclass(eq=False)
 class Program:
-    """A program that is started as often as needed; each start can be given a catalog to serve."""
+    """A program that is started as often as needed; each start can get a catalog to serve."""
 
     argv: Sequence[str]
     _: KW_ONLY
     tasks: TaskGroup
     folder: Path
-    """Where its catalog files are."""
+    """The folder for its catalog files."""
     env: Mapping[str, str]
     cwd: str | None
     start_seconds: float
@@ -58,16 +58,16 @@ class Program:
         return {"transport": self.transport, "argv": list(self.argv), "environment": sorted(environment(self.env))}
 
     def another(self) -> Self:
-        """Return a target of the same program, with its own processes and files."""
+        """Return a target for the same program, with separate processes and files."""
         (folder := self.folder / "other").mkdir()
         return replace(self, folder=folder)
 
     def place(self, catalog: str, document: JsonObject) -> None:
-        """Put a catalog file of the name `catalog` where fixtures find it, in place of the one there was."""
+        """Write the catalog file `catalog` where fixtures find it, replacing any earlier one."""
         catalogs.place(catalog, document, self.folder)
 
     async def start(self, catalog: str | None, env: Mapping[str, str]) -> TargetProcess:
-        """Start the program with `env`, and with the path of a catalog if there is one, in its environment."""
+        """Start the program with `env` and, if given, the catalog's path in its environment."""
         variables = {**self.env, **env}
         if catalog is not None:
             variables[CATALOG_VARIABLE] = str(catalogs.write(catalog, self.folder))
@@ -76,21 +76,20 @@ class Program:
 
 @dataclass(eq=False)
 class StdioTarget(Program):
-    """A program that speaks over its stdin and stdout: one process a connection.
+    """A program that communicates over stdin and stdout, with one process per connection.
 
-    Starting takes longest, so one more fixture is always started ahead and is ready when it is needed, and
-    ending one is not waited for. Of a live server there are only as many as there are connections: two may disturb each
-    other.
+    Starting takes longest, so one fixture is always started ahead, and the end of one is not waited for. A live server
+    is only started once per connection, because two processes might interfere with each other.
     """
 
     transport = "stdio"
 
     needed: float = field(default=math.inf, kw_only=True)
-    """How many fixtures of the usual kind will be asked for, if that is known."""
+    """How many fixtures of the usual kind will be needed, if known."""
     _ready: TargetProcess | None = field(default=None, init=False)
 
     async def connect(self, note: Note, catalog: str | None, env: Mapping[str, str] = _NO_VARIABLES) -> Transport:
-        """Return a transport to a new process: a fixture serving `catalog` or, for `None`, the server as it is."""
+        """Return a transport to a new process: a fixture that serves `catalog` or, for `None`, the server as is."""
         usual = catalog == _STARTED_AHEAD and not env
         if usual and self._ready is not None and self._ready.returncode is None:
             process, self._ready = self._ready, None
@@ -101,13 +100,13 @@ class StdioTarget(Program):
             self._ready = await self.start(catalog, env)
 
         async def end_soon(process: TargetProcess) -> None:
-            self.tasks.start_soon(process.end)  # while the next fixture is judged already
+            self.tasks.start_soon(process.end)  # while the next fixture is already being judged
 
         leave = TargetProcess.end if catalog is None else end_soon
         return StdioTransport(process, tasks=self.tasks, note=note, leave=leave)
 
     async def aclose(self) -> None:
-        """End the process that is ready; each transport ends its own."""
+        """End the process started ahead; each transport ends its own."""
         if self._ready is not None:
             await self._ready.end()
             self._ready = None
@@ -115,7 +114,7 @@ class StdioTarget(Program):
 
 @dataclass(eq=False)
 class HttpCommandTarget(Program):
-    """A program that serves HTTP and prints `{"url": …}` first: one process a catalog and environment."""
+    """A program that serves HTTP and first prints `{"url": …}`, with one process per catalog and environment."""
 
     transport = "http"
 
@@ -132,7 +131,7 @@ class HttpCommandTarget(Program):
         return {**super().description, **_cost_of(self.rate_limit)}
 
     async def connect(self, note: Note, catalog: str | None, env: Mapping[str, str] = _NO_VARIABLES) -> Transport:
-        """Open another connection, to a process started for this catalog in this environment."""
+        """Open a connection to a process started for this catalog and environment."""
         kind = (catalog, *(f"{name}={value}" for name, value in sorted(env.items())))
         process, url = self._running.get(kind) or (None, "")
         if process is None or process.returncode is not None:
@@ -140,7 +139,7 @@ class HttpCommandTarget(Program):
                 note(process.how_it_ended())
                 await process.end(ends_with_stdin=False)
             if catalog is not None and Path(catalog).is_absolute():
-                # The fixtures of generated catalogs end before the next one: none is asked for a second time.
+                # A generated catalog's fixture ends before the next one starts, because it is not needed again.
                 for other in [kind for kind in self._running if kind[0] is not None and Path(kind[0]).is_absolute()]:
                     await self._running.pop(other)[0].end(ends_with_stdin=False)
             process = await self.start(catalog, env)
@@ -158,7 +157,7 @@ class HttpCommandTarget(Program):
         )
 
     async def aclose(self) -> None:
-        """End every process, all at the same time: each may take its leave of its callers first."""
+        """End all processes concurrently, because each might take time to close its connections."""
         async with anyio.create_task_group() as ending:
             for process, _ in self._running.values():
                 ending.start_soon(lambda process=process: process.end(ends_with_stdin=False))
@@ -198,7 +197,7 @@ def _cost_of(limit: RateLimit) -> Mapping[str, Any]:
 
 @dataclass(eq=False)
 class UrlTarget:
-    """An endpoint that is already there, at an address that `check_address` allows."""
+    """An existing endpoint, at an address that `check_address` allows."""
 
     url: str
     _: KW_ONLY
@@ -215,16 +214,16 @@ class UrlTarget:
         return {"transport": self.transport, "url": self.url, **_cost_of(self.rate_limit)}
 
     def place(self, catalog: str, document: JsonObject) -> None:
-        """Raise a `TargetError`: the operator of this server has settled its catalog."""
+        """Raise a `TargetError`, because the server's operator determines its catalog."""
         raise TargetError("a running server cannot take a catalog; have the suite start the server")
 
     async def connect(self, note: Note, catalog: str | None, env: Mapping[str, str] = _NO_VARIABLES) -> Transport:
-        """Open another connection."""
+        """Open a connection."""
         return HttpTransport(self.url, headers=self.headers, ca_file=self.ca_file, rate_limit=self.rate_limit)
 
     async def aclose(self) -> None:
-        """Do nothing: a server that was not started is not ended."""
+        """Do nothing: the suite did not start the server."""
 
 
 Target = StdioTarget | HttpCommandTarget | UrlTarget
-"""A server that can be connected to any number of times."""
+"""A server that accepts any number of connections."""

@@ -1,6 +1,6 @@
-"""Queries derived from the catalog that a target lists: broad ones, distinctive ones, and the draft's terms.
+"""Queries derived from a target's catalog: broad ones, distinctive ones, and the draft's terms.
 
-Nothing here knows a fixture by name, so that every relational check runs on any server.
+Nothing here depends on a particular fixture, so that every relational check runs on any server.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ WHITE_SPACE: Final = (
 """The characters with the Unicode property White_Space."""
 
 NONSENSE: Final = "qzxjvkw wvxzqkj"
-"""Words of no language, and of no catalog that was met so far."""
+"""Words that are in no language and in no catalog seen so far."""
 
 _COMMON_WORDS: Final = (
     "a about above across after afterwards again against all almost alone along already also although always among "
@@ -44,7 +44,7 @@ _COMMON_WORDS: Final = (
     "whereupon wherever whether which while whither who whoever whole whom whose why will with within without "
     "would yet you your yours yourself yourselves "
 )
-"""Words that the usual lists of stop words have, and others that tools are often described with."""
+"""Words from common stop word lists, and others that are frequent in tool descriptions."""
 _COMMON: Final = frozenset(_COMMON_WORDS.split())
 _SHORTEST: Final = 4
 _SHORTEST_TELLING: Final = 3
@@ -57,9 +57,9 @@ _RARE: Final = 2
 _HUNDRED: Final = 100
 _LONGEST: Final = 1024
 _LONGEST_TERM: Final = 200
-"""Five of them fit into a query."""
+"""Short enough for five of them to fit in a query."""
 _READ: Final = 20_000
-"""Characters of a text that queries are taken from."""
+"""Number of characters of a text to take queries from."""
 _PAIRED_TOOLS: Final = 500
 _PAIRED_TERMS: Final = 20
 
@@ -73,22 +73,22 @@ def terms(text: str) -> tuple[str, ...]:
 
 
 def text_of(tool: JsonObject) -> list[str]:
-    """Return the texts of a tool that the matching floor is about: `name`, `title` and `description`."""
+    """Return the tool's texts that the matching floor covers: `name`, `title` and `description`."""
     return [text[:_READ] for member in ("name", "title", "description") if isinstance(text := tool.get(member), str)]
 
 
 def is_query(name: str) -> bool:
-    """Return whether a tool's name, sent as a query, is bound to find that tool."""
+    """Return whether a search for a tool's name must find that tool."""
     return bool(name) and len(name) <= _LONGEST and name == name.strip(WHITE_SPACE)
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The words of one catalog: of its tools, or of the items of another list."""
+    """The words in a catalog's tools, or in another list's items."""
 
     items: tuple[JsonObject, ...]
     key: str = "name"
-    """The member that identifies them."""
+    """The member that identifies the items."""
 
     @cached_property
     def keys(self) -> list[str]:
@@ -97,22 +97,22 @@ class Vocabulary:
 
     @property
     def key_query(self) -> str:
-        """An item's key: a query that every conformant server has a match for, where there is any item."""
+        """An item's key: a query with a match on every conformant server that has items."""
         fit = (name for name in self.keys if name.strip(WHITE_SPACE) and len(name) <= _LONGEST)
         return next(fit, "anything")
 
     @cached_property
     def frequency(self) -> Counter[str]:
-        """In how many tools each term occurs."""
+        """The number of tools in which each term occurs."""
         return Counter(term for tool in self.items for term in self._terms(tool))
 
     def broad(self, count: int = 5) -> list[str]:
-        """Return the words that occur in most tools without being common ones, widest first."""
+        """Return the words in the most tools, except common words, most frequent first."""
         specific = [term for term, n in self.frequency.most_common() if n > 1 and _is_specific(term)]
         return specific[:count] or [term for term in self.frequency if _is_specific(term)][:count] or self.keys[:count]
 
     def pairs(self, count: int) -> list[str]:
-        """Return pairs of words that occur together in several tools, the most frequent first."""
+        """Return pairs of words that occur together in several tools, most frequent first."""
         together = Counter(
             f"{one} {other}"
             for tool in self.items[:_PAIRED_TOOLS]
@@ -121,55 +121,55 @@ class Vocabulary:
         return [pair for pair, n in together.most_common(count) if n > 1]
 
     def composed(self, count: int) -> list[str]:
-        """Return words of several tools with letters that Unicode composes as well as decomposes."""
+        """Return words in several tools with letters that Unicode has both composed and decomposed."""
         several = (term for term, n in self.frequency.most_common() if n > 1)
         return [term for term in several if unicodedata.normalize("NFD", term) != term][:count]
 
     def terms_of(self, tool: JsonObject) -> set[str]:
-        """Return the terms of the name, the title and the description of `tool`."""
+        """Return the terms of the tool's name, title and description."""
         return {*self._terms(tool)}
 
     def shared(self, count: int) -> list[str]:
-        """Return words that several tools have in common, but no more than half: from the widest to the rarest."""
+        """Return words shared by several tools, but at most half of them, most frequent first."""
         most = min(len(self.items) // 2, _MOST_SHARED)
         words = [t for t, n in self.frequency.most_common() if _RARE < n <= most and _is_specific(t)]
         return [words[number * (len(words) - 1) // max(1, count - 1)] for number in range(min(count, len(words)))]
 
     def distinctive(self, tool: JsonObject) -> list[str]:
-        """Return the terms that single `tool` out, rarest first, in the order of its texts."""
+        """Return the terms that distinguish `tool`, rarest first, in the order of its texts."""
         few = max(_RARE, len(self.items) // _HUNDRED)
         rare = [term for term in self._terms(tool) if self.frequency[term] <= few and _is_telling(term)]
         return sorted(rare, key=lambda term: self.frequency[term])
 
     def figures(self, tool: JsonObject) -> list[str]:
-        """Return up to one distinctive term of `tool` that has a digit or a mark in it."""
+        """Return at most one distinctive term of `tool` that contains a digit or a mark."""
         return [term for term in self.distinctive(tool) if not term.isalpha()][:1]
 
     def beyond(self, tool: JsonObject) -> list[str]:
-        """Return up to one distinctive term of `tool`: the last one of a long description."""
+        """Return at most one distinctive term of `tool`: the last one in a long description."""
         if len(str(tool.get("description", ""))) <= _LONG:
             return []
         distinctive = {*self.distinctive(tool)}
         return [term for term in self._terms(tool) if term in distinctive][-1:]
 
     def alone(self, tool: JsonObject, member: str) -> list[str]:
-        """Return up to one distinctive term of `tool` that stands in this member of it and in no other."""
+        """Return at most one distinctive term of `tool` that is only in this member."""
         held = [set(terms(text)) for text in text_of(tool)]
         own = set(terms(tool[member][:_READ])) if isinstance(tool.get(member), str) else set[str]()
         return [t for t in self.distinctive(tool) if t in own and sum(t in other for other in held) == 1][:1]
 
     def odd(self, tool: JsonObject) -> list[str]:
-        """Return distinctive terms of `tool` that are not ASCII, or there after case folding only, as `strasse` is."""
+        """Return distinctive terms of `tool` that are not ASCII, or only after case folding, such as `strasse`."""
         lowered = " ".join(text_of(tool)).lower()
         return [t for t in self.distinctive(tool) if not t.isascii() or t not in lowered]
 
     def capital_sharp(self, tool: JsonObject) -> list[str]:
-        """Return up to one distinctive term that `tool` has with a sharp s, in capitals with a capital sharp s."""
+        """Return at most one distinctive term of `tool` with a sharp s, in capitals with a capital sharp s."""
         held = {term for text in text_of(tool) for word in text.split() if "ß" in word for term in terms(word)}
         return [t.replace("ss", "ẞ").upper() for t in self.distinctive(tool) if t in held and "ss" in t][:1]
 
     def sample(self, count: int) -> list[str]:
-        """Return up to `count` queries that are bound to match something: broad words and phrases of descriptions."""
+        """Return up to `count` queries that must match something: broad words, and phrases from descriptions."""
         texts, wanted = [" ".join(text_of(tool)[1:]) for tool in self.items], count // 2
         spread = texts[:: max(1, len(texts) // max(1, wanted))][:wanted]
         phrases = [" ".join(text.split()[:6]) for text in spread]
@@ -186,7 +186,7 @@ def _different_terms(*texts: str) -> tuple[str, ...]:
 
 
 def _is_telling(term: str) -> bool:
-    """Return whether a term is no stop word, nor short enough to be taken for one."""
+    """Return whether a term is not a stop word, and not short enough to be taken for one."""
     if term in _COMMON or not any(c.isalnum() for c in term):
         return False
     shortest = _SHORTEST_FIGURE if not term.isalpha() or term >= _EAST_ASIAN else _SHORTEST_TELLING

@@ -1,1 +1,1 @@
-"""The wire, without an SDK: a strict bounded codec, two transports, two protocol eras, a log of every exchange."""
+"""The wire protocol without an SDK: a strict, bounded codec, two transports, two eras, and a log of every exchange."""

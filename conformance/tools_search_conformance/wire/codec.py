@@ -1,8 +1,8 @@
-"""JSON as the judge reads and writes it: strict, and bounded before anything is parsed.
+"""The judge's JSON codec: strict, with limits enforced before parsing.
 
-Bytes of a target are hostile until they are decoded. Size, nesting and the number of values are counted on the raw
-bytes, so that no parser builds a value that does not fit in memory. Text that Python's own parser accepts although it
-is no JSON, or no Unicode, is refused by name.
+A target's bytes are untrusted. Size, nesting and the number of values are counted on the raw bytes, so that no parser
+builds a value that does not fit in memory. Text that Python's parser accepts although it is not valid JSON or Unicode
+is rejected with a specific message.
 """
 
 from __future__ import annotations
@@ -17,37 +17,37 @@ from functools import partial
 from typing import Any, Final
 
 JsonObject = dict[str, Any]
-"""A JSON object as Python has it."""
+"""A JSON object as a Python dict."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Bounds of the messages of one target."""
+    """Limits on a target's messages."""
 
     message_bytes: int = 8 * 1024 * 1024
-    """Bytes of one message: a line on stdio, a body or an event over HTTP."""
+    """Maximum bytes per message: a line on stdio, a body or an event over HTTP."""
     total_bytes: int = 16 * 1024 * 1024
-    """Bytes until a request is answered: since the last answer on stdio, of one response over HTTP."""
+    """Maximum bytes until a request is answered: since the last answer on stdio, in one response over HTTP."""
     messages: int = 10_000
-    """Messages until a request is answered, counted likewise."""
+    """Maximum messages until a request is answered, counted the same way."""
     depth: int = 200
-    """Arrays and objects inside one another."""
+    """Maximum nesting of arrays and objects."""
     values: int = 400_000
-    """Values, keys included, of one message."""
+    """Maximum values, including keys, per message."""
     digits: int = 400
-    """Characters of one number."""
+    """Maximum characters per number."""
 
 
 DEFAULT_LIMITS: Final = Limits()
-"""Far beyond the needs of any honest answer, and small enough to be held in memory."""
+"""Far more than any legitimate answer needs, and small enough to fit in memory."""
 
 
 class MalformedError(Exception):
-    """The bytes are no JSON text within the bounds; the message says why."""
+    """The bytes are not a JSON text within the limits; the message says why."""
 
 
 class NotAMessageError(MalformedError):
-    """The bytes are JSON, but no JSON-RPC message."""
+    """The bytes are JSON, but not a JSON-RPC message."""
 
 
 _STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
@@ -60,7 +60,7 @@ _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separato
 
 
 class Spelled(float):
-    """A number that `encode` writes as it is spelled, such as `3e0`."""
+    """A number that `encode` writes exactly as spelled, such as `3e0`."""
 
     spelling: str
 
@@ -75,10 +75,10 @@ class Spelled(float):
 
 
 class Packed(dict[str, Any]):
-    """A large JSON object, compressed. Read as any other, it shows how the object begins; `same` compares all of it."""
+    """A large JSON object, compressed. As a dict, it shows only the object's beginning; `same` compares all of it."""
 
     def __init__(self, text: str, shown: JsonObject) -> None:
-        """Take the object's JSON text, and what to show of it."""
+        """Take the object's JSON text, and the part to show."""
         super().__init__(shown)
         self._text: Final = zlib.compress(text.encode(), 1)
         self.packed_bytes = len(self._text)
@@ -90,7 +90,7 @@ class Packed(dict[str, Any]):
 
 
 def _marked(value: Any) -> Any:
-    """Return `value` with each spelled number as a marked string."""
+    """Return `value` with each `Spelled` number as a marked string."""
     if isinstance(value, Spelled):
         return f"\ufdd0{value.spelling}\ufdd1"
     if (items := as_array(value)) is not None:
@@ -100,9 +100,9 @@ def _marked(value: Any) -> Any:
 
 
 def _is_plain(value: Any) -> bool:
-    """Return whether a value holds nothing but JSON as Python has it: no `Spelled` number and no `Packed` object."""
+    """Return whether a value only contains plain Python JSON: no `Spelled` number and no `Packed` object."""
     try:
-        marshal.dumps(value, 2)  # it refuses both, and reads a message faster than any loop
+        marshal.dumps(value, 2)  # it rejects both, and is faster than any loop
     except ValueError:
         return False
     return True
@@ -119,17 +119,17 @@ def as_array(value: Any) -> list[Any] | None:
 
 
 def integer(value: Any) -> int | None:
-    """Return a JSON number without a fractional part as an integer, however it was written; `None` for all else."""
+    """Return a JSON number without a fractional part as an integer, however written; `None` for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
         return None
     return int(value)
 
 
 def encode(message: object) -> bytes:
-    """Return `message` as one line of UTF-8 JSON without its line ending; `ValueError` says that a number has no JSON.
+    """Return `message` as one line of UTF-8 JSON without a line ending; raises `ValueError` for non-JSON numbers.
 
-    Characters that some line readers take for a line ending are escaped, and so are unpaired surrogates, which UTF-8
-    cannot carry; all others travel as themselves.
+    Characters that some readers treat as line endings are escaped, as are unpaired surrogates, which UTF-8 cannot
+    encode; all others are written as is.
     """
     marked = message if _is_plain(message) else _marked(message)
     text = _ENCODER.encode(marked)
@@ -144,12 +144,12 @@ def encode(message: object) -> bytes:
 
 
 def json_text(value: object) -> str:
-    """Return a value for a message, as JSON and so as any reader's language spells it."""
+    """Return a value as JSON for a message, so that it reads the same in any programming language."""
     return encode(value).decode()
 
 
 def decode(data: bytes, limits: Limits = DEFAULT_LIMITS) -> Any:
-    """Return the value that `data` spells; `MalformedError` says why it spells none that is within `limits`."""
+    """Decode `data`; raises `MalformedError` if it is not valid JSON within `limits`."""
     _check_bounds(data, limits)
     try:
         value = _parse(data.decode("utf-8"), limits)
@@ -165,9 +165,9 @@ def decode(data: bytes, limits: Limits = DEFAULT_LIMITS) -> Any:
 
 
 def decode_message(data: bytes, limits: Limits = DEFAULT_LIMITS) -> JsonObject:
-    """Return the JSON-RPC message that `data` spells; `MalformedError` says why it spells none.
+    """Decode a JSON-RPC message; raises `MalformedError` if `data` is not one.
 
-    `NotAMessageError` is raised for JSON that is no JSON-RPC 2.0 object: batches are no part of either era.
+    Raises `NotAMessageError` for JSON that is not a JSON-RPC 2.0 object. Neither era has batches.
     """
     message = as_object(decode(data, limits))
     if message is None:
@@ -181,8 +181,8 @@ def _check_bounds(data: bytes, limits: Limits) -> None:
     if len(data) > limits.message_bytes:
         raise MalformedError(f"more than {limits.message_bytes} bytes")
     if len(data) <= limits.values and data.count(b"[") + data.count(b"{") <= limits.depth:
-        return  # nearly all messages
-    # Each string has two quotation marks, so that few of these are few values; then C code may take them all at once.
+        return  # true for nearly all messages
+    # Each string has two quotation marks, so few of those mean few strings, and C code can split them all at once.
     bare = _STRING.sub(b"", data) if data.count(b'"') <= limits.values else _without_strings(data, limits)
     if sum(map(bare.count, (b",", b":", b"[", b"{"))) > limits.values:
         raise MalformedError(f"more than {limits.values} values")
@@ -196,7 +196,7 @@ def _check_bounds(data: bytes, limits: Limits) -> None:
 
 
 def _without_strings(data: bytes, limits: Limits) -> bytes:
-    """Return the bytes around the strings; each string is a value, so that the number of pieces is bounded."""
+    """Return the bytes around the strings; each string is a value, so the number of pieces is limited."""
     bare, end = bytearray(), 0
     for count, found in enumerate(_STRING.finditer(data)):
         if count > limits.values:
@@ -231,7 +231,7 @@ def _parse(text: str, limits: Limits) -> Any:
 
 
 def same(left: Any, right: Any) -> bool:
-    """Return whether two JSON values are equal: numbers by value, members in any order, `true` never equal to 1."""
+    """Return whether two JSON values are equal: numbers by value, members in any order, and `true` not equal to 1."""
     if left is right:
         return True
     left, right = (each.whole if isinstance(each, Packed) else each for each in (left, right))
@@ -245,14 +245,14 @@ def same(left: Any, right: Any) -> bool:
 
 
 def id_key(value: Any) -> bytes:
-    """Return the identity of an id, its type and value: `7` is `7.0` and is not `"7"`."""
-    if type(value) is int:  # the ids of nearly all requests
+    """Return a key for an id, by type and value: `7` equals `7.0` but not `"7"`."""
+    if type(value) is int:  # true for the ids of nearly all requests
         return b"%d" % value
     return encode(int(value) if isinstance(value, float) and value.is_integer() else value)
 
 
 def id_text(value: Any) -> str | None:
-    """Return the text of an id, which it shares with ids of another type, as `7` and `"7"` do; `None` for no id."""
+    """Return an id's text, which is the same for ids of different types such as `7` and `"7"`; `None` if not an id."""
     if isinstance(value, str):
         return value
     return None if isinstance(value, bool) or not isinstance(value, int | float) else id_key(value).decode()

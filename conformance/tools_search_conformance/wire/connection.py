@@ -1,4 +1,4 @@
-"""One connection to one target, in one era: requests get the envelope and headers of that era, and all is recorded."""
+"""A connection to a target in one era: adds that era's envelope and headers to requests, and records everything."""
 
 from __future__ import annotations
 
@@ -28,23 +28,24 @@ from tools_search_conformance.wire.record import REDACTED, Answer, Exchange, Rec
 from tools_search_conformance.wire.stdio import StdioTransport
 
 Transport = StdioTransport | HttpTransport
-"""Carries messages to one target and brings back what it answers; neither raises for what a target does."""
+"""Sends messages to a target and returns its answers; does not raise for anything that the target does."""
 
 _METHOD_NOT_FOUND: Final = -32601
 _INTERNAL_ERROR: Final = -32603
 _UNSUPPORTED_VERSION: Final = -32022
 _REFUSED_STATUSES: Final = frozenset({400, 404, 405})
-"""What HTTP servers of one era answer to requests of the other."""
+"""HTTP statuses with which servers of one era answer requests of the other."""
 _UNAUTHORIZED: Final = frozenset({401, 403})
 _RESOURCE_METADATA: Final = re.compile(r'resource_metadata="?([^",\s]*)')
 _VISIBLE: Final = re.compile("[!-~]+")
-"""What a session id is made of: visible ASCII."""
+"""A valid session id: visible ASCII characters."""
 
 
 class RefusedError(Exception):
-    """The target did not open a connection in this era; `exchange` shows its answer to the opening request.
+    """The target did not open a connection in this era; `exchange` has its answer to the opening request.
 
-    `is_refusal` says that the answer means that the era is not spoken. Silence, a crash and an internal error do not.
+    `is_refusal` is true if the answer means that the era is not supported. Silence, a crash or an internal error do not
+    mean that.
     """
 
     def __init__(self, reason: str, exchange: Exchange, *, is_refusal: bool) -> None:
@@ -55,25 +56,25 @@ class RefusedError(Exception):
 
 @dataclass(eq=False)
 class Connection:
-    """Requests over a transport in one era. Open it with `open` before anything else."""
+    """Sends requests over a transport in one era. Call `open` before anything else."""
 
     transport: Transport
     era: Era
     _recorder: Recorder
     capabilities: Mapping[str, Any] = field(default_factory=lambda: DECLARED)
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
-    """HTTP headers of every message."""
+    """HTTP headers for every message."""
     revision: str = LEGACY
-    """What a legacy handshake asks for."""
+    """The revision to request in a legacy handshake."""
     server: JsonObject = field(default_factory=dict[str, Any], init=False)
     """The result of `server/discover` or `initialize`."""
     opening: Exchange | None = field(default=None, init=False)
-    """The exchange that brought it."""
+    """The exchange that returned it."""
     _ids: Iterator[int] = field(default_factory=lambda: count(1), init=False)
     _session: dict[str, str] = field(default_factory=dict[str, str], init=False)
 
     async def open(self, seconds: float) -> Exchange:
-        """Discover the server, or initialize the session; `RefusedError` says that it does not speak this era."""
+        """Discover the server, or initialize the session; raises `RefusedError` if it does not support this era."""
         modern = self.era == MODERN
         params = {} if modern else handshake(self.capabilities, self.revision)
         method = "server/discover" if modern else "initialize"
@@ -110,9 +111,9 @@ class Connection:
     ) -> Exchange:
         """Send a request and return the exchange.
 
-        `capabilities` replaces what this connection declares, for one modern request; `headers` replaces HTTP headers
-        and `meta` the members of `_meta` of every modern request, and both leave out a member given as `None`. Without
-        `with_id` the request is numbered.
+        For this request, `capabilities` replaces the declared capabilities (modern era only), `headers` replaces HTTP
+        headers, and `meta` replaces members of the modern `_meta`; a value of `None` removes a header or member.
+        Without `with_id`, the request gets the next number as its id.
         """
         message: JsonObject = {"jsonrpc": "2.0", "id": self.next_id() if with_id is None else with_id}
         message |= self._content(method, params, self.capabilities if capabilities is None else capabilities, meta)
@@ -121,35 +122,35 @@ class Connection:
         return await self._send(message, sent_headers, seconds)
 
     async def notify(self, method: str, params: Mapping[str, Any], *, seconds: float) -> Exchange:
-        """Send what a request would be with an id, and return the exchange, which has no response."""
+        """Send a notification, and return the exchange, which has no response."""
         message: JsonObject = {"jsonrpc": "2.0"} | self._content(method, params, self.capabilities)
         headers, began = self._headers(method, message["params"]), perf_counter()
         answer = await self.transport.notify(message, headers, seconds)
         return self._keep(message, headers, replace(answer, fault=answer.fault or "a notification has none"), began)
 
     def next_id(self) -> int:
-        """Return an id for one request, known before it is sent so that the request can be cancelled meanwhile."""
+        """Return an id for a request in advance, so that the request can be cancelled while in progress."""
         return next(self._ids)
 
     async def cancel(self, number: int | str, seconds: float) -> None:
-        """Send the notification that cancels the request with the id `number`."""
+        """Send a notification that cancels the request with the id `number`."""
         params = {"requestId": number, "reason": "no longer wanted"}
         message: JsonObject = {"jsonrpc": "2.0"}
         message |= self._content("notifications/cancelled", params, self.capabilities)
         await self.transport.notify(message, self._headers(message["method"], message["params"]), seconds)
 
     async def resend(self, message: JsonObject, headers: Mapping[str, str], *, seconds: float) -> Exchange:
-        """Send a message as another connection sent it, with the session of this one; secrets were not recorded."""
+        """Resend another connection's message in this connection's session; secrets were not recorded."""
         kept = {name: value for name, value in headers.items() if value != REDACTED}
         return await self._send(message, kept | self._session, seconds)
 
     async def request_in_pieces(
         self, method: str, requests: Mapping[str, Mapping[str, Any]], amid: str, *, seconds: float
     ) -> list[Exchange]:
-        """Send requests on stdio, params by their ids, until one is not answered; return the exchanges.
+        """Send requests on stdio, given as params by id, until one is not answered; return the exchanges.
 
-        The first write has a notification before the first request, and each but the last ends in the middle of the
-        next request, amid a text that each of them holds. The rest follows once the one before is answered.
+        The first write starts with a notification. Each write except the last ends in the middle of the next request,
+        inside a text that each request contains. The rest of that request follows after the answer to the one before.
         """
         assert isinstance(self.transport, StdioTransport)  # noqa: S101 - checks of stdio ask for it
         content = self._content("notifications/cancelled", {"requestId": "none"}, self.capabilities)
@@ -216,7 +217,7 @@ class Connection:
 
 
 def _remedy(exchange: Exchange) -> str:
-    """Return what to do about the answer to an opening request, as words to add to it."""
+    """Return a hint about the answer to an opening request, to append to a message."""
     if exchange.answer.status in _UNAUTHORIZED:
         given = "authorization" in map(str.lower, exchange.headers)
         told = _RESOURCE_METADATA.search(exchange.answer.headers.get("www-authenticate", ""))
@@ -229,10 +230,10 @@ def _remedy(exchange: Exchange) -> str:
 
 
 def _is_refusal(exchange: Exchange) -> bool:
-    """Return whether the answer to an opening request means that the target does not speak its era.
+    """Return whether the answer to an opening request means that the target does not support the era.
 
-    To `server/discover` older servers answer with any error, so core keys the fallback to no code; an internal error
-    still says that something broke. A server that knows no `initialize` says so.
+    Older servers answer `server/discover` with any error, so the base protocol's fallback does not depend on a code; an
+    internal error still means that something broke. A server that does not know `initialize` says so.
     """
     if exchange.answer.status in _REFUSED_STATUSES:
         return True

@@ -1,4 +1,4 @@
-"""Showing what a target sent: how much memory it takes, how it is cut, and how text is escaped."""
+"""Displays what a target sent: measures memory, cuts long values, and escapes text."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _VALUES: Final = 200
 _CHARACTERS: Final = 300
 _DEPTH: Final = 12
 _FEW_BYTES: Final = 4096
-"""Bytes of a value that are not worth measuring."""
+"""Values with fewer bytes are not worth measuring."""
 
 
 def memory(value: Any) -> int:
-    """Return about how many bytes a JSON value takes in memory."""
-    # Every message of a run is measured, and nearly all are small.
-    with suppress(ValueError):  # a number with a spelling of its own, or a packed object
+    """Return approximately how many bytes of memory a JSON value takes."""
+    # Every message in a run is measured, and nearly all are small.
+    with suppress(ValueError):  # a `Spelled` number or a `Packed` object
         if (least := len(marshal.dumps(value, 2))) < _FEW_BYTES:
             return 4 * least
     size, size_of, pending = 0, sys.getsizeof, [value]
@@ -37,14 +37,14 @@ def memory(value: Any) -> int:
 
 
 def cut(text: str, most: int) -> str:
-    """Return `text`, or its beginning and its length where it has more than `most` characters."""
+    """Return `text`, or its beginning and its length if it has more than `most` characters."""
     return text if len(text) <= most else f"{text[:most]}… ({len(text)} characters)"
 
 
 def cut_within(text: str, most: int) -> str:
-    """Return `text`, or `most` characters that are its beginning, its length and its end.
+    """Return `text`, or at most `most` characters: its beginning, its length and its end.
 
-    The end is kept because a message about a long name says what is wrong with it after the name.
+    The end is kept because a message about a long name says what is wrong after the name.
     """
     if len(text) <= most:
         return text
@@ -53,9 +53,9 @@ def cut_within(text: str, most: int) -> str:
 
 
 def plain(text: str, *, most: int = 2000) -> str:
-    """Return `text` on one line of at most `most` characters, with control characters spelled out.
+    """Return `text` on one line of at most `most` characters, with control characters escaped.
 
-    No control sequence, bidi mark or lone surrogate of a target reaches a terminal.
+    This keeps a target's control sequences, bidi marks and lone surrogates from reaching a terminal.
     """
 
     def harmless(character: str) -> str:
@@ -69,7 +69,7 @@ def plain(text: str, *, most: int = 2000) -> str:
 
 
 def abridged(value: Any) -> Any:
-    """Return a JSON value that shows how `value` begins, in some ten thousand characters; what is cut says so."""
+    """Return the beginning of a JSON value, as one with about ten thousand characters and cuts marked."""
     left = _VALUES
 
     def shorten(value: Any, depth: int) -> Any:

@@ -1,4 +1,4 @@
-"""The two protocol eras and two transports as data, and how a client identifies itself in each era."""
+"""The two protocol eras and two transports as data, and how clients identify themselves in each era."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tools_search_spec import EXTENSION_ID
 from tools_search_conformance.wire.codec import JsonObject
 
 Era = Literal["2025-11-25", "2026-07-28"]
-"""A protocol revision that cells are run in."""
+"""A protocol revision for cells."""
 
 TransportName = Literal["stdio", "http"]
 
@@ -22,29 +22,29 @@ MODERN: Final = "2026-07-28"
 """The era without a handshake: every request identifies its client."""
 
 ERAS: Final[tuple[Era, ...]] = (MODERN, LEGACY)
-"""Both, the modern one first."""
+"""Both eras, the modern one first."""
 
 OLDER: Final = "2025-06-18"
-"""A revision of the handshake era before the one that cells are run in."""
+"""A revision of the handshake era older than the one used for cells."""
 
 LEGACY_REVISIONS: Final = frozenset({"2024-11-05", "2025-03-26", OLDER, LEGACY})
-"""The revisions that a server of the handshake era may settle on."""
+"""The revisions that a server in the handshake era can negotiate."""
 
 DECLARED: Final[Mapping[str, Any]] = {"extensions": {EXTENSION_ID: {}}}
 """Capabilities of a client that supports the extension."""
 
 UNDECLARED: Final[Mapping[str, Any]] = {}
-"""Capabilities of a client that does not."""
+"""Capabilities of a client that does not support it."""
 
 META_PREFIX: Final = "io.modelcontextprotocol/"
-"""The prefix of the base protocol's own members of `_meta`."""
+"""The prefix of the base protocol's `_meta` members."""
 
 _CLIENT: Final = {"name": "tools-search-conformance", "version": "1"}
 _NAMED: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 
 
 def envelope(capabilities: Mapping[str, Any]) -> JsonObject:
-    """Return the `_meta` members that every modern request carries."""
+    """Return the `_meta` members for every modern request."""
     return {
         f"{META_PREFIX}protocolVersion": MODERN,
         f"{META_PREFIX}clientInfo": dict(_CLIENT),
@@ -53,7 +53,7 @@ def envelope(capabilities: Mapping[str, Any]) -> JsonObject:
 
 
 def handshake(capabilities: Mapping[str, Any], revision: str = LEGACY) -> JsonObject:
-    """Return the params of a legacy `initialize`."""
+    """Return the params for a legacy `initialize`."""
     return {"protocolVersion": revision, "capabilities": dict(capabilities), "clientInfo": dict(_CLIENT)}
 
 

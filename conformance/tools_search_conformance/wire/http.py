@@ -1,4 +1,4 @@
-"""Streamable HTTP without an SDK: each message a POST, each answer JSON or an event stream, read at any status."""
+"""Streamable HTTP without an SDK: each message is a POST, each answer JSON or an event stream, with any status."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ from tools_search_conformance.wire.record import BYTES_LOGGED, RATE_LIMITED, Ans
 _BASE_HEADERS: Final = {
     "Content-Type": "application/json",
     "Accept": "application/json, text/event-stream",
-    "Accept-Encoding": "identity",  # bounds of compressed bodies would not bound the parsed ones
+    "Accept-Encoding": "identity",  # limits on compressed bodies would not limit the parsed ones
 }
 _MAX_STRAYS: Final = 100
 _MAX_COMPLAINTS: Final = 10_000
-"""How many complaints are kept; each is short."""
+"""Maximum number of complaints to keep; each is short."""
 _LARGE_BYTES: Final = 64 * 1024
-"""Of bodies beyond this size, one is read after the other, however many requests are under way."""
+"""Larger bodies are read one at a time, however many requests are in progress."""
 _READ_OUT_SECONDS: Final = 0.05
 _PATIENCE_SECONDS: Final = 65.0
-"""How long a request is sent again that a rate limit refuses each time: most limits are counted by the minute."""
+"""How long to retry a request that a rate limit keeps refusing; most limits are per minute."""
 _FIRST_PAUSE_SECONDS: Final = 0.5
-"""The pause before a request is sent again where no header asks for one; the next is twice as long."""
+"""The pause in seconds before a retry if no header states one; doubled each time."""
 _LONGEST_TRUSTED_SECONDS: Final = 1.0
-"""From the first longer pause on, a header that asks for less is not followed: it may ask for nothing each time."""
+"""After the first longer pause, a header that asks for a shorter one is ignored, because it might always ask for 0."""
 WAITING: Final = ContextVar[Callable[[float], None]]("WAITING", default=lambda _: None)
-"""Called with how many seconds are waited for a rate limit, each time before."""
+"""Called before each wait for a rate limit, with the number of seconds."""
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _DELAY_SECONDS: Final = re.compile("[0-9]{1,9}")
@@ -57,7 +57,7 @@ _HOST: Final = re.compile("[a-z0-9._:%-]*")
 
 
 def check_address(url: str, *, allow_remote: bool) -> None:
-    """Raise a `TargetError` unless `url` is one of http(s), and of this machine where no other is allowed."""
+    """Raise a `TargetError` unless `url` is an http(s) URL and, if remote addresses are not allowed, local."""
     try:
         address = urlsplit(url)
         host, _ = (address.hostname or "").encode("idna").decode(), address.port
@@ -76,10 +76,10 @@ def check_address(url: str, *, allow_remote: bool) -> None:
 
 
 class EventReader:
-    """Reads one event stream. Comments, ids and retry times carry no message, nor do events with a name of their own.
+    """Parses an event stream. Comments, ids, retry times and named events are ignored, because they carry no message.
 
-    A byte order mark before the first line is no part of it, and an event that no empty line ends is no event. Bytes
-    that are no UTF-8 are kept, for the codec to refuse.
+    A byte order mark before the first line is ignored, as is an event that no empty line ends. Invalid UTF-8 is kept
+    for the codec to reject.
     """
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
@@ -93,12 +93,12 @@ class EventReader:
 
     @property
     def unfinished(self) -> bool:
-        """Whether an event has begun that no empty line has ended yet."""
+        """Whether an event has begun but not ended yet."""
         return bool(self._data) or self._rest.startswith(b"data")
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """Return the data of every event that `chunk` completes; `MalformedError` says that one is too large."""
-        # A CR ends its line at once; an LF that follows belongs to it, in the next chunk too.
+        """Return the data of every event that `chunk` completes; raises `MalformedError` if one is too large."""
+        # A CR ends its line immediately; a following LF belongs to it, even in the next chunk.
         text = chunk.removeprefix(b"\n") if self._after_cr else chunk
         self._after_cr = chunk.endswith(b"\r") or (self._after_cr and not chunk)
         *ends, rest = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
@@ -127,18 +127,18 @@ class EventReader:
 
 @dataclass(eq=False)
 class RateLimit:
-    """How often requests to one target were refused by a rate limit, and how long they waited because of it."""
+    """How often a rate limit refused requests to a target, and how long they waited because of it."""
 
     refused: int = 0
     seconds: float = 0.0
     is_lasting: bool = False
-    """Whether waiting did not help once; every later request is sent once."""
+    """Whether waiting has failed to help; then later requests are not retried."""
 
 
 def retry_after(headers: Mapping[str, str], default: float) -> float:
-    """Return how many seconds the header `Retry-After` asks to wait, `default` where there is none that can be read.
+    """Return the seconds in the `Retry-After` header, or `default` if it is missing or invalid.
 
-    A date is compared with that of the answer, whose clock made both.
+    A date is compared with the answer's own date, which comes from the same clock.
     """
     value = headers.get("retry-after", "").strip()
     if _DELAY_SECONDS.fullmatch(value):
@@ -160,7 +160,7 @@ def _counted(number: int, most: int, what: str) -> int:
 
 
 class HttpTransport:
-    """Speaks with one MCP endpoint. Redirects are not followed and proxies of the environment not used."""
+    """Communicates with one MCP endpoint. It does not follow redirects or use proxies from the environment."""
 
     name: TransportName = "http"
 
@@ -176,10 +176,10 @@ class HttpTransport:
         logged: Callable[[], str | None] = lambda: None,
         rate_limit: RateLimit | None = None,
     ) -> None:
-        """Take the address; `gone` returns how the process behind it ended, where that can be known.
+        """Take the address; `gone` returns how the process behind it ended, if known.
 
-        `settle` gives that process a moment to be gone for good when a connection to it has failed. Connections to one
-        target share its `rate_limit`.
+        `settle` gives that process a moment to exit after a failed connection. Connections to a target share its
+        `rate_limit`.
         """
         self._rate_limit = rate_limit or RateLimit()
         self.malformed: list[str] = []
@@ -192,24 +192,24 @@ class HttpTransport:
         self._limits = limits
         self._large = anyio.Lock()
         self._streams_end = True
-        """Whether event streams end with the response, so far."""
+        """Whether all event streams so far have ended with the response."""
         self.url = url
         self._client = HttpClient(url, headers=headers or {}, ca_file=ca_file)
 
     @property
     def ended(self) -> str | None:
-        """Why nothing more can be sent, or `None` while something can."""
+        """Why nothing more can be sent; `None` while the connection works."""
         return self._closed or self._gone()
 
     @property
     def logged(self) -> str | None:
-        """The end of what the process behind the endpoint has written, where that is seen."""
+        """The end of the output of the process behind the endpoint, if available."""
         return self._logged()
 
     async def request(self, message: JsonObject, headers: Mapping[str, str], seconds: float) -> Answer:
-        """POST a message and take the first response with its id from the body, for any HTTP status.
+        """POST a message and return the first response with its id in the body, for any HTTP status.
 
-        It may take `seconds` each time that it is sent: it is sent again where a rate limit refuses it.
+        The timeout `seconds` applies to each attempt; a request refused by a rate limit is retried.
         """
         limit, pause, waited = self._rate_limit, _FIRST_PAUSE_SECONDS, 0.0
         while (answer := await self._post(message, headers, seconds)).is_rate_limited:
@@ -243,7 +243,7 @@ class HttpTransport:
         return await self.request(message, headers, seconds)
 
     async def leave(self, headers: Mapping[str, str], seconds: float) -> None:
-        """End the session with a legacy server; its answer does not matter."""
+        """End the session with a legacy server, ignoring its answer."""
         with anyio.move_on_after(seconds), suppress(HttpError):
             async with self._client.send("DELETE", headers):
                 pass
@@ -269,7 +269,7 @@ class HttpTransport:
         except MalformedError as error:
             fault = str(error)
             promised = headers.get("content-type", "").startswith(("application/json", "text/event-stream"))
-            # What limits rates may stand in front of the target, and need not speak JSON-RPC.
+            # A rate limiter can be in front of the target, and does not have to use JSON-RPC.
             if promised and response.status not in RATE_LIMITED and len(self.malformed) < _MAX_COMPLAINTS:
                 self.malformed.append(f"a body that is no message ({fault})")
         if message is None and response.status in RATE_LIMITED:
@@ -285,7 +285,7 @@ class HttpTransport:
         turn: AsyncExitStack,
         reader: EventReader | None,
     ) -> tuple[JsonObject | None, bytes]:
-        """Return the response, and its text, in a body or in the events that `reader` reads.
+        """Return the response and its text, from a body or from the events that `reader` parses.
 
         A large body waits for its `turn`.
         """
@@ -312,7 +312,7 @@ class HttpTransport:
         return None, b""
 
     async def _read_out(self, response: Response) -> None:
-        """Read an event stream to its end, which comes at once where a connection can carry the next request."""
+        """Read an event stream to its end, which comes immediately if the connection can be reused."""
         if self._streams_end:
             with suppress(HttpError), anyio.move_on_after(_READ_OUT_SECONDS):
                 if not await response.read():
@@ -320,7 +320,7 @@ class HttpTransport:
             self._streams_end = False
 
     async def _answer_ping(self, number: object, headers: Mapping[str, str]) -> None:
-        """Answer a legacy server's sign of life, in the session that it came in."""
+        """Answer a legacy server's ping, in the same session."""
         own = {name: value for name, value in headers.items() if name.lower().startswith("mcp-")}
         message: JsonObject = {"jsonrpc": "2.0", "id": number, "result": {}}
         with suppress(HttpError):
@@ -330,7 +330,7 @@ class HttpTransport:
     def _answers(self, sent: JsonObject, message: JsonObject) -> bool:
         if "method" in message:
             return False
-        # Each POST carries one request, so that an error without an id means this one, and an id of another type, too.
+        # Each POST has one request, so an error without an id, or with an id of another type, refers to it.
         number = message.get("id")
         answers = "id" in sent and (id_text(number) == id_text(sent["id"]) or (number is None and "error" in message))
         if not answers and len(self.strays) < _MAX_STRAYS:

@@ -1,4 +1,4 @@
-"""HTTP/1.1 with one endpoint, from the client's side: connections are kept, and bodies read as they come."""
+"""An HTTP/1.1 client for one endpoint: keeps connections alive, and streams bodies."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ from anyio.abc import ByteStream, SocketAttribute
 _HEAD_BYTES: Final = 100 * 1024
 _READ_BYTES: Final = 64 * 1024
 _IDLE_SECONDS: Final = 4.0
-"""How long a connection is kept that carries nothing: many servers close theirs after five seconds."""
+"""How long to keep an idle connection; many servers close theirs after five seconds."""
 _UNESCAPED: Final = "/%:@!$&'()*+,;=~-._"
 
 
 class HttpError(Exception):
-    """The endpoint cannot be reached, or what it sends is no HTTP; the message says how."""
+    """The endpoint cannot be reached, or does not send valid HTTP; the message says how."""
 
 
 @dataclass(frozen=True)
 class Response:
-    """A response whose body may still be on its way."""
+    """A response whose body might not have been received yet."""
 
     status: int
     headers: Mapping[str, str]
-    """By their names in lower case; values of one name are joined by commas."""
+    """Values by lower-case name; repeated headers are joined with commas."""
     read: Callable[[], Awaitable[bytes]]
-    """Returns more of the body as it was sent, nothing after its end; raises `HttpError` where it breaks off."""
+    """Returns the next part of the raw body, empty at its end; raises `HttpError` if it breaks off."""
 
 
 @dataclass(eq=False)
 class _Connection:
-    """One connection, for one request after the other."""
+    """A connection, for one request at a time."""
 
     stream: ByteStream
     http: h11.Connection = field(
@@ -56,9 +56,9 @@ class _Connection:
         self._poll.register(self.stream.extra(SocketAttribute.raw_socket), select.POLLIN)  # noqa: S610 - no database
 
     async def respond_to(self, request: h11.Request, body: bytes) -> Response:
-        """Send a request, and return the response once its head is there."""
+        """Send a request, and return the response once its headers have arrived."""
         parts = [self.http.send(event) for event in (request, h11.Data(data=body), h11.EndOfMessage())]
-        # An endpoint may answer, and close, before it has read everything.
+        # An endpoint can answer and close before it has read everything.
         with _as_http_errors(), suppress(anyio.BrokenResourceError):
             await self.stream.send(b"".join(filter(None, parts)))
         while not isinstance(event := await self._next(), h11.Response):
@@ -87,7 +87,7 @@ class _Connection:
         return event
 
     def start_next_cycle(self) -> bool:
-        """Prepare for another request, and return whether there can be one."""
+        """Prepare for another request, and return whether that is possible."""
         if not (self.http.our_state is self.http.their_state is h11.DONE) or self.http.trailing_data[0]:
             return False
         self.http.start_next_cycle()
@@ -95,7 +95,7 @@ class _Connection:
         return True
 
     def is_usable(self) -> bool:
-        """Return whether it is as it was left: anything that came meanwhile is the end, or answers no request."""
+        """Return whether the idle connection is unchanged: any data since then is its end, or answers no request."""
         return time.monotonic() - self.idle_since < _IDLE_SECONDS and not self._poll.poll(0)
 
     async def aclose(self) -> None:
@@ -104,10 +104,10 @@ class _Connection:
 
 
 class HttpClient:
-    """Sends requests to one URL. Nothing is followed, decoded, kept of cookies, or taken from the environment."""
+    """Sends requests to one URL, without redirects, decoding, cookies, or settings from the environment."""
 
     def __init__(self, url: str, *, headers: Mapping[str, str], ca_file: str | None = None) -> None:
-        """Take an http or https URL, headers of every request, and a file of certificate authorities to trust too."""
+        """Take an http(s) URL, headers for every request, and a file with certificate authorities to trust as well."""
         address = urlsplit(url)
         self._tls = authorities(ca_file) if address.scheme == "https" else None
         self._host = address.hostname or ""
@@ -122,7 +122,7 @@ class HttpClient:
 
     @asynccontextmanager
     async def send(self, method: str, headers: Mapping[str, str], body: bytes = b"") -> AsyncGenerator[Response]:
-        """Send a request and yield the response; what is not read of its body is given up with its connection."""
+        """Send a request and yield the response; if its body is not read completely, the connection is closed."""
         named = {name.lower(): (name, value) for name, value in {**self._headers, **headers}.items()}
         named["content-length"] = ("Content-Length", str(len(body)))
         with _as_http_errors():
@@ -137,7 +137,7 @@ class HttpClient:
                 await connection.aclose()
 
     async def aclose(self) -> None:
-        """Close the connections that carry nothing."""
+        """Close the idle connections."""
         while self._idle:
             await self._idle.pop().aclose()
 
@@ -161,12 +161,12 @@ class HttpClient:
 
 @cache
 def authorities(ca_file: str | None = None) -> ssl.SSLContext:
-    """Return the certificate authorities to trust: the usual ones, those of SSL_CERT_FILE, and those of `ca_file`.
+    """Return the certificate authorities to trust: the usual ones, and those in SSL_CERT_FILE and `ca_file`.
 
-    Reading them takes longer than most checks, so it is done once. `OSError` or `SSLError` says that a file has none.
+    Cached, because loading them takes longer than most checks. Raises `OSError` or `SSLError` if a file has none.
     """
     if sys.platform in {"darwin", "win32"}:
-        import truststore  # elsewhere OpenSSL itself reads the authorities of the system
+        import truststore  # elsewhere, OpenSSL loads the system's authorities
 
         context: ssl.SSLContext = truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     else:
@@ -187,7 +187,7 @@ def _as_http_errors() -> Generator[None]:
 
 
 def _reason(error: BaseException) -> str:
-    """Return the reason of the system, which anyio wraps."""
+    """Return the system's reason, which anyio wraps."""
     while error.__cause__ is not None and not isinstance(error.__cause__, BaseExceptionGroup):
         error = error.__cause__
     return str(error) or type(error).__name__

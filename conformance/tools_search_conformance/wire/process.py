@@ -1,4 +1,4 @@
-"""A target's process: started without a shell, in its own process group, and killed with its children."""
+"""A target's process: started without a shell in its own process group, and killed along with its children."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import anyio
 from anyio.abc import ByteReceiveStream, Process, TaskGroup
 
 STDERR_BYTES: Final = 256 * 1024
-"""How much of the end of a target's stderr is kept."""
+"""How much of the end of a target's stderr to keep."""
 
 _LAST_WORDS: Final = 200
 _NAMES_AN_ERROR: Final = re.compile(r"error|exception|panic|fatal|fault", re.IGNORECASE)
@@ -28,27 +28,27 @@ _PASSED_ON: Final = (
     "SYSTEMROOT", "VIRTUAL_ENV", "JAVA_HOME",
 )  # fmt: skip
 _MARK: Final = "TOOLS_SEARCH_CONFORMANCE_TARGET"
-"""A variable that every process of one target inherits, by which daemons that left its group are found."""
+"""An environment variable that a target's processes inherit, for finding daemons that left its process group."""
 _LEFTOVER_ROUNDS: Final = 5
-"""How often to look for leftovers, which may have started others meanwhile."""
+"""How many times to look for leftover processes, which might have started others meanwhile."""
 
 
 class TargetError(Exception):
-    """The target could not be started or spoken to, or has nothing to judge; the message says what to do."""
+    """The target could not be started or reached, or has nothing to judge; the message says what to do."""
 
 
 def environment(extra: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a target: the few variables that programs need, and `extra`."""
+    """Return the environment for a target: the few variables that programs need, and `extra`."""
     return {name: os.environ[name] for name in _PASSED_ON if name in os.environ} | dict(extra)
 
 
 def _end_leftovers(mark: str) -> None:
-    """Kill every process that was started with `mark`; where the system does not show environments, none is found."""
+    """Kill every process started with `mark`; finds none on systems that do not show environments."""
     entry = f"{_MARK}={mark}".encode()
     for _ in range(_LEFTOVER_ROUNDS):
         found: list[int] = []
         for environ in Path("/proc").glob("[0-9]*/environ"):
-            with suppress(OSError):  # it has ended, or is another user's
+            with suppress(OSError):  # it has exited, or belongs to another user
                 if entry in environ.read_bytes().split(b"\0"):
                     found.append(int(environ.parent.name))
         if not found:
@@ -59,13 +59,13 @@ def _end_leftovers(mark: str) -> None:
 
 
 class GracePeriod:
-    """How long the processes of one program get to exit: long, until one of them had to be killed."""
+    """How long a program's processes get to exit: long, until one of them has to be killed."""
 
     seconds = _GRACE_SECONDS
 
 
 class TargetProcess:
-    """One running target. Its stderr is drained into a ring, so that a chatty target never blocks."""
+    """A running target. Its stderr is drained into a ring buffer, so that a verbose target never blocks."""
 
     def __init__(self, process: Process, argv: Sequence[str], mark: str, grace: GracePeriod) -> None:
         self.argv = tuple(argv)
@@ -87,7 +87,7 @@ class TargetProcess:
         cwd: str | None = None,
         grace: GracePeriod | None = None,
     ) -> TargetProcess:
-        """Start `argv`, and what drains its stderr in `tasks`; `TargetError` says that the program cannot be run."""
+        """Start `argv`, and drain its stderr in `tasks`; raises `TargetError` if the program cannot be run."""
         mark = secrets.token_hex(8)
         inherited = environment(env) | {_MARK: mark}
         try:
@@ -107,23 +107,23 @@ class TargetProcess:
 
     @property
     def returncode(self) -> int | None:
-        """Exit status, negative for a signal; `None` while the process runs."""
+        """The exit status, negative for a signal; `None` while the process runs."""
         return self._process.returncode
 
     @property
     def logged(self) -> str:
-        """The end of what the target wrote to stderr, and of what was discarded of its stdout."""
+        """The end of the target's stderr and of its discarded stdout."""
         return self.stderr_tail(STDERR_BYTES) + self._printed.decode("utf-8", errors="replace")
 
     async def discard_stdout(self) -> None:
-        """Read stdout on, so that a program that prints more never blocks."""
+        """Keep reading stdout, so that a program that prints more never blocks."""
         with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
             async for chunk in self.stdout:
                 self._printed += chunk
                 del self._printed[:-STDERR_BYTES]
 
     def stderr_tail(self, size: int = 2000) -> str:
-        """Return the end of what the target wrote to stderr, at most `size` bytes of it."""
+        """Return the last `size` bytes, at most, of the target's stderr."""
         return bytes(self._stderr[-size:]).decode("utf-8", errors="replace")
 
     def how_it_ended(self) -> str:
@@ -131,31 +131,31 @@ class TargetProcess:
         if self.returncode is None:
             return "the process closed its stdout"
         lines = [line.rstrip() for line in self.stderr_tail().splitlines() if line.strip()]
-        # The last line that names an error, since some print what called what below it; or else the last of all.
+        # The last line that names an error, because some programs print a stack trace below it; or else the last line.
         errors = [line for line in lines if not line[0].isspace() and _NAMES_AN_ERROR.search(line)]
         words = (errors or lines or [""])[-1].strip()[:_LAST_WORDS]
         return f"the process ended with exit status {self.returncode}{words and f'; stderr: {words}'}"
 
     async def write(self, data: bytes) -> None:
-        """Write to the target's stdin; anyio's errors of broken and closed resources say that it no longer reads."""
+        """Write to the target's stdin; raises anyio's errors for broken and closed resources if it no longer reads."""
         assert self._process.stdin is not None  # noqa: S101 - piped by default
         await self._process.stdin.send(data)
 
     async def settle(self) -> None:
-        """Give a process that may be ending a moment to be reaped, so that its exit status and stderr are known.
+        """Give a process that might be exiting a moment to be reaped, so that its exit status and stderr are known.
 
-        One that was there after each of several such moments gets hardly any more of them.
+        A process that keeps running after several such moments gets hardly any more time.
         """
         self._settled += 1
         seconds = _GRACE_SECONDS if self._settled <= _MOST_SETTLED else _NO_GRACE_SECONDS
         with anyio.move_on_after(seconds):
             await self._process.wait()
         if self.returncode is not None:
-            with anyio.move_on_after(_NO_GRACE_SECONDS):  # what it started may hold its stderr open
+            with anyio.move_on_after(_NO_GRACE_SECONDS):  # its children might keep stderr open
                 await self._stderr_read.wait()
 
     async def close_stdin(self, seconds: float) -> bool:
-        """Close the target's stdin and return whether it ended by itself within `seconds` seconds."""
+        """Close the target's stdin and return whether it exits within `seconds` seconds."""
         if self._process.stdin is not None:
             with suppress(OSError, anyio.BrokenResourceError):
                 await self._process.stdin.aclose()
@@ -164,9 +164,9 @@ class TargetProcess:
         return self._process.returncode is not None
 
     async def end(self, *, politely: bool = True, ends_with_stdin: bool = True) -> None:
-        """End the process and everything it started, politely first: it is waited for and killed only after that.
+        """End the process and its children; by default, let it exit gracefully, and kill it only if it does not.
 
-        `ends_with_stdin` says that it is one to end by itself when its stdin does, as a server on stdio is.
+        `ends_with_stdin` is true for a process that should exit when its stdin closes, such as a server on stdio.
         """
         with anyio.CancelScope(shield=True):
             await self.close_stdin(_GRACE_SECONDS if politely and ends_with_stdin else 0)
@@ -178,15 +178,15 @@ class TargetProcess:
                 if self._process.returncode is None:
                     self._grace.seconds = _NO_GRACE_SECONDS
             self._signal(signal.SIGKILL)
-            _end_leftovers(self._mark)  # a daemon leaves the group
+            _end_leftovers(self._mark)  # a daemon leaves the process group
             with anyio.move_on_after(_GRACE_SECONDS), suppress(OSError):
                 await self._process.aclose()
                 if self._process.stdin is not None:
-                    # Early releases of Python 3.11 log a write that failed, unless somebody asks how the stream ended.
+                    # Early Python 3.11 releases log a failed write unless the stream's exception is retrieved.
                     await cast("Any", self._process.stdin)._stream.wait_closed()
 
     def _signal(self, number: signal.Signals) -> None:
-        # The process leads its group, so the group's number is its own; it may be empty by now.
+        # The process leads its group, so the group id is its pid; the group might be empty by now.
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, number)
 

@@ -1,4 +1,4 @@
-"""The record of every exchange: in memory while a check may cite it, on disk for readers of the verdict."""
+"""Records every exchange: in memory while a check can cite it, and on disk for readers of the verdict."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from tools_search_conformance.wire.codec import JsonObject, Packed, as_array, as
 from tools_search_conformance.wire.display import abridged, memory
 
 RATE_LIMITED: Final = frozenset({429, 503})
-"""HTTP statuses by which a proxy, or a server before it reads a message, refuses a request because of load."""
+"""HTTP statuses with which a proxy, or a server before reading the message, refuses a request due to load."""
 BYTES_LOGGED: Final = 256 * 1024
-"""How long a line of the log may be."""
+"""Maximum length of a log line."""
 REDACTED: Final = "[redacted]"
-"""Shown in the log in place of a secret."""
+"""Replaces secrets in the log."""
 
 _MEMBERS: Final = tuple(primitive.member for primitive in PRIMITIVES)
-"""The members of results that hold definitions."""
+"""The members of results that contain definitions."""
 _SECRET_HEADERS: Final = frozenset({"authorization", "proxy-authorization", "cookie", "set-cookie", "mcp-session-id"})
 _LOG_BYTES: Final = 128 * 1024 * 1024
 _CODE: Final = re.compile(r"-?[0-9]{1,9}")
@@ -35,13 +35,13 @@ _MAX_ISSUERS: Final = 1000
 _MAX_ISSUER_BYTES: Final = 16 * 1024 * 1024
 _MOST_SHARED_BYTES: Final = 48 * 1024 * 1024
 _PLAIN: Final = 2
-"""The newest format of `marshal` by which equal values have equal bytes; it is several times as fast as JSON."""
+"""The newest `marshal` format in which equal values have equal bytes; several times as fast as JSON."""
 _LEAST_BYTES: Final = 64
-"""Values of fewer are not worth their entry."""
+"""Smaller values are not worth an entry."""
 _LARGE: Final = 8 * 1024
-"""Bytes of an object that is compressed."""
+"""Objects with at least this many bytes are compressed."""
 _LINE_ENDS: Final = (b"\n", b"\r", b"\xc2\x85", b"\xe2\x80\xa8", b"\xe2\x80\xa9")
-"""What some reader of lines takes for the end of one."""
+"""Characters that some readers treat as line endings."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,30 +55,30 @@ class RpcError:
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """The answer to one message, or the lack of one."""
+    """The answer to a message, or the lack of one."""
 
     message: JsonObject | None = None
-    """The response with the request's id, or `None` where none came."""
+    """The response with the request's id, or `None` if none arrived."""
     status: int | None = None
     """HTTP status; `None` on stdio."""
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
-    """HTTP headers of the answer, names in lower case."""
+    """The answer's HTTP headers, with lower-case names."""
     text: bytes = b""
-    """The text of the response as it was sent, for the log; empty where it is too long for that, or not known."""
+    """The response's text as sent, for the log; empty if too long or unknown."""
     fault: str | None = None
-    """Why there is no response, or the fault of the bytes around it."""
+    """Why there is no response, or what is wrong with the bytes around it."""
     waited: float = 0.0
-    """Seconds between the times that the message was sent, as a rate limit refused it."""
+    """Seconds between attempts to send the message, because a rate limit refused it."""
 
     @property
     def is_rate_limited(self) -> bool:
-        """Whether HTTP status 429 or 503 stands for a response, as of a proxy that does not know JSON-RPC."""
+        """Whether there is HTTP status 429 or 503 instead of a response, such as from a proxy without JSON-RPC."""
         return self.message is None and self.status in RATE_LIMITED
 
 
 @dataclass(frozen=True, kw_only=True)
 class Exchange:
-    """One request and its answer."""
+    """A request and its answer."""
 
     number: int
     cell: str
@@ -87,13 +87,13 @@ class Exchange:
     answer: Answer
     milliseconds: float
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
-    """HTTP headers sent, without secrets."""
+    """The HTTP headers sent, without secrets."""
     abridged: str | None = None
     """Why parts of it were dropped."""
 
     @property
     def method(self) -> str:
-        """The method that was sent."""
+        """The request's method."""
         return str(self.sent.get("method"))
 
     @property
@@ -108,23 +108,23 @@ class Exchange:
 
     @property
     def params(self) -> JsonObject:
-        """The params of the request without `_meta`, in which every modern one identifies its client."""
+        """The request's params without `_meta`, in which every modern request identifies its client."""
         params = as_object(self.sent.get("params")) or {}
         return {name: value for name, value in params.items() if name != "_meta"}
 
     @property
     def error(self) -> RpcError | None:
-        """The error, if the request was refused with one that can be read."""
+        """The error, if the request was refused with a readable one."""
         members = as_object((self.answer.message or {}).get("error")) or {}
         code, message = integer(members.get("code")), members.get("message")
         if code is None and _CODE.fullmatch(text := str(members.get("code"))):
-            code = int(text)  # the check of a response's shape reports it, and no other
+            code = int(text)  # only the check of a response's shape reports it
         if code is None:
             return None
         return RpcError(code=code, message=message if isinstance(message, str) else "", data=members.get("data"))
 
     def describe(self) -> str:
-        """Return the answer in a few words."""
+        """Return a short description of the answer."""
         if self.error is not None:
             return f"error {self.error.code}"
         if self.result is not None:
@@ -134,7 +134,7 @@ class Exchange:
         return f"no response ({self.answer.fault or 'silence'})"
 
     def in_brief(self) -> Exchange:
-        """Return the exchange as far as it can be kept and shown, however large it is."""
+        """Return the exchange, shortened if it is too large to keep and show."""
         message, headers = abridged(self.answer.message), abridged(dict(self.answer.headers))
         return replace(
             self,
@@ -145,7 +145,7 @@ class Exchange:
         )
 
     def to_json(self) -> JsonObject:
-        """Return the exchange as the wire log and the reports show it."""
+        """Return the exchange's form for the wire log and the reports."""
         answer = self.answer
         return ({"abridged": self.abridged} if self.abridged else {}) | {
             "number": self.number,
@@ -164,44 +164,44 @@ class Exchange:
 
 
 def others(strays: Sequence[JsonObject]) -> str:
-    """Return the ids of responses to other requests that came during a silence, as words to add to it."""
+    """Return a suffix for a message with the ids of responses to other requests that arrived meanwhile."""
     ids = ", ".join(json.dumps(stray.get("id"), ensure_ascii=False)[:80] for stray in strays[:3])
     return f", but one with the id {ids}" if ids else ""
 
 
 def redact(headers: Mapping[str, str], secret: frozenset[str] = frozenset()) -> dict[str, str]:
-    """Return `headers` with the values of secret ones hidden; `secret` adds names, in lower case."""
+    """Return `headers` with secret values hidden; `secret` adds header names, in lower case."""
     hidden = _SECRET_HEADERS | secret
     return {name: REDACTED if name.lower() in hidden else value for name, value in headers.items()}
 
 
 class SharedDefinitions:
-    """The definitions that one cell's target has sent so far, kept once up to a bound, and large ones compressed.
+    """Deduplicates the definitions that a cell's target sends, up to a limit, and compresses large ones.
 
-    A server sends the same definitions in every listing and in every page of a search. Each is looked up by a digest of
-    its bytes, and replaced by the equal one that came first. No one may change what it returns.
+    A server sends the same definitions in every listing and on every page of a search. Each is looked up by a digest of
+    its bytes, and replaced with the equal one that came first. Callers must not modify the returned values.
     """
 
     def __init__(self) -> None:
         self.held = 0
-        """About how many bytes they take."""
+        """Their approximate size in bytes."""
         self._known: dict[bytes, Any] = {}
 
     def make_room(self) -> None:
-        """Forget all of them where there is no room for more, as of a server whose definitions are new each time."""
+        """Discard all of them if there is no room for more, such as for a server whose definitions always change."""
         if self.held > _MOST_SHARED_BYTES:
             self._known.clear()
             self.held = 0
 
     def share(self, items: list[Any]) -> tuple[list[Any], int, int]:
-        """Return known items for these, about how many bytes they take by themselves, and how many their text."""
+        """Return shared items for these, their approximate own size in bytes, and the size of their text."""
         shared, own, length = list[Any](), 0, 0
         for item in items:
             if (members := as_object(item)) is None:
                 shared.append(item)
                 own += memory(item)
                 continue
-            # A search adds metadata to a definition, for each query other ones.
+            # A search adds metadata to a definition, which differs for each query.
             rest = {name: value for name, value in members.items() if name != "_meta"}
             size = len(text := marshal.dumps(rest, _PLAIN))
             if size > _LARGE:
@@ -217,7 +217,7 @@ class SharedDefinitions:
         return shared, own, length
 
     def _by_member(self, members: JsonObject) -> tuple[JsonObject, int]:
-        """Return an item whose members are known ones, and about how many bytes it takes by itself."""
+        """Return an item with shared members, and its approximate own size in bytes."""
         kept, own = dict[str, Any](), 0
         for name, value in members.items():
             if name == "_meta":
@@ -228,7 +228,7 @@ class SharedDefinitions:
         return kept, own
 
     def _once(self, text: bytes, value: Any) -> tuple[Any, int]:
-        """Return the value that was the first with this text, and about how many bytes it takes by itself."""
+        """Return the first value with this text, and its approximate own size in bytes."""
         if len(text) < _LEAST_BYTES:
             return value, memory(value)
         key = blake2b(text, digest_size=16).digest()
@@ -246,30 +246,30 @@ class SharedDefinitions:
 
 
 class Recorder:
-    """Numbers the exchanges of one cell and writes each to the wire log as it happens."""
+    """Numbers a cell's exchanges and writes each to the wire log as it happens."""
 
     def __init__(self, cell: str, log: Path | None = None, *, secret: frozenset[str] = frozenset()) -> None:
         self.cell = cell
         self.check = "smoke"
-        """The check on whose account exchanges are recorded now."""
+        """The check for which exchanges are currently recorded."""
         self.taken: list[int] = []
-        """Numbers of the exchanges of the current check."""
+        """The numbers of the current check's exchanges."""
         self.last: Exchange | None = None
         """The last one of them."""
         self.judged: list[int] = []
-        """Numbers of the exchanges that expectations of the current check were tested against."""
+        """The numbers of the exchanges against which the current check's expectations were tested."""
         self.deaths: list[tuple[str, Exchange]] = []
-        """How the target ended by itself during the current check, and the exchange that was the last one."""
+        """How the target exited during the current check, and the last exchange before that."""
         self._ended = set[str]()
         self.largest = Counter[str]()
-        """By method, about how many bytes one answer took, at most, before its definitions were shared."""
+        """The approximate maximum size in bytes of an answer, by method, before its definitions were shared."""
         self._held = 0
         self._definitions = SharedDefinitions()
         self._issuers: deque[tuple[Exchange, int]] = deque()
-        """The last exchanges that brought a cursor, and their sizes: they show how a later one was come to."""
+        """The last exchanges that returned a cursor, and their sizes; they show how a later exchange was reached."""
         self._issuer_bytes = 0
         self._issued = set[int]()
-        """The hashes of all methods and queries with the cursors that they brought."""
+        """Hashes of all methods and queries with the cursors they returned."""
         self._keepers: list[list[Exchange]] = []
         self._answered = 0
         self._waited = 0.0
@@ -279,19 +279,19 @@ class Recorder:
         self._room = _LOG_BYTES
 
     def begin(self, check: str) -> None:
-        """Start the account of another check."""
+        """Start recording for another check."""
         self.check, self.taken, self.last = check, [], None
         self.judged, self.deaths = [], []
         self._definitions.make_room()
 
     def note_death(self, ended: str, last: Exchange, *, of: str | None) -> None:
-        """Keep how a process ended, known by its address if it has one: once, in the check that finds it out first."""
+        """Record how a process ended (identified by its address, if any) once, in the check that notices it first."""
         if of is None or of not in self._ended:
             self.deaths.append((ended, last))
             self._ended |= {of} if of else set()
 
     def add(self, sent: JsonObject, headers: Mapping[str, str], answer: Answer, milliseconds: float) -> Exchange:
-        """Record one exchange and return it; definitions that were sent before are replaced by those."""
+        """Record an exchange and return it, with definitions that were sent before replaced by the shared ones."""
         self._count += 1
         around, own, length = answer.message, 0, 0
         result = as_object((around or {}).get("result")) or {}
@@ -336,17 +336,17 @@ class Recorder:
 
     @property
     def held(self) -> int:
-        """About how many bytes the exchanges take that somebody still holds, and the definitions that they share."""
+        """The approximate size in bytes of the exchanges still in use and their shared definitions."""
         return self._held + self._definitions.held
 
     @property
     def milliseconds(self) -> float:
-        """How long the target takes to answer, on average so far."""
+        """The target's average response time so far."""
         return self._waited / self._answered if self._answered else 0
 
     @contextmanager
     def keeping(self) -> Generator[list[Exchange]]:
-        """Have a list that grows by each exchange from here on; without it, they are not held."""
+        """Yield a list to which each further exchange is added; otherwise exchanges are not kept."""
         kept: list[Exchange] = []
         self._keepers.append(kept)
         try:
@@ -355,7 +355,7 @@ class Recorder:
             self._keepers = [each for each in self._keepers if each is not kept]
 
     def leading_to(self, exchange: Exchange) -> tuple[Exchange, ...]:
-        """Return the exchange after those, first to last, whose cursors it took to come to it."""
+        """Return the exchanges whose cursors led to an exchange, in order, followed by that exchange."""
         chain = [exchange]
         while (cursor := chain[0].params.get("cursor")) is not None:
             issuers = [issuer for issuer, _ in self._issuers if _cursor_of(issuer) == cursor]
@@ -368,22 +368,22 @@ class Recorder:
         return tuple(chain)
 
     def has_issued(self, method: str, query: str, cursor: str) -> bool:
-        """Return whether a search for the query by this method has brought the cursor."""
+        """Return whether a search for the query with this method returned the cursor."""
         return hash((method, query, cursor)) in self._issued
 
     def note(self, text: str) -> None:
-        """Write a line that belongs to no exchange: stray output, the end of a process."""
+        """Log a line that belongs to no exchange, such as stray output or the end of a process."""
         self._write({"cell": self.cell, "check": self.check, "note": text})
 
     def _write(self, entry: JsonObject, text: bytes = b"", size: int = 0, length: int = 0) -> None:
         if self._log is None or self._room <= 0:
             return
         line = b""
-        # A value that is huge in memory is not encoded only to measure it.
+        # Do not encode a huge value just to measure it.
         if size <= 16 * BYTES_LOGGED and length <= 2 * BYTES_LOGGED:
             message = entry["answer"].pop("message") if "answer" in entry else None
             line = encode(entry)
-            if "answer" in entry:  # most of it: a response that was sent as one line is logged as it was sent
+            if "answer" in entry:  # most of it: a response that was sent as one line is logged as sent
                 if not text or any(end in text for end in _LINE_ENDS):
                     text = encode(message)
                 line = line[:-2] + b',"message":' + text + b"}}"
@@ -398,7 +398,7 @@ class Recorder:
         self._log.write(line + b"\n")
 
     def close(self) -> None:
-        """End the log; later output of a process that is about to end is dropped."""
+        """End the log; later output from exiting processes is dropped."""
         if self._log is not None:
             self._log.close()
             self._log = None

@@ -1,4 +1,4 @@
-"""stdio without an SDK: one JSON-RPC message a line, in both directions."""
+"""stdio without an SDK: one JSON-RPC message per line, in both directions."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from tools_search_conformance.wire.process import TargetProcess
 from tools_search_conformance.wire.record import BYTES_LOGGED, Answer, others
 
 _MAX_KEPT: Final = 1000
-"""How many complaints, and how many stray responses, are kept."""
+"""Maximum number of complaints, and of stray responses, to keep."""
 _MAX_PONGS: Final = 100
 
 
 @dataclass
 class _Waiting:
-    """A request whose response has not come."""
+    """A request awaiting its response."""
 
     number: Any
     notified: int
-    """How many notifications had been sent before it."""
+    """Number of notifications sent before it."""
     done: anyio.Event = field(default_factory=anyio.Event)
     message: JsonObject | None = None
     text: bytes = b""
@@ -46,7 +46,7 @@ class _Waiting:
 
 
 class StdioTransport:
-    """Speaks with a process over its stdin and stdout."""
+    """Communicates with a process over its stdin and stdout."""
 
     name: TransportName = "stdio"
 
@@ -59,7 +59,7 @@ class StdioTransport:
         note: Callable[[str], None] = lambda _: None,
         leave: Callable[[TargetProcess], Awaitable[None]] = TargetProcess.end,
     ) -> None:
-        """Start to read in `tasks`; `note` gets every line that answers no request, and `leave` ends the process."""
+        """Start reading in `tasks`; `note` gets every line that answers no request, and `leave` ends the process."""
         self.ended: str | None = None
         self.url = None
         self.malformed: list[str] = []
@@ -73,15 +73,15 @@ class StdioTransport:
         self._waiting: dict[bytes, _Waiting] = {}
         self._notified = 0
         self._settled = 0
-        """How many notifications were sent before the last request that is answered: they had their time."""
+        """Number of notifications sent before the last answered request; the target had time to process those."""
         self._taken = 0
         self._lines = 0
         self._pongs = 0
-        """How many answers to a ping wait for the target to read them."""
+        """Number of ping answers that the target has not read yet."""
         self._begun: JsonObject | None = None
-        """The request whose beginning was written with the one before."""
+        """The request whose beginning was written along with the previous one."""
         self._rest = b""
-        """The rest of its line, and what comes after that."""
+        """The rest of its line, and what follows it."""
         self._writing = anyio.Lock(fast_acquire=True)
         self._drained = anyio.Event()
         tasks.start_soon(self._read)
@@ -95,10 +95,10 @@ class StdioTransport:
         before: Sequence[JsonObject] = (),
         begins: tuple[JsonObject, bytes] | None = None,
     ) -> Answer:
-        """Write one line and wait for the response with the same id, of the same type; others may be on their way.
+        """Write a line and wait for the response with the same id of the same type; other requests can be in progress.
 
-        Notifications `before` it go out in the same write, and so does the request that it `begins`, up to the middle
-        of some bytes of that one. The next request completes it, and is to be that one.
+        Notifications in `before` are part of the same write. So is the first part of the request that it `begins`, up
+        to the middle of some of its bytes. The next request must be that one, and completes it.
         """
         self._notified += len(before)
         key, waiting = id_key(message["id"]), _Waiting(message["id"], self._notified)
@@ -112,7 +112,7 @@ class StdioTransport:
         finally:
             self._waiting.pop(key, None)
         if patience.cancelled_caught and self._process.returncode is not None:
-            self._finish(self._process.how_it_ended())  # something that it started holds its stdout open
+            self._finish(self._process.how_it_ended())  # a child process keeps its stdout open
         elif patience.cancelled_caught:
             no_message = self.malformed[-1:] or self.noise[noise:]
             came = f", but {no_message[0][:150]}" if no_message else others(self.strays[strays:])
@@ -129,11 +129,11 @@ class StdioTransport:
 
     @property
     def logged(self) -> str | None:
-        """The end of what the target has written to stderr."""
+        """The end of the target's stderr."""
         return self._process.logged
 
     async def hang_up(self, seconds: float) -> bool:
-        """Close the target's stdin, read on, and return whether it ended by itself within `seconds` seconds."""
+        """Close the target's stdin, keep reading, and return whether it exits within `seconds` seconds."""
         ended = await self._process.close_stdin(seconds)
         if ended:
             with anyio.move_on_after(seconds):
@@ -141,7 +141,7 @@ class StdioTransport:
         return ended
 
     async def aclose(self) -> None:
-        """Close the target's stdin and end its process group, as `leave` does."""
+        """Close the target's stdin and end its process group by calling `leave`."""
         self._finish("the connection was closed")
         await self._leave(self._process)
 
@@ -156,7 +156,7 @@ class StdioTransport:
             try:
                 async with self._writing:
                     data = self._rest + (b"" if message is self._begun else _lines(*before, message))
-                    if self._rest and "result" in message:  # the answer to a ping waits for the end of the line
+                    if self._rest and "result" in message:  # a ping's answer waits until the line is complete
                         self._rest = data
                         return None
                     self._begun, self._rest = None, b""
@@ -211,7 +211,9 @@ class StdioTransport:
             waiting.done.set()
             self._taken = self._lines = 0
             return
-        if message.get("method") == "ping" and "id" in message:  # a legacy server may close where none answers
+        if (
+            message.get("method") == "ping" and "id" in message
+        ):  # a legacy server can close the connection if pings are not answered
             if self._pongs < _MAX_PONGS:
                 self._pongs += 1
                 self._tasks.start_soon(self._answer_ping, message["id"])
@@ -224,9 +226,9 @@ class StdioTransport:
         self._pongs -= 1
 
     def _answered_by(self, message: JsonObject) -> _Waiting | None:
-        """Return the request that a response answers: the one with its id, or the only one that it can be meant for.
+        """Return the request that a response answers: the one with its id, or the only possible one.
 
-        The wrong id is then shown, rather than silence after each request to a target that always has it wrong.
+        For a target that always uses the wrong id, this reports the id instead of a timeout after each request.
         """
         if "method" in message:
             return None
@@ -244,7 +246,7 @@ class StdioTransport:
         return waiting
 
     def _give_up_hidden_response(self, line: bytes) -> None:
-        """End the wait for a response that follows other text on its line, such as a banner without an end of line."""
+        """Stop waiting for a response that follows other text on its line, such as a banner without a line ending."""
         start = line.find(b'{"')
         try:
             waiting = self._answered_by(decode_message(line[max(start, 0) :], self._limits))
