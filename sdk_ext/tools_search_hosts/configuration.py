@@ -2,7 +2,7 @@
 
 It reads `mcpServers` (most hosts), `servers` (VS Code and others), and the formats that `formats` converts to these.
 Each server has `command`, `args`, `env`, `envFile`, `cwd`, or `url`, `headers`, and `type` or `transport`.
-`startup_timeout_sec`, `tool_timeout_sec` and `timeout` limit its startup and its calls. `era` is the protocol era of its
+It reads `mcpServers` (most hosts), `servers` (VS Code and others), and the formats that `formats` converts to them.
 connection. `disabled` and `enabled` turn it off. Members that only other hosts know are ignored, unless one looks like
 a misspelling of a known one.
 

@@ -118,7 +118,7 @@ async def refusals_say_why(client: Client) -> None:
     for called, arguments in calls.items():
         refused = await client.call_tool(called, arguments)
         assert refused.is_error
-        assert "only for its server's user interface" in refused.content[0].text, called
+        assert "only for its server's user interface" in refused.content[0].model_dump()["text"], called
     reachable = await client.call_tool("call_tool", {"name": "shop__show_cart", "arguments": {}})
     assert not reachable.is_error
 

@@ -1,7 +1,7 @@
-"""Searches that an upstream answers itself, and the catalog of one with so many tools that they are not indexed here.
+"""Searches that an upstream performs itself, and the catalogs of upstreams with too many tools to index here.
 
-A server may send anything and others must not wait for it: invalid tools are left out; time, pages, sizes and
-concurrent requests are bounded; and a server that did not answer in time is left alone for a while.
+Servers are untrusted, and others must not wait for them. Invalid tools are omitted. Time, pages, sizes and concurrent
+requests are limited. A server that did not answer in time is not asked again for a while.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from tools_search_server.upstreams.listing import RESOURCES, TOOLS, Kind, Listin
 logger = logging.getLogger(__name__)
 
 _BOUND_SECONDS: Final = 3
-"""How long one server may take for a page of a listing, or for all pages of a search."""
+"""Timeout for one page of a server's listing, or for all pages of its search."""
 
 _REST_SECONDS: Final = 10
-"""How long a server that did not answer in time is left alone, so that it does not hold up every search."""
+"""How long not to ask a server that did not answer in time, so that it does not delay every search."""
 
 _MAX_CONCURRENT: Final = 8
 _WALK_SECONDS: Final = 10
@@ -41,12 +41,12 @@ _MAX_HITS: Final = 100
 _MAX_SEARCH_PAGES: Final = 20
 _LOOKUP_LIMIT: Final = 10
 _MAX_QUERY_CHARS: Final = 1024
-"""Every server accepts so many (draft: Request)."""
+"""Every server accepts this many (draft: Request)."""
 
 _MAX_CURSOR_CHARS: Final = 4096
 _MAX_KNOWN: Final = 1000
 _MAX_KNOWN_BYTES: Final = 16 * 1024 * 1024
-"""Size of the JSON of the definitions that are kept for the calls that follow."""
+"""Maximum size of the JSON of definitions that are cached for later calls."""
 
 _PAGE_FRESH_SECONDS: Final = 5
 
@@ -56,7 +56,7 @@ _T = TypeVar("_T")
 
 
 class NoAnswerError(Exception):
-    """The server did not answer in time, or not to the request; the message says which server, and why."""
+    """The server did not answer in time, or failed. The message says which server, and why."""
 
 
 class DelegatedPage(NamedTuple):
@@ -67,7 +67,7 @@ class DelegatedPage(NamedTuple):
 
 
 class Bounds:
-    """Bounds on the requests to one server that others wait for: their time, their number, and when none is sent."""
+    """Limits on requests to one server that others wait for: timeout, concurrency, and pauses after failures."""
 
     def __init__(self, server: str) -> None:
         self._server = server
@@ -78,8 +78,8 @@ class Bounds:
         """Return the result of `ask`.
 
         Raises:
-            MCPError: -32602, the server refuses the parameters.
-            NoAnswerError: Any other failure; or nothing was asked, since the last failure was a moment ago.
+            MCPError: -32602, the server refused the parameters.
+            NoAnswerError: Any other failure; or nothing was sent, because the last failure was a moment ago.
         """
         if anyio.current_time() < self._rests_until:
             raise NoAnswerError(f"The MCP server {self._server!r} did not answer in time a moment ago")
@@ -92,20 +92,20 @@ class Bounds:
         except (MCPError, TimeoutError) as error:
             if isinstance(error, MCPError) and error.code == INVALID_PARAMS:
                 raise
-            if is_asked:  # a request that got no turn in time says how many others ask, and nothing of the server
+            if is_asked:  # a request that timed out in the queue says nothing about the server
                 self._rests_until = anyio.current_time() + _REST_SECONDS
             reason = quoted(error.message) if isinstance(error, MCPError) else f"it took more than {_BOUND_SECONDS} s"
             raise NoAnswerError(f"The MCP server {self._server!r} did not answer: {reason}") from error
 
 
 class UpstreamSearch:
-    """The search of one server on one connection for one kind of items.
+    """One server's search for one kind of items, on one connection.
 
     Args:
-        client: The connection, to a server that advertises the search.
-        server: Its name.
-        kind: What is searched.
-        max_limit: The largest page that the server returns, if it says so.
+        client: The connection to a server that advertises the search.
+        server: The server's name.
+        kind: The kind of items.
+        max_limit: The server's maximum page size, if it is stated.
     """
 
     def __init__(self, client: Client, server: str, kind: Kind, max_limit: int | None = None) -> None:
@@ -116,10 +116,10 @@ class UpstreamSearch:
         self._bounds = Bounds(server)
 
     async def search(self, query: str) -> Sequence[Any]:
-        """Return the server's best hits for `query`, valid definitions in its order; their number depends on no caller.
+        """Return the server's best hits for `query`: valid definitions in its order, the same number for any caller.
 
         Raises:
-            NoAnswerError: It failed or took too long.
+            NoAnswerError: The server failed or took too long.
         """
         found: dict[str, Any] = {}
 
@@ -145,31 +145,31 @@ class UpstreamSearch:
             raise NoAnswerError(text) from error
 
     async def _usable(self, page: Mapping[str, Any], method: str = "") -> dict[str, Any]:
-        """Return the valid entries of a page by key; `method` is what it answers, if that is no search."""
+        """Return a page's valid entries by key. `method` is the page's method, if it is not a search."""
         try:
             entries = entries_of(page, self._kind.member, method or self._kind.primitive.method)
         except ListingError as error:
             raise NoAnswerError(f"The MCP server {self._server!r} did not answer: {error}") from error
-        # At DEBUG: the faults of a page are the same in each search.
+        # At DEBUG level, because each search finds the same invalid entries.
         return await usable_entries(entries, self._server, self._kind, level=logging.DEBUG)
 
 
 @dataclass(frozen=True)
 class OfferedSearches:
-    """The searches for resources, templates and prompts that a server answers itself on one connection."""
+    """A server's own searches for resources, templates and prompts, on one connection."""
 
     by_list: Mapping[str, UpstreamSearch] = field(default_factory=dict[str, UpstreamSearch])
-    """By the method that lists what is searched."""
+    """By the method that lists the items."""
 
     contents: bool = False
-    """Whether the content of resources is searched."""
+    """Whether the server searches the content of resources."""
 
     unlisted: bool = False
-    """Whether resources are found that are not listed (draft: Resources That Are Not Listed)."""
+    """Whether the server finds unlisted resources (draft: Resources That Are Not Listed)."""
 
     @classmethod
     def of(cls, client: Client, server: str, kinds: Iterable[Kind]) -> OfferedSearches:
-        """Return those of the searches for `kinds` that a connected server advertises."""
+        """Return the searches for `kinds` that a connected server advertises."""
         stated = primitives_settings(client) or PrimitivesServerSettings()
         settings: dict[str, PrimitiveSettings | None] = {"resources": stated.resources, "prompts": stated.prompts}
         by_list = {
@@ -182,39 +182,39 @@ class OfferedSearches:
 
 
 class DelegatedSearch(UpstreamSearch):
-    """The tools of one server on one connection, which are searched and listed there."""
+    """The tools of one server on one connection, which the server itself searches and lists."""
 
     def __init__(self, client: Client, server: str, settings: ServerSettings) -> None:
         super().__init__(client, server, TOOLS, settings.max_limit)
         self.size = settings.catalog_size
-        """About how many tools there are, if the server says so."""
+        """The approximate number of tools, if the server states it."""
         self.changes = 0
-        """How many changes of its list the server has announced."""
+        """The number of list changes that the server has announced."""
         self._page: tuple[str | None, float, DelegatedPage] | None = None
         self._known: OrderedDict[str, Tool] = OrderedDict()
         self._sizes: dict[str, int] = {}
         self._absorbed = 0
-        """How many definitions the session has taken in since it was made to forget all but the known ones."""
+        """Number of definitions absorbed by the session since all but the known ones were last removed from it."""
 
     def changed(self) -> None:
-        """Note that the server has announced a change of its list."""
+        """Record that the server has announced a list change."""
         self.changes += 1
         self._page = None
         self._known.clear()
         self._sizes.clear()
 
     def seen(self, name: str) -> Tool | None:
-        """Return a definition that was listed or found a short time ago, by the server's own name for the tool."""
+        """Return a recently listed or found definition, by the server's own name for the tool."""
         return self._known.get(name)
 
     async def page(self, cursor: str | None) -> DelegatedPage:
-        """Return the page of the list at `cursor`, or the first one.
+        """Return the page of the list at `cursor`, or the first page.
 
         Raises:
-            MCPError: -32602, the server does not know the cursor (any more).
-            NoAnswerError: It failed otherwise, or took too long.
+            MCPError: -32602, the server does not accept the cursor.
+            NoAnswerError: The server failed otherwise, or took too long.
         """
-        # A page may be larger than the gateway's, several of which are then made of it, one request for each.
+        # A server's page may be larger than the gateway's, so several gateway pages may be made from it.
         if self._page is not None and self._page[0] == cursor and anyio.current_time() < self._page[1]:
             return self._page[2]
         params = {} if cursor is None else {"cursor": cursor}
@@ -224,17 +224,17 @@ class DelegatedSearch(UpstreamSearch):
         following = answer.get("nextCursor")
         if not isinstance(following, str) or following == cursor or len(following) > _MAX_CURSOR_CHARS:
             if following is not None:
-                logger.warning("%s: its list is cut: one of its cursors cannot be followed", self._server)
+                logger.warning("%s: its list is truncated: one of its cursors cannot be followed", self._server)
             following = None
         page = DelegatedPage(tuple((await self._usable(answer, TOOLS.method)).values()), following)
         self._page = cursor, anyio.current_time() + _PAGE_FRESH_SECONDS, page
         return page
 
     async def lookup(self, name: str) -> Tool | None:
-        """Return the tool that the server calls `name`: an exact name comes first (draft: Order and Matching).
+        """Search for the tool with the server's own name `name`, which ranks first (draft: Order and Matching).
 
         Raises:
-            NoAnswerError: It failed or took too long.
+            NoAnswerError: The server failed or took too long.
         """
         if name != trimmed(name) or not 0 < len(name) <= _MAX_QUERY_CHARS:
             return None
@@ -244,7 +244,7 @@ class DelegatedSearch(UpstreamSearch):
     async def find(self, public: str) -> Tool | None:
         """Return the tool with this public name.
 
-        A name that had to be altered does not contain the server's own, so that its list may have to be read for it.
+        An altered name does not contain the server's own name, so this may have to read the server's list.
 
         Raises:
             NoAnswerError: The server failed or took too long.
@@ -274,13 +274,13 @@ class DelegatedSearch(UpstreamSearch):
         while len(self._known) > _MAX_KNOWN or (size > _MAX_KNOWN_BYTES and self._known):
             size -= self._sizes.pop(self._known.popitem(last=False)[0])
         self._absorbed += len(usable)
-        if self._absorbed > _MAX_KNOWN:  # it forgets nothing by itself, and such a server may have any number of tools
+        if self._absorbed > _MAX_KNOWN:  # the session removes nothing, and such a server may have any number of tools
             absorb(self._client.session, [*self._known.values()], complete=True)
             self._absorbed = 0
         return usable
 
 
 def matched_members(found: Tool) -> tuple[str, ...]:
-    """Return the members of the definition of a hit that match, as its server says."""
+    """Return the matching members of a hit's definition, as stated by its server."""
     stated = published_metadata(found.meta).get("matched")
     return tuple(name for name in _MEMBERS if isinstance(stated, list) and name in stated)

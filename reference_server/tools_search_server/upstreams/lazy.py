@@ -1,8 +1,7 @@
-"""Lazy upstreams: which servers run only while they are used, and the file by which their tools are known meanwhile.
+"""Lazy upstreams: servers that run only while they are used, and the files that store their lists for other times.
 
-A listing file is read as what anyone may have written: its owner, its size and every entry are checked, and it is
-ignored if any is wrong. Its name is a digest of the server's entry, so that another command, variable or address has
-another file.
+A listing file is treated as untrusted: its owner, its size and every entry are checked, and it is ignored if any check
+fails. Its name is a digest of the server's entry, so another command, variable or address has another file.
 """
 
 from __future__ import annotations
@@ -32,16 +31,16 @@ _MAX_FILE_BYTES: Final = 64 * 1024 * 1024
 
 @dataclass(frozen=True)
 class Laziness:
-    """Which servers are lazy, and for how long one runs on without a request."""
+    """Which servers are lazy, and how long they keep running without requests."""
 
     for_all: bool = False
-    """Whether a server is lazy whose entry does not say."""
+    """Whether servers are lazy by default."""
 
     idle_seconds: float = IDLE_SECONDS
 
 
 class SavedListing(BaseModel):
-    """Everything that a server listed, and said of itself, when it was last connected."""
+    """A server's lists and greeting from its last connection."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -62,7 +61,7 @@ class ListingFile:
         self.path = cache_folder("tools-search-server") / f"{digest[:32]}.json"
 
     def load(self) -> SavedListing | None:
-        """Return the saved listing, or `None` if there is none that can be relied on."""
+        """Return the saved listing, or `None` if there is no trustworthy one."""
         try:
             with self.path.open("rb") as file:
                 status = os.fstat(file.fileno())
@@ -81,11 +80,11 @@ class ListingFile:
         return None if has_duplicates else saved
 
     def save(self, listing: SavedListing) -> None:
-        """Replace the file, atomically and readable for this user alone; failure is logged and costs nothing else."""
+        """Replace the file atomically, readable only by this user. A failure is only logged."""
         partial: Path | None = None
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # A temporary file can be read by nobody else, and one that is renamed is never seen half written.
+            # Only this user can read a temporary file, and renaming it ensures that nobody sees a partial file.
             with NamedTemporaryFile(dir=self.path.parent, prefix=".", delete=False) as file:
                 partial = Path(file.name)
                 file.write(listing.model_dump_json(by_alias=True, exclude_none=True).encode("utf-8", "replace"))

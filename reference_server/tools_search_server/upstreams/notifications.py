@@ -1,7 +1,7 @@
-"""Notifications of one upstream: that its lists have changed, and that resources have to which callers subscribe.
+"""Notifications from one upstream about changes of its lists, and of resources to which callers subscribe.
 
-A legacy server sends them unasked, on the connection; a modern one on streams that are opened here (MCP 2026-07-28,
-`subscriptions/listen`), and opened again after a growing pause when they are lost.
+A legacy server sends them unsolicited on the connection. For a modern one, this module opens streams (MCP 2026-07-28,
+`subscriptions/listen`), and reopens lost streams after increasing pauses.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ from tools_search_server.upstreams.state import Retries, UnavailableError, is_mo
 logger = logging.getLogger(__name__)
 
 _SUBSCRIBE_SECONDS: Final = 10
-"""How long a server may take to accept a subscription, or to end it."""
+"""Timeout for a server to accept or end a subscription."""
 
 _REST_SECONDS: Final = 10
-"""How long a server that did not accept one in time is asked for no other: a caller may want a thousand."""
+"""Pause in subscriptions to a server that did not accept one in time, since a caller may request a thousand."""
 
 _RESTORED_AT_ONCE: Final = 16
 
@@ -56,26 +56,25 @@ _LEGACY_EVENTS: Final[Mapping[type, ServerEvent]] = {
 
 @dataclass
 class Notifications:
-    """The notifications of the server on one connection."""
+    """A server's notifications on one connection."""
 
     server: str
-    """Its name, for the log."""
+    """The server's name, for the log."""
 
     on_event: Callable[[ServerEvent, bool], None]
-    """Called with each change, in the server's order, and whether it is certain: one that may have been missed is not.
-    """
+    """Called with each change, in order, and whether it is certain. It is uncertain if it may have been missed."""
 
     on_elicitation_complete: Callable[[str], Awaitable[None]]
-    """Called with the id of a question that was answered on a page in a browser."""
+    """Called with the id of a question that was answered on a browser page."""
 
     hears: bool = True
-    """Whether changes of lists that the server announces are heard of at the moment."""
+    """Whether the server's announcements of list changes are currently received."""
 
     _has_streams: bool = False
     _has_warned: bool = False
 
     async def on_message(self, message: object) -> None:
-        """Take a message that answers nothing; the streams of a modern server carry its changes instead."""
+        """Handle a message that is not an answer. Changes of a modern server arrive on its streams instead."""
         if not self._has_streams and (event := _LEGACY_EVENTS.get(type(message))) is not None:
             self.on_event(event, True)
         elif not self._has_streams and isinstance(message, ResourceUpdatedNotification):
@@ -87,7 +86,7 @@ class Notifications:
             logger.warning("%s sends lines that are no messages of the protocol; they are ignored", self.server)
 
     async def follow(self, client: Client) -> None:
-        """Subscribe to the changes of a modern server's lists that it says it announces."""
+        """Subscribe to the list changes that a modern server declares."""
         if not is_modern(client):
             return
         self._has_streams = True
@@ -106,7 +105,7 @@ class Notifications:
             try:
                 async with client.listen(**filters) as events:
                     self.hears = True
-                    for event in followed.values():  # for changes between the reading and the subscription
+                    for event in followed.values():  # there may have been changes before the subscription
                         self.on_event(event, False)
                     async for event in events:
                         self.on_event(event, True)
@@ -116,31 +115,31 @@ class Notifications:
                 if self.hears:
                     logger.warning("%s: cannot follow changes of its lists: %s", self.server, quoted(error.message))
                     self.hears = False
-                    for event in followed.values():  # what is known has been kept for as long as no change is heard of
+                    for event in followed.values():  # cached lists would otherwise be kept until the next change
                         self.on_event(event, False)
             await retries.pause()
 
 
 @dataclass
 class _Followed:
-    """A resource that callers follow, and its subscription at the server."""
+    """A resource to which callers subscribe, and its subscription at the server."""
 
     callers: int = 0
     lock: anyio.Lock = field(default_factory=anyio.Lock)
-    """Held while the server is asked for the subscription or for its end: the one after the other."""
+    """Held during subscribe and unsubscribe requests, so that they do not overlap."""
     is_open: bool = False
     stream: anyio.CancelScope | None = None
-    """That of a modern server."""
+    """The stream, if the server is modern."""
 
 
 class ResourceSubscriptions:
-    """The resources of one server to which callers subscribe, over all its connections.
+    """The resources of one server to which callers subscribe, across all its connections.
 
-    Each is subscribed to once at the server, however many callers want it.
+    Each has one subscription at the server, regardless of the number of callers.
 
     Args:
-        server: Its name.
-        on_update: Called with the URI of each resource that has changed, or may have while the connection was lost.
+        server: The server's name.
+        on_update: Called with the URI of each resource that has changed, or may have changed during a lost connection.
     """
 
     def __init__(self, server: str, on_update: Callable[[str], None]) -> None:
@@ -157,11 +156,11 @@ class ResourceSubscriptions:
         return any(one.callers for one in self._followed.values())
 
     async def add(self, uri: str) -> None:
-        """Add a subscription of a caller.
+        """Add a caller's subscription.
 
         Raises:
-            MCPError: The server refuses, takes too long, or has no subscriptions.
-            UnavailableError: It is not connected.
+            MCPError: The server refused, took too long, or does not support subscriptions.
+            UnavailableError: The server is not connected.
         """
         one = self._followed.setdefault(uri, _Followed())
         one.callers += 1
@@ -174,20 +173,20 @@ class ResourceSubscriptions:
             raise
 
     def drop(self, uri: str) -> None:
-        """End a subscription of a caller. Nobody waits for the server, which may hang."""
+        """End a caller's subscription, without waiting for the server, which may hang."""
         one = self._followed[uri]
         one.callers -= 1
         if not one.callers:
             self._close(uri, one)
 
     def note_update(self, uri: str) -> None:
-        """Note that the server has announced a change of `uri`, which may be a part of a subscribed resource."""
+        """Handle the server's announcement that `uri` has changed, which may be part of a subscribed resource."""
         parents = [wanted for wanted in self._followed if uri.startswith(wanted.rstrip("/") + "/")]
         for wanted in [uri] if uri in self._followed else parents:
             self._on_update(wanted)
 
     async def keep(self, client: Client) -> None:
-        """Hold the subscriptions on a new connection; never returns."""
+        """Maintain the subscriptions on a new connection. Never returns."""
         async with anyio.create_task_group() as tasks:
             self._connection = client, tasks
             self._followed = {uri: one for uri, one in self._followed.items() if one.callers}
@@ -205,7 +204,7 @@ class ResourceSubscriptions:
                 await self._open(uri, one)
             except (MCPError, UnavailableError) as error:
                 logger.warning("%s: changes of %r are not followed: %s", self._server, uri, error)
-        self._on_update(uri)  # for changes while there was no connection
+        self._on_update(uri)  # it may have changed while there was no connection
         if not one.callers:
             self._close(uri, one)
 
@@ -228,7 +227,7 @@ class ResourceSubscriptions:
         return MCPError(INTERNAL_ERROR, text)
 
     async def _subscribed(self, uri: str) -> anyio.CancelScope | None:
-        """Subscribe, and return the stream of a modern server."""
+        """Subscribe. Return the stream if the server is modern."""
         if self._connection is None:
             raise UnavailableError(f"The MCP server {self._server!r} is not connected; subscribe again when it is back")
         client, tasks = self._connection
@@ -248,7 +247,7 @@ class ResourceSubscriptions:
             client, tasks = self._connection
             tasks.start_soon(self._unsubscribe, client, uri, one)
             return
-        if not one.lock.locked():  # else it is being restored, and looked at again then
+        if not one.lock.locked():  # otherwise it is being restored, which checks it again
             self._followed.pop(uri, None)
 
     async def _unsubscribe(self, client: Client, uri: str, one: _Followed) -> None:
@@ -264,7 +263,7 @@ class ResourceSubscriptions:
             del self._followed[uri]
 
     async def _listen(self, client: Client, uri: str, *, task_status: TaskStatus[anyio.CancelScope]) -> None:
-        # A stream for each resource, so that neither the start nor the end of one disturbs another.
+        # One stream per resource, so that starting or ending one does not affect the others.
         with anyio.CancelScope() as scope:
             is_first, retries = True, Retries()
             while True:
@@ -275,7 +274,7 @@ class ResourceSubscriptions:
                         if is_first:
                             task_status.started(scope)
                         else:
-                            self._on_update(uri)  # for changes while the stream was lost
+                            self._on_update(uri)  # it may have changed while the stream was lost
                         is_first = False
                         async for event in events:
                             if isinstance(event, ResourceUpdated):

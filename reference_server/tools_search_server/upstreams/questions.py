@@ -1,9 +1,9 @@
-"""Questions of a legacy upstream while it works on a request: elicitation and sampling, passed to the request's caller.
+"""Passes a legacy upstream's questions (elicitation, sampling) to the caller of the request that it is processing.
 
-Such a question does not say which request it belongs to. While all requests in progress are of one client, it can only
-be for that one; otherwise it is refused, since a stranger must not see it, far less answer it. A request that was given
-up counts for as long again as one may take, since the server may still be working on it. The time of requests stands
-still while a question waits for its answer.
+Such a question does not say which request it belongs to. If all requests in progress come from one client, it must be
+for that client. Otherwise it is refused, since no other client may see it, let alone answer it. An abandoned request
+counts for another full timeout, because the server may still be processing it. Timeouts of requests pause while a
+question waits for its answer.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from mcp_types import (
 from pydantic import BaseModel, ValidationError
 
 ANSWER_SECONDS: Final = 600
-"""How long a person may think about one question."""
+"""How long a user has to answer a question."""
 
 _NOTIFY_SECONDS: Final = 1
-"""How long a client that does not read may hold up the messages of the server."""
+"""How long a client that does not read can delay the server's messages."""
 
 _MAX_OPEN_PAGES: Final = 256
-"""Pages in a browser that may be unanswered; the answer to an earlier one is reported to nobody."""
+"""Maximum number of unanswered browser pages. Answers to earlier ones are not reported."""
 
 _MAX_EXTENSION: Final = 10
-"""How many times its ordinary limit a request may take that reports progress."""
+"""Maximum factor by which progress can extend a request's timeout."""
 
 Ask: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any]]]
 """Asks a client: takes a method and its parameters, returns the result or raises `MCPError`."""
@@ -55,16 +55,16 @@ class Caller:
     ask: Ask
 
     finish: Callable[[str], Awaitable[None]]
-    """Notifies the client that the question with this id was answered, on a page in a browser."""
+    """Notifies the client that the question with this id was answered on a browser page."""
 
 
 class Questions:
-    """The questions of one server, the requests in progress whose callers can answer them, and their time limits."""
+    """One server's questions, the requests in progress whose callers can answer them, and their timeouts."""
 
     def __init__(self) -> None:
         self._in_progress: list[tuple[Caller, anyio.CancelScope]] = []
         self._given_up: tuple[object, float] = (None, -math.inf)
-        """The client whose requests were given up, or an object for several clients, and until when that counts."""
+        """The client whose requests were abandoned, or an object for several clients, and until when that counts."""
         self._last_sent = -math.inf
         self._open_count = 0
         self._on_pages: OrderedDict[str, Caller] = OrderedDict()
@@ -76,28 +76,28 @@ class Questions:
 
     @property
     def is_asking(self) -> bool:
-        """Whether a question of the server waits for an answer."""
+        """Whether a question from the server is waiting for an answer."""
         return self._open_count > 0
 
     def owes_answer(self, heard: float) -> bool:
-        """Return whether a server that was heard at that time for the last time owes an answer to a request."""
+        """Return whether the server owes an answer to a request, given when it was last heard."""
         return self.is_busy or self._last_sent > heard
 
     @contextmanager
     def request(self, caller: Caller, seconds: float) -> Generator[Callable[[], None]]:
-        """Count a request of `caller` as in progress and limit its time; gives a function that is called on progress.
+        """Mark a request of `caller` as in progress, with a timeout. Yields a function to call on progress.
 
-        Progress starts the limit over, as long as the whole stays within `_MAX_EXTENSION` times `seconds`. The time of
-        questions is not counted.
+        Progress restarts the timeout, but the total stays within `_MAX_EXTENSION` times `seconds`. Time spent on
+        questions does not count.
 
         Raises:
-            TimeoutError: The time was over before the block was.
+            TimeoutError: The request timed out.
         """
         began = self._last_sent = anyio.current_time()
         with anyio.CancelScope(deadline=began + seconds) as scope:
 
             def extend() -> None:
-                # Not while a question stops the clock, which starts it again with the time that was left.
+                # Not while a question pauses the timeout, which then resumes with the remaining time.
                 if scope.deadline != math.inf:
                     later = min(anyio.current_time() + seconds, began + seconds * _MAX_EXTENSION)
                     scope.deadline = max(scope.deadline, later)
@@ -124,7 +124,7 @@ class Questions:
         return answer if isinstance(answer, ErrorData) else ElicitResult.model_validate(answer, by_name=False)
 
     async def elicitation_complete(self, elicitation_id: str) -> None:
-        """Notify the client that was asked by this id that its page was answered, if it can still be notified."""
+        """Notify the client that its page with this id was answered, if it can still be notified."""
         asked = self._on_pages.pop(elicitation_id, None)
         if asked is not None:
             with anyio.move_on_after(_NOTIFY_SECONDS):
@@ -160,7 +160,7 @@ class Questions:
             self._on_pages[page] = asked
             if len(self._on_pages) > _MAX_OPEN_PAGES:
                 self._on_pages.popitem(last=False)
-        # All clocks stop: the server does not say which of the requests in progress the question is for.
+        # Pause all timeouts: the server does not say which request in progress the question is for.
         began = anyio.current_time()
         stopped = [(scope, scope.deadline - began) for _, scope in self._in_progress if scope.deadline != math.inf]
         for scope, _ in stopped:

@@ -1,4 +1,4 @@
-"""Standard error of a started server, logged line by line with the server's name."""
+"""Logs the standard error of a child process line by line, with the server's name."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from tools_search_server.base.redaction import Secrets
 logger = logging.getLogger(__name__)
 
 _MAX_LOGGED_CHARS: Final = 4096
-"""Characters of one line that are logged."""
+"""Maximum characters of a line to log."""
 
 _MAX_READ_BYTES: Final = 2 * _MAX_LOGGED_CHARS
-"""Bytes of one line that are read: a secret that begins in the logged part has to be whole to be recognized."""
+"""Maximum bytes of a line to read. A secret that starts in the logged part must be complete to be recognized."""
 
 _MAX_LINES: Final = 500
-"""Lines of one server that are logged in a second; one that writes without end must not keep the others waiting."""
+"""Maximum lines of one server to log per second, so that a server that writes endlessly does not block others."""
 
 _FLOOD_PAUSE: Final = 0.05
 
 _LAST_WORDS_SECONDS: Final = 0.5
-"""For the last words of a process that has ended; a grandchild may hold the stream open for longer."""
+"""Time to read the final output of a process that has ended, as a grandchild may keep the stream open for longer."""
 
 
 @asynccontextmanager
 async def logged_stderr(stream: ByteReceiveStream, *, server: str, secrets: Secrets) -> AsyncGenerator[None]:
-    """Log the standard error of a process, without secrets, until the block is left, its last words included."""
+    """Log a process's standard error, with secrets masked, until the context ends, including its final output."""
     log = _StderrLog(server, secrets)
-    # A server that is being stopped may still write, so its stream is read until it ends or the time is over.
+    # A server may still write while it is being stopped, so read its stream until it ends or the time is up.
     reading = anyio.CancelScope(shield=True)
 
     async def read() -> None:
@@ -59,7 +59,7 @@ class _StderrLog:
         self._left_out = 0
 
     async def read(self, stream: ByteReceiveStream) -> None:
-        is_cut = False  # the beginning of the present line is in the log, and the rest of it is dropped
+        is_cut = False  # whether the start of the current line has been logged, and the rest is dropped
         with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
             async for received in stream:
                 *lines, self._rest = (self._rest + received).split(b"\n")
@@ -76,7 +76,7 @@ class _StderrLog:
                     await anyio.sleep(_FLOOD_PAUSE)
 
     def flush(self) -> None:
-        """Log what has not ended with a line break, and how many lines were left out."""
+        """Log the last line if it has no line break, and the number of omitted lines."""
         self._log(self._rest)
         self._begin_second()
 
