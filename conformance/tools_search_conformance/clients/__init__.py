@@ -1,1 +1,1 @@
-"""Judging clients: a driver that operates the client, and scripted peers that the client connects to."""
+"""Judges clients: a driver operates the client, which connects to scripted peers."""

@@ -1,4 +1,4 @@
-"""The workbench of a client check in one cell: a driver, connections to scripted peers, and expectations."""
+"""The workbench for client checks in one cell: a driver, connections to scripted peers, and expectations."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ Case = TypeVar("Case")
 _SHARE_OF_EXAMPLES: Final = 1 / 3
 _SEARCHES: Final = frozenset({"search", "search_all"})
 _OF_EVERY_METHOD: Final = frozenset({"connect", "close", "authorize", *_SEARCHES})
-"""The operations that the driver has for other searches than that for tools."""
+"""The driver's operations for searches other than for tools."""
 _TRANSPORTS: Final = frozenset({"stdio", "http"})
 _MAX_STARTS: Final = 40
 _SUBSCRIBE_SECONDS: Final = 0.2
 _SHORT_WORD: Final = 3
 _CLOSE_SECONDS: Final = 5.0
 _SEARCH_SECONDS: Final = 10.0
-"""How long a search that was begun may take to reach its server."""
+"""Timeout in seconds for a begun search to reach its server."""
 _ALL_SEARCHES_SECONDS: Final = 2.0
-"""How long it may take to reach all servers that are asked at once."""
+"""Timeout in seconds for it to reach all servers that are asked concurrently."""
 
 
 class NotConnectedError(UnverifiableError):
@@ -58,22 +58,22 @@ class NotConnectedError(UnverifiableError):
 
 
 class ClientBench(Workbench):
-    """One cell's workbench. The driver serves all checks of the cell, and is started again when it has ended."""
+    """One cell's workbench. The driver serves all of the cell's checks, and is restarted if it exits."""
 
     def __init__(
         self, options: Options, cell: Cell, tasks: TaskGroup, endpoints: Endpoints, recorder: Recorder
     ) -> None:
-        """Take the group that drivers run in, and where peers are served."""
+        """Take the task group for drivers, and the endpoints for peers."""
         super().__init__(options, cell, recorder)
         self.timeouts = Timeouts(options.timeout)
         self._tasks = tasks
         self._endpoints = endpoints
         self.done: set[tuple[str, bool]] = set()
-        """The operations that the driver has done, of one server and of several."""
+        """The operations that the driver has performed, with one server and with several."""
         self._driver: AnyDriver | None = None
         self._starts = 0
         self.primitive = TOOLS
-        """What the client is asked to find, and searches."""
+        """The primitive that the client searches for."""
         self._whole = self
 
     @property
@@ -82,7 +82,7 @@ class ClientBench(Workbench):
         return self.primitive.method
 
     async def benches_for(self, check: Check) -> Sequence[Workbench]:
-        """Return the benches for the methods that a check is for, as far as the driver can ask for what they find."""
+        """Return the benches for the methods that a check covers and the driver supports."""
         own: list[Workbench] = [self] if self.method in check.methods else []
         others = [primitive for primitive in OTHERS if primitive.method in check.methods]
         if others and "primitives" not in (await self.driver()).features:
@@ -93,7 +93,7 @@ class ClientBench(Workbench):
         return [*own, *map(self.searching, others)]
 
     def searching(self, primitive: Primitive) -> ClientBench:
-        """Return this bench, with searches for another list."""
+        """Return this bench for searches of another list."""
         other = copy(self)
         other.primitive = primitive
         other.done = set()
@@ -101,11 +101,11 @@ class ClientBench(Workbench):
 
     @property
     def share_of_examples(self) -> float:
-        """How many of the usual number of generated cases a property gets: fewer where tools have had theirs."""
+        """The share of the usual number of generated cases per property: fewer for lists other than tools."""
         return 1 if self.primitive is TOOLS else _SHARE_OF_EXAMPLES
 
     async def driver(self) -> AnyDriver:
-        """Return the cell's driver, started again if it has ended; `DriverError` says that it cannot be."""
+        """Return the cell's driver, restarted if it has exited; raises `DriverError` if it cannot be started."""
         if self._whole is not self:
             return await self._whole.driver()
         if self._driver is None or self._driver.ended is not None:
@@ -123,7 +123,7 @@ class ClientBench(Workbench):
         return self._driver
 
     async def require_features(self, *features: DriverFeature) -> None:
-        """Continue only where the driver names all these features, or raise `NoDriverFeatureError`."""
+        """Continue only if the driver declares all these features; raises `NoDriverFeatureError`."""
         known = (await self.driver()).features
         for feature in features:
             if feature not in known:
@@ -132,13 +132,13 @@ class ClientBench(Workbench):
                 raise NoDriverFeatureError(f"the driver does not name `{feature}` among its features")
 
     async def where_named(self, feature: DriverFeature, part: Callable[[ClientBench], Awaitable[None]]) -> None:
-        """Do the part of a check for which the driver needs a feature, as far as it has it."""
+        """Run the part of a check that needs a driver feature, if the driver has it."""
         if feature in (await self.driver()).features:
             with suppress(NoDriverFeatureError):
                 await part(self)
 
     def expect(self, condition: bool, exchange: Exchange, message: str, *, case: str | None = None) -> None:
-        """Test one expectation; what is said of a one-shot client also says what it was to do."""
+        """Test an expectation; for a one-shot client, the message also says what it was asked to do."""
         expected = self._driver.expected if isinstance(self._driver, OneShotClient) else None
         super().expect(condition, exchange, f"{message} ({expected})" if expected else message, case=case)
 
@@ -151,11 +151,11 @@ class ClientBench(Workbench):
         era: Era | None = None,
         address: str | None = None,
     ) -> AsyncGenerator[Session]:
-        """Connect the client to a new peer that follows `script`, of the cell's era unless there is an `era`.
+        """Connect the client to a new peer that follows `script`, in the cell's era by default.
 
-        With an `address`, the peer is found in the place of the last one with the same. That the client cannot connect
-        is a `ViolationError` where it `must_connect`, and else a `NotConnectedError`; a driver that cannot have it
-        connect raises `NoDriverFeatureError`.
+        With an `address`, the peer replaces the last one with the same address. If the client cannot connect, raises
+        `ViolationError` if it `must_connect`, and otherwise `NotConnectedError`. Raises `NoDriverFeatureError` if the
+        driver does not support connecting.
         """
         peers = {"peer": Peer(era or self.cell.era, script or Script(), self.recorder, self.primitive)}
         async with self._session("connect", peers, must_connect, address) as session:
@@ -163,7 +163,7 @@ class ClientBench(Workbench):
 
     @asynccontextmanager
     async def federated(self, scripts: Mapping[str, Script], *, must_connect: bool = False) -> AsyncGenerator[Session]:
-        """Connect the client to one peer for each script, by its name; all else is as with `connected`."""
+        """Connect the client to a peer for each script, by name; otherwise like `connected`."""
         await self.require_features("federation")
         peers = {name: Peer(self.cell.era, script, self.recorder, self.primitive) for name, script in scripts.items()}
         async with self._session("federate", peers, must_connect) as session:
@@ -173,7 +173,7 @@ class ClientBench(Workbench):
     async def _session(
         self, op: str, peers: Mapping[str, Peer], must_connect: bool, address: str | None = None
     ) -> AsyncGenerator[Session]:
-        """Have the client connect to peers, and leave when the block ends."""
+        """Have the client connect to peers, and disconnect when the block ends."""
         session = Session(self, await self.driver(), peers)
         async with AsyncExitStack() as stack:
             targets = {
@@ -192,14 +192,14 @@ class ClientBench(Workbench):
                     await session.close()
 
     def share(self, cases: Sequence[Case]) -> Sequence[Case]:
-        """Return the cell's share of cases that have nothing to do with the transport and take a connection each.
+        """Return the cell's share of cases that do not depend on the transport and need a connection each.
 
-        Where the client is judged over both transports, each has every second case; in a deep run it has all of them.
+        If the client is judged over both transports, each gets every second case; in a deep run, each gets all of them.
         """
         return cases[self._over_http :: 2] if self._takes_turns else cases
 
     def some(self, cases: Sequence[Case], most: int) -> Sequence[Case]:
-        """Return all cases, or for another list than that of tools at most so many, not the same ones for each."""
+        """Return all cases; for lists other than tools, at most `most` of them, different ones for each list."""
         if self.primitive is TOOLS or self.options.effort == "deep" or len(cases) <= most:
             return cases
         first, rest = cases[: most > 1], cases[most > 1 :]
@@ -207,9 +207,9 @@ class ClientBench(Workbench):
         return [*first, *(rest[(number + len(OTHERS) * place) % len(rest)] for place in range(most - len(first)))]
 
     def _has_turn(self, check: Check, primitive: Primitive) -> bool:
-        """Return whether it is the turn of this cell to run a check for another list than that of tools.
+        """Return whether this cell runs a check for a list other than tools.
 
-        A rule is seldom broken for one list over one transport only, so that each check is run over one of them.
+        A rule is seldom broken for one list over one transport only, so each check runs over one of them.
         """
         number = zlib.crc32(f"{check.id} {primitive.method}".encode())
         return len(check.transports) == 1 or not self._takes_turns or number % 2 == self._over_http
@@ -227,13 +227,13 @@ class ClientBench(Workbench):
         return both and able and self.options.effort != "deep"
 
     async def until(self, peer: Peer, condition: Callable[[], bool], seconds: float) -> bool:
-        """Wait until `condition` holds of what the peer has received, for `seconds` at most; return whether it does."""
+        """Wait up to `seconds` until the peer has received what `condition` requires; return whether it has."""
         with anyio.move_on_after(min(seconds, self.options.timeout)):
             await peer.until(condition)
         return condition()
 
     async def aclose(self) -> None:
-        """End the driver, if there is one."""
+        """Stop the driver, if any."""
         if self._driver is not None:
             await self._driver.aclose()
             self._driver = None
@@ -241,11 +241,11 @@ class ClientBench(Workbench):
 
 @dataclass(eq=False)
 class Session:
-    """One connection of the client: to one peer, or to several as a federation.
+    """The client's connection to one peer, or to several as a federation.
 
-    Its operations go through the driver. They raise `NoDriverFeatureError` where the driver has no such operation, and
-    `DriverError` where it ended or did not answer. Its properties are evidence from the peers, and raise
-    `UnverifiableError` where there is none, unless they may be `None`.
+    Operations go through the driver. They raise `NoDriverFeatureError` if the driver does not support the operation,
+    and `DriverError` if it exited or did not answer. Properties are evidence from the peers, and raise
+    `UnverifiableError` if there is none, unless they can be `None`.
     """
 
     _bench: ClientBench
@@ -253,7 +253,7 @@ class Session:
     peers: Mapping[str, Peer]
 
     async def search(self, query: str, limit: int | None = None) -> Outcome:
-        """Have the client find tools for a need, at most `limit` if there is one."""
+        """Have the client find tools for a need, at most `limit` if given."""
         return await self.ask("search", query=query, **({} if limit is None else {"limit": limit}))
 
     async def search_all(self, query: str) -> Outcome:
@@ -261,7 +261,7 @@ class Session:
         return await self.ask("search_all", query=query)
 
     def searching(self, primitive: Primitive) -> Session:
-        """Return this session, with searches for another list that its peer serves."""
+        """Return this session for searches of another list that its peer serves."""
         return replace(self, _bench=self._bench.searching(primitive))
 
     async def find(self, query: str, limit: int | None) -> Outcome:
@@ -269,7 +269,7 @@ class Session:
         return await (self.search_all(query) if limit is None else self.search(query, limit))
 
     async def find_and_call(self, query: str, name: str, arguments: Mapping[str, Any]) -> Outcome:
-        """Have the client find every tool and call one; `NoDriverFeatureError` says that a one-shot client does not."""
+        """Have the client find every tool and call one; raises `NoDriverFeatureError` if a one-shot client does not."""
         if not self._bench.options.one_shot:
             await self.search_all(query)
             return await self.ask("call", name=name, arguments=arguments)
@@ -279,9 +279,9 @@ class Session:
         return outcome
 
     async def do_everything(self, query: str) -> None:
-        """Have the client do all that its driver can: search in every way, list and call.
+        """Have the client do everything that its driver supports: search in every way, list and call.
 
-        Then it searches again: after a list change, and for another user.
+        Then it searches again, after a list change and for another user.
         """
         some, every = ("search", {"query": query, "limit": 2}), ("search_all", {"query": query})
         name = self.peer.script.tools[0]["name"]
@@ -303,10 +303,10 @@ class Session:
                 await self.ask(op, **members)
 
     async def begin(self, name: str, query: str) -> None:
-        """Have the client begin a search, known by `name`, and return when the peers have it and hold it back.
+        """Have the client begin a search, identified by `name`; return when the peers have received it and hold it.
 
-        Of several peers, those are waited for a moment that the client asks at once. `UnverifiableError` says that the
-        search reaches none.
+        With several peers, waits a moment for those that the client asks concurrently. Raises `UnverifiableError` if
+        the search reaches none.
         """
         alone = len(self.peers) == 1
         outcome = await self.ask("begin", query=query, **{"as": name})
@@ -322,7 +322,7 @@ class Session:
         self._bench.require(reached, message, self.latest)
 
     async def ask(self, op: str, **members: Any) -> Outcome:
-        """Have the client do something."""
+        """Have the client perform an operation."""
         timeouts, before, primitive = self._bench.timeouts, self.latest, self._bench.primitive
         if primitive is not TOOLS:
             if op not in _OF_EVERY_METHOD:
@@ -342,7 +342,7 @@ class Session:
         timeouts.answered(op)
         done, this = self._bench.done, (op, len(self.peers) > 1)
         if outcome.unsupported:
-            # Not every era can be connected to, but nothing else depends on what a check is about.
+            # The driver might not support connecting in every era, but nothing else depends on the check.
             if this in done and op != "connect":
                 raise UnverifiableError(f"the driver did `{op}` before, and now answers that it is unsupported")
             raise NoDriverFeatureError(f"the driver does not support `{op}`")
@@ -354,27 +354,27 @@ class Session:
         return replace(outcome, searches=made)
 
     async def close(self) -> None:
-        """Have the client leave."""
+        """Have the client disconnect."""
         usual, self._driver.seconds = self._driver.seconds, min(self._driver.seconds, _CLOSE_SECONDS)
         await self._driver.ask("close")
         self._driver.seconds = usual
 
     def expect(self, condition: bool, message: str, at: Exchange | None = None, *, case: str | None = None) -> None:
-        """Test one expectation against an exchange: the last search, unless another one shows it."""
+        """Test an expectation against an exchange; by default, the last search."""
         self._bench.expect(condition, at or self.last_search, message, case=case)
 
     def expect_search(self, wanted: bool, message: str, *, case: str | None = None) -> None:
-        """Expect that the client has searched, or that it has not, or raise `ViolationError`."""
+        """Expect that the client has searched, or has not; raises `ViolationError`."""
         sent = self.peer.searches
         self._bench.expect(bool(sent) == wanted, sent[0] if sent else self.opening, message, case=case)
 
     def require_search(self) -> None:
-        """Continue only where the client searched, or raise `UnverifiableError`."""
+        """Continue only if the client searched; raises `UnverifiableError`."""
         message = f"the client did not send {self._bench.method}"
         self._bench.require(bool(self.peer.searches), message, self.latest)
 
     def require_second_page(self) -> None:
-        """Continue only where the client requested more than the first page, or raise `UnverifiableError`."""
+        """Continue only if the client requested more than the first page; raises `UnverifiableError`."""
         read_on = len(self.peer.searches) > 1
         self._bench.require(read_on, "the client did not read on from the first page", self.latest)
 
@@ -386,13 +386,13 @@ class Session:
 
     @property
     def latest(self) -> Exchange | None:
-        """The last exchange, if there is any."""
+        """The last exchange, if any."""
         last = [peer.exchanges[-1] for peer in self.peers.values() if peer.exchanges]
         return max(last, key=lambda exchange: exchange.number, default=None)
 
     @property
     def evidence(self) -> Exchange:
-        """The last exchange with a response, or the last one where none has any."""
+        """The last exchange with a response, or else the last exchange."""
         exchanges = [exchange for peer in self.peers.values() for exchange in peer.exchanges]
         if not exchanges:
             raise UnverifiableError("the client sent nothing")
@@ -400,7 +400,7 @@ class Session:
 
     @property
     def opening(self) -> Exchange:
-        """The exchange that opened the connection to the peer; a modern client may do without `server/discover`."""
+        """The exchange that opened the connection to the peer; modern clients can omit `server/discover`."""
         peer = self.peer
         if peer.era == LEGACY:
             opened = peer.requests("initialize")
@@ -413,7 +413,7 @@ class Session:
 
     @property
     def last_search(self) -> Exchange:
-        """The exchange of the last search."""
+        """The last search's exchange."""
         if not self.peer.searches:
             message = f"the client did not send {self._bench.method}, although it was offered"
             raise UnverifiableError(message, self.latest)
@@ -421,18 +421,18 @@ class Session:
 
     @property
     def last_request_for_tools(self) -> Exchange:
-        """The last page of `tools/list`, or else of a search, or else the opening."""
+        """The exchange of the last page of `tools/list`, or else of a search, or else of the opening."""
         return (self.peer.listings or self.peer.searches or [self.opening])[-1]
 
     @property
     def followed(self) -> list[Any]:
-        """The cursors of the searches, in their order; a `null` counts as none."""
+        """The cursors in the searches, in order; `null` counts as none."""
         carried = (exchange.params.get("cursor") for exchange in self.peer.searches)
         return [cursor for cursor in carried if cursor is not None]
 
 
 def _require_its_query(query: str, searches: Sequence[Exchange]) -> None:
-    """Continue only where a one-shot client searched for `query`, or at least for some of its words."""
+    """Continue only if a one-shot client searched for `query`, or at least for some of its words."""
     wanted, sent = _words(query), str(searches[0].params.get("query"))
     if wanted and not any(wanted & _words(str(exchange.params.get("query"))) for exchange in searches):
         message = f"the client searched for {cut(sent, 80)!r} instead of {cut(query, 80)!r}"
@@ -440,11 +440,11 @@ def _require_its_query(query: str, searches: Sequence[Exchange]) -> None:
 
 
 def _words(text: str) -> set[str]:
-    """Return the words that distinguish a text from others."""
+    """Return a text's distinctive words."""
     return {word for word in re.findall(r"\w+", normalize("NFKC", text).casefold()) if len(word) > _SHORT_WORD}
 
 
 CLIENT_CHECKS: Final = Registry[ClientBench](CLIENT_PREFIX, profiles=("fixture",))
-"""Every check of clients; `tools_search_conformance.clients.checks` declares them all."""
+"""Every client check; `tools_search_conformance.clients.checks` registers them all."""
 
 client_check = CLIENT_CHECKS.check

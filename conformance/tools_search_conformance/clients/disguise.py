@@ -1,7 +1,7 @@
-"""Scripts and outcomes of tools, disguised as those of another list, so that one check judges every method.
+"""Converts scripts and outcomes for tools to those for another list, so that one check judges every method.
 
-A check is written for tools. For another method, its script answers that method, each tool as an item of that list, and
-what the client reports is read as tools again.
+Checks are written for tools. For another method, the script answers that method, with each tool converted to an item of
+its list, and the items that the client reports are converted back to tools.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from tools_search_conformance.wire.codec import JsonObject, as_array, as_object
 
 _PLACES: Final = ("extensions", "experimental")
 _KEYS: Final[Mapping[str, tuple[str, str]]] = {"uri": ("made://", ""), "uriTemplate": ("made://", "{/page}")}
-"""What stands before and after the name of a tool in the key of an item."""
+"""The text before and after a tool's name in an item's key."""
 
 
 class Undisguised(dict[str, Any]):
-    """Settings that a script advertises as they are."""
+    """Settings that a script advertises without conversion."""
 
 
 def request_as_of_tools(message: JsonObject, primitive: Primitive) -> JsonObject:
-    """Return a request as a script takes it."""
+    """Return a request in the form for a script."""
     methods = {primitive.method: METHOD, primitive.list_method: TOOLS.list_method}
     method = message.get("method")
     return {**message, "method": methods[method]} if isinstance(method, str) and method in methods else message
 
 
 def result_as_of(result: JsonObject, primitive: Primitive) -> JsonObject:
-    """Return the result of a script as one of another list, or a discovery or handshake that advertises that search."""
+    """Convert a script's result to one for another list, or to a discovery or handshake that advertises that search."""
     if (tools := as_array(result.get(TOOLS.member))) is not None:
         rest = {name: value for name, value in result.items() if name != TOOLS.member}
         return {primitive.member: [_item(tool, primitive) for tool in tools], **rest}
@@ -50,7 +50,7 @@ def _item(tool: Any, primitive: Primitive) -> Any:
 
 
 def _settings(extensions: Any, primitive: Primitive) -> Any:
-    """Return the extensions with what a script says of the search for tools said of this search, and of none other."""
+    """Return the extensions with a script's settings for tool search applied to this search only."""
     if (held := as_object(extensions)) is None or EXTENSION_ID not in held:
         return extensions
     settings = held[EXTENSION_ID]
@@ -58,7 +58,7 @@ def _settings(extensions: Any, primitive: Primitive) -> Any:
 
 
 def answer_as_of_tools(answer: JsonObject, primitive: Primitive) -> JsonObject:
-    """Return the answer of a driver that reports items of a list as if it reported tools."""
+    """Convert a driver's answer that reports items of a list to one that reports tools."""
     ok = as_object(answer.get("ok")) or {}
     if (items := as_array(ok.get(primitive.member))) is None:
         return answer

@@ -1,8 +1,8 @@
-"""Drivers: the programs that have a client do something, by the contract of `DRIVER.md`.
+"""Drivers: programs that operate a client, following the contract in `DRIVER.md`.
 
-A `Driver` is asked for one operation at a time, with one JSON object a line, and each operation has its deadline. A
-`OneShotClient` stands in for one where the client follows the contract of the official MCP suite instead: a process for
-each thing to do. Its requests are judged; what it makes of the answers is not reported to anybody.
+A `Driver` performs one operation at a time, with one JSON object per line, and each operation has a timeout. A
+`OneShotClient` replaces it for a client that follows the official MCP suite's contract: a process for each operation.
+Its requests are judged, but it does not report how it handled the answers.
 """
 
 from __future__ import annotations
@@ -43,46 +43,46 @@ _SCENARIOS: Final = {
         "`arguments`",
     ),
 }
-"""The scenario of a one-shot client and what it is to do, by operation."""
+"""A one-shot client's scenario and task, by operation."""
 _ONE_SHOT_CHUNKS: Final = 1024
-"""How much of its stdout a one-shot client may write; nobody reads it."""
+"""Maximum bytes that a one-shot client can write to stdout, which is not read."""
 
 Note = Callable[[str], None]
-"""Takes a line for the wire log."""
+"""Called with a line for the wire log."""
 
 
 class DriverError(TargetError):
-    """The driver cannot be started, reached or trusted; the message says what to correct in it."""
+    """The driver cannot be started, reached or trusted; the message says what to fix in it."""
 
 
 class NoDriverFeatureError(InapplicableError):
-    """The driver cannot do what the check needs, such as reporting what a client makes of an answer."""
+    """The driver does not support what the check needs, such as reporting how a client handles an answer."""
 
     kind: SkipReason = "driver-feature"
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of an operation, as the driver reports it; `NoDriverFeatureError` says that it reports none."""
+    """An operation's outcome, as the driver reports it; raises `NoDriverFeatureError` if it reports none."""
 
     answer: JsonObject | None
-    """The whole answer, or `None` where the client did something and nobody reports what it made of it."""
+    """The complete answer, or `None` for a client that does not report outcomes."""
     searches: tuple[Exchange, ...] = ()
-    """The searches that the peers received meanwhile."""
+    """The searches that the peers received during the operation."""
 
     @property
     def reported(self) -> bool:
-        """Whether it is known what the client made of the answers."""
+        """Whether the driver reported how the client handled the answers."""
         return self.answer is not None
 
     @property
     def ok(self) -> JsonObject | None:
-        """The result of a success."""
+        """The result, on success."""
         return self._member("ok")
 
     @property
     def error(self) -> JsonObject | None:
-        """The error of a failure."""
+        """The error, on failure."""
         return self._member("error")
 
     def _member(self, name: str) -> JsonObject | None:
@@ -92,18 +92,18 @@ class Outcome:
 
     @property
     def unsupported(self) -> bool:
-        """Whether the driver or the client has no such operation."""
+        """Whether the driver or the client does not support the operation."""
         return self.answer is not None and "unsupported" in self.answer
 
     @property
     def tools(self) -> list[JsonObject]:
-        """The tools that the client found, as it handed them over; none where the operation failed."""
+        """The tools that the client found, as it reported them; empty if the operation failed."""
         found = as_array((self.ok or {}).get("tools")) or []
         return [tool for tool in map(as_object, found) if tool is not None]
 
     @property
     def names(self) -> list[str]:
-        """Their names, in their order."""
+        """Their names, in order."""
         return [str(tool.get("name")) for tool in self.tools]
 
     @property
@@ -112,7 +112,7 @@ class Outcome:
         return [str(name) for name in as_array((self.ok or {}).get("failed")) or []]
 
     def describe(self) -> str:
-        """Return the outcome in a few words."""
+        """Return a short description of the outcome."""
         if self.answer is None:
             return "nothing that a one-shot client reports"
         if self.error is not None:
@@ -124,14 +124,14 @@ class Outcome:
 
 @cache
 def contract_schema() -> JsonObject:
-    """Return the JSON Schema of the contract."""
+    """Return the contract's JSON Schema."""
     return json.loads((files(__package__ or "") / "driver.schema.json").read_bytes())
 
 
 def read_answer(op: str, answer: JsonObject) -> Outcome:
-    """Return the outcome that a driver's answer to `op` reports; `DriverError` says that it breaks the contract."""
+    """Parse a driver's answer to `op`; raises `DriverError` if it violates the contract."""
     if op == "hello" and "sdk" in answer and "ok" not in answer:
-        # The members of `hello` may also come without the `ok` around them.
+        # The members of `hello` are also accepted without the surrounding `ok`.
         answer = {"id": answer["id"], "ok": {name: value for name, value in answer.items() if name != "id"}}
     shapes = contract_schema()["$defs"]
     wrong = complaint(answer, shapes["answer"], shapes)
@@ -143,10 +143,10 @@ def read_answer(op: str, answer: JsonObject) -> Outcome:
 
 
 async def start_driver(options: Options, tasks: TaskGroup, note: Note) -> AnyDriver:
-    """Start the driver, or the one-shot client, that `options` name; `note` gets every line, in both directions.
+    """Start the driver or one-shot client in `options`; `note` gets every line, in both directions.
 
     Raises:
-        DriverError: It cannot be started, or does not follow the contract, unknown operations included.
+        DriverError: It cannot be started, or violates the contract, including the rule for unknown operations.
     """
     if options.one_shot:
         return OneShotClient(options, tasks, note)
@@ -165,13 +165,13 @@ async def start_driver(options: Options, tasks: TaskGroup, note: Note) -> AnyDri
 
 
 class Driver:
-    """The process of one driver."""
+    """A driver's process."""
 
     def __init__(self, process: TargetProcess, *, seconds: float, note: Note) -> None:
         self.seconds = seconds
-        """How long one operation may take."""
+        """Timeout in seconds for an operation."""
         self.ended: str | None = None
-        """Why nothing more can be asked, or `None` while something can."""
+        """Why the driver cannot be used any more; `None` while it can."""
         self.hello: JsonObject = {}
         self._note = note
         self._process = process
@@ -180,11 +180,11 @@ class Driver:
 
     @property
     def features(self) -> frozenset[str]:
-        """Everything the driver can do beyond the operations of every driver."""
+        """Everything the driver supports beyond the required operations."""
         return frozenset(map(str, self.hello.get("features", ())))
 
     async def introduce(self) -> None:
-        """Ask the driver what it can do; `DriverError` says that it does not follow the contract."""
+        """Ask the driver what it supports; raises `DriverError` if it violates the contract."""
         unknown = f"frobnicate-{secrets.token_hex(8)}"
         outcome = await self.ask(unknown)
         if not outcome.unsupported:
@@ -198,7 +198,7 @@ class Driver:
         self.hello = outcome.ok
 
     async def ask(self, op: str, **members: Any) -> Outcome:
-        """Have one operation done and return its outcome; after a `DriverError` the driver is asked no more."""
+        """Perform an operation and return its outcome; after a `DriverError`, the driver is not used again."""
         if self.ended is not None:
             raise DriverError(self.ended)
         try:
@@ -213,7 +213,7 @@ class Driver:
             raise
 
     async def aclose(self) -> None:
-        """Say goodbye to the driver, and end it with all processes that it started."""
+        """Send the driver a goodbye, and end it with all processes that it started."""
         if self.ended is None and self.hello:
             self.seconds = min(self.seconds, 1)
             with suppress(DriverError):
@@ -245,7 +245,7 @@ class Driver:
 
 
 class OneShotClient:
-    """A client after the contract of the official suite: one process, and one thing to do, for each connection."""
+    """A client that follows the official suite's contract: one process and one operation per connection."""
 
     features: Final = frozenset({"http"})
 
@@ -257,15 +257,15 @@ class OneShotClient:
         self._tasks = tasks
         self._note = note
         self.expected: str | None = None
-        """What the client was last to do, in words."""
+        """A description of the client's last task."""
         self._connection: Mapping[str, Any] | None = None
 
     async def ask(self, op: str, **members: Any) -> Outcome:
-        """Run the client for `op`, once on each connection; to connect and to close is part of that run.
+        """Run the client for `op`, once per connection; connecting and closing are part of that run.
 
         Raises:
-            DriverError: it cannot be started, or does not end in time.
-            NoDriverFeatureError: The contract of such clients has no such operation, or only one on a connection.
+            DriverError: It cannot be started, or does not exit in time.
+            NoDriverFeatureError: The contract does not have the operation, or only allows one per connection.
         """
         if op in {"connect", "close"}:
             self._connection = members if op == "connect" else None
@@ -304,7 +304,7 @@ class OneShotClient:
         return Outcome(None)
 
     async def aclose(self) -> None:
-        """Do nothing: every process has ended."""
+        """Do nothing: every process has exited."""
 
 
 AnyDriver = Driver | OneShotClient

@@ -1,8 +1,8 @@
-"""Endpoints: where clients reach their peers, on the loopback and by a secret address of each peer.
+"""Endpoints where clients reach their peers, on the loopback interface, at a secret address for each peer.
 
-There are two ports. One speaks Streamable HTTP: JSON responses in the modern era, event streams and sessions in the
-legacy one. To the other connect the relays (`relay.py`) that clients start as their servers on stdio; it carries the
-secret on a first line, and then one message a line in both directions.
+There are two ports. One serves Streamable HTTP: JSON responses in the modern era, event streams and sessions in the
+legacy one. The other is for the relays (`relay.py`) that clients start as stdio servers: the first line has the secret,
+followed by one message per line in both directions.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ _LOOPBACK: Final = "127.0.0.1"
 _HOSTS: Final = (_LOOPBACK, "localhost")
 _TOKEN_SECONDS: Final = 5
 _MAX_CONNECTIONS: Final = 100
-"""How many connections one port has at once; beyond them, the oldest is closed for the newest."""
+"""Maximum concurrent connections per port; beyond that, the oldest is closed."""
 _READ_AHEAD: Final = 64 * 1024
 _PIECE_SECONDS: Final = 0.01
 _MAX_RELAYED: Final = 100
-"""How many requests may be under way at once, of all relays together."""
+"""Maximum concurrent requests from all relays."""
 
 
 class Endpoints:
-    """Gives every peer an address, and serves clients that connect there."""
+    """Assigns addresses to peers, and serves the clients that connect there."""
 
     def __init__(self, tasks: TaskGroup) -> None:
         self.ports: dict[TransportName, int] = {}
@@ -49,9 +49,9 @@ class Endpoints:
     async def serving(
         self, peer: Peer, transport: TransportName, address: str | None = None
     ) -> AsyncGenerator[JsonObject]:
-        """Have `peer` serve until the block ends, and yield the target by which a driver finds it.
+        """Serve `peer` until the block ends, and yield the target for a driver.
 
-        With an `address`, the peer is found where the last peer of that address was.
+        With an `address`, the peer replaces the last one at that address.
         """
         token = address or secrets.token_hex(16)
         if not peer.script.unreachable:
@@ -68,12 +68,12 @@ class Endpoints:
             peer.closed.set()
 
     async def listen(self, transport: TransportName) -> asyncio.Server:
-        """Open the port of a transport."""
+        """Open a transport's port."""
         serve = self._serve_http if transport == "http" else self._serve_relay
         scopes: list[anyio.CancelScope] = []
 
         async def serve_connection(reader: StreamReader, writer: StreamWriter) -> None:
-            writer.transport.set_write_buffer_limits(0)  # an answer is with the kernel when it counts as sent
+            writer.transport.set_write_buffer_limits(0)  # an answer counts as sent once the kernel has it
             with anyio.CancelScope() as scope, suppress(*CONNECTION_ERRORS):
                 scopes.append(scope)
                 if len(scopes) > _MAX_CONNECTIONS:
@@ -88,7 +88,7 @@ class Endpoints:
         def accept(reader: StreamReader, writer: StreamWriter) -> None:
             self._tasks.start_soon(serve_connection, reader, writer)
 
-        # Not much more than the limit is read ahead, so that a flood of bytes fills no memory. A line has to fit.
+        # Read ahead little more than the limit, so that a flood of bytes does not fill memory. A line must fit.
         limit = _READ_AHEAD if transport == "http" else MESSAGE_LIMITS.message_bytes
         server = await asyncio.start_server(accept, _LOOPBACK, limit=limit)
         self.ports[transport] = server.sockets[0].getsockname()[1]
@@ -115,7 +115,7 @@ class Endpoints:
                 await connection.respond(200 if request.method == b"DELETE" else 405, b"", "text/plain")
 
     async def _serve_relay(self, reader: StreamReader, writer: StreamWriter) -> None:
-        """Serve one relay: first the secret of its peer, then messages until either side ends."""
+        """Serve a relay: first its peer's secret, then messages until either side ends."""
         token = b""
         with anyio.move_on_after(_TOKEN_SECONDS):
             token = await reader.readuntil()
@@ -138,7 +138,7 @@ class Endpoints:
             with suppress(*CONNECTION_ERRORS):
                 while True:
                     line = await reader.readuntil()
-                    await self._room.acquire()  # a client that reads no answers is not read from
+                    await self._room.acquire()  # do not read from a client that does not read its answers
                     tasks.start_soon(answer, line)
             peer.unsubscribe(connection.send)
             tasks.cancel_scope.cancel()
@@ -146,7 +146,7 @@ class Endpoints:
 
 @asynccontextmanager
 async def open_endpoints(tasks: TaskGroup) -> AsyncGenerator[Endpoints]:
-    """Listen until the block ends; clients are served in `tasks`, which are then to be cancelled."""
+    """Listen until the block ends; clients are served in `tasks`, which must be cancelled afterwards."""
     endpoints = Endpoints(tasks)
     servers = [await endpoints.listen("http"), await endpoints.listen("stdio")]
     try:
@@ -173,7 +173,7 @@ async def _answer_post(connection: HttpConnection, peer: Peer, body: bytes, head
     if reply.silent:
         await peer.closed.wait()
     if reply.silent or reply.hangs_up:
-        raise EOFError  # which closes the connection
+        raise EOFError  # this closes the connection
     session = "judged" if message.get("method") == "initialize" else None
     response = peer.response(message, reply)
     streams = connection.streaming or reply.streamed or reply.before or (peer.era == LEGACY and "result" in response)
@@ -191,7 +191,7 @@ async def _answer_post(connection: HttpConnection, peer: Peer, body: bytes, head
 async def _stream_notifications(
     connection: HttpConnection, peer: Peer, request: JsonObject | None, headers: Mapping[str, str]
 ) -> None:
-    """Hold a stream of notifications open until the peer is done."""
+    """Keep a stream of notifications open until the peer is done."""
     await connection.start_stream()
     acknowledged = peer.subscribe(connection.send_event, request, headers)
     try:
@@ -204,7 +204,7 @@ async def _stream_notifications(
 
 
 class _RelayConnection:
-    """Answers the messages of one relay, whole messages at a time."""
+    """Answers a relay's messages, one complete message at a time."""
 
     def __init__(self, writer: StreamWriter, peer: Peer) -> None:
         self._writer = writer
@@ -219,7 +219,7 @@ class _RelayConnection:
         try:
             message = decode_message(line, MESSAGE_LIMITS)
         except MalformedError:
-            return  # a server on stdio has no request to answer
+            return  # on stdio, there is no request to answer
         if message.get("method") == "notifications/initialized":
             peer.subscribe(self.send)
         if peer.listens(message):
@@ -234,7 +234,7 @@ class _RelayConnection:
         for each in reply.before:
             await self.send(each)
         data = reply.raw or encode(peer.response(message, reply))
-        # What `encode` escapes for the sake of some readers may also stand as it is: it ends no line.
+        # Characters that `encode` escapes for some readers can also be sent unescaped, because they end no line.
         data = data.replace(b"\\u2028", "\u2028".encode()) if reply.divided else data
         await self._write(data, in_pieces=reply.divided)
 
@@ -244,5 +244,5 @@ class _RelayConnection:
                 for piece in divided(data + b"\n") if in_pieces else (data + b"\n",):
                     self._writer.write(piece)
                     await self._writer.drain()
-                    if in_pieces:  # the pieces of a pipe are only those that are read one by one
+                    if in_pieces:  # a pipe only delivers separate pieces if they are read one by one
                         await anyio.sleep(_PIECE_SECONDS)

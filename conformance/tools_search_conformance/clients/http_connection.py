@@ -1,4 +1,4 @@
-"""HTTP/1.1 on one connection of a client, from the server's side: requests, whole responses and event streams."""
+"""The server side of a client's HTTP/1.1 connection: requests, complete responses and event streams."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ import h11
 from tools_search_conformance.wire.codec import JsonObject, encode
 
 CONNECTION_ERRORS: Final = (OSError, EOFError, LimitOverrunError, h11.ProtocolError)
-"""What an operation raises once the client has left, or speaks neither HTTP nor lines of a bounded length."""
+"""Raised by operations if the client has disconnected, or sends neither HTTP nor lines within the length limit."""
 
 _HEAD_BYTES: Final = 64 * 1024
 _CHUNK: Final = 65536
 _CUTS: Final = re.compile(rb"[\xc2-\xf4](?=[\x80-\xbf])|\r(?=\n)|\n(?=\r)|\\(?=[\"\\/bfnrtu])|(?<=[dai]:)")
-"""Ends of pieces: inside a character, a line end, an escape and a field of an event stream."""
+"""Where to split pieces: inside a character, a line ending, an escape and an event stream field."""
 _MOST: Final = 24
 
 
 def divided(data: bytes) -> list[bytes]:
-    """Return `data` in pieces, so that a reader that takes a piece for a whole fails."""
+    """Return `data` in pieces, so that a reader fails if it treats a piece as complete."""
     ends = [match.end() for match in _CUTS.finditer(data)][: _MOST - 1]
     return [data[start:end] for start, end in zip([0, *ends], [*ends, len(data)], strict=True) if start < end]
 
 
 class HttpConnection:
-    """Serves one request after another. Every operation raises `CONNECTION_ERRORS`."""
+    """Serves one request at a time. Every operation can raise `CONNECTION_ERRORS`."""
 
     def __init__(self, reader: StreamReader, writer: StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=_HEAD_BYTES)
         self.streaming = False
-        """Whether the current response is an event stream that has begun."""
+        """Whether the current response is an event stream that has started."""
 
     async def request(self, most: int) -> tuple[h11.Request, bytes] | None:
-        """Return the next request with its body, of `most` bytes at most, or `None` where there is none."""
+        """Return the next request with its body of at most `most` bytes, or `None` if there is none."""
         if self._http.our_state is h11.DONE and self._http.their_state is h11.DONE:
             self._http.start_next_cycle()
         elif self._http.our_state is not h11.IDLE:
@@ -62,18 +62,18 @@ class HttpConnection:
         *,
         in_pieces: bool = False,
     ) -> None:
-        """Send a whole response, in chunks where it goes `in_pieces`."""
+        """Send a complete response; in chunks if `in_pieces`."""
         await self._send_head(status, kind, session, *([] if in_pieces else [("Content-Length", str(len(body)))]))
         await self._send_body(body, in_pieces=in_pieces)
         await self._send(h11.EndOfMessage())
 
     async def start_stream(self, session: str | None = None) -> None:
-        """Begin a response that is an event stream."""
+        """Start an event stream response."""
         await self._send_head(200, "text/event-stream", session)
         self.streaming = True
 
     async def send_event(self, message: JsonObject, *, in_pieces: bool = False) -> None:
-        """Send a message on the event stream; `in_pieces`, among comments, fields and an event that are no message."""
+        """Send a message on the event stream; if `in_pieces`, amid comments, fields and an event without a message."""
         event = b"event: message\ndata: " + encode(message) + b"\n\n"
         if in_pieces:
             others = b": a comment\r\n\r\nevent: of_another_name\r\ndata: [1\r\ndata: ]\r\n\r\n:\r\n"
@@ -86,7 +86,7 @@ class HttpConnection:
         self.streaming = False
 
     async def until_closed(self) -> None:
-        """Return when the client has closed the connection."""
+        """Wait until the client has closed the connection."""
         with suppress(*CONNECTION_ERRORS):
             while data := await self._reader.read(_CHUNK):
                 self._http.receive_data(data)

@@ -1,4 +1,4 @@
-"""One invocation of `client`: the driver, the cells that it can do, the run, and the files it leaves behind."""
+"""Runs the `client` command: the driver, the cells it supports, the run, and the files it writes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _RUN_SECONDS: Final = 900
 
 
 async def judge_client(options: Options, progress: Progress = no_progress) -> Run:
-    """Run the checks and write the reports; `TargetError`: there is nothing to judge, or no driver to trust."""
+    """Run the checks and write the reports; raises `TargetError` if there is nothing to judge, or no usable driver."""
     deadline = time.monotonic() + _RUN_SECONDS
     client: dict[str, Any] = {"argv": list(options.argv)} | ({"oneShot": True} if options.one_shot else {})
 
@@ -61,7 +61,7 @@ async def judge_client(options: Options, progress: Progress = no_progress) -> Ru
 
 
 async def _unavailable(bench: ClientBench) -> UnavailableCell | None:
-    """Return why there is nothing to judge, unless the client connects and declares or uses the extension."""
+    """Return why there is nothing to judge; `None` if the client connects and declares or uses the extension."""
     try:
         if bench.cell.transport not in (await bench.driver()).features:
             raise NoDriverFeatureError(f"the driver does not name `{bench.cell.transport}` among its features")

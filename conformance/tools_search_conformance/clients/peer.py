@@ -1,7 +1,7 @@
-"""Peers: scripted servers at work, each for one connection of the client over either transport.
+"""Peers: running scripted servers, each for one client connection over either transport.
 
-A peer answers by its script and records every exchange. Its memory is bounded: a client that floods it gets errors
-instead of answers, and is no longer recorded.
+A peer answers according to its script and records every exchange. Its memory is limited: a client that floods it gets
+errors instead of answers, and is no longer recorded.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from tools_search_conformance.wire.eras import META_PREFIX, MODERN, Era
 from tools_search_conformance.wire.record import Answer, Exchange, Recorder
 
 MESSAGE_LIMITS: Final = Limits(message_bytes=256 * 1024, values=10_000)
-"""Bounds of one message of a client; many may be under way at once."""
+"""Limits on a client's message; many can be in progress at once."""
 
 _STATUS: Final = {-32601: 404, -32602: 400, -32600: 400, -32700: 400, -32020: 400, -32021: 400}
 
-# Bounds of the record of one client on one connection.
+# Limits on the record of one client connection.
 _MAX_EXCHANGES: Final = 5 * EXAMPLES["deep"]
-"""More than any check has a client send on one connection, in a search of generated pages for each generated case."""
+"""More than any check needs on one connection, even with generated pages for each generated case."""
 _MAX_NOTES: Final = 1000
 _MAX_BYTES: Final = 64 * 1024 * 1024
 _MAX_HEADER_BYTES: Final = 4 * 1024 * 1024
@@ -44,10 +44,10 @@ Send = Callable[[JsonObject], Awaitable[None]]
 
 
 def declared_in(exchange: Exchange, *places: str) -> JsonObject | None:
-    """Return the extension as the client declares it in a modern request or a legacy `initialize`.
+    """Return the client's declaration of the extension in a modern request or a legacy `initialize`.
 
-    It is looked for at `places` of the capabilities, which are `extensions` and then `experimental` where none is
-    given; anything but an object counts as absent.
+    Looks in `places` of the capabilities, by default `extensions` and then `experimental`; a non-object counts as
+    absent.
     """
     held, key = as_object(exchange.sent.get("params")) or {}, "capabilities"
     if exchange.sent.get("method") != "initialize":
@@ -61,27 +61,27 @@ def declared_in(exchange: Exchange, *places: str) -> JsonObject | None:
 
 
 class Peer:
-    """Serves one script to one client and keeps every exchange."""
+    """Serves a script to a client and keeps every exchange."""
 
     def __init__(self, era: Era, script: Script, recorder: Recorder, primitive: Primitive = TOOLS) -> None:
-        """Take a script, and whose search it is about: it is written for that of tools."""
+        """Take a script, which is written for tools, and the primitive to apply it to."""
         self.era: Era = era
         self.script = script
         self.primitive = primitive
         self.exchanges: list[Exchange] = []
-        """The requests of the client so far, and their answers."""
+        """The client's requests so far, with their answers."""
         self.subscribed = anyio.Event()
-        """Set when the client listens, so that a notification reaches it."""
+        """Set when the client listens, so that it will receive notifications."""
         self.closed = anyio.Event()
-        """Set when the check has no more use for the peer."""
+        """Set when the check is done with the peer."""
         self.waiting: list[JsonObject] = []
-        """The requests whose answers are held back, in their order; they stay here when they are answered."""
+        """The requests whose answers are held back, in order; they stay here after they are answered."""
         self.abandoned: list[JsonObject] = []
-        """The requests among them whose response stream the client closed before the answer."""
+        """Those whose response streams the client closed before the answer."""
         self.cancelled: list[Any] = []
-        """The `requestId` of each `notifications/cancelled`, in their order."""
+        """The `requestId` of each `notifications/cancelled`, in order."""
         self.header_fields: set[tuple[str, str]] = set()
-        """The header fields of all HTTP requests, also of those that are no exchanges; secrets are not hidden."""
+        """The header fields of all HTTP requests, even those that are not exchanges; secrets are not hidden."""
         self._recorder = recorder
         self._notes = 0
         self._listens = 0
@@ -90,45 +90,45 @@ class Peer:
         self._activity = anyio.Event()
 
     def requests(self, method: str) -> list[Exchange]:
-        """Return the exchanges of a method, in their order."""
+        """Return a method's exchanges, in order."""
         return [exchange for exchange in self.exchanges if exchange.sent.get("method") == method]
 
     @property
     def searches(self) -> list[Exchange]:
-        """The searches of the client, one exchange for each page."""
+        """The client's searches, with one exchange per page."""
         return self.requests(self.primitive.method)
 
     @property
     def listings(self) -> list[Exchange]:
-        """The pages of the list that the client asked for."""
+        """The list pages that the client requested."""
         return self.requests(self.primitive.list_method)
 
     def note_headers(self, fields: Iterable[tuple[str, str]]) -> None:
-        """Keep the header fields of an HTTP request, as far as there is room."""
+        """Record an HTTP request's header fields, if there is room."""
         new = {*fields} - self.header_fields
         self._header_bytes += sum(len(name) + len(value) for name, value in new)
         if self._header_bytes <= _MAX_HEADER_BYTES:
             self.header_fields |= new
 
     def holds(self, query: str) -> bool:
-        """Return whether a search for `query` has come and its answer is, or was, held back."""
+        """Return whether a search for `query` has arrived and its answer is, or was, held back."""
         return any((as_object(message.get("params")) or {}).get("query") == query for message in self.waiting)
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Return when `condition`, of what the client has sent so far, holds."""
+        """Wait until what the client has sent meets `condition`."""
         while not condition():
             await self._activity.wait()
 
     def listens(self, message: JsonObject) -> bool:
-        """Return whether a message is the modern request whose answer is a stream of notifications."""
+        """Return whether a message is the modern request for a stream of notifications."""
         return self.era == MODERN and message.get("method") == "subscriptions/listen" and "id" in message
 
     async def receive(
         self, message: JsonObject, headers: Mapping[str, str] | None = None, stream: HttpConnection | None = None
     ) -> Reply | None:
-        """Return the reply to one message of the client; `None` for a notification or a response.
+        """Return the reply to a client's message; `None` for a notification or a response.
 
-        A reply that is held back becomes one that hangs up when the client closes its `stream`.
+        If the client closes its `stream`, a held-back reply becomes one that closes the connection.
         """
         if "method" not in message or "id" not in message:
             self._note("from", message)
@@ -150,7 +150,8 @@ class Peer:
         return reply
 
     def _reply(self, message: JsonObject) -> Reply:
-        # Who advertises the search for one list serves that for tools as well, and others of the same setting.
+        # A server that advertises search for one list also serves search for tools, and for others with the same
+        # setting.
         served = [each for each in PRIMITIVES if each is TOOLS or each.setting == self.primitive.setting]
         about = (each for each in served if message["method"] in (each.method, each.list_method))
         if (primitive := next(about, self.primitive)) is TOOLS:
@@ -164,7 +165,7 @@ class Peer:
         return {"jsonrpc": "2.0", "id": message["id"], **outcome}
 
     def status(self, reply: Reply) -> int:
-        """Return the HTTP status that a server of this era gives a reply."""
+        """Return the HTTP status for a reply in this era."""
         if reply.status is not None and self.era == MODERN:
             return reply.status
         code: int = (reply.error or {}).get("code", 0)
@@ -173,7 +174,7 @@ class Peer:
     def subscribe(
         self, send: Send, request: JsonObject | None = None, headers: Mapping[str, str] | None = None
     ) -> JsonObject:
-        """Have notifications sent by `send`, and return the message that acknowledges a modern `request` for them."""
+        """Send notifications through `send`, and return the message that acknowledges a modern `request` for them."""
         meta = {} if request is None else {"_meta": {f"{META_PREFIX}subscriptionId": request["id"]}}
         asked = as_object((as_object((request or {}).get("params")) or {}).get("notifications")) or {}
         change = f"{self.primitive.notification.split('/')[1]}ListChanged"
@@ -191,20 +192,20 @@ class Peer:
         return acknowledged
 
     def unsubscribe(self, send: Send) -> None:
-        """Send no more notifications by `send`."""
+        """Stop sending notifications through `send`."""
         self._subscribers = [each for each in self._subscribers if each[0] != send]
 
     async def notify_change(self, **params: Any) -> None:
-        """Say to a client that listens that what is searched has changed, with `params` beside the usual ones."""
+        """Send a list change notification to each client that listens, with `params` added to the usual ones."""
         notification: JsonObject = {"jsonrpc": "2.0", "method": self.primitive.notification}
         self._note("to", notification)
         for send, meta in list(self._subscribers):
             there = {**params, **meta}
-            with suppress(*CONNECTION_ERRORS):  # it has left meanwhile
+            with suppress(*CONNECTION_ERRORS):  # it has disconnected meanwhile
                 await send({**notification, "params": there} if there else notification)
 
     async def _hold(self, message: JsonObject, reply: Reply, held: anyio.Event, stream: HttpConnection | None) -> Reply:
-        """Return `reply` once it is released, or a reply that hangs up if the client leaves before."""
+        """Return `reply` once it is released, or a reply that closes the connection if the client disconnects first."""
         if stream is not None:
             await stream.start_stream()
         self.waiting.append(message)

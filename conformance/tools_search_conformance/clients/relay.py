@@ -1,9 +1,9 @@
-"""The program that a client starts as its server on stdio: it carries bytes between its own streams and the suite.
+"""The program that a client starts as its stdio server; it relays bytes between its own streams and the suite.
 
     relay.py HOST PORT TOKEN
 
-A client starts it for every connection. So it imports nothing but modules written in C, and leaves without taking the
-interpreter down: together these would take a third of its time again.
+A client starts it for every connection, so it only imports modules written in C, and exits without interpreter
+shutdown. Otherwise it would take a third longer.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _CHUNK = 65536
 
 
 def main() -> None:
-    """Carry bytes until either side ends."""
+    """Relay bytes until either side ends."""
     host, port, token = sys.argv[1:4]
     connection = socket.socket()
     connection.settimeout(10)

@@ -1,7 +1,7 @@
-"""Scripts: how the scripted server of a check behaves.
+"""Scripts: the behavior of a check's scripted server.
 
-A default script is an ordinary server with a small catalog, in either protocol era. A check changes only the
-part in which it wants the server to lie, fail or wait.
+A default script is an ordinary server with a small catalog, in either protocol era. A check only changes the part in
+which the server should lie, fail or wait.
 """
 
 from __future__ import annotations
@@ -21,38 +21,38 @@ from tools_search_conformance.wire.eras import LEGACY, LEGACY_REVISIONS, META_PR
 _SERVER: Final = {"name": "peer", "version": "1"}
 _LISTING_CURSOR: Final = "listed "
 _CURSOR_DIGITS: Final = 9
-"""The most digits in a cursor of a listing."""
+"""The maximum number of digits in a listing's cursor."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reply:
-    """What the server sends back for one request: one of `result`, `error` and `raw`, or nothing at all."""
+    """The server's reply to a request: one of `result`, `error` and `raw`, or nothing."""
 
     result: JsonObject | None = None
     error: JsonObject | None = None
     raw: bytes | None = None
-    """Bytes in place of the whole message."""
+    """Bytes to send in place of the whole message."""
     before: Sequence[JsonObject] = ()
-    """Messages that go out first, on the same stream."""
+    """Messages to send first, on the same stream."""
     divided: bool = False
-    """Whether the bytes go out in small pieces, on an event stream among all that such a stream may hold."""
+    """Whether to send the bytes in small pieces; on an event stream, mixed with everything else that it can contain."""
     streamed: bool = False
-    """Whether a modern response over HTTP is an event stream, too."""
+    """Whether a modern HTTP response is an event stream too."""
     status: int | None = None
     """The HTTP status in the modern era, instead of the usual one."""
     plain: bool = False
-    """Whether a modern result goes out without the members that every modern result has."""
+    """Whether to send a modern result without the members that every modern result has."""
     seconds: float = 0
-    """How long the server takes."""
+    """The delay before the server answers."""
     held: anyio.Event | None = None
-    """The event that it waits for; over HTTP the head of an event stream is sent first."""
+    """The event to wait for; over HTTP, the headers of an event stream are sent first."""
     silent: bool = False
     hangs_up: bool = False
-    """Whether the connection ends instead."""
+    """Whether to close the connection instead."""
 
 
 class RefusalError(Exception):
-    """A request that any conformant server would refuse."""
+    """Raised for a request that any conformant server would refuse."""
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
         super().__init__(message)
@@ -60,7 +60,7 @@ class RefusalError(Exception):
 
 
 Search = Callable[[JsonObject], Reply]
-"""From the params of a search, which a conformant server would accept, to the reply."""
+"""Maps the params of a valid search to the reply."""
 
 
 def tool(name: str, description: str = "", **members: Any) -> JsonObject:
@@ -70,7 +70,7 @@ def tool(name: str, description: str = "", **members: Any) -> JsonObject:
 
 
 def is_as_sent(reported: Mapping[str, Any], sent: JsonObject) -> bool:
-    """Return whether a client has a tool as it was `sent`, by its name and description."""
+    """Return whether a client reported a tool with the name and description that were `sent`."""
     return all(reported.get(member) == sent[member] for member in ("name", "description"))
 
 
@@ -96,15 +96,15 @@ def serves_each(replies: Mapping[str, Reply]) -> Search:
 
 
 class Pages:
-    """A search of several pages, each reached by the cursor of the one before."""
+    """A search with several pages, each reached by the previous page's cursor."""
 
     def __init__(self, *pages: Sequence[JsonObject], cursors: Sequence[str] | None = None) -> None:
-        """Take the pages; `cursors` lead from the first to the second, and so on."""
+        """Take the pages, and the `cursors` from the first to the second, and so on."""
         self.cursors = tuple(cursors or (f"page{number}" for number in range(2, len(pages) + 1)))
         self._pages = pages
 
     def __call__(self, params: JsonObject) -> Reply:
-        """Return the page that `params` asks for."""
+        """Return the page that `params` requests."""
         number = 0
         if "cursor" in params:
             if params["cursor"] not in self.cursors:
@@ -117,7 +117,7 @@ class Troubled:
     """A search that is too busy for the first request, and refuses the first cursor."""
 
     def __init__(self, search: Search) -> None:
-        """Take the search as it is otherwise."""
+        """Take the underlying search."""
         self._search = search
         self._refusals = [
             RefusalError(-32602, "the cursor expired"),
@@ -125,26 +125,26 @@ class Troubled:
         ]
 
     def __call__(self, params: JsonObject) -> Reply:
-        """Return the reply of the search, or refuse."""
+        """Return the search's reply, or refuse."""
         if self._refusals and ("cursor" in params or len(self._refusals) > 1):
             raise self._refusals.pop()
         return self._search(params)
 
 
 class SwitchedSearch:
-    """A search that is replaced for each case, with a query of its own, so that one connection serves all cases."""
+    """A search that is replaced for each case, with a separate query, so that one connection serves all cases."""
 
     def __init__(self, search: Search | None = None) -> None:
-        """Take the search before the first case, or one that finds nothing."""
+        """Take the search to use before the first case; by default, it finds nothing."""
         self._current = search or serves(found())
         self._cases = 0
 
     def __call__(self, params: JsonObject) -> Reply:
-        """Answer as the current case does."""
+        """Answer with the current case's search."""
         return self._current(params)
 
     def switch(self, search: Search) -> str:
-        """Search as the next case does, and return its query, which no case had before."""
+        """Switch to the next case's search, and return its unique query."""
         self._current = search
         self._cases += 1
         return f"mend clock number {self._cases}"
@@ -154,12 +154,12 @@ class HeldSearch:
     """A search that answers each query only when it is released."""
 
     def __init__(self, replies: Mapping[str, Reply]) -> None:
-        """Take the reply to each query; any other finds nothing, at once."""
+        """Take the reply to each query; any other query immediately finds nothing."""
         self._held = {query: anyio.Event() for query in replies}
         self._search = serves_each({query: replace(reply, held=self._held[query]) for query, reply in replies.items()})
 
     def __call__(self, params: JsonObject) -> Reply:
-        """Return the reply, which has to wait."""
+        """Return the reply, which waits for its release."""
         return self._search(params)
 
     def release(self, query: str) -> None:
@@ -168,7 +168,7 @@ class HeldSearch:
 
 
 SETTINGS: Final[Mapping[str, Any]] = {"catalogSize": 5000, "topics": ["fixtures of a judge"], "maxLimit": 50}
-"""Settings of a catalog so large that a client searches it rather than lists it."""
+"""Settings for a catalog so large that a client searches it instead of listing it."""
 
 TOOLS: Final = (
     tool("archive_ledger", "Archives the ledger of a past quarter."),
@@ -179,45 +179,45 @@ TOOLS: Final = (
     tool("fold_origami", "Folds a crane out of paper."),
     tool("graft_orchid", "Use it to graft an orchid onto a stem."),
 )
-"""The tools of an ordinary script."""
+"""An ordinary script's tools."""
 
 
 MANY: Final = tuple(tool(f"mend_{number}", f"Mends part {number} of a clock.") for number in range(2000))
-"""The tools of a large catalog."""
+"""A large catalog's tools."""
 
 
 @dataclass(kw_only=True)
 class Script:
-    """The behavior of one server. It is that of a conformant server, except for the parts that are given."""
+    """A server's behavior: that of a conformant server, except for the parts that are set."""
 
     search: Search = field(default_factory=lambda: Pages(TOOLS[3:5]))
     tools: Sequence[JsonObject] = TOOLS
     list_page: int = 3
     list_hints: JsonObject = field(default_factory=dict[str, Any])
-    """Members of every page of `tools/list`, such as how long it may be cached."""
+    """Members of every `tools/list` page, such as how long it can be cached."""
     refuses: Mapping[str, int] = field(default_factory=dict[str, int])
-    """The error codes of methods that are refused, for any request."""
+    """Error codes of methods for which every request is refused."""
     list_starts_empty: bool = False
-    """Whether the listing begins with a page without tools."""
+    """Whether the listing starts with a page without tools."""
     structured: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """The `structuredContent` of calls, by the names of tools."""
+    """The `structuredContent` of calls, by tool name."""
     hangs_up: bool = False
-    """Whether the connection ends as soon as the client asks for tools, by search or by listing."""
+    """Whether to close the connection as soon as the client requests tools, by search or listing."""
     silent: bool = False
-    """Whether the client is never answered when it asks for tools, by search or by listing."""
+    """Whether requests for tools, by search or listing, are never answered."""
     unreachable: bool = False
-    """Whether there is no such server: connections are turned away."""
+    """Whether the server is unavailable, so that connections are refused."""
     settings: Any = field(default_factory=lambda: SETTINGS)
-    """The value at the extension identifier, in every place where a server of the era advertises it."""
+    """The value at the extension identifier, in every place where a server in this era advertises it."""
     advertised: Mapping[str, Any] | None = None
-    """The values by their place, `extensions` or `experimental`, instead; none of them where it is empty."""
+    """Overrides the values by place, `extensions` or `experimental`; if empty, nothing is advertised."""
     handshake: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Members of the result of `server/discover` or `initialize` beside its capabilities."""
     capabilities: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Capabilities in addition to `tools`, or in its place, where the extension is not advertised."""
 
     def reply(self, era: Era, message: JsonObject) -> Reply:
-        """Return the reply to a request, with the members that its era demands. Nothing of the request is kept."""
+        """Return the reply to a request, with the members that its era requires. The request is not kept."""
         method = message["method"]
         if (self.hangs_up or self.silent) and method in (METHOD, "tools/list"):
             return Reply(hangs_up=self.hangs_up, silent=self.silent)
@@ -274,8 +274,8 @@ class Script:
         return found(*self.tools[start:end], cursor=cursor, **self.list_hints)
 
     def _search(self, params: JsonObject) -> Reply:
-        # A null, an invalid `limit` and a query that is not repeated each have a check of their own. For all other
-        # checks the search goes on as if the request had been valid.
+        # A null, an invalid `limit` and a query that is not repeated each have a separate check. For all other checks,
+        # the search continues as if the request were valid.
         params = {name: value for name, value in params.items() if value is not None}
         blank = not isinstance(params.get("query"), str) or not params["query"].strip(WHITE_SPACE)
         if "cursor" in params and blank:
