@@ -1,10 +1,10 @@
-"""Exceptions, grouped by whose fault they are.
+"""Exceptions, grouped by who is at fault.
 
-A `LocalError` is the caller's, who has to correct the call or the configuration; nothing was sent. A `ServerError` is
-one server's, and the others go on. A `HostError` is that of the host's own program.
+A `LocalError` is the caller's: correct the call or the configuration. Nothing was sent. A `ServerError` is one
+server's; the other servers continue. A `HostError` comes from the host's own code.
 
-The text of a `ServerError` may quote its server: it can be shown in a terminal, and is as little to be trusted as
-anything that a server says.
+A `ServerError`'s message can quote its server. It is safe to show in a terminal, but trust it no more than anything
+else a server says.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ import tools_search_hosts as hosts
 from tools_search_client.text import printable
 
 FailureKind = Literal["unavailable", "unauthorized", "timeout", "refused", "busy", "invalid-result", "host"]
-"""Short names of the ways in which a server fails, as reports and `--json` show them; `host` is no fault of it."""
+"""Kinds of failure, as reports and `--json` show them; `host` is not the server's fault."""
 
 
 class ToolsSearchClientError(Exception):
-    """Base of every error that this package raises on purpose."""
+    """Base class of all errors this package raises deliberately."""
 
 
 class LocalError(ToolsSearchClientError):
-    """The caller's or the operator's mistake."""
+    """A mistake by the caller or the operator."""
 
 
 class ConfigurationError(LocalError, hosts.ConfigurationError):
-    """A configuration that cannot be used; the message lists every problem, its place and its remedy."""
+    """A configuration cannot be used; the message lists every problem, its location and its remedy."""
 
 
 class SavedConversationError(LocalError):
-    """A saved conversation cannot be read: another version, another shape, or too large; nothing was restored."""
+    """A saved conversation cannot be read: wrong version, wrong format, or too large. Nothing was restored."""
 
 
 class UnknownToolError(LocalError):
@@ -46,14 +46,14 @@ class UnknownToolError(LocalError):
         self.name = name
         self.closest = tuple(closest)
         self.errors = dict(errors or {})
-        """What was raised by the servers that could not be asked."""
+        """The errors of the servers that could not be asked."""
         self.failed = {server: Failure.of(error) for server, error in self.errors.items()}
         text = f"no tool is named {name!r}"
         if self.closest:
             text += f"; the closest {'is' if len(self.closest) == 1 else 'are'} {', '.join(self.closest)}"
         if self.failed:
             reasons = [f"{server}: {failure}" if server else str(failure) for server, failure in self.failed.items()]
-            text += f" (not asked, because they failed: {'; '.join(reasons)})"
+            text += f" (these servers failed: {'; '.join(reasons)})"
         super().__init__(text)
 
 
@@ -63,21 +63,21 @@ class AmbiguousToolError(LocalError):
     def __init__(self, name: str, candidates: Sequence[str]) -> None:
         self.name = name
         self.candidates = tuple(candidates)
-        super().__init__(f"several servers offer {name!r}: say which with {' or '.join(self.candidates)}")
+        super().__init__(f"several servers offer {name!r}: choose one with {' or '.join(self.candidates)}")
 
 
 class InvalidAnswerError(ToolsSearchClientError):
-    """The answer of a model's provider is not in its own format; the conversation is as it was before."""
+    """A model provider's answer is not in the provider's format. The conversation is unchanged."""
 
 
 class RerankingError(ToolsSearchClientError):
-    """The host's re-ranker failed, was late, or gave no order of the tools that it was given."""
+    """The host's re-ranker failed, timed out, or did not return an order of the given tools."""
 
 
 class HostError(ToolsSearchClientError):
-    """Something that the host brought raised, such as its token store or a callback: `__cause__` is what it raised.
+    """Code supplied by the host, such as a token store or a callback, raised an exception, which is the `__cause__`.
 
-    The message has only the kind of that, since a model may read it.
+    The message names only the exception's type, because a model might read it.
     """
 
     kind: ClassVar[FailureKind] = "host"
@@ -106,10 +106,10 @@ class ServerUnavailableError(ServerError):
 
 @dataclass(frozen=True, slots=True)
 class Challenge:
-    """The authorization that a server asks for, as far as its answer says so."""
+    """The authorization that a server asks for in its answer."""
 
     status: int
-    """401, or 403 where the authorization that was given does not suffice."""
+    """401, or 403 if the authorization sent is not sufficient."""
 
     scheme: str = ""
     """The scheme of `WWW-Authenticate`, such as `Bearer`."""
@@ -118,14 +118,14 @@ class Challenge:
     """Scopes, separated by spaces."""
 
     resource_metadata: str = ""
-    """Where the server describes its authorization servers (RFC 9728): a client can sign in with OAuth there."""
+    """URL where the server describes its authorization servers (RFC 9728), for signing in with OAuth."""
 
     problem: str = ""
-    """The fault of the authorization that was given."""
+    """What is wrong with the authorization sent."""
 
 
 class UnauthorizedError(ServerUnavailableError):
-    """The server answers only those whom it knows (HTTP 401), or not everything that they may ask (HTTP 403)."""
+    """The server requires authorization (HTTP 401), or more than it was given (HTTP 403)."""
 
     kind = "unauthorized"
 
@@ -140,7 +140,7 @@ class UnauthorizedError(ServerUnavailableError):
 
 
 class ConsentRefusedError(ServerError):
-    """The person who was to sign in said no; asking again at once would not help."""
+    """The user declined to sign in; asking again right away would not help."""
 
     kind = "unauthorized"
 
@@ -170,11 +170,11 @@ class ServerBusyError(ServerRefusedError):
     def __init__(self, code: int, message: str, data: Any, retry_after: float) -> None:
         super().__init__(code, message, data)
         self.retry_after = retry_after
-        """In how many seconds it may be searched again, as the server said."""
+        """Seconds until it can be searched again, as stated by the server."""
 
 
 class InvalidServerResultError(ServerError):
-    """The server's answer breaks the protocol: a wrong shape, a cursor loop, a listing without end."""
+    """The server's answer breaks the protocol: a malformed result, a cursor loop, an endless listing."""
 
     kind = "invalid-result"
 
@@ -186,13 +186,13 @@ class Failure:
     kind: FailureKind
     message: str
     code: int | None = None
-    """The JSON-RPC code where the server refused."""
+    """The JSON-RPC error code if the server refused."""
     challenge: Challenge | None = None
-    """What the server asks for where the kind is `unauthorized`."""
+    """What the server asks for if the kind is `unauthorized`."""
 
     @classmethod
     def of(cls, error: ServerError | HostError) -> Failure:
-        """Return the failure that `error` stands for."""
+        """Return the failure for an error."""
         code = error.code if isinstance(error, ServerRefusedError) else None
         return cls(error.kind, str(error), code, error.challenge if isinstance(error, UnauthorizedError) else None)
 

@@ -71,7 +71,7 @@ def require_json(value: object, what: str) -> None:
         text = json.dumps(to_jsonable_python([[[[value]]]]), ensure_ascii=False, allow_nan=False)
         text.encode()
     except UnicodeEncodeError:
-        raise LocalError(f"{what} cannot be sent: a text in it holds half a character") from None
+        raise LocalError(f"{what} cannot be sent: it contains an unpaired surrogate") from None
     except (TypeError, ValueError, RecursionError) as error:
         raise LocalError(f"{what} cannot be sent as JSON: {shorten(str(error), _QUOTED_CHARS)}") from None
 

@@ -1,4 +1,4 @@
-"""What the user of the command can do about a failure; of the library, that is for its host to say."""
+"""What the command's user can do about a failure. The library leaves that to its host."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tools_search_client.errors import Challenge, Failure, UnauthorizedError
 
 
 def with_remedy(failure: Failure | Exception) -> str:
-    """Return the reason of a failure, with what the user can do about it where this program knows."""
+    """Return the reason for a failure, with a remedy if there is one."""
     challenge = failure.challenge if isinstance(failure, Failure | UnauthorizedError) else None
     return str(failure) if challenge is None else f"{failure}: {_remedy(challenge)}"
 
@@ -16,4 +16,4 @@ def _remedy(challenge: Challenge) -> str:
         return f"sign in again to allow it that (`tools-search-client login --scope {challenge.scope!r}`)"
     if challenge.resource_metadata:
         return "sign in with OAuth (`tools-search-client login`), or configure `headers` with a token"
-    return "configure `headers` with what it wants, such as `Authorization`"
+    return "configure the `headers` it requires, such as `Authorization`"

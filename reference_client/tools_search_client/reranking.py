@@ -1,4 +1,4 @@
-"""The last say over an order of tools: a model's, a cross-encoder's, or any other program's of the host."""
+"""Final re-ranking of tools by a model, a cross-encoder, or any other code supplied by the host."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tools_search_client.found import FoundTool
 from tools_search_client.text import shorten
 
 _MAX_THREADS: Final = 8
-"""Re-rankers that are no coroutines and do not end take no more threads of the host than these."""
+"""Maximum threads for re-rankers that are not coroutines and do not return."""
 
 _POLL_SECONDS: Final = 0.01
 
@@ -28,10 +28,10 @@ _logger = logging.getLogger(__name__)
 
 
 class Reranker(Protocol):
-    """Orders tools; one that is not `async` runs in another thread, so that it holds up nothing else."""
+    """Orders tools. If it is not `async`, it runs in another thread, so that it blocks nothing else."""
 
     def __call__(self, query: str, tools: Sequence[FoundTool], /) -> Sequence[str] | Awaitable[Sequence[str]]:
-        """Return the names (`FoundTool.name`) of some or all of `tools`, the one that suits `query` best first."""
+        """Return the names (`FoundTool.name`) of some or all of `tools`, best match for `query` first."""
         ...
 
 
@@ -46,15 +46,15 @@ class Reranking:
     reranker: Reranker
 
     pool: int = 4
-    """How many times as many tools as the answer may have are given to it, as far as so many are found."""
+    """Number of tools to pass to it, as a multiple of the search's limit."""
 
     deadline: float = 5.0
-    """Seconds; then the order is used that there would be without it."""
+    """Timeout in seconds; after that, the original order is used."""
 
     _threads: threading.Semaphore = field(
         default_factory=lambda: threading.Semaphore(_MAX_THREADS), init=False, repr=False, compare=False
     )
-    """Held until the re-ranker returns, also where nobody waits for it any longer."""
+    """Held until the re-ranker returns, even if it has timed out."""
 
     def __post_init__(self) -> None:
         if self.pool < 1 or self.deadline <= 0:
@@ -110,7 +110,7 @@ class Reranking:
 
 
 def _named(answer: Any, tools: Sequence[FoundTool]) -> dict[str, FoundTool]:
-    """Return the tools that a re-ranker named, in its order; they must be different ones of `tools`."""
+    """Return the tools that a re-ranker named, in its order; they must be distinct members of `tools`."""
     if isinstance(answer, str | bytes) or not isinstance(answer, Sequence) or not answer:
         raise RerankingError("the re-ranker answered with no list of names")
     given = {tool.name: tool for tool in tools}

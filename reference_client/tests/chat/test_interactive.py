@@ -165,7 +165,7 @@ def test_what_the_user_always_allowed_is_asked_about_again_once_its_server_chang
     """Of a tool that nobody agreed to, nothing is said, however often its server changes it."""
     configuration = {"mcpServers": {"one": liar("list-shifts", place="nowhere").as_configured()}}
     (tmp_path / "mcp.json").write_text(json.dumps(configuration))
-    told = "changed by its server, so you are asked again: one__make_alpha"
+    told = "one__make_alpha was changed by its server, so you will be asked again"
     call = Play("", [("one__make_alpha", {})])
     with stage() as played:
         played.steps = (
@@ -199,7 +199,7 @@ def test_ctrl_c_while_it_streams_keeps_the_conversation(session: Session):
     assert session.stage.hanging.acquire(timeout=30)
     session.terminal.until("This is a long")
     session.terminal.interrupt()
-    assert "the conversation goes on" in session.terminal.until_prompt()
+    assert "the conversation continues" in session.terminal.until_prompt()
     assert session.stage.left.acquire(timeout=30)
     assert "Here I am." in session.turn("are you there?")
     assert "This is a long answer" in session.sent()
@@ -220,7 +220,7 @@ def test_ctrl_c_while_a_tool_hangs_keeps_the_conversation(session: Session):
     while len(session.hangs.asked("tools/call")) == before:
         assert monotonic() < end
     session.terminal.interrupt()
-    assert "the conversation goes on" in session.terminal.until_prompt()
+    assert "the conversation continues" in session.terminal.until_prompt()
     assert "All right." in session.turn("never mind")
     assert session.sent().count("The user interrupted this call") == 2
 
@@ -231,7 +231,7 @@ def test_ctrl_c_at_a_question_calls_nothing_and_keeps_the_conversation(session: 
     session.terminal.until_prompt()
     before = session.asked.asked("tools/call")
     session.terminal.interrupt()
-    assert "the conversation goes on" in session.terminal.until_prompt()
+    assert "the conversation continues" in session.terminal.until_prompt()
     assert "Fine." in session.turn("leave it")
     assert session.asked.asked("tools/call") == before
     assert "The user interrupted this call" in session.sent()
@@ -240,11 +240,11 @@ def test_ctrl_c_at_a_question_calls_nothing_and_keeps_the_conversation(session: 
 @pytest.mark.parametrize(
     ("failure", "told"),
     [
-        (Play(status=401, said="bad key"), "the key in CHAT_KEY is not accepted (401): bad key"),
+        (Play(status=401, said="bad key"), "the provider did not accept the key in CHAT_KEY (401): bad key"),
         (Play(status=404, said="no such model"), "there is no model 'scripted'"),
-        (Play(status=400, said="the context length is exceeded"), "longer than the model can read"),
+        (Play(status=400, said="the context length is exceeded"), "too long for the model"),
         (Play(LONG, ending="breaks-off"), "broke off"),
-        (Play(LONG, ending="nonsense"), "not one of this provider"),
+        (Play(LONG, ending="nonsense"), "not in this provider's format"),
     ],
     ids=["key", "model", "context", "broken-off", "nonsense"],
 )
@@ -293,8 +293,8 @@ def test_words_that_begin_with_a_slash_are_for_the_program(session: Session):
     assert "2026-07-28" in session.turn("/servers")
     assert "% saved" in session.turn("/stats")
     assert "/undo" in session.turn("/help")
-    assert "/nonsense is unknown" in session.turn("/nonsense")
-    assert "nothing failed" in session.turn("/retry")
+    assert "unknown command /nonsense" in session.turn("/nonsense")
+    assert "nothing to retry" in session.turn("/retry")
     session.turn("/undo")
     session.turn("hello")
     assert "find it" not in session.sent()

@@ -41,7 +41,7 @@ def test_call_as_json_prints_the_whole_result(run: Run, config: Path):
 def test_a_tool_that_fails_ends_with_one(run: Run, plain_server: HttpTarget):
     outcome = run("call", "fail_always", "--url", plain_server.url, "--yes")
     assert outcome.code == 1
-    assert "reports an error" in outcome.errors
+    assert "returned an error" in outcome.errors
 
 
 @pytest.mark.parametrize("fault", ["none", "read-only"])
@@ -49,7 +49,7 @@ def test_no_tool_is_called_where_nobody_can_be_asked_whatever_it_says_of_itself(
     server = liar(fault)
     outcome = run("call", "make_alpha", "--command", command_line(server.target))
     assert outcome.code == 2
-    assert "add --yes to call it, or name it in `alwaysAllow`" in outcome.errors
+    assert "pass --yes to call it, or add it to its server's `alwaysAllow`" in outcome.errors
     assert server.asked("tools/call") == []
 
 
@@ -85,7 +85,7 @@ def test_a_tool_is_called_after_consent(
     server = liar("read-only")
     outcome = run("call", "make_alpha", "--command", command_line(server.target))
     assert outcome.code == code
-    assert "Make a alpha thing" in outcome.errors or "says nothing of itself" in outcome.errors
+    assert "Make a alpha thing" in outcome.errors or "(no description)" in outcome.errors
     assert len(server.asked("tools/call")) == calls
 
 
@@ -229,4 +229,4 @@ def test_where_nobody_can_be_asked_since_the_input_is_closed_a_tool_is_not_calle
         ["bash", "-c", 'exec "$@" <&-', "bash", *line], capture_output=True, text=True, timeout=30, check=False
     )
     assert done.returncode == 2
-    assert "add --yes" in done.stderr
+    assert "pass --yes" in done.stderr

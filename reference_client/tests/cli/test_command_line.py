@@ -86,7 +86,7 @@ def test_an_input_that_is_closed_is_a_mistake_like_others() -> None:
     done = subprocess.run(closed_input, capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == 2
     message = json.loads(done.stdout)["error"]["message"]
-    assert "standard input, which is closed" in message
+    assert "standard input is closed" in message
     assert message in done.stderr
 
 

@@ -88,7 +88,7 @@ def test_a_machine_with_neither_git_nor_node_nor_a_home_shows_what_it_can(
     shown = run("demo", "--json").json
     assert [step.get("problem") for step in shown["steps"]] == [None] * 7
     assert shown["servers"] == ["time", "excel"]
-    assert shown["notes"] == ["without the git server: git is not on this machine"]
+    assert shown["notes"] == ["no git server: git is not installed"]
 
 
 def test_a_step_that_fails_is_named_and_the_others_are_performed(run: Run, monkeypatch: pytest.MonkeyPatch):

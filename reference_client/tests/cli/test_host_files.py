@@ -63,7 +63,7 @@ def test_a_file_is_offered_once_where_the_working_folder_is_the_home(
 def test_where_there_is_no_configuration_that_is_said(run: Run, home: Path):
     outcome = run("servers")
     assert (outcome.code, outcome.output) == (0, "")
-    assert "No configuration of a known host" in outcome.errors
+    assert "No configuration of a known MCP host" in outcome.errors
 
 
 def test_a_host_is_chosen_by_its_name(run: Run, home: Path, liar: Any):
@@ -83,7 +83,7 @@ def test_a_host_whose_only_file_is_that_of_the_project_is_not_taken_for_the_user
     write(Path(".cursor/mcp.json"), {"mcpServers": {"theirs": server.as_configured()}})
     outcome = run("tools", "--host", "cursor")
     assert outcome.code == 2
-    assert "if you trust that of the project, give --config .cursor/mcp.json" in outcome.errors
+    assert "if you trust the project's file, use --config .cursor/mcp.json" in outcome.errors
     assert server.asked() == []
 
 
@@ -98,7 +98,7 @@ def test_a_command_without_a_choice_names_those_that_are_here(run: Run, home: Pa
     write(home / ".cursor/mcp.json", {"mcpServers": {"one": {"command": "x"}}})
     outcome = run("search", "alpha")
     assert outcome.code == 2
-    assert "(here you have --host cursor)" in outcome.errors
+    assert "(available here: --host cursor)" in outcome.errors
 
 
 def test_the_environment_names_a_configuration_and_an_option_goes_before_it(

@@ -64,9 +64,9 @@ def test_login_with_a_client_says_what_is_missing(run: Run, tmp_path: Path):
     config = tmp_path / "mcp.json"
     config.write_text(json.dumps({"mcpServers": {name: {"url": "http://127.0.0.1:9/mcp"} for name in "ab"}}))
     for options, told in (
-        (("--client-secret-env", "MINE"), "--client-secret-env goes with --client-id"),
-        (("--client-id", "me", "--client-secret-env", "MINE"), "the environment has no variable 'MINE'"),
-        (("--scope", "more"), "say which server"),
+        (("--client-secret-env", "MINE"), "--client-secret-env requires --client-id"),
+        (("--client-id", "me", "--client-secret-env", "MINE"), "the environment variable 'MINE' is not set"),
+        (("--scope", "more"), "name a server"),
     ):
         outcome = run("login", "--config", config, *options, *(["a"] if "MINE" in options else []))
         assert (outcome.code, told in outcome.errors) == (2, True), outcome.errors
@@ -83,4 +83,4 @@ def test_login_says_where_nobody_comes_back(run: Run, url: str, tmp_path: Path, 
 def test_login_wants_a_server_with_an_address(run: Run, config: Path):
     outcome = run("login", "one", "--config", config)
     assert outcome.code == 2
-    assert "there is no such server with an address" in outcome.errors
+    assert "no such HTTP server" in outcome.errors

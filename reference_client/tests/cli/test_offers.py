@@ -70,10 +70,10 @@ def test_a_toolset_of_single_tools_hides_what_else_their_server_has(run: Run, no
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("prompts", "summary"), "several servers have 'summary': say which with --server ann or --server bob"),
+        (("prompts", "summary"), "several servers have 'summary': choose one with --server ann or --server bob"),
         (("prompts", "sumary"), "no server lists 'sumary'; the closest is summary"),
-        (("resources", "notes://today"), "say which with --server ann or --server bob"),
-        (("resources", "x://y"), "no server lists 'x://y' (not asked, because they failed: gone: "),
+        (("resources", "notes://today"), "choose one with --server ann or --server bob"),
+        (("resources", "x://y"), "no server lists 'x://y' (these servers failed: gone: "),
     ],
 )
 def test_a_name_that_none_or_several_have_is_refused(run: Run, notes: Path, arguments: tuple[str, ...], told: str):

@@ -83,7 +83,7 @@ async def test_the_demo_is_interrupted_at_once_even_while_it_waits_for_another_p
     environment = os.environ | {"TMPDIR": str(tmp_path)}
     with anyio.fail_after(100), shown.open("wb") as output:
         async with await anyio.open_process(program, stdout=output, stderr=output, env=environment) as process:
-            await until(lambda: "The verdict" in shown.read_text() and any(tmp_path.glob("tools-search-verdict-*")))
+            await until(lambda: "suite's verdict" in shown.read_text() and any(tmp_path.glob("tools-search-verdict-*")))
             process.send_signal(signal.SIGTERM)
             with anyio.fail_after(10):
                 assert await process.wait() == 128 + signal.SIGTERM

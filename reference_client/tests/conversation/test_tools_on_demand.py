@@ -600,7 +600,7 @@ async def test_a_definition_that_no_model_should_read_is_left_out_and_logged(roo
     talk = rooms.start({"bad": [rooms.make_tool("bomb", "x" * 300_000), rooms.make_tool("fine")]}, [])
     begun = await talk.state.begin_turn()
     assert talk.names == ["bad__fine"]
-    assert begun.problems == ("tool 'bad__bomb' is left out: its definition is too large",)
+    assert begun.problems == ("tool 'bad__bomb' is left out because its definition is too large",)
 
 
 async def test_many_long_descriptions_together_stay_within_a_bound(rooms: Rooms) -> None:

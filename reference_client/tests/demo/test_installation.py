@@ -72,7 +72,7 @@ def test_a_machine_without_node_says_so(monkeypatch: pytest.MonkeyPatch, tmp_pat
     monkeypatch.setattr(shutil, "which", lambda _: None)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
     notes = install_extra_servers(tmp_path, lambda _: None).notes
     assert "Node.js 18" in notes[1]
-    assert "ended with 1" in notes[0]
+    assert "exited with code 1" in notes[0]
 
 
 def test_a_cache_that_cannot_be_written_is_done_without_and_named(tmp_path: Path):
@@ -80,8 +80,8 @@ def test_a_cache_that_cannot_be_written_is_done_without_and_named(tmp_path: Path
     installed = install_extra_servers(tmp_path / "file" / "demo", lambda _: None)
     assert (installed.legacy_server, installed.node_programs) == (None, None)
     assert installed.notes == (
-        f"without the extra servers: {tmp_path}/file/demo cannot be written (Not a directory); "
-        "set XDG_CACHE_HOME to a folder of yours",
+        f"no extra servers: cannot write to {tmp_path}/file/demo (Not a directory); "
+        "set XDG_CACHE_HOME to a writable folder",
     )
 
 

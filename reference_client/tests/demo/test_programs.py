@@ -34,6 +34,6 @@ async def test_a_suite_that_shows_no_sign_of_life_is_ended_and_said(monkeypatch:
     os.mkfifo(tmp_path / "pipe")
     monkeypatch.setattr(programs, "_SUITE", ("bash", "-c", silent))
     monkeypatch.setattr(programs, "_SILENT_SECONDS", 2)
-    with anyio.fail_after(60), pytest.raises(StepError, match="ran no check for 2 seconds"):
+    with anyio.fail_after(60), pytest.raises(StepError, match="finished no check for 2 seconds"):
         await programs.conformance_report(["server"], lambda _: None)
     assert ended.exists()

@@ -25,16 +25,16 @@ def test_the_servers_are_those_that_this_machine_can_run(tmp_path: Path):
         *("everything", "files", "memory"),
     ]
     nothing = Installation(None, None, ("without Node",), 0.0)
-    gitless = Workspace(tmp_path, no_git="git is not on this machine")
+    gitless = Workspace(tmp_path, no_git="git is not installed")
     assert list(demo_servers(gitless, nothing)) == ["time", "excel"]
-    assert missing_servers(gitless, nothing) == ("without the git server: git is not on this machine", "without Node")
+    assert missing_servers(gitless, nothing) == ("no git server: git is not installed", "without Node")
 
 
 def test_a_machine_without_git_has_no_repository(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setenv("PATH", "/nowhere")
     made = make_workspace(tmp_path)
     assert (made.repository.exists(), made.database.exists()) == (False, True)
-    assert made.no_git == "git is not on this machine"
+    assert made.no_git == "git is not installed"
 
 
 def test_a_git_that_refuses_to_work_costs_its_server_only(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
@@ -43,7 +43,7 @@ def test_a_git_that_refuses_to_work_costs_its_server_only(monkeypatch: pytest.Mo
     broken.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     (tmp_path / "work").mkdir()
-    assert make_workspace(tmp_path / "work").no_git == "git does not work: fatal: no"
+    assert make_workspace(tmp_path / "work").no_git == "git failed: fatal: no"
 
 
 def test_packages_that_are_missing_are_named_with_the_command_that_brings_them(

@@ -109,10 +109,10 @@ async def test_a_server_that_does_not_answer_fails_the_fallback(tmp_path: Path):
 @pytest.mark.parametrize(
     ("step", "gateway", "told"),
     [
-        (call, Gateway(), "did not find git__git_create_branch first but nothing"),
+        (call, Gateway(), "did not find git__git_create_branch first; it found nothing"),
         (call_workbook, Gateway("out of paper", is_error=True), "out of paper"),
-        (call_workbook, Gateway(), "nothing has changed"),
-        (search, Gateway(), "was not answered by tools/search"),
+        (call_workbook, Gateway(), "nothing changed"),
+        (search, Gateway(), "tools/search found no tool"),
         (compare, Gateway(), "nothing to compare"),
         (negotiate, Gateway(), "no server/discover"),
     ],
@@ -160,7 +160,7 @@ async def test_a_document_is_found_by_what_it_says_and_a_prompt_by_what_it_does(
                 while True:
                     await search_documents(stage)
 
-            with pytest.raises(StepError, match=r"did not find .*extension.md first but"):
+            with pytest.raises(StepError, match=r"found .* first, not .*extension.md"):
                 await search_until_it_fails()
     assert shown.facts["prompts"][0] == "sqlite__mcp-demo"
     assert "     its text         ## Adding Tools" in shown.lines

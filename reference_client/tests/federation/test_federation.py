@@ -106,7 +106,7 @@ async def test_a_server_that_never_finishes_its_handshake_is_given_up_at_the_dea
     ("source", "said"),
     [
         ("import sys, time; print('sign in first', file=sys.stderr); time.sleep(60)", "sign in first"),
-        ("import time; print('usage: it', flush=True); time.sleep(60)", "usage: it (on standard output, where only"),
+        ("import time; print('usage: it', flush=True); time.sleep(60)", "usage: it (on standard output, which is only"),
     ],
 )
 async def test_a_server_that_keeps_everybody_waiting_is_quoted(source: str, said: str):
@@ -198,7 +198,7 @@ async def test_a_server_that_hangs_is_asked_nothing_while_it_rests(liar: Any):
             await federation.describe()
             for query in ("alpha", "beta", "gamma"):
                 answer = await federation.search(query, deadline=0.1)
-    assert "left alone for a moment: still answering after 0.1 seconds" in answer.failed["hung"].message
+    assert "not asked for the moment: still answering after 0.1 seconds" in answer.failed["hung"].message
     assert len(server.asked("tools/search")) == 1
 
 
@@ -420,7 +420,7 @@ async def test_a_call_of_a_tool_of_a_server_that_failed_fails_as_the_server_did(
                 await federation.resolve("gone:make_alpha")
             with pytest.raises(UnknownToolError, match=r"no tool is named 'make_alpah'; the closest are .*gone"):
                 await federation.call("make_alpah")
-            with pytest.raises(UnknownToolError, match=r"; the closest is plain__reverse_text \(not"):
+            with pytest.raises(UnknownToolError, match=r"; the closest is plain__reverse_text \(these servers failed"):
                 await federation.call("reverse_txt")
             assert (await federation.resolve("make_alpha")).server == "mortal"
             with pytest.raises(ServerUnavailableError):
@@ -524,7 +524,7 @@ async def test_what_cannot_be_sent_is_refused_before_it_is_and_the_connection_la
                 federation.complete("liar", PromptReference(name="a"), {"name": "b", "value": "\ud800"}),
             )
             for request in requests:
-                with pytest.raises(LocalError, match="cannot be sent: a text in it holds half a character"):
+                with pytest.raises(LocalError, match="cannot be sent: it contains an unpaired surrogate"):
                     await request
             for name in ("\ud800", " ", "liar: "):
                 with pytest.raises(UnknownToolError) as unknown:
@@ -546,7 +546,7 @@ async def test_a_server_that_is_added_is_connected_when_it_is_needed_and_searche
             assert [tool.name for tool in answer.tools[:2]] == ["first__make_alpha", "second__make_alpha"]
             assert not (await federation.call("second__make_alpha")).is_error
             assert [entry.name for entry in federation.configuration.servers] == ["first", "second"]
-            with pytest.raises(LocalError, match="there is a server named 'first' already; remove it first"):
+            with pytest.raises(LocalError, match="a server named 'first' already exists; remove it first"):
                 federation.add(ServerEntry("first", second.target))
 
 

@@ -103,10 +103,10 @@ async def test_a_connection_that_ends_fails_that_server_alone_until_the_host_has
                     assert [tool.name for tool in answer.tools] == ["own__get_forecast"]
                     assert not answer.failed
                 missing.append(await federation.search("weather forecast", deadline=math.inf))
-                with pytest.raises(ServerUnavailableError, match="the host has no connection to it"):
+                with pytest.raises(ServerUnavailableError, match="the host is not connected to it"):
                     await federation.call("own__get_forecast", {"city": "Oslo"})
     for answer in missing:
-        assert answer.failed == {"own": Failure("unavailable", "the host has no connection to it")}
+        assert answer.failed == {"own": Failure("unavailable", "the host is not connected to it")}
 
 
 async def test_a_function_for_connections_that_raises_costs_that_server_alone():
@@ -125,7 +125,7 @@ async def test_a_function_for_connections_that_raises_costs_that_server_alone():
 async def test_a_connection_of_another_type_costs_that_server_alone_and_says_what_to_give():
     """Whether it is given as it is or by a function; a `fastmcp.Client` has a session, too."""
     other: Any = fastmcp.Client("http://127.0.0.1:9/mcp")
-    told = "`connection` of the host failed: it is a `fastmcp.client.client.Client`: give an `mcp.Client`, "
+    told = "`connection` of the host failed: it is a `fastmcp.client.client.Client`: pass an `mcp.Client`, "
     told += "an `mcp.ClientSession`, or a function that returns one or `None`"
     with anyio.fail_after(20):
         async with Client(weather(), extensions=[TOOLS_SEARCH]) as client:

@@ -136,7 +136,7 @@ async def test_a_server_that_does_not_offer_a_search_is_not_sent_one(opened: Any
     [
         (-32601, "was refused"),
         (-32021, "was refused"),
-        ({"result": {"resultType": "complete", "resources": "none"}}, "gave an invalid result"),
+        ({"result": {"resultType": "complete", "resources": "none"}}, "returned an invalid result"),
     ],
 )
 async def test_a_server_that_cannot_search_after_all_is_listed(opened: Any, fault: Any, why: str) -> None:
@@ -156,7 +156,7 @@ async def test_what_a_list_does_not_hold_is_reported_missing(opened: Any) -> Non
     with anyio.fail_after(60):
         async with opened(library=spec) as servers:
             found = await servers.search_resources("book")
-    assert "what the server does not list is missing" in (found.servers[0].fallback or "")
+    assert "items that the server does not list are missing" in (found.servers[0].fallback or "")
 
 
 async def test_servers_that_fail_are_named_and_the_others_answer_in_time(opened: Any) -> None:

@@ -196,9 +196,9 @@ async def test_calls_without_an_id_or_with_the_same_one_get_ids():
 async def test_a_step_out_of_order_is_the_hosts_mistake(kind: Any):
     conversation = Conversation(ListedSource.of({"shop": [DELETE]}))
     adapter = kind(conversation, "a-model")
-    with pytest.raises(LocalError, match="nothing was said"):
+    with pytest.raises(LocalError, match="call `say` first"):
         adapter.request()
-    with pytest.raises(LocalError, match="nothing in what"):
+    with pytest.raises(LocalError, match="message is empty"):
         adapter.say(" ")
     adapter.say("Go.")
     with pytest.raises(LocalError, match="no request"):

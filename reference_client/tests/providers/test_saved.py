@@ -216,7 +216,7 @@ async def test_a_conversation_goes_on_with_a_model_of_another_provider(kind: Any
     saved = talk.adapter.save()
     if kind is not other:
         with pytest.raises(
-            SavedConversationError, match=f"restore it with {kind.__name__}, or give it to `restore` of"
+            SavedConversationError, match=f"restore it with {kind.__name__}, or pass it to the conversation's `restore`"
         ):
             await next_talk.adapter.restore(saved)
     await next_talk.conversation.restore(saved)
@@ -247,7 +247,7 @@ async def test_attachments_are_sent_in_the_providers_form_or_refused_with_what_i
         talk = Talk(kind)
         await talk.conversation.begin_turn()
         if form not in accepted:
-            with pytest.raises(LocalError, match="has no form for"):
+            with pytest.raises(LocalError, match="does not accept"):
                 talk.adapter.say("Look.", attachment)
             assert talk.adapter.transcript == []
             continue

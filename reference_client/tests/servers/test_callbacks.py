@@ -140,7 +140,7 @@ async def test_what_only_takes_note_costs_nothing_if_it_raises(
     with anyio.fail_after(20):
         async with open_server(asking_server, options) as tools:
             assert not (await tools.call("travel", progress=forgotten)).is_error
-    assert "the observer of the host failed" in caplog.text
+    assert "the host's observer failed" in caplog.text
 
 
 @pytest.mark.parametrize("era", ["auto", "legacy"])

@@ -83,7 +83,7 @@ async def refused(target: StdioTarget | HttpTarget) -> str:
 async def test_a_program_that_is_not_there_is_named():
     assert "/nowhere/program" in await refused(StdioTarget("/nowhere/program"))
     assert "'/nowhere/a program' was not found" in await refused(StdioTarget("/nowhere/a program"))
-    assert await refused(StdioTarget("sh -c key=1")) == "`command` has more than 'sh': put the rest into `args`"
+    assert await refused(StdioTarget("sh -c key=1")) == "`command` has more than 'sh': put the rest in `args`"
 
 
 async def test_what_a_server_says_of_its_failure_has_nothing_that_a_terminal_obeys(liar: Any):
@@ -447,7 +447,7 @@ async def test_a_server_that_ends_during_a_request_is_quoted_with_how_it_ended(l
 async def test_a_server_that_prints_without_end_what_is_no_message_is_given_up():
     said = await refused(StdioTarget("yes", ("no message",)))
     assert "it sent 100 lines in a row that are not protocol messages" in said
-    assert "no message (on standard output, where only messages belong)" in said
+    assert "no message (on standard output, which is only for messages)" in said
 
 
 def forget_peak_memory() -> None:

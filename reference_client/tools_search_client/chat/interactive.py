@@ -1,4 +1,4 @@
-"""A conversation in the terminal: one question, or lines for the model and commands for the program until `/quit`."""
+"""A conversation in the terminal: a single question, or messages and slash commands until `/quit`."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _LEAVE: Final = ("/quit", "/exit")
 _SLASH_COMMANDS: Final = ("/tools", "/servers", "/stats", "/undo", "/reset", "/help", "/retry", *_LEAVE)
 
 _HELP: Final = """\
-/tools    the tools that the model has, and where it finds others
-/servers  the state of each server
-/stats    what this conversation took, and what it saved
+/tools    show the model's tools, and where it can find others
+/servers  show each server's state
+/stats    show what this conversation used and saved
 /retry    ask the model again after a failure
 /undo     forget the last turn
-/reset    begin another conversation
-/quit     leave; so does Ctrl-D
-Ctrl-C stops an answer or a call, and keeps the conversation."""
+/reset    start a new conversation
+/quit     quit, as does Ctrl-D
+Ctrl-C stops an answer or a call and keeps the conversation."""
 
 _DESCRIPTION_CHARS: Final = 100
 _INTERRUPTS_TO_LEAVE: Final = 2
@@ -49,7 +49,7 @@ async def _open_chat(
 
 
 def list_models(endpoint: Endpoint) -> list[str]:
-    """Return the names of the models that can be had there; raises `ToolsSearchClientError` where there is no list."""
+    """Return the names of the endpoint's models; raises `ToolsSearchClientError` if it cannot list them."""
 
     async def run() -> list[str]:
         async with open_model(endpoint) as model:
@@ -61,9 +61,9 @@ def list_models(endpoint: Endpoint) -> list[str]:
 def answer_once(
     selection: ServerSelection, endpoint: Endpoint, options: ChatOptions, text: str, *, may_ask: bool, prints: bool
 ) -> tuple[str, dict[str, Any]]:
-    """Return the answer to one text, which is also printed if `prints`, and the statistics.
+    """Return the answer to `text`, printed as well if `prints`, and the statistics.
 
-    Raises `ToolsSearchClientError` where there is no answer, and `InterruptionError` where a signal came first.
+    Raises `ToolsSearchClientError` if there is no answer, and `InterruptionError` if a signal came first.
     """
     keyboard = Keyboard() if may_ask else None
     terminal = Terminal(keyboard, holds_text=not prints or not sys.stdout.isatty(), prints_answer=prints)
@@ -81,7 +81,10 @@ def answer_once(
 
 
 def talk(selection: ServerSelection, endpoint: Endpoint, options: ChatOptions) -> None:
-    """Hold a conversation in the terminal until the user leaves, or a signal comes; Ctrl-C is one before it begins."""
+    """Run a conversation in the terminal until the user quits or a signal comes.
+
+    Ctrl-C counts as a signal until the conversation has begun.
+    """
     keyboard = Keyboard(_SLASH_COMMANDS)
     terminal = Terminal(keyboard)
 
@@ -92,7 +95,7 @@ def talk(selection: ServerSelection, endpoint: Endpoint, options: ChatOptions) -
             if scope.cancel_called:
                 raise InterruptionError(signal.SIGINT)
             number = len(chat.conversation.definitions)
-            terminal.note(f"{endpoint.model} has {number} tool{'s' * (number != 1)} to begin with; /help helps")
+            terminal.note(f"{endpoint.model} starts with {number} tool{'s' * (number != 1)}; type /help for help")
             while (line := await _next_line(keyboard, terminal)) is not None and line not in _LEAVE:
                 with keyboard.interruptible() as scope:
                     try:
@@ -103,18 +106,16 @@ def talk(selection: ServerSelection, endpoint: Endpoint, options: ChatOptions) -
                     except ToolsSearchClientError as error:
                         terminal.notice(f"Error: {error}")
                         if chat.is_pending:
-                            terminal.notice(
-                                "/retry asks again, another text takes the place of this one, /reset starts over"
-                            )
+                            terminal.notice("/retry asks again, a new message replaces this one, /reset starts over")
                 if scope.cancelled_caught:
-                    terminal.notice("stopped; the conversation goes on")
+                    terminal.notice("stopped; the conversation continues")
             terminal.note(savings_line(chat.conversation.statistics))
 
     run_until_signal(run, on_interrupt=keyboard.interrupt)
 
 
 async def _next_line(keyboard: Keyboard, terminal: Terminal) -> str | None:
-    """Return the next line that is not blank, or `None` when the user leaves: by Ctrl-D, or by Ctrl-C twice."""
+    """Return the next line that is not blank, or `None` when the user quits with Ctrl-D or by pressing Ctrl-C twice."""
     presses = 0
     while presses < _INTERRUPTS_TO_LEAVE:
         with keyboard.interruptible():
@@ -123,7 +124,7 @@ async def _next_line(keyboard: Keyboard, terminal: Terminal) -> str | None:
                 return line and line.strip()
             continue
         presses += 1
-        terminal.notice("Ctrl-C again, or Ctrl-D, leaves" if presses < _INTERRUPTS_TO_LEAVE else "left")
+        terminal.notice("press Ctrl-C again or Ctrl-D to quit" if presses < _INTERRUPTS_TO_LEAVE else "quit")
     return None
 
 
@@ -141,21 +142,21 @@ async def _perform(command: str, chat: Chat, terminal: Terminal) -> None:
         case "/retry" if chat.is_pending:
             await chat.resume()
         case "/retry":
-            terminal.notice("nothing failed")
+            terminal.notice("nothing to retry")
         case "/undo":
             chat.undo()
-            terminal.note("the last turn is forgotten; what tools did is not undone")
+            terminal.note("removed the last turn; the effects of tool calls are not undone")
         case "/reset":
             chat.reset()
-            terminal.note("this is another conversation")
+            terminal.note("started a new conversation")
         case "/help":
             terminal.note(_HELP)
         case _:
-            terminal.notice(f"{command} is unknown; see /help. A text for the model must not begin with /")
+            terminal.notice(f"unknown command {command}; see /help. Messages to the model cannot start with /")
 
 
 def _print_tools(chat: Chat, terminal: Terminal) -> None:
     for definition in chat.conversation.definitions:
         terminal.note(f"{definition.name}: {shorten(definition.description or '-', _DESCRIPTION_CHARS)}")
     if chat.conversation.manifest:
-        terminal.note(f"to be found:\n{chat.conversation.manifest}")
+        terminal.note(f"can be found:\n{chat.conversation.manifest}")

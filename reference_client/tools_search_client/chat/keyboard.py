@@ -1,4 +1,4 @@
-"""The user's keyboard: lines, answers to questions, and Ctrl-C, while the event loop keeps connections alive."""
+"""Keyboard input: lines, answers to questions, and Ctrl-C, without blocking the event loop."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _PROMPT: Final = FormattedText([("bold", "> ")])
 
 
 def can_be_asked() -> bool:
-    """Return whether there is somebody who types, and reads questions."""
+    """Return whether standard input and standard error are terminals, so that the user can be asked."""
     return bool(sys.stdin) and sys.stdin.isatty() and bool(sys.stderr) and sys.stderr.isatty()
 
 
 class Keyboard:
-    """The terminal that standard input is; questions are shown on standard error.
+    """Reads from the terminal on standard input and shows prompts on standard error.
 
-    Ctrl-C cancels the block that `interruptible` guards, in the middle of an answer as well as at a question. The
-    tabulator key completes `words` at the beginning of a line.
+    Ctrl-C cancels the block guarded by `interruptible`, both during an answer and at a prompt. Tab completes `words` at
+    the beginning of a line.
     """
 
     def __init__(self, words: Sequence[str] = ()) -> None:
@@ -46,13 +46,13 @@ class Keyboard:
         self._answers = PromptSession[str](**shared)
 
     async def line(self) -> str | None:
-        """Return the next line of the user, or `None` when there will be no more.
+        """Return the user's next line, or `None` at end of input.
 
-        Ctrl-C throws a line away that was begun, and on an empty line interrupts.
+        Ctrl-C discards a partly typed line; on an empty line, it interrupts.
         """
         while True:
             try:
-                # Signals are watched by the program as a whole.
+                # The program handles signals itself.
                 return await self._lines.prompt_async(_PROMPT, handle_sigint=False)
             except EOFError:
                 return None
@@ -61,8 +61,8 @@ class Keyboard:
                     await self._interrupted()
 
     async def answer(self, question: str) -> str:
-        """Return the user's answer, in lower case; Ctrl-D is an empty answer, and Ctrl-C interrupts."""
-        # Nothing that was typed before the question appeared may answer it.
+        """Return the user's answer in lower case. Ctrl-D gives an empty answer; Ctrl-C interrupts."""
+        # Discard what was typed before the question appeared, so that it cannot answer the question.
         clear_typeahead(self._input)
         termios.tcflush(sys.stdin, termios.TCIFLUSH)
         try:
@@ -75,7 +75,7 @@ class Keyboard:
 
     @contextmanager
     def interruptible(self) -> Generator[anyio.CancelScope]:
-        """Let Ctrl-C cancel the block; its scope reports that afterwards."""
+        """Let Ctrl-C cancel the block; the yielded scope shows whether it did."""
         with anyio.CancelScope() as self._scope:
             try:
                 yield self._scope
@@ -83,7 +83,7 @@ class Keyboard:
                 self._scope = None
 
     def interrupt(self) -> None:
-        """Cancel the block that is guarded, if there is any."""
+        """Cancel the guarded block, if any."""
         if self._scope is not None:
             self._scope.cancel()
 

@@ -1,4 +1,4 @@
-"""`Chat`: the turns of one conversation. The model is asked and its calls are made, until it calls nothing more."""
+"""`Chat`: runs a conversation's turns. It asks the model and makes its calls until the model makes no more calls."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _FAILED: Final = "[This answer failed.]"
 _USUAL_STOPS: Final = frozenset({None, "stop", "end_turn", "tool_use", "tool_calls", "function_call", "completed"})
 _MAX_RETRIES: Final = 2
 _MAX_WAIT: Final = 60.0
-"""Seconds; a user who would have to wait longer decides whether to."""
+"""In seconds. The user decides about longer waits."""
 
 
 class TooManyRequestsError(ToolsSearchClientError):
-    """The model went on calling tools for longer than it may in one turn."""
+    """The model reached the limit of requests in one turn and was still calling tools."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,17 +41,17 @@ class ChatOptions:
     """The system prompt."""
     shown_by: ShownBy
     toolset: str | None
-    """The name of the choice among all tools that holds for the whole conversation."""
+    """The toolset for the whole conversation."""
     calls_everything: bool
-    """Whether nobody is ever asked before a call."""
+    """Whether to make all calls without asking the user."""
     max_requests: int
-    """Requests to the model per turn."""
+    """Maximum requests to the model per turn."""
     max_result_chars: int
-    """Characters of text of one tool's result."""
+    """Maximum characters of text from one tool result."""
 
 
 class Chat:
-    """One conversation of a user with a model that calls tools.
+    """A user's conversation with a model that calls tools.
 
     The states of a turn:
 
@@ -81,16 +81,16 @@ class Chat:
         self._options = options
         self._adapter = self._new_adapter()
         self._agreed: dict[str, tuple[Any, ...]] = {}
-        """Tools that the user always allows, each with the parts that the user has seen."""
+        """Tools that the user always allows, each with the parts the user saw."""
         self._heard: list[str] = []
-        """Pieces of an answer that is not complete."""
+        """Pieces of an incomplete answer."""
         self._is_answered = False
         self.is_pending = False
         """Whether the last turn failed and can be resumed."""
         self._reported: set[str] = set()
 
     async def begin(self, text: str | None = None) -> None:
-        """Take note of the tools that the servers offer now, and show the servers' faults, each once."""
+        """Get the servers' current tools, and show each server failure once."""
         with self._terminal.waiting("asking the servers"):
             started = await self.conversation.begin_turn(text, toolset=self._options.toolset)
         failed = [
@@ -105,7 +105,7 @@ class Chat:
             self._terminal.notice(f"found before asking the model: {', '.join(started.loaded)}")
         for name in started.changed:
             if self._agreed.pop(name, None):
-                self._terminal.notice(f"changed by its server, so you are asked again: {name}")
+                self._terminal.notice(f"{name} was changed by its server, so you will be asked again")
 
     async def turn(self, text: str) -> str:
         """Return the model's final answer to `text`.
@@ -127,7 +127,7 @@ class Chat:
         return await self.resume()
 
     async def resume(self) -> str:
-        """Continue a turn that failed; see `turn`."""
+        """Continue a failed turn; see `turn`."""
         self.is_pending = False
         try:
             return await self._run()
@@ -143,12 +143,12 @@ class Chat:
             raise
 
     def undo(self) -> None:
-        """Forget the last turn as if it had never been."""
+        """Remove the last turn from the conversation."""
         self._adapter.drop_turn()
         self.is_pending = False
 
     def reset(self) -> None:
-        """Begin another conversation with the same servers."""
+        """Start a new conversation with the same servers."""
         self.conversation.start_over()
         self._adapter = self._new_adapter()
         self.is_pending = False
@@ -162,7 +162,7 @@ class Chat:
             if message.stop_reason not in _USUAL_STOPS:
                 self._terminal.notice(f"the model stopped: {message.stop_reason}")
             elif not message.calls and not message.text.strip():
-                self._terminal.notice("the model answered nothing")
+                self._terminal.notice("the model's answer is empty")
             if not message.calls:
                 return message.text
             for call in message.calls:
@@ -170,7 +170,7 @@ class Chat:
         raise TooManyRequestsError(f"The answer was stopped after {self._options.max_requests} requests to the model.")
 
     async def _ask_model(self, request: dict[str, Any]) -> Mapping[str, Any]:
-        """Return the answer to a request, which is sent again where the provider is busy and nothing was heard yet."""
+        """Return the answer to a request. Retry if the provider is busy and no text has arrived yet."""
 
         def hear(piece: str) -> None:
             self._heard.append(piece)
@@ -212,9 +212,9 @@ class Chat:
         return outcome
 
     async def _is_allowed(self, step: Forward) -> bool:
-        """Return whether a call may be made: the operator or the user allows that, what a server says never does."""
+        """Return whether the operator or the user allows a call; nothing a server says can allow it."""
         name, tool = step.tool.name, step.tool.tool
-        # The user agreed to these parts: with another description or schema it is another tool.
+        # The user approved these parts. If any of them changes, it counts as a different tool.
         shown = (tool.description, tool.input_schema, tool.annotations)
         if self._options.calls_everything or self._configuration.allows(step.tool) or self._agreed.get(name) == shown:
             return True
@@ -228,7 +228,7 @@ class Chat:
         return self._model.new_adapter(self.conversation, system=options.system, shown_by=options.shown_by)
 
     def _close(self, reason: str) -> None:
-        """End a turn so that any provider accepts the next one: all calls answered, and the last word the model's."""
+        """End a turn so that any provider accepts the next one: all calls answered, the last message the model's."""
         self._adapter.cancel()
         heard = "".join(self._heard).strip()
         self._heard.clear()

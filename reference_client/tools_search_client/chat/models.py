@@ -1,6 +1,6 @@
-"""Models behind the SDKs of their providers: one streamed answer at a time.
+"""Models behind their providers' SDKs, one streamed answer at a time.
 
-An SDK is imported when a conversation needs it, and nowhere before.
+An SDK is imported only when a conversation needs it.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ _MAX_MODELS: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class _Api:
-    """The differences between the APIs of providers."""
+    """The differences between the providers' APIs."""
 
     client: str
-    """The SDK's class."""
+    """The SDK's client class."""
     stream: Callable[[Any, dict[str, Any], Hear], Awaitable[Mapping[str, Any]]]
-    """Sends a request and returns the whole answer; its pieces of text are heard as they come."""
+    """Sends a request and returns the complete answer; passes pieces of text on as they arrive."""
     only_text: Callable[[str], Mapping[str, Any]]
-    """Returns an answer that has nothing but a text."""
+    """Returns an answer that contains only the text."""
 
 
 class CompletionChunks:
-    """One chat completion that is still coming.
+    """Assembles a streamed chat completion.
 
-    OpenAI's SDK can put chunks together too, but only OpenAI's own: other services repeat a name in each chunk, leave
-    out an index, give all calls the same one, or send arguments as an object.
+    OpenAI's SDK can do that too, but only for OpenAI's own chunks. Other services repeat a name in each chunk, leave
+    out the index, use the same index for all calls, or send arguments as an object.
     """
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class CompletionChunks:
         self._usage: object = None
 
     def add(self, chunk: Mapping[str, Any]) -> str:
-        """Take the next chunk and return the text in it."""
+        """Add the next chunk and return its text."""
         self._usage = chunk.get("usage") or self._usage
         choices = as_list(chunk.get("choices"))
         if not choices:
@@ -71,7 +71,7 @@ class CompletionChunks:
         return text if isinstance(text, str) else ""
 
     def whole(self) -> dict[str, Any]:
-        """Return the completion as it would have come in one piece; raises `ModelError` where it has no end."""
+        """Return the completion as a non-streamed one; raises `ModelError` if the stream broke off."""
         if self._stop_reason is None:
             raise ModelError(BROKEN_OFF, is_passing=True)
         message = self._message | ({"tool_calls": self._calls} if self._calls else {})
@@ -172,24 +172,24 @@ _APIS: Final[Mapping[Provider, _Api]] = {
 
 
 class Model:
-    """A model behind its provider's SDK; `open_model` makes it."""
+    """A model behind its provider's SDK; created by `open_model`."""
 
     def __init__(self, endpoint: Endpoint, sdk: ModuleType, client: Any) -> None:
         self.endpoint: Final = endpoint
         self._sdk = sdk
-        self._client = client  # untyped, because this package needs no SDK to be installed
+        self._client = client  # untyped, because the SDKs are optional dependencies
         self._api = _APIS[endpoint.provider]
 
     async def answer(self, request: dict[str, Any], heard: Hear, /) -> Mapping[str, Any]:
-        """Send a request of the provider's adapter and return the whole answer; `heard` takes its text as it comes.
+        """Send the adapter's request and return the complete answer, calling `heard` with text as it arrives.
 
-        Raises `ModelError` where there is no answer, or it broke off.
+        Raises `ModelError` if there is no answer, or it broke off.
         """
         try:
             return await self._api.stream(self._client, request, heard)
-        except OSError:  # from `heard`, such as a closed pipe: the SDKs have errors of their own
+        except OSError:  # from `heard`, such as a closed pipe: the SDKs never raise it
             raise
-        except Exception as error:  # a strange stream makes the SDKs raise anything at all
+        except Exception as error:  # the SDKs can raise anything on a malformed stream
             raise model_error(error, self._sdk, self.endpoint) from error
 
     async def siblings(self) -> list[str]:
@@ -203,16 +203,16 @@ class Model:
                         break
         except TimeoutError as error:
             raise ModelError("the list of models did not end in time", is_passing=True) from error
-        except Exception as error:  # a strange list makes the SDKs raise anything at all
+        except Exception as error:  # the SDKs can raise anything on a malformed list
             raise model_error(error, self._sdk, self.endpoint) from error
         return sorted(names, key=str.casefold)
 
     def only_text(self, text: str, /) -> Mapping[str, Any]:
-        """Return an answer that has nothing but `text`, for the adapter to read."""
+        """Return an answer that contains only `text`, for the adapter to read."""
         return self._api.only_text(text)
 
     def new_adapter(self, conversation: Conversation, *, system: str, shown_by: ShownBy) -> Adapter:
-        """Return the adapter of the provider, with nothing said yet."""
+        """Return the provider's adapter, with an empty transcript."""
         model, native, in_words = self.endpoint.model, shown_by == "provider", shown_by == "call-tool"
         match self.endpoint.provider:
             case "openai":
@@ -220,7 +220,7 @@ class Model:
             case "openai-responses":
                 return OpenAIResponses(conversation, model, system=system, tool_search=native, call_tool=in_words)
             case "anthropic":
-                # Anthropic caches nothing unless asked to, and compatible services may not know the member.
+                # Anthropic caches only on request, and compatible services might not support the member.
                 options = {"cache_control": {"type": "ephemeral"}} if self.endpoint.url is None else {}
                 return AnthropicMessages(
                     conversation, model, system=system, deferral=native, call_tool=in_words, options=options
@@ -229,13 +229,13 @@ class Model:
 
 @asynccontextmanager
 async def open_model(endpoint: Endpoint) -> AsyncGenerator[Model]:
-    """Offer the endpoint's model until the block ends; raises `LocalError` where its provider's SDK is missing."""
+    """Open the endpoint's model; raises `LocalError` if the provider's SDK is not installed."""
     name = endpoint.sdk_name
     try:
         sdk = import_module(name)
     except ImportError as error:
         raise LocalError(f"the SDK of {name} is missing ({error}). {install_command(name)}") from error
     new_client: Any = getattr(sdk, _APIS[endpoint.provider].client)
-    # No retries by the SDK: the loop decides whether a request is sent again, and shows that to the user.
+    # No SDK retries: the chat loop decides whether to retry, and shows it to the user.
     async with new_client(api_key=endpoint.key, base_url=endpoint.url, max_retries=0) as client:
         yield Model(endpoint, sdk, client)

@@ -1,7 +1,7 @@
 """`Terminal`: answers on standard output; searches, calls, notices and questions on standard error.
 
-All of it was written by models and servers, so no character reaches the terminal that it would obey. Arguments of a
-call are an exception in form only: such characters are escaped, since a user who is asked must see all of them.
+Models and servers wrote most of the text, so control characters are removed. In a call's arguments they are escaped
+instead, because a user who is asked to approve the call must see them all.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ Consent: TypeAlias = Literal["yes", "no", "always"]
 _CONSENTS: Final[dict[str, Consent]] = {"y": "yes", "n": "no", "": "no", "a": "always"}
 _QUESTION: Final = "Call it? [y]es, [N]o, [a]lways this tool: "
 _LINE_CHARS: Final = 300
-"""More than any terminal is wide."""
+"""Wider than any terminal."""
 _ARGUMENT_CHARS: Final = 5_000
 _MAX_NAMES: Final = 8
 
 
 class Terminal:
-    """The terminal, or the pipes, of one program.
+    """The program's terminal or pipes.
 
-    Without a keyboard nobody can be asked, and every question is answered by no. A terminal that `holds_text` holds it
-    back until it is known whether it is the answer.
+    Without a keyboard, every question is answered with no. With `holds_text`, the model's text is held back until it is
+    known whether it is the final answer.
     """
 
     def __init__(self, keyboard: Keyboard | None, *, holds_text: bool = False, prints_answer: bool = True) -> None:
@@ -49,13 +49,13 @@ class Terminal:
         self._console = Console(stderr=True, highlight=False)
         self._status: Status | None = None
         self._held: list[str] = []
-        """The text of this message, where it is held back."""
+        """The current message's held-back text."""
         self._is_in_line = False
         self._is_begun = False
 
     @contextmanager
     def waiting(self, what: str, /) -> Generator[None]:
-        """Show on a terminal that something takes its time, until the block ends or anything else is shown."""
+        """Show a spinner on a terminal until the block ends or something else is shown."""
         if self._console.is_terminal:
             self._status = self._console.status(Text(one_line(f"{what} …"), no_wrap=True, overflow="ellipsis"))
             self._status.start()
@@ -65,7 +65,7 @@ class Terminal:
             self._stop_waiting()
 
     def text(self, piece: str, /) -> None:
-        """Show a piece of the model's text as it comes."""
+        """Show a piece of the model's text as it arrives."""
         shown = printable(piece)
         if self._holds_text:
             self._held.append(shown)
@@ -78,7 +78,7 @@ class Terminal:
             self._write(shown)
 
     def end_of_text(self, *, is_answer: bool) -> None:
-        """End one message of the model; text that was held back is shown where it belongs."""
+        """End one of the model's messages, and show the text that was held back."""
         held = "".join(self._held).strip("\n")
         self._held.clear()
         if held and not is_answer:
@@ -88,7 +88,7 @@ class Terminal:
         self._end_line()
 
     def replied(self, reply: Reply, /, *, is_search: bool) -> None:
-        """Show a call that was answered without any server's tool: a search, or a mistake of the model."""
+        """Show a call answered without a server: a search, or a mistake by the model."""
         if is_search and not reply.is_error:
             words = [value if isinstance(value, str) else json.dumps(value) for value in reply.call.arguments.values()]
             names = ", ".join(reply.loaded[:_MAX_NAMES]) or "nothing new"
@@ -113,22 +113,20 @@ class Terminal:
         self._line(shorten(line, _LINE_CHARS), style="yellow" if outcome.is_error else "dim", is_cut=True)
 
     def notice(self, text: str, /) -> None:
-        """Show a remark of the program."""
+        """Show a message from the program that the user might act on."""
         self._line(one_line(text), style="yellow")
 
     def note(self, text: str, /) -> None:
-        """Show lines that nobody has to act on."""
+        """Show informational lines."""
         self._line(text, style="dim")
 
     async def consent(self, forward: Forward, /) -> Consent:
-        """Ask whether a tool is to be called."""
+        """Ask the user whether to make a call."""
         if self._keyboard is None:
-            self.notice(f"{forward.tool.name} was not called, because nobody can be asked here: {HOW_TO_ALLOW}")
+            self.notice(f"{forward.tool.name} was not called because there is no terminal to ask on: {HOW_TO_ALLOW}")
             return "no"
         described = forward.tool.tool.description
-        self._line(
-            shorten(f"It says of itself: {described}" if described else "It says nothing of itself.", _LINE_CHARS)
-        )
+        self._line(shorten(f"Its description: {described}" if described else "It has no description.", _LINE_CHARS))
         line = _call_line(forward)
         if cell_len(line) > min(self._console.width, _LINE_CHARS) or one_line(line) != line:  # `calling` showed less
             arguments = _arguments(forward.call)
@@ -166,7 +164,7 @@ class Terminal:
 
 
 def savings_line(counts: Statistics) -> str:
-    """Return one line with the cost of a conversation, and the savings against listing every tool."""
+    """Return one line with a conversation's cost, and its savings compared to listing every tool."""
     calls = sum(number for server, number in counts.calls_by_server.items() if server != "_synthetic")
     parts = [_number(counts.requests, "request"), _number(calls, "call")]
     if counts.discovery is not None:
@@ -174,7 +172,7 @@ def savings_line(counts: Statistics) -> str:
         parts.insert(1, f"{_number(counts.discovery.search_calls, 'search', 'searches')} found {found}")
     sent, listed, share = counts.definition_tokens_sent, counts.definition_tokens_listed, counts.saved_share
     parts.append(f"about {sent:,} tokens of definitions sent")
-    if listed:  # else no server was listed, and none says how many tools it has
+    if listed:  # 0 if no server was listed and none says how many tools it has
         saved = f" ({abs(share):.0%} {'saved' if share > 0 else 'more than that'})" if share else ""
         parts[-1] += f", {listed:,} if all were listed{saved}"
     if counts.total_tokens:

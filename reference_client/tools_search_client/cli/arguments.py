@@ -1,4 +1,4 @@
-"""The arguments of a call as they are typed, and the parameters of a tool as they are shown."""
+"""Parse the arguments of a call from the command line, and format a tool's parameters for display."""
 
 from __future__ import annotations
 
@@ -24,31 +24,33 @@ _LINE: Final = 77
 
 
 class InvalidArgumentsError(LocalError):
-    """Arguments do not fit the tool's schema; nothing was sent."""
+    """The arguments do not match the tool's schema. Nothing was sent."""
 
 
 def read_arguments(words: Sequence[str]) -> list[tuple[str | None, Any]]:
-    """Read what was typed: each word as the name and the value of an argument, or without a name as many arguments.
+    """Parse command-line words into (name, value) pairs; the name is `None` for an object of several arguments.
 
-    A value that was typed as text is a `_Text`, of which `fitting` makes what the tool takes.
+    A value typed as plain text is a `_Text`, which `fitting` converts to the type the tool expects.
 
     Raises:
-        click.UsageError: A word is none of the forms, or a file cannot be read.
+        click.UsageError: A word has an unknown form, or a file cannot be read.
     """
     return [_read(word) for word in words]
 
 
 class _Text(str):
-    """A value that was typed without quotes: text, or whatever else the tool takes."""
+    """A value typed as `name=value`: text, or JSON if the tool does not accept text there."""
 
 
 def fitting(typed: Sequence[tuple[str | None, Any]], tool: FoundTool) -> dict[str, Any]:
-    """Return the arguments of a call of `tool`; a later one replaces an earlier one of the same name.
+    """Return the arguments for calling `tool`. If a name is repeated, the last value wins.
 
     Raises:
-        InvalidArgumentsError: They do not fit the tool's schema; the message has every parameter.
+        InvalidArgumentsError: They do not match the tool's schema; the message lists every parameter.
     """
-    from tools_search_hosts.arguments import complaints  # other commands start without a validator of schemas
+    from tools_search_hosts.arguments import (
+        complaints,
+    )  # so that other commands start without loading a schema validator
 
     schema = tool.tool.input_schema
     arguments: dict[str, Any] = {}
@@ -69,7 +71,7 @@ def fitting(typed: Sequence[tuple[str | None, Any]], tool: FoundTool) -> dict[st
 
 
 def parameters(tool: FoundTool) -> list[tuple[str, str, str, str]]:
-    """Return the name of each parameter, its type, whether it is required or has a default, and its description."""
+    """Return each parameter's name, type, "required" or default, and description."""
     schema = tool.tool.input_schema
     rows: list[tuple[str, str, str, str]] = []
     for name, stated in as_object(schema.get("properties")).items():
@@ -83,7 +85,7 @@ def parameters(tool: FoundTool) -> list[tuple[str, str, str, str]]:
 
 
 def type_of(schema: Any, depth: int = _DEPTH) -> str:
-    """Return a schema's type in a few words, such as `array of integer` or `"a" or "b"`."""
+    """Summarize a schema's type in a few words, such as `array of integer` or `"a" or "b"`."""
     members = as_object(schema)
     if values := as_list(members.get("enum", [members["const"]] if "const" in members else None)):
         shown = [shorten(json.dumps(one), _CHARS) for one in values]
@@ -99,19 +101,19 @@ def type_of(schema: Any, depth: int = _DEPTH) -> str:
 def _read(word: str) -> tuple[str | None, Any]:
     if word == "-":
         if not sys.stdin:
-            raise click.UsageError("the arguments cannot be read from standard input, which is closed")
+            raise click.UsageError("cannot read the arguments: standard input is closed")
         return None, _json_object(sys.stdin.read(), "standard input")
     if word.startswith("@"):
         try:
             return None, _json_object(Path(word[1:]).read_text(encoding="utf-8"), word[1:])
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-            raise click.UsageError(f"{word[1:]} cannot be read: {reason}") from error
+            raise click.UsageError(f"cannot read {word[1:]}: {reason}") from error
     if word.lstrip().startswith("{"):
         return None, _json_object(word, "the argument")
     assignment = _ASSIGNMENT.fullmatch(word)
     if assignment is None:
-        raise click.UsageError(f"{word!r} is no argument: write name=text, name:=JSON, @FILE or a JSON object")
+        raise click.UsageError(f"{word!r} is not an argument: use name=text, name:=JSON, @FILE or a JSON object")
     name, value = assignment["name"], assignment["value"]
     return name, _json(value, name) if assignment["json"] else _Text(value)
 
@@ -131,14 +133,14 @@ def _json_object(text: str, place: str) -> dict[str, Any]:
 
 
 def _as_taken(text: str, schema: Mapping[str, Any]) -> Any:
-    """Return a value that was typed as text: what it says in JSON where the parameter takes no text."""
+    """Return a value typed as text, parsed as JSON if the parameter does not accept text."""
     kinds = [kind for one in (schema, *_choices(schema)) for kind in _kinds(one)]
     if not kinds or "string" in kinds:
         return text
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
-        return text  # which the check complains of
+        return text  # validation will reject it
 
 
 def _choices(schema: Mapping[str, Any]) -> list[Any]:

@@ -1,4 +1,4 @@
-"""The commands `describe` and `call`: one tool, by name, and after asking."""
+"""The commands `describe` and `call`: show one tool, or call it after asking the user."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tools_search_client.text import one_line, printable, shorten
 
 
 class NoConsentError(LocalError):
-    """A tool was not called, because nobody agreed to it."""
+    """A tool was not called because the user did not approve the call."""
 
 
 @click.command(
@@ -38,17 +38,17 @@ class NoConsentError(LocalError):
 @server_options()
 @output.as_json_option
 def describe(name: str, selection: ServerSelection, *, as_json: bool) -> None:
-    """Show what the tool NAME is for, and its parameters: type, whether it is required, default.
+    """Show what the tool NAME does, and each parameter's type, whether it is required, and its default.
 
-    NAME is a name that `search` or `tools` shows; `server:tool`, or the tool's own name where only one server has it,
-    will do. --json prints the whole definition.
+    NAME is a name shown by `search` or `tools`. `server:tool` also works, and so does the tool's own name if only one
+    server has it. --json prints the full definition.
     """
     tool = selection.ask(lambda servers: selection.resolve(servers, name))
     if as_json:
         output.print_json(output.tool_json(tool))
         return
     click.echo(one_line(tool.name))
-    click.echo(printable(output.purpose(tool.tool) or "says nothing of itself").strip())
+    click.echo(printable(output.purpose(tool.tool) or "(no description)").strip())
     rows = parameters(tool)
     click.echo("")
     if rows:
@@ -67,7 +67,7 @@ def describe(name: str, selection: ServerSelection, *, as_json: bool) -> None:
 )
 @tool_argument
 @click.argument("arguments", metavar="[ARGUMENT]…", nargs=-1)
-@click.option("--yes", is_flag=True, help="Call the tool without asking.")
+@click.option("--yes", is_flag=True, help="Call the tool without asking first.")
 @call_timeout_option
 @toolset_option
 @server_options()
@@ -75,14 +75,13 @@ def describe(name: str, selection: ServerSelection, *, as_json: bool) -> None:
 def call(name: str, arguments: tuple[str, ...], selection: ServerSelection, *, yes: bool, as_json: bool) -> int:
     """Call the tool NAME.
 
-    Each ARGUMENT is `name=value`, `name:=JSON`, a JSON object with several, `@FILE` with such an object, or `-` for one
-    on standard input. A value is text, unless the tool takes none there. Arguments are checked against the tool's
-    schema before anything is sent; `describe NAME` shows what it takes.
+    Each ARGUMENT is `name=value`, `name:=JSON`, a JSON object of arguments, `@FILE` to read such an object from a file,
+    or `-` to read one from standard input. A value is text unless the tool expects another type. Arguments are
+    validated against the tool's schema before anything is sent; `describe NAME` lists the parameters.
 
-    NAME is a name that `search` or `tools` shows; `server:tool`, or the tool's own name where only one server has it,
-    will do. You are asked before the call, unless you give --yes or the configuration allows the tool (`alwaysAllow` of
-    its server, a list of names). Without a terminal nobody can be asked: `call` then does nothing and ends with exit
-    code 2.
+    NAME is a name shown by `search` or `tools`. `server:tool` also works, and so does the tool's own name if only one
+    server has it. You are asked before the call, unless you pass --yes or the server's `alwaysAllow` list in the
+    configuration names the tool. Without a terminal to ask on, `call` does nothing and exits with code 2.
     """
     typed = read_arguments(arguments)
     may_ask = "-" not in arguments and bool(sys.stdin) and sys.stdin.isatty()
@@ -100,7 +99,7 @@ def call(name: str, arguments: tuple[str, ...], selection: ServerSelection, *, y
         output.print_json({"name": tool.name, "server": tool.server, "result": output.model_json(result)})
         return output.EXIT_FAILED if result.is_error else output.EXIT_OK
     if result.is_error:
-        output.print_note("The tool reports an error:")
+        output.print_note("The tool returned an error:")
     for block in result.content:
         output.print_content(block)
     if not result.content and result.structured_content is not None:
@@ -110,8 +109,10 @@ def call(name: str, arguments: tuple[str, ...], selection: ServerSelection, *, y
 
 def _ask(tool: FoundTool, arguments: dict[str, Any], *, may_ask: bool) -> None:
     if not may_ask:
-        raise NoConsentError(f"{tool.name} was not called, because nobody can be asked here: {output.HOW_TO_ALLOW}")
-    click.echo(f"{one_line(tool.name)}: {shorten(tool.tool.description or 'says nothing of itself', 300)}", err=True)
+        raise NoConsentError(
+            f"{tool.name} was not called because there is no terminal to ask on: {output.HOW_TO_ALLOW}"
+        )
+    click.echo(f"{one_line(tool.name)}: {shorten(tool.tool.description or '(no description)', 300)}", err=True)
     click.echo(f"arguments: {json.dumps(arguments)}", err=True)
     with interruptible_question():
         agreed = click.confirm("Call it?", err=True)

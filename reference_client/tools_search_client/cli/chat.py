@@ -1,4 +1,4 @@
-"""The command `chat`: a conversation with a model that finds and calls the tools of the servers."""
+"""The command `chat`: talk with a model that finds and calls the servers' tools."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ _EPILOG: Final = epilog(
     "chat --list-models --base-url http://127.0.0.1:11434/v1",
     exit_codes="""\b
 Exit codes:
-  0  answered, or left by the user
-  1  the provider gave no answer, or the model was stopped
-  2  usage error: options, configuration, key or SDK missing
-  128 and more  ended by a signal: 130 is Ctrl-C""",
+  0  the model answered, or you quit
+  1  the provider did not answer, or the model was stopped
+  2  usage error: bad options or configuration, missing key or SDK
+  128 and up  ended by a signal: 130 is Ctrl-C""",
 )
 
 
 def _or_list_models(command: Command) -> Command:
-    """Let `--list-models` take the place of a conversation, for which a model and servers have to be given."""
+    """Let `--list-models` replace the conversation, which requires a model and servers."""
 
     @wraps(command)
     def run(*, list_models: bool, model: str | None, **others: Any) -> None:
         if not list_models:
             if model is None:
-                raise click.UsageError("say which model: --model NAME; --list-models prints those that there are")
+                raise click.UsageError("choose a model with --model NAME; --list-models prints the available ones")
             command(model=model, **others)
             return
         from tools_search_client.chat.interactive import list_models as names_of_models
@@ -66,31 +66,31 @@ def _or_list_models(command: Command) -> Command:
 @click.command(epilog=_EPILOG, short_help="Talk with a model that finds and calls tools.")
 @_or_list_models
 @click.argument("question", required=False)
-@click.option("-m", "--model", help="The provider's name of the model.")
-@click.option("--list-models", is_flag=True, help="Print the models that the API offers instead; needs no servers.")
+@click.option("-m", "--model", help="The model's name at the provider.")
+@click.option("--list-models", is_flag=True, help="Print the models that the API offers and exit; needs no servers.")
 @click.option(
     "--provider",
     type=click.Choice(PROVIDERS),
-    help="The API of the model; openai is chat completions, which most services offer. Default: anthropic for models "
-    "called claude…, openai for others.",
+    help="The model's API; openai is chat completions, which most services support. Default: anthropic for models "
+    "named claude…, openai for all others.",
 )
 @click.option("--base-url", metavar="URL", help="The API's address. Default: OPENAI_BASE_URL or ANTHROPIC_BASE_URL.")
 @click.option(
     "--api-key-env",
     metavar="NAME",
-    help="The environment variable with the key. Default: OPENAI_API_KEY or ANTHROPIC_API_KEY.",
+    help="The environment variable that holds the key. Default: OPENAI_API_KEY or ANTHROPIC_API_KEY.",
 )
 @click.option("--system", default=_SYSTEM, metavar="TEXT", help="The system prompt.")
 @click.option(
     "--tool-search",
     type=click.Choice(["auto", "model", "off"]),
-    help="auto: the model finds tools on demand when there are many; model: always; off: all tools are listed. "
+    help="auto: the model finds tools on demand if there are many; model: always; off: list all tools. "
     "Default: `tool_discovery` of the configuration.",
 )
 @click.option(
     "--delegate",
     is_flag=True,
-    help="Search with your own text before the model is asked. Servers that can be searched are sent that text.",
+    help="Search with your own text before asking the model. The text is sent to servers that support search.",
 )
 @click.option(
     "--show-found",
@@ -98,17 +98,17 @@ def _or_list_models(command: Command) -> Command:
     type=click.Choice(SHOWN_BY),
     default="provider",
     show_default=True,
-    help="How a found tool is shown to the model. provider: in the API's own form, which not every model understands; "
-    "list: in the list of tools; call-tool: in words, to be called through one tool that never changes.",
+    help="How the model sees a tool it finds. provider: the API's native form, which not every model supports; "
+    "list: in the tool list; call-tool: as text, called through a single tool that never changes.",
 )
-@click.option("--toolset", metavar="NAME", help="Use only the tools of this toolset of the configuration.")
-@click.option("--yes", is_flag=True, help="Call every tool without asking.")
+@click.option("--toolset", metavar="NAME", help="Use only the tools in this toolset from the configuration.")
+@click.option("--yes", is_flag=True, help="Call tools without asking first.")
 @click.option(
     "--max-rounds",
     type=click.IntRange(min=1),
     default=30,
     show_default=True,
-    help="Most requests to the model per turn.",
+    help="Maximum requests to the model per turn.",
 )
 @click.option(
     "--max-result",
@@ -116,7 +116,7 @@ def _or_list_models(command: Command) -> Command:
     default=50_000,
     show_default=True,
     metavar="CHARS",
-    help="Most text of one tool's result that the model is sent.",
+    help="Maximum text from one tool result to send to the model.",
 )
 @least_confidence_option
 @call_timeout_option
@@ -140,14 +140,13 @@ def chat(
     max_result: int,
     as_json: bool,
 ) -> None:
-    """Talk with a model that finds and calls the tools of the servers.
+    """Talk with a model that finds and calls the servers' tools.
 
-    With QUESTION (`-` is standard input), the answer is printed on standard output and everything else on standard
-    error. Without it, you talk in the terminal; /help lists its commands. You are asked before each call of a tool,
-    unless you answer "always" for that tool, give --yes, or the configuration allows it (`alwaysAllow` of its server, a
-    list of names).
+    With QUESTION (`-` reads standard input), the answer goes to standard output and everything else to standard error.
+    Without it, you chat in the terminal; /help lists the commands. You are asked before each tool call, unless you
+    answer "always" for that tool, pass --yes, or the server's `alwaysAllow` list in the configuration names the tool.
     """
-    # Imported here so that the other commands start without what only a conversation needs.
+    # Imported here so that other commands start without loading what only a conversation needs.
     from tools_search_client.chat.interactive import answer_once, talk
     from tools_search_client.chat.keyboard import can_be_asked
     from tools_search_client.chat.loop import ChatOptions
@@ -158,7 +157,7 @@ def chat(
     if delegate:
         if tool_search == "off":
             raise click.UsageError(
-                "--delegate finds tools, and --tool-search off lists them all: leave out one of them"
+                "--delegate searches for tools and --tool-search off lists them all: use only one of them"
             )
         servers = tuple(replace(server, delegate="turn") for server in configuration.servers)
         configuration = replace(configuration, servers=servers)
@@ -172,7 +171,7 @@ def chat(
     has_terminal = can_be_asked()
     text = _question(question, has_terminal=has_terminal)
     if as_json and text is None:
-        raise click.UsageError("--json goes with a QUESTION")
+        raise click.UsageError("--json requires a QUESTION")
     options = ChatOptions(system, shown_by, toolset, yes, max_rounds, max_result)
     if text is None:
         talk(selection, endpoint, options)
@@ -184,13 +183,13 @@ def chat(
 
 
 def _question(stated: str | None, *, has_terminal: bool) -> str | None:
-    """Return the one question to answer, or `None` where the user will type."""
+    """Return the single question to answer, or `None` for an interactive conversation."""
     if stated is None and has_terminal:
         return None
     if stated not in (None, "-"):
         text = stated
     elif not sys.stdin or sys.stdin.isatty():
-        raise click.UsageError("there is no terminal to talk in: give a QUESTION")
+        raise click.UsageError("there is no terminal to chat in: give a QUESTION")
     else:
         text = sys.stdin.read()
     if not text.strip():

@@ -1,4 +1,4 @@
-"""`tools-search-client`: the commands together, their exit codes, and their errors."""
+"""The `tools-search-client` command: subcommands, exit codes and error reporting."""
 
 from __future__ import annotations
 
@@ -25,33 +25,33 @@ from tools_search_client.remedies import with_remedy
 from tools_search_client.text import one_line, printable
 from tools_search_client.version import VERSION
 
-_HELP: Final = """Find the right tool among many MCP servers, and call it.
+_HELP: Final = """Find the right tool across many MCP servers, and call it.
 
 \b
 Start here:
   tools-search-client demo                                   see it work with real servers
-  tools-search-client servers --config mcp.json              what do my servers offer?
+  tools-search-client servers --config mcp.json              see what your servers offer
   tools-search-client search "commit my changes" --config mcp.json
   tools-search-client describe git__git_log --config mcp.json
   tools-search-client call git__git_log repo_path=. --config mcp.json
-  tools-search-client stats --config mcp.json                what do they cost a model?
-  tools-search-client chat --config mcp.json -m MODEL        a model finds and calls them
+  tools-search-client stats --config mcp.json                see what the tools cost a model
+  tools-search-client chat --config mcp.json -m MODEL        let a model find and call them
 
-mcp.json is the file that your host already has (`mcpServers`). Use --url or --command for a single server. Every
-command has --json and --help. Shell completion for bash (or zsh, fish):
+mcp.json is the file your MCP host already has (`mcpServers`). Use --url or --command for a single server. Every
+command supports --json and --help. Shell completion for bash (or zsh, fish):
 
 \b
   eval "$(_TOOLS_SEARCH_CLIENT_COMPLETE=bash_source tools-search-client)"
 """
 
 _OF_A_STREAM: Final = frozenset({errno.EBADF, errno.EIO, errno.ENOSPC, errno.EPIPE})
-"""Errors of writing to standard output; errors of a file say which file it is."""
+"""Errors from writing to standard output. Errors from files carry a file name."""
 
 
 @click.group(help=_HELP, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(VERSION, prog_name="tools-search-client")
 def commands() -> None:
-    """Hold the commands together."""
+    """Group the commands."""
 
 
 for command in (servers, tools, search, describe, call, prompts, resources, chat, stats, login, demo):
@@ -61,13 +61,13 @@ for command in (servers, tools, search, describe, call, prompts, resources, chat
 def run(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line, and exit with its code."""
     given = sys.argv[1:] if arguments is None else list(arguments)
-    # Started with a closed standard output, a program has none.
+    # `sys.stdout` is `None` if the program was started with standard output closed.
     output = sys.stdout = sys.stdout or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - until the end
     try:
         code = _run(given)
         output.flush()
     except OSError as error:
-        # Nothing more can be written, neither now nor when the interpreter ends and empties its buffer.
+        # Nothing more can be written, neither now nor when the interpreter flushes its buffer on exit.
         sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
         code = EXIT_SIGNAL + signal.SIGPIPE
         if not isinstance(error, BrokenPipeError):
@@ -77,9 +77,9 @@ def run(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def _run(given: Sequence[str]) -> int:
-    """Run a command and return its exit code; errors are printed on standard error, and as JSON if that is asked for.
+    """Run a command and return its exit code. Errors go to standard error, and with `--json` to standard output too.
 
-    Raises `OSError` where standard output cannot be written.
+    Raises `OSError` if standard output cannot be written.
     """
     output = sys.stdout
     try:
@@ -87,7 +87,7 @@ def _run(given: Sequence[str]) -> int:
     except SystemExit:
         if sys.stdout is output:
             raise
-        return EXIT_SIGNAL + signal.SIGPIPE  # Click has replaced it, because nobody reads it
+        return EXIT_SIGNAL + signal.SIGPIPE  # Click replaced it because the reader is gone
     except (click.ClickException, click.Abort, ToolsSearchClientError, InterruptionError, OSError) as error:
         message, code = _explained(error)
         if "--json" in given[: given.index("--") if "--" in given else len(given)]:
@@ -96,14 +96,14 @@ def _run(given: Sequence[str]) -> int:
         if isinstance(error, click.ClickException):
             error.show()
         else:
-            # Only our own messages have several lines: one of a server might look like another message of ours.
+            # Only our own messages may span lines: a second line from a server could pass for one of our messages.
             shown = one_line(message) if isinstance(error, ServerError | OSError) else printable(message)
             click.echo(f"Error: {shown}", err=True)
         return code
 
 
 def _explained(error: Exception) -> tuple[str, int]:
-    """Return the message and the exit code for an error, or raise it where standard output cannot be written."""
+    """Return an error's message and exit code, or re-raise it if standard output cannot be written."""
     match error:
         case click.ClickException():
             return error.format_message(), error.exit_code

@@ -1,7 +1,7 @@
-"""Shell completion of servers, toolsets and tools.
+"""Shell completion of server, toolset and tool names.
 
-No server is started for it: servers and toolsets stand in the configuration, and the names of tools that earlier
-commands saw are kept in a small file of the user's cache, one for each configuration, address or command.
+Completion starts no servers. Server and toolset names come from the configuration. Tool names come from earlier
+commands, which save them in the user's cache folder, in one small file per configuration, address or command.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tools_search_client.found import FoundTool
 from tools_search_client.json_values import as_list
 
 CONFIG_VARIABLE: Final = "TOOLS_SEARCH_CONFIG"
-"""The environment variable with the configuration that is meant where no option says which."""
+"""The environment variable that names the configuration to use if no option does."""
 
 _MAX_NAMES: Final = 10_000
 _MAX_BYTES: Final = 1_000_000
@@ -33,12 +33,12 @@ _MAX_BYTES: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class SeenNames:
-    """The names of the tools that were seen behind one configuration, address or command."""
+    """The tool names seen so far for one configuration, address or command."""
 
     source: str
 
     def remember(self, tools: Iterable[FoundTool], *, are_all: bool = False) -> None:
-        """Keep the names of `tools`, for as long as nothing is in the way: they only help with typing."""
+        """Save the names of `tools`. Errors are ignored, because the names only help with completion."""
         kept = [] if are_all else self.read()
         names = list(dict.fromkeys([*(tool.name for tool in tools), *kept]))[:_MAX_NAMES]
         with suppress(OSError):
@@ -48,7 +48,7 @@ class SeenNames:
             draft.replace(self._path)
 
     def read(self) -> list[str]:
-        """Return the names that were kept."""
+        """Return the saved names."""
         with suppress(OSError, ValueError):
             if self._path.stat().st_size <= _MAX_BYTES:
                 names = as_list(json.loads(self._path.read_text(encoding="utf-8")))
@@ -62,25 +62,25 @@ class SeenNames:
 
 
 def seen_names(options: Mapping[str, Any]) -> SeenNames:
-    """Return what was seen of the servers that a command's options choose."""
+    """Return the names seen for the servers that a command's options choose."""
     path = chosen_file(options)
     return SeenNames(str(path.resolve()) if path else str(options.get("url") or options.get("command_line")))
 
 
 def complete_server(context: click.Context, _: click.Parameter, begun: str) -> list[str]:
-    """Return the names of servers that begin so."""
+    """Return the server names that start with `begun`."""
     configuration = _configuration(context)
     return [entry.name for entry in configuration.servers if entry.name.startswith(begun)] if configuration else []
 
 
 def complete_toolset(context: click.Context, _: click.Parameter, begun: str) -> list[str]:
-    """Return the names of toolsets that begin so."""
+    """Return the toolset names that start with `begun`."""
     configuration = _configuration(context)
     return [name for name in configuration.tool_sets if name.startswith(begun)] if configuration else []
 
 
 def complete_tool(context: click.Context, _: click.Parameter, begun: str) -> list[str]:
-    """Return the names of tools that begin so, as far as an earlier command saw them: full ones, else bare ones."""
+    """Return the tool names seen earlier that start with `begun`: full names, or else bare ones."""
     with suppress(click.UsageError):
         names = list(seen_names(context.params).read())
         bare = [name.partition(SEPARATOR)[2] for name in names]
@@ -96,9 +96,9 @@ def _configuration(context: click.Context) -> Configuration | None:
 
 
 def chosen_file(options: Mapping[str, Any]) -> Path | None:
-    """Return the configuration that a command's options choose; `None` where they choose an address, a command or none.
+    """Return the configuration file a command's options choose; `None` for an address, a command, or no choice.
 
-    Raises `click.UsageError` where a host is chosen that has none.
+    Raises `click.UsageError` if the chosen host has no configuration.
     """
     if options.get("config"):
         return Path(options["config"])

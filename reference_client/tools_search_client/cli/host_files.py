@@ -1,4 +1,4 @@
-"""The configurations of hosts on this machine: those that are there, and the one that is meant by a host's name."""
+"""Find MCP hosts' configuration files on this machine."""
 
 from __future__ import annotations
 
@@ -14,32 +14,34 @@ from tools_search_hosts.locations import HOSTS, HostPath, host_paths, project_fo
 
 @dataclass(frozen=True, slots=True)
 class FoundFile:
-    """A configuration of a known host."""
+    """A known host's configuration file."""
 
     host: str
     path: Path
     is_project: bool
     option: str
-    """What to write on the command line to choose it."""
+    """The command-line option that selects it."""
     servers: tuple[str, ...]
-    """The names of those that are switched on."""
+    """The names of the enabled servers."""
     problem: str | None = None
-    """Why it cannot be read."""
+    """Why it cannot be read, if it cannot."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as `--json` prints it."""
+        """Return the form that `--json` prints."""
         scope = "project" if self.is_project else "user"
         place = {"host": self.host, "scope": scope, "file": str(self.path), "option": self.option}
         return place | {"servers": self.servers, "problem": self.problem}
 
 
 def found_files() -> list[FoundFile]:
-    """Return the configurations that are there and name servers or cannot be read: the user's, then the project's."""
+    """Return the existing files that name servers or cannot be read: the user's first, then the project's."""
     found: list[FoundFile] = []
     chosen: set[str] = set()
     for place in [*host_paths(), *project_paths(project_folder(Path.cwd()))]:
         servers, problem = _content(place)
-        is_known = any(file.path == place.path for file in found)  # at home, the user's file is that of a project, too
+        is_known = any(
+            file.path == place.path for file in found
+        )  # in the home folder, the user's file is also the project's
         if (servers or problem) and not is_known:
             is_first = not place.is_project and place.host not in chosen
             option = f"--host {place.host}" if is_first else f"--config {shlex.quote(_nearby(place.path))}"
@@ -49,10 +51,10 @@ def found_files() -> list[FoundFile]:
 
 
 def file_of_host(host: str) -> Path:
-    """Return the user's configuration of a host: the first that names servers.
+    """Return the user's configuration for a host: the first file that names servers or cannot be read.
 
     Raises:
-        click.UsageError: There is none; the message says where it was looked for.
+        click.UsageError: There is none; the message lists the places searched.
     """
     places = [place for place in host_paths() if place.host == host]
     for place in places:
@@ -60,28 +62,28 @@ def file_of_host(host: str) -> Path:
             return place.path
     looked = " nor ".join(shown_path(place.path) for place in places)
     of_project = [file.option for file in found_files() if file.host == host]
-    remedy = f"; if you trust that of the project, give {of_project[0]}" if of_project else ""
+    remedy = f"; if you trust the project's file, use {of_project[0]}" if of_project else ""
     raise click.UsageError(f"{HOSTS[host]} has no servers in {looked}{remedy}")
 
 
 def workspace_of(path: Path) -> Path | None:
-    """Return the project that a user's configuration is used for; `None` where the file lies in its project."""
+    """Return the project to use with a user's configuration; `None` if the file is the project's own."""
     users = {place.path.resolve() for place in host_paths()}
     return project_folder(Path.cwd()) if path.resolve() in users else None
 
 
 def shown_path(path: Path) -> str:
-    """Return how a path is shown to a person: from the home folder where it lies there."""
+    """Return a path for display, relative to the home folder if it is inside it."""
     return f"~/{path.relative_to(Path.home())}" if path.is_relative_to(Path.home()) else str(path)
 
 
 def _nearby(path: Path) -> str:
-    """Return a path as it is typed here: from the working folder where it lies there."""
+    """Return a path for the command line, relative to the working folder if it is inside it."""
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 
 def _content(place: HostPath) -> tuple[tuple[str, ...], str | None]:
-    """Return the names of the servers in a file, none if it is not there, and why it cannot be read."""
+    """Return the server names in a file (none if it does not exist), and why it cannot be read."""
     if not place.path.is_file():
         return (), None
     try:

@@ -1,4 +1,4 @@
-"""The command `login`: a person signs in to servers that ask for OAuth."""
+"""The command `login`: sign in to servers that require OAuth."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from tools_search_client.servers.oauth import OAuth, loopback_redirect
         "login github --client-id my-client --client-secret-env MY_SECRET --port 8765",
         exit_codes="""\b
 Exit codes:
-  0  every server knows you now, or does not ask
+  0  you are signed in to every server that requires it
   1  a sign-in failed
-  2  usage error: options, configuration, unknown server
-  128 and more  ended by a signal: 130 is Ctrl-C""",
+  2  usage error: bad options or configuration, unknown server
+  128 and up  ended by a signal: 130 is Ctrl-C""",
     )
 )
 @click.argument("server", required=False)
@@ -36,18 +36,20 @@ Exit codes:
     default=300.0,
     show_default=True,
     metavar="SECONDS",
-    help="How long to wait for you.",
+    help="How long to wait for you to sign in.",
 )
-@click.option("--scope", metavar="SCOPES", help="Request these scopes in addition to those already granted.")
+@click.option("--scope", metavar="SCOPES", help="Request these scopes in addition to the ones already granted.")
 @click.option(
-    "--client-id", metavar="ID", help="The client that you registered, where the authorization server registers none."
+    "--client-id", metavar="ID", help="The client you registered, if the authorization server does not register one."
 )
-@click.option("--client-secret-env", metavar="NAME", help="The environment variable with its secret, where it has one.")
+@click.option(
+    "--client-secret-env", metavar="NAME", help="The environment variable that holds the client's secret, if any."
+)
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
     default=0,
-    help="Where the browser comes back: http://127.0.0.1:PORT/callback. Default: any port that is free.",
+    help="Port of the redirect URI, http://127.0.0.1:PORT/callback. Default: any free port.",
 )
 @server_options()
 def login(
@@ -60,21 +62,21 @@ def login(
     client_secret_env: str | None,
     port: int,
 ) -> None:
-    """Sign in to servers, in your browser.
+    """Sign in to servers in your browser.
 
-    With SERVER, to that one of the configuration; else to all that ask for it. A client of your own and a scope are for
-    one server.
+    SERVER names one server in the configuration. Without it, you sign in to every server that requires it. --client-id
+    and --scope apply to a single server.
 
-    The tokens stay on this machine, in files that only you can read, and are used and refreshed by the other commands.
+    The tokens stay on this machine, in files that only you can read. Other commands use and refresh them.
     """
     entries = [entry for entry in selection.configuration.servers if isinstance(entry.target, HttpTarget)]
     if server is not None:
         entries = [entry for entry in entries if entry.name == server]
     if not entries:
-        raise click.UsageError("there is no such server with an address: only those over HTTP ask for a sign-in")
+        raise click.UsageError("no such HTTP server: only servers with a URL can require signing in")
     options = selection.options.connection
     if len(entries) > 1 and (scope or client_id):
-        raise click.UsageError("say which server: --scope and --client-id are for one")
+        raise click.UsageError("name a server: --scope and --client-id apply to a single one")
     oauth = OAuth(client=_client(client_id, client_secret_env))
 
     async def sign_in() -> int:
@@ -85,7 +87,7 @@ def login(
             try:
                 async with loopback_redirect(_show, seconds=wait, port=port) as redirect:
                     asked = await oauth.sign_in(entry.target, redirect, options, scope=scope or "")
-                print_note(f"{name}: signed in" if asked else f"{name}: does not ask for a sign-in")
+                print_note(f"{name}: signed in" if asked else f"{name}: does not require signing in")
             except (ServerError, HostError) as error:
                 print_note(f"{name}: {error}")
                 failures += 1
@@ -96,13 +98,13 @@ def login(
 
 
 def _client(client_id: str | None, secret_variable: str | None) -> OAuthClientInformationFull | None:
-    """Return the client that the user registered, if any."""
+    """Return the client the user registered, if any."""
     if client_id is None:
         if secret_variable is not None:
-            raise click.UsageError("--client-secret-env goes with --client-id")
+            raise click.UsageError("--client-secret-env requires --client-id")
         return None
     if secret_variable is not None and secret_variable not in os.environ:
-        raise click.UsageError(f"the environment has no variable {secret_variable!r}")
+        raise click.UsageError(f"the environment variable {secret_variable!r} is not set")
     return OAuthClientInformationFull(
         client_id=client_id, client_secret=secret_variable and os.environ[secret_variable]
     )

@@ -1,4 +1,4 @@
-"""What servers have besides tools: listed and read by the commands `prompts` and `resources`, and searched."""
+"""The commands `prompts` and `resources`, and the search of prompts, resources and templates."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from tools_search_client.found import FederatedItems, FederatedOffers, NamedItem
 
 @click.command(
     epilog=output.epilog("prompts --config mcp.json", "prompts notes__summary length=short --config mcp.json"),
-    short_help="List the prompts of the servers, or show one.",
+    short_help="List the servers' prompts, or show one.",
 )
 @click.argument("name", required=False)
 @click.argument("arguments", metavar="[ARGUMENT]…", nargs=-1)
 @server_options()
 @output.as_json_option
 def prompts(name: str | None, arguments: tuple[str, ...], selection: ServerSelection, *, as_json: bool) -> int:
-    """List the prompts of every server; with NAME, show that one with its arguments filled in.
+    """List every server's prompts, or with NAME, show that prompt with its arguments filled in.
 
-    NAME is one that the list shows; `server:prompt`, or the prompt's own name where only one server has it, will do.
-    Each ARGUMENT is written as for `call`; all of them are text.
+    NAME is a name shown in the list. `server:prompt` also works, and so does the prompt's own name if only one server
+    has it. Each ARGUMENT is written as for `call`; all values are text.
     """
     given = {key: str(value) for one, each in read_arguments(arguments) for key, value in _members(one, each)}
 
@@ -55,15 +55,15 @@ def prompts(name: str | None, arguments: tuple[str, ...], selection: ServerSelec
 
 @click.command(
     epilog=output.epilog("resources --config mcp.json", "resources notes://today --config mcp.json --server notes"),
-    short_help="List the resources of the servers, or read one.",
+    short_help="List the servers' resources, or read one.",
 )
 @click.argument("uri", required=False)
 @server_options()
 @output.as_json_option
 def resources(uri: str | None, selection: ServerSelection, *, as_json: bool) -> int:
-    """List the resources of every server, and the templates of URIs; with URI, read that one.
+    """List every server's resources and resource templates, or with URI, read that resource.
 
-    A URI that no server lists, such as one made from a template, is read from the server that --server names.
+    To read a URI that no server lists, such as one built from a template, name its server with --server.
     """
 
     async def ask(
@@ -94,18 +94,18 @@ def resources(uri: str | None, selection: ServerSelection, *, as_json: bool) -> 
 
 
 SearchedKind: TypeAlias = Literal["resources", "templates", "prompts"]
-"""What `search` looks for instead of tools."""
+"""What `search` can look for besides tools."""
 
 
 def search_offers(
     kind: SearchedKind, query: str, limit: int, selection: ServerSelection, *, explain: bool, as_json: bool
 ) -> int:
-    """Search prompts, resources or templates, print what was found, and return the exit code.
+    """Search prompts, resources or templates, print the results, and return the exit code.
 
-    Of a server of which the toolset names single tools, nothing else is shown.
+    Servers for which the toolset names individual tools are not searched.
 
     Raises:
-        ValueError: The query is blank or no Unicode text.
+        ValueError: The query is blank or not valid Unicode.
     """
     rules = {entry.name: selection.toolset.rule(entry.name) for entry in selection.configuration.servers}
     shown = [name for name, rule in rules.items() if rule is not None and rule.shows_more]
@@ -149,17 +149,17 @@ def _members(name: str | None, value: Any) -> list[tuple[str, Any]]:
 def _meant(
     name: str, spelled: Sequence[tuple[str, str, NamedItem[Any]]], listing: FederatedOffers[Any]
 ) -> NamedItem[Any]:
-    """Return the one that is called `name`; raises `LocalError` where none is, or several are."""
+    """Return the item that `name` means; raises `LocalError` if no item or several items match."""
     meant = [one for *spellings, one in spelled if name in (one.name, *spellings)]
     if len(meant) == 1:
         return meant[0]
     if meant:
         servers = " or ".join(f"--server {one.server}" for one in meant)
-        raise LocalError(f"several servers have {name!r}: say which with {servers}")
+        raise LocalError(f"several servers have {name!r}: choose one with {servers}")
     near = get_close_matches(name, [spelling for *spellings, _ in spelled for spelling in spellings], n=1)
     text = f"no server lists {name!r}" + (f"; the closest is {near[0]}" if near else "")
     failed = [f"{server}: {failure}" for server, failure in listing.failed.items()]
-    raise LocalError(text + (f" (not asked, because they failed: {'; '.join(failed)})" if failed else ""))
+    raise LocalError(text + (f" (these servers failed: {'; '.join(failed)})" if failed else ""))
 
 
 def _stated_arguments(prompt: Prompt) -> str:
@@ -167,7 +167,7 @@ def _stated_arguments(prompt: Prompt) -> str:
 
 
 def _print_read(result: BaseModel, contents: Sequence[tuple[str, BaseModel]], *, as_json: bool) -> int:
-    """Print what was read, after the role of each part that has one, and return the exit code."""
+    """Print the contents, each after its role if it has one, and return the exit code."""
     if as_json:
         output.print_json(output.model_json(result))
         return output.EXIT_OK

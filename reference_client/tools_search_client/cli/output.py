@@ -1,6 +1,6 @@
-"""Output of the commands: tables on a terminal, plain lines into a pipe, JSON for programs; exit codes and help pages.
+"""Command output: tables on a terminal, plain lines in a pipe, JSON for programs; exit codes and help epilogs.
 
-Every cell is text, never markup: servers do not decide what is bold, where a link leads or where the cursor goes.
+Every cell is plain text, never markup, so servers cannot set styles, add links or move the cursor.
 """
 
 from __future__ import annotations
@@ -33,54 +33,54 @@ EXIT_INCOMPLETE: Final = 3
 EXIT_SIGNAL: Final = 128
 """Added to the number of the signal that ended the program."""
 
-HOW_TO_ALLOW: Final = "add --yes to call it, or name it in `alwaysAllow` of its server in the configuration"
+HOW_TO_ALLOW: Final = "pass --yes to call it, or add it to its server's `alwaysAllow` list in the configuration"
 
 _EXIT_CODES: Final = """\b
 Exit codes:
-  0  answered, even if some servers failed (they are reported)
-  1  every server failed, or the called tool did
-  2  usage error: options, configuration, unknown tool, no consent to a call
-  3  nothing was found, but some servers failed and might have had it
-  128 and more  ended by a signal: 130 is Ctrl-C, 141 a closed pipe"""
+  0  success, even if some servers failed (they are reported)
+  1  every server failed, or the called tool failed
+  2  usage error: bad options or configuration, unknown tool, call not approved
+  3  nothing found, but servers that failed might have had a match
+  128 and up  ended by a signal: 130 is Ctrl-C, 141 a closed pipe"""
 
 _SHORT_SECONDS: Final = 2
 _REFRESH_SECONDS: Final = 0.25
 _NOTE_SECONDS: Final = 10
-"""Between two lines of progress where there is no terminal."""
+"""Interval between progress lines when there is no terminal."""
 
-as_json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead.")
+as_json_option = click.option("--json", "as_json", is_flag=True, help="Print a JSON object instead.")
 
 
 def epilog(*examples: str, exit_codes: str = _EXIT_CODES) -> str:
-    """Return the end of a command's help: examples, each without the program's name, and its exit codes."""
+    """Return a help epilog: the examples, given without the program's name, and the exit codes."""
     lines = "\n".join(f"  tools-search-client {example}" for example in examples)
     return f"\b\nExamples:\n{lines}\n\n{exit_codes}"
 
 
 def print_json(value: Any) -> None:
-    """Print one JSON value on standard output, in ASCII: every character that a terminal would obey is escaped."""
+    """Print a JSON value on standard output, in ASCII, so that every terminal control character is escaped."""
     click.echo(json.dumps(value, indent=2))
 
 
 def model_json(value: BaseModel) -> dict[str, Any]:
-    """Return what a server stated as `--json` prints it: complete, nothing in it shortened or cleaned."""
+    """Return the complete form that `--json` prints: nothing is shortened or sanitized."""
     return value.model_dump(by_alias=True, mode="json", exclude_none=True)
 
 
 def tool_json(tool: FoundTool) -> dict[str, Any]:
-    """Return a tool as `--json` prints it."""
+    """Return the form of a tool that `--json` prints."""
     return {"name": tool.name, "server": tool.server, "tool": model_json(tool.tool)}
 
 
 def hit_json(found: FoundTool | FoundItem[Any]) -> dict[str, Any]:
-    """Return as `--json` prints it how something was found and ranked."""
+    """Return the form that `--json` prints of how an item was found and ranked."""
     hit = found.hit
     ranks = {"foundBy": found.mode, "weight": round(found.weight, 6), "ownRank": found.own_rank}
     return ranks | {"score": hit.score, "matched": hit.matched, "group": hit.group}
 
 
 def print_content(content: BaseModel) -> None:
-    """Print a part of what a server returned: a text as it is, anything else as JSON."""
+    """Print one content block: text as is, anything else as JSON."""
     if isinstance(content, TextContent | TextResourceContents):
         click.echo(printable(content.text))
     else:
@@ -88,52 +88,52 @@ def print_content(content: BaseModel) -> None:
 
 
 def purpose(item: Tool | Prompt | Resource | ResourceTemplate) -> str:
-    """Return what a server says of something that it offers."""
+    """Return an item's description, or else its title."""
     return item.description or item.title or ""
 
 
 def report_json(report: ServerReport) -> dict[str, Any]:
-    """Return how a server did as `--json` prints it."""
+    """Return the form of a server's report that `--json` prints."""
     return {to_camel(name): value for name, value in asdict(report).items()}
 
 
 def servers_json(reports: Sequence[ServerReport]) -> dict[str, Any]:
-    """Return the member of an answer of many servers that says how each did."""
+    """Return the `servers` member, with each server's report."""
     return {"servers": list(map(report_json, reports))}
 
 
 def print_note(text: str) -> None:
-    """Print a remark on standard error, where it does not get into a pipe."""
+    """Print a note on standard error, to keep it out of pipes."""
     click.echo(one_line(text), err=True)
 
 
 def note_nothing_found(reports: Sequence[ServerReport], noun: str) -> None:
-    """Print that nothing fits, unless no server was there to say so, on standard error."""
+    """Print on standard error that nothing matched, unless every server failed."""
     if any(report.failure is None for report in reports):
-        print_note(f"No {noun} fits. Other words may find one: an empty answer is no proof that there is none.")
+        print_note(f"No {noun} found. Try other words: an empty result does not mean that there is none.")
 
 
 def note_fallbacks(reports: Sequence[ServerReport]) -> None:
-    """Print which servers were listed although they offer to be searched, on standard error."""
+    """Print on standard error which servers were listed although they support search."""
     for report in reports:
         if report.fallback:
-            print_note(f"{report.server or 'the server'}: listed instead of searched, since {report.fallback}")
+            print_note(f"{report.server or 'the server'}: listed instead of searched, because {report.fallback}")
 
 
 def note_troubles(reports: Sequence[ServerReport], noun: str = "tool") -> None:
-    """Print which servers failed, and how many tools or others are left out of the rest, on standard error."""
+    """Print on standard error which servers failed, and how many items were left out of the others."""
     for report in reports:
         name = report.server or "the server"
         if report.failure is not None:
             print_note(f"{name} failed: {with_remedy(report.failure)}")
         if report.left_out == 1:
-            print_note(f"{name}: one {noun} is left out, since its definition is invalid")
+            print_note(f"{name}: one {noun} is left out because its definition is invalid")
         elif report.left_out:
-            print_note(f"{name}: {report.left_out} {noun}s are left out, since their definitions are invalid")
+            print_note(f"{name}: {report.left_out} {noun}s are left out because their definitions are invalid")
 
 
 def exit_code(reports: Sequence[ServerReport], *, found: bool) -> int:
-    """Return the exit code for a question that went to many servers."""
+    """Return the exit code for a request that went to several servers."""
     failed = [report for report in reports if report.failure is not None]
     if failed and len(failed) == len(reports):
         return EXIT_FAILED
@@ -142,7 +142,7 @@ def exit_code(reports: Sequence[ServerReport], *, found: bool) -> int:
 
 @contextmanager
 def waiting(text: str) -> Generator[None]:
-    """Show on a terminal that something takes its time; show nothing elsewhere."""
+    """Show a spinner on a terminal while the block runs; elsewhere, show nothing."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield
@@ -153,10 +153,10 @@ def waiting(text: str) -> Generator[None]:
 
 @contextmanager
 def working(text: str) -> Generator[Callable[[str], None]]:
-    """Show what takes more than two seconds, for how long, and how far it is, on standard error.
+    """Report work that takes more than two seconds on standard error, with its duration and progress.
 
-    A terminal has one line of it, kept up to date; elsewhere a line is written now and then. The block gets a function
-    that takes note of how far the work is.
+    A terminal shows one live line; elsewhere, a line is written every ten seconds. The block gets a function that
+    updates the progress text.
     """
     console = Console(stderr=True)
     started, over, progress = monotonic(), Event(), [""]
@@ -188,7 +188,7 @@ def working(text: str) -> Generator[Callable[[str], None]]:
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], details: Sequence[str] | None = None) -> None:
     """Print rows on standard output: aligned on a terminal, separated by tabs elsewhere.
 
-    The `details` describe a row each: on a line below it on a terminal, last in its line elsewhere.
+    Each of the `details` describes a row: on the line below it on a terminal, as the last column elsewhere.
     """
     if not sys.stdout.isatty():
         lines = [headings, *rows] if details is None else [(*headings, "description")]

@@ -1,7 +1,7 @@
-"""The work of a command, run so that it exits cleanly on a signal.
+"""Run a command's work so that it exits cleanly on a signal.
 
-Without this, Ctrl-C cancels the work once, after which waiting for a child process goes on; and the signals of a
-service manager or of a closed terminal end the program at once, leaving processes and folders behind.
+Without this, Ctrl-C cancels the work once but keeps waiting for child processes, and signals from a service manager or
+a closed terminal end the program immediately, leaving processes and folders behind.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class InterruptionError(Exception):
-    """A signal ended the work before it was done; everything that it had started is gone."""
+    """A signal interrupted the work; everything it had started is cleaned up."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -27,10 +27,10 @@ class InterruptionError(Exception):
 
 
 def run_until_signal(work: Callable[[], Awaitable[T]], *, on_interrupt: Callable[[], None] | None = None) -> T:
-    """Run `work` to its end and return its result, or raise its exception; Ctrl-C only calls `on_interrupt`, if given.
+    """Run `work` and return its result. If `on_interrupt` is given, Ctrl-C calls it instead of ending the work.
 
     Raises:
-        InterruptionError: A signal came first. A second one ends the program without any cleaning up.
+        InterruptionError: A signal came first. A second signal ends the program without cleanup.
     """
 
     async def run() -> T:
@@ -50,7 +50,7 @@ def run_until_signal(work: Callable[[], Awaitable[T]], *, on_interrupt: Callable
             tasks.start_soon(watch)
             try:
                 outcome.append(await work())
-            except Exception as error:  # kept, because a task group would wrap it
+            except Exception as error:  # stored because a task group would wrap it
                 outcome.append(error)
             tasks.cancel_scope.cancel()
         if received:
@@ -64,7 +64,7 @@ def run_until_signal(work: Callable[[], Awaitable[T]], *, on_interrupt: Callable
 
 @contextmanager
 def interruptible_question() -> Generator[None]:
-    """Let Ctrl-C interrupt a question that is asked while the event loop stands still."""
+    """Let Ctrl-C interrupt a question that blocks the event loop."""
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield

@@ -1,4 +1,4 @@
-"""`ServerSelection`: the servers that a command works with, and the options that choose them."""
+"""`ServerSelection`: the servers a command uses, and the options that choose them."""
 
 from __future__ import annotations
 
@@ -45,23 +45,23 @@ LOG_VARIABLE: Final = "LOG_LEVEL"
 _LEVELS: Final = ("CRITICAL", "ERROR", "WARNING", "INFO", "DEBUG")
 
 _DEADLINE: Final = 30.0
-"""Seconds: a command may have to start every server first."""
+"""In seconds. Long, because a command might have to start every server first."""
 
 _SECONDS = click.FloatRange(min=0, min_open=True)
 
 
 @dataclass(frozen=True, slots=True)
 class ServerSelection:
-    """The servers of a command, and the options for connections to them."""
+    """A command's servers, and the options for connecting to them."""
 
     configuration: Configuration
-    """With the servers that are meant, and no others."""
+    """Contains only the selected servers."""
     options: FederationOptions
     toolset: Toolset
     seen: SeenNames
 
     def shows(self, tool: FoundTool) -> bool:
-        """Return whether the toolset has `tool`."""
+        """Return whether the toolset contains `tool`."""
         rule = self.toolset.rule(tool.server)
         return rule is not None and rule.shows(tool.tool.name)
 
@@ -69,7 +69,7 @@ class ServerSelection:
         """Return the tool that `name` means.
 
         Raises:
-            LocalError: It means none, or several, or one that the toolset hides.
+            LocalError: The name matches no tool, several tools, or one that the toolset hides.
         """
         tool = await servers.resolve(name)
         self.seen.remember([tool])
@@ -78,13 +78,13 @@ class ServerSelection:
         return tool
 
     async def list(self, servers: Federation) -> FederatedListing:
-        """Return every tool that the toolset has."""
+        """Return every tool in the toolset."""
         listing = await servers.list()
         self.seen.remember(listing.tools, are_all=not listing.failed)
         return replace(listing, tools=tuple(filter(self.shows, listing.tools)))
 
     def ask(self, question: Callable[[Federation], Awaitable[T]]) -> T:
-        """Return the answer of the open servers, and show on a terminal that they are asked."""
+        """Connect to the servers, ask them `question`, and return the answer; a terminal shows a spinner."""
 
         async def run() -> T:
             async with open_federation(self.configuration, self.options) as servers:
@@ -98,15 +98,15 @@ call_timeout_option = click.option(
     "--call-timeout",
     type=_SECONDS,
     metavar="SECONDS",
-    help="How long a tool may run without reporting progress. Default: `call_timeout` of the configuration, or 120.",
+    help="How long a tool can run without reporting progress. Default: `call_timeout` in the configuration, or 120.",
 )
 
 least_confidence_option = click.option(
     "--least-confidence",
     type=click.FloatRange(0, 1),
     metavar="SHARE",
-    help="Where this client ranks, leave out tools that are less likely to fit than this. Default: "
-    f"`tool_discovery` of the configuration, or {DEFAULT_LEAST_CONFIDENCE}.",
+    help="When this client ranks, leave out tools less likely to fit than this. Default: `tool_discovery` in the "
+    f"configuration, or {DEFAULT_LEAST_CONFIDENCE}.",
 )
 
 toolset_option = click.option(
@@ -114,7 +114,7 @@ toolset_option = click.option(
     "toolset_name",
     metavar="NAME",
     shell_complete=complete_toolset,
-    help="Only the tools of this toolset of the configuration.",
+    help="Use only the tools in this toolset from the configuration.",
 )
 
 tool_argument = click.argument("name", shell_complete=complete_tool)
@@ -124,9 +124,11 @@ _SERVER_OPTIONS: list[Callable[[Any], Any]] = [
         "--config",
         type=click.Path(path_type=Path, dir_okay=False),
         metavar="FILE",
-        help=f"The configuration of a host: JSON, TOML or YAML. Default: the variable {CONFIG_VARIABLE}.",
+        help=f"A host's configuration file: JSON, TOML or YAML. Default: the variable {CONFIG_VARIABLE}.",
     ),
-    click.option("--host", type=click.Choice(list(HOSTS)), help="A host on this machine, whose own file is read."),
+    click.option(
+        "--host", type=click.Choice(list(HOSTS)), help="Read the configuration file of this host on this machine."
+    ),
     click.option("--url", metavar="URL", help="One server over Streamable HTTP."),
     click.option(
         "--command",
@@ -139,19 +141,19 @@ _SERVER_OPTIONS: list[Callable[[Any], Any]] = [
         "headers",
         multiple=True,
         metavar='"NAME: VALUE"',
-        help="A header of every request to --url; may be repeated.",
+        help="A header to send with every request to --url; can be repeated.",
     ),
     click.option(
         "--timeout",
         type=_SECONDS,
         metavar="SECONDS",
-        help="How long to wait for the slowest server. Default: `deadline` of the configuration, or 30.",
+        help="How long to wait for the slowest server. Default: `deadline` in the configuration, or 30.",
     ),
     click.option(
         "--era",
         type=click.Choice(["auto", "legacy"]),
         help="auto: the newest protocol that each server supports; legacy: the handshake of 2025 and earlier. "
-        "Default: `era` of the configuration, or auto.",
+        "Default: `era` in the configuration, or auto.",
     ),
     click.option(
         "--server",
@@ -159,25 +161,25 @@ _SERVER_OPTIONS: list[Callable[[Any], Any]] = [
         multiple=True,
         metavar="NAME",
         shell_complete=complete_server,
-        help="Only this server of the configuration; may be repeated.",
+        help="Use only this server from the configuration; can be repeated.",
     ),
     click.option(
         "-v",
         "--verbose",
         count=True,
-        help=f"Show the log on standard error; -vv shows all of it. Default: {LOG_VARIABLE}, a level such as INFO.",
+        help=f"Show the log on standard error; -vv adds debug messages. Default: {LOG_VARIABLE}, a level such as INFO.",
     ),
 ]
 
 
 def server_options(*, follow_changes: bool = False, optional: bool = False) -> Callable[[Command], Command]:
-    """Add the options that choose servers; the command gets them as one argument `selection`.
+    """Add the options that choose servers. The command gets them as one `selection` argument.
 
-    `least_confidence_option`, `call_timeout_option` and `toolset_option` go into it as well.
+    `selection` includes `least_confidence_option`, `call_timeout_option` and `toolset_option` if the command has them.
 
     Args:
-        follow_changes: Whether servers report changes of their tools; most commands are over before any could come.
-        optional: Whether the servers may be left open; the command then gets `None`.
+        follow_changes: Whether to follow servers' list changes; most commands finish before any could arrive.
+        optional: Whether the user can leave out the servers; the command then gets `None`.
     """
 
     def decorate(command: Command) -> Command:
@@ -223,14 +225,14 @@ def server_options(*, follow_changes: bool = False, optional: bool = False) -> C
 
 
 class _PrintableFormatter(logging.Formatter):
-    """One line for each record: records quote servers."""
+    """Puts each record on one line, because records quote servers."""
 
     def format(self, record: logging.LogRecord) -> str:
         return one_line(super().format(record))
 
 
 def _show_log(verbose: int) -> None:
-    """Show the log from a level on; without one, failures are reported by this program alone."""
+    """Show log messages at or above the level; without a level, show none."""
     stated = os.environ.get(LOG_VARIABLE, "").upper()
     level = ("", "INFO", "DEBUG")[min(verbose, 2)] or stated
     if level and level not in _LEVELS:
@@ -247,7 +249,7 @@ def _toolset(configuration: Configuration, name: str | None) -> Toolset:
 
 
 def _among(configuration: Configuration, names: tuple[str, ...], toolset: Toolset) -> tuple[ServerEntry, ...]:
-    """Return the servers with these names, all if there are none, that the toolset shows."""
+    """Return the named servers (all of them if `names` is empty) that the toolset shows."""
     known = [entry.name for entry in configuration.servers]
     for name in names:
         if name not in known:
@@ -258,9 +260,9 @@ def _among(configuration: Configuration, names: tuple[str, ...], toolset: Toolse
 
 def _configuration(chosen: Mapping[str, Any], headers: tuple[str, ...]) -> Configuration:
     if sum(given is not None for given in chosen.values()) > 1:
-        raise click.UsageError("say which servers: only one of --config, --host, --url and --command")
+        raise click.UsageError("use only one of --config, --host, --url and --command")
     if headers and chosen["url"] is None:
-        raise click.UsageError("--header goes with --url; a configuration file has `headers` per server")
+        raise click.UsageError("--header requires --url; in a configuration file, set `headers` for each server")
     if chosen["url"] is not None:
         return url_server(chosen["url"], dict(map(_header, headers)), name="")
     if chosen["command_line"] is not None:
@@ -268,8 +270,8 @@ def _configuration(chosen: Mapping[str, Any], headers: tuple[str, ...]) -> Confi
     path = chosen_file(chosen)
     if path is None:
         options = [found.option for found in found_files() if found.servers]
-        offers = f" (here you have {', '.join(options)})" if options else ""
-        raise click.UsageError(f"say which servers: one of --config, --host, --url and --command{offers}")
+        offers = f" (available here: {', '.join(options)})" if options else ""
+        raise click.UsageError(f"choose servers with --config, --host, --url or --command{offers}")
     can_ask = all(stream and stream.isatty() for stream in (sys.stdin, sys.stderr))  # a closed stream is `None`
     configuration = load_configuration(path, ask=_ask_for if can_ask else None, workspace=workspace_of(path))
     if warning := writers_warning(path):
@@ -278,7 +280,7 @@ def _configuration(chosen: Mapping[str, Any], headers: tuple[str, ...]) -> Confi
 
 
 def _ask_for(wanted: Input) -> str | None:
-    """Ask for an input of the file, as an editor would; a secret is not shown."""
+    """Prompt for an input that the file declares; a secret is not echoed."""
     text = one_line(wanted.description) or wanted.key
     hides = wanted.is_secret
     return click.prompt(text, default=wanted.default, hide_input=hides, show_default=not hides, err=True)
@@ -287,5 +289,5 @@ def _ask_for(wanted: Input) -> str | None:
 def _header(text: str) -> tuple[str, str]:
     name, separator, value = text.partition(":")
     if not separator or not name.strip():
-        raise click.UsageError("--header must be like 'Authorization: Bearer abc'")
+        raise click.UsageError("--header must look like 'Authorization: Bearer abc'")
     return name.strip(), value.strip()

@@ -1,4 +1,4 @@
-"""The commands `servers`, `tools`, `search` and `stats`: the offers of the servers, and what they cost a model."""
+"""The commands `servers`, `tools`, `search` and `stats`: what servers offer, and what it costs a model."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from tools_search_client.federation.federation import Federation
 from tools_search_client.found import FederatedListing, FoundTool, ServerDescription
 
 _OVERFETCH: Final = 100
-"""Tools that are looked at where a toolset hides some of them."""
+"""How many tools to request when the toolset hides some of them."""
 
 _Cost: TypeAlias = dict[str, int]
-"""The `definitions` and `tokens` of the first request of a conversation."""
+"""A number of `definitions` and their `tokens`."""
 
 
 @click.command(
@@ -38,11 +38,11 @@ _Cost: TypeAlias = dict[str, int]
 def servers(selection: ServerSelection | None, *, as_json: bool) -> int:
     """Show what each server offers, or why it failed.
 
-    For each server: program, protocol, whether it is searched or listed, number of tools, milliseconds.
+    The table has each server's program, protocol, mode (search or list), number of tools, and milliseconds.
 
-    Without an option that says which servers, nothing is started: the configurations of hosts on this machine are
-    listed, each with the option that chooses it. The file of a project comes with the project, and may have been
-    written by anyone; it is read only if you name it.
+    Without an option that chooses servers, nothing is started. Instead, this lists the MCP host configurations on this
+    machine, each with the option that selects it. A project's file comes with the project and could have been written
+    by anyone, so its servers are only used if you name it.
     """
     if selection is None:
         return _print_files(found_files(), as_json=as_json)
@@ -55,7 +55,7 @@ def servers(selection: ServerSelection | None, *, as_json: bool) -> int:
 
 
 def _print_files(found: Sequence[FoundFile], *, as_json: bool) -> int:
-    """Print the configurations that were found, and return the exit code."""
+    """Print the configurations found, and return the exit code."""
     if as_json:
         output.print_json({"configurations": [file.to_json() for file in found]})
     elif found:
@@ -63,14 +63,16 @@ def _print_files(found: Sequence[FoundFile], *, as_json: bool) -> int:
         details = [f"{shown_path(file.path)}: {file.problem or ', '.join(file.servers)}" for file in found]
         output.print_table(("host", "scope", "option"), rows, details)
         if usable := [file for file in found if file.servers]:
-            output.print_note(f"Choose one, as in: tools-search-client servers {usable[0].option}")
+            output.print_note(f"To choose one, run for example: tools-search-client servers {usable[0].option}")
     else:
-        output.print_note("No configuration of a known host is here. Give --config FILE, --url URL or --command LINE.")
+        output.print_note(
+            "No configuration of a known MCP host was found. Use --config FILE, --url URL or --command LINE."
+        )
     return output.EXIT_OK
 
 
 def print_servers(described: Sequence[ServerDescription]) -> None:
-    """Print the offers of servers, or why they failed."""
+    """Print a table of servers: what each one offers, or why it failed."""
     rows = [
         (
             one.report.server or "-",
@@ -88,23 +90,23 @@ def print_servers(described: Sequence[ServerDescription]) -> None:
 
 @click.command(
     epilog=output.epilog("tools --config mcp.json", "tools --url http://127.0.0.1:8000/mcp --json"),
-    short_help="List every tool of every server.",
+    short_help="List every server's tools.",
 )
 @toolset_option
 @server_options()
 @output.as_json_option
 def tools(selection: ServerSelection, *, as_json: bool) -> int:
-    """List every tool of every server, by the name to call it by.
+    """List every server's tools, under the names to call them by.
 
-    Where the configuration loads tools on demand, the column "status" shows which tools a model has from the start.
-    "app only" marks tools for the user interface of their server (MCP Apps), which a model is never given.
+    If the configuration loads tools on demand, the "status" column shows which tools a model has from the start. "app
+    only" marks tools for their server's user interface (MCP Apps), which a model never gets.
     """
 
     async def question(servers: Federation) -> tuple[FederatedListing, Mapping[str, str]]:
         listing = await selection.list(servers)
         status = {tool.name: "app only" for tool in listing.tools if not is_for_model(tool.tool)}
         if not selection.configuration.tool_discovery.enabled and not status:
-            return listing, {}  # a model simply has all of them
+            return listing, {}  # a model gets all of them
         conversation = Conversation(servers)
         await conversation.begin_turn(toolset=selection.toolset)
         for tool in listing.tools:
@@ -134,14 +136,14 @@ def tools(selection: ServerSelection, *, as_json: bool) -> int:
         'search "read a text file" --url http://127.0.0.1:8000/mcp --limit 3 --json',
         'search "who pays for lost parcels" --resources --config mcp.json',
     ),
-    short_help="Find the tools, or resources or prompts, that fit a need.",
+    short_help="Find the tools, resources or prompts that fit a need.",
 )
 @click.argument("query")
-@click.option("--resources", "kind", flag_value="resources", help="Find resources, by what they say where that can be.")
-@click.option("--templates", "kind", flag_value="templates", help="Find templates of resources.")
+@click.option("--resources", "kind", flag_value="resources", help="Find resources, by their contents if possible.")
+@click.option("--templates", "kind", flag_value="templates", help="Find resource templates.")
 @click.option("--prompts", "kind", flag_value="prompts", help="Find prompts.")
-@click.option("--limit", type=click.IntRange(min=1), default=10, show_default=True, help="Most tools to show.")
-@click.option("--explain", is_flag=True, help="Show for each tool how it was found and ranked.")
+@click.option("--limit", type=click.IntRange(min=1), default=10, show_default=True, help="Maximum number of results.")
+@click.option("--explain", is_flag=True, help="Show how each tool was found and ranked.")
 @least_confidence_option
 @toolset_option
 @server_options()
@@ -149,13 +151,13 @@ def tools(selection: ServerSelection, *, as_json: bool) -> int:
 def search(
     query: str, kind: SearchedKind | None, limit: int, selection: ServerSelection, *, explain: bool, as_json: bool
 ) -> int:
-    """Find the tools that fit QUERY, a few words that describe the need, or else the resources or the prompts.
+    """Find tools (or resources, templates or prompts) that fit QUERY, a few words that describe the need.
 
-    Servers that offer tools/search are searched; the others are listed, and this client ranks their tools. The answers
-    are merged by rank. The same holds for resources, their templates and prompts.
+    Servers that support tools/search are searched. The others are listed, and this client ranks their tools. Results
+    are merged by rank. Resources, templates and prompts work the same way.
 
-    With --explain, "rank" is the rank before merging: in its server's answer for a searched tool, among all listed
-    tools for a listed one. --json has the "score" of that answer, which says nothing of other answers.
+    With --explain, "rank" is the rank before merging: within its server's answer for a searched tool, among all listed
+    tools for a listed one. --json also has the answer's "score", which cannot be compared across answers.
     """
     hides = any(not rule.shows_all for rule in (selection.toolset.rules or {}).values())
     try:
@@ -173,7 +175,7 @@ def search(
         output.print_json({"query": query, "limit": limit, "tools": ranked} | output.servers_json(answer.servers))
         return code
     if answer.tools:
-        # No scores: even the best of a bad lot would have 1.
+        # No scores: even the best of the bad matches would have 1.
         names = ("server", "by", "rank") if explain else ("by",)
         rows: list[tuple[str, ...]] = []
         for rank, tool in enumerate(answer.tools, start=1):
@@ -197,9 +199,9 @@ def search(
 @server_options()
 @output.as_json_option
 def stats(selection: ServerSelection, *, as_json: bool) -> int:
-    """Show the tokens that tools cost a model at each request, and the savings of finding them on demand.
+    """Show how many tokens tools add to each model request, and how many finding them on demand saves.
 
-    Tokens are estimated from the length of the definitions; a provider counts a little more or less.
+    Tokens are estimated from the length of the definitions; a provider's count will differ slightly.
     """
     configured = selection.configuration.tool_discovery
 
@@ -227,7 +229,7 @@ def stats(selection: ServerSelection, *, as_json: bool) -> int:
         cost = costs[tool.server or "-"]
         cost["definitions"] += 1
         cost["tokens"] += counts.of_tool(tool)
-    by_server = dict(sorted(costs.items(), key=lambda one: (-one[1]["tokens"], one[0])))  # the most expensive first
+    by_server = dict(sorted(costs.items(), key=lambda one: (-one[1]["tokens"], one[0])))  # most expensive first
     listed = {unit: sum(cost[unit] for cost in by_server.values()) for unit in ("definitions", "tokens")}
     if as_json:
         output.print_json(
@@ -246,16 +248,16 @@ def _print_costs(by_server: Mapping[str, _Cost], listed: int, first_requests: Ma
         rows.append((name, f"{cost['definitions']:,}", f"{cost['tokens']:,}", share))
     output.print_table(("server", "tools", "tokens", "share"), rows)
     output.print_note("")
-    output.print_note(f"Listed, they are {listed:,} tokens in every request to the model.")
-    labels = {"onDemand": "All found on demand", "asConfigured": "As configured"}
+    output.print_note(f"Listing all tools adds {listed:,} tokens to every model request.")
+    labels = {"onDemand": "All on demand", "asConfigured": "As configured"}
     for way, cost in first_requests.items():
-        tokens, saved = cost["tokens"], "which saves nothing: there are few tools"
+        tokens, saved = cost["tokens"], "which saves nothing, because there are few tools"
         if tokens < listed:
             saved = f"{1 - tokens / listed:.0%} less"
-        output.print_note(f"{labels[way]}: {tokens:,} tokens in the first one, {saved}.")
+        output.print_note(f"{labels[way]}: {tokens:,} tokens in the first request, {saved}.")
 
 
-# What `--json` prints: camelCase, complete definitions, nothing shortened or cleaned.
+# What `--json` prints: camelCase, complete definitions, nothing shortened or sanitized.
 
 
 def _description_json(description: ServerDescription) -> dict[str, Any]:

@@ -1,9 +1,9 @@
-"""The tokens that one search may add to what the model reads.
+"""The token budget of a search: how much one search can add to the model's context.
 
-`max_search_tokens` is that number. Without it, the first searches of a conversation by a query load so much that they
-cost no more than if everything had been listed, where deferring can pay at all: with a few small tools the definition
-of `search_tools` alone is as long as theirs. The first search may take half of what there is to spend, and each later
-one an even share of the rest. The best tool is loaded if it fits at all.
+The budget is `max_search_tokens` if set. Otherwise, a conversation's first searches by query together cost no more than
+listing everything, if deferring can pay off at all: with a few small tools, the definition of `search_tools` alone is
+as long as theirs. The first search can spend half of the budget, and each later one an even share of the rest. The best
+tool is loaded if it fits in the whole budget.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ from tools_search_client.conversation.offered_tools import OfferedTools
 from tools_search_client.found import FoundTool
 
 _SEARCHES: Final = 5
-"""How many searches together cost no more than listing."""
+"""How many searches together cost no more than listing everything."""
 
 _SHARE: Final = 0.88
-"""Share of the tokens of listing that is spent; the rest is for the error of the estimate (`estimate_tokens`)."""
+"""Share of the listing's tokens to spend; the rest is a margin for estimation error (`estimate_tokens`)."""
 
 _MIN_LOADED: Final = 3
-"""Deferring can pay where these searches can load as many tools of usual size."""
+"""Deferring can pay off if these searches can load this many tools of average size."""
 
 _ANSWER_TOKENS: Final = 70
-"""Tokens of a search that loads nothing: its call, and its answer without the names of tools."""
+"""Tokens of a search that loads nothing: its call, and its answer without tool names."""
 
 
 def affordable(
     offered: OfferedTools, found: Sequence[FoundTool], texts: Mapping[str, str], *, by_query: bool
 ) -> list[FoundTool]:
-    """Return those of the tools that a search found, best first, that may be loaded.
+    """Return the found tools that fit in the budget, best first.
 
     Args:
-        offered: What the search was made in.
-        found: The tools; those that are loaded already cost nothing.
-        texts: What the answer says of each, by name.
-        by_query: Whether they were found by what they do, and not by their names or their server's.
+        offered: The conversation's tools.
+        found: The search's results; already loaded tools cost nothing.
+        texts: The answer's text for each tool, by name.
+        by_query: Whether they were found by a query, rather than by their names or their server's name.
     """
     tokens, definitions = offered.tokens, offered.state.definitions
     most = share = offered.discovery.max_search_tokens
@@ -59,19 +59,19 @@ def affordable(
 
 
 def count_search(offered: OfferedTools, *texts: str) -> None:
-    """Count a search whose call and answer are these texts; one before the model's turn has none."""
+    """Count a search whose call and answer are these texts; a search before the model's turn has none."""
     offered.state.searches += 1
     offered.state.search_tokens += sum(map(offered.tokens.of_text, texts))
 
 
 def _left(offered: OfferedTools, said: int) -> tuple[int | None, int | None]:
-    """Return the most that the next search by a query may load, and its share of that; `None` for any number.
+    """Return the tokens that remain for searches by query, and the next one's share; `None` means no limit.
 
-    Later answers are expected to have as many tokens as this one has even if it loads nothing (`said`).
+    Later answers are assumed to use as many tokens as this one uses without loading anything (`said`).
     """
     state, tokens = offered.state, offered.tokens
     coming = _SEARCHES - state.searches
-    if coming <= 0 or state.catalog.unlisted:  # what listing would cost is known only where it was done
+    if coming <= 0 or state.catalog.unlisted:  # the cost of listing is only known for servers that were listed
         return None, None
     of_servers = [one for one in state.definitions.values() if one.tool is not None]
     first = [one for one in of_servers if one.name not in state.discovered]
@@ -80,7 +80,7 @@ def _left(offered: OfferedTools, said: int) -> tuple[int | None, int | None]:
     search = [one for one in state.definitions.values() if one.name == state.search_name]
     always = tokens.of([*search, *first]) + _SEARCHES * _ANSWER_TOKENS
     if deferred <= 0 or listed - always < _MIN_LOADED * (listed - tokens.of(first)) / deferred:
-        return None, None  # it cannot pay
+        return None, None  # deferring cannot pay off
     used = tokens.of([*search, *of_servers]) + state.search_tokens
     left = max(0, int(_SHARE * listed) - used - coming * (_ANSWER_TOKENS + said))
     return left, left // (2 if not state.searches else coming)

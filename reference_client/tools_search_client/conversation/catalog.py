@@ -1,4 +1,4 @@
-"""The catalog of a conversation, the sources that it comes from, and an index of the tools at hand."""
+"""A conversation's catalog, the sources it comes from, and an index of the known tools."""
 
 from __future__ import annotations
 
@@ -23,37 +23,37 @@ from tools_search_client.errors import Failure
 from tools_search_client.found import FoundTool
 
 MAX_BROWSED: Final = 100
-"""The largest server that is loaded as a whole; a larger one would fill the context that deferral is to save."""
+"""The most tools a server can have to be loaded as a whole; more would fill the context that deferral saves."""
 
 _CLOSEST: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
 class ServerOffer:
-    """What one server offers under the toolset of the moment."""
+    """What a server offers under the current toolset."""
 
     name: str
 
     tools: tuple[FoundTool, ...] | None
-    """Every tool, in the server's order; `None` where the server is searched and was never listed."""
+    """Every tool, in the server's order; `None` if the server is searched and was never listed."""
 
     defer_loading: bool = False
-    """Whether its tools are kept from the model until they are found."""
+    """Whether its tools are withheld from the model until a search finds them."""
 
     delegate: Literal["turn"] | None = None
-    """`turn`: it may be searched with the user's own text."""
+    """`turn`: it can be searched with the user's own text."""
 
     size: int | None = None
-    """About how many tools a server has that was never listed."""
+    """The approximate number of tools, for a server that was never listed."""
 
     topics: tuple[str, ...] = ()
-    """What can be found on a server that was never listed: as it says, or groups of tools found there."""
+    """Topics of a server that was never listed: as it states them, or the groups of tools found there."""
 
     instructions: str = ""
-    """What the server says of itself and of its use."""
+    """The server's description or instructions."""
 
     failure: Failure | None = None
-    """Why its tools are not known."""
+    """Why its tools are unknown."""
 
 
 @dataclass(frozen=True)
@@ -63,33 +63,33 @@ class Catalog:
     servers: tuple[ServerOffer, ...] = ()
 
     unassigned: tuple[FoundTool, ...] = ()
-    """Tools of which nobody knows the server. They are always loaded, so that none is hidden unnoticed."""
+    """Tools whose server is unknown. They are always loaded, so that none is hidden unnoticed."""
 
     problems: tuple[str, ...] = ()
-    """What the operator should correct, such as a toolset that names a tool in vain."""
+    """Configuration problems for the operator, such as a toolset that names a nonexistent tool."""
 
     def server(self, name: str) -> ServerOffer | None:
-        """Return what the server called `name` offers."""
+        """Return the offer of the server named `name`."""
         return next((offer for offer in self.servers if offer.name == name), None)
 
     @cached_property
     def tools(self) -> tuple[FoundTool, ...]:
-        """Every tool whose definition is at hand."""
+        """Every tool whose definition is known."""
         return (*(tool for offer in self.servers for tool in offer.tools or ()), *self.unassigned)
 
     @cached_property
     def unlisted(self) -> tuple[str, ...]:
-        """The servers that are searched."""
+        """The names of the servers that are searched, not listed."""
         return tuple(offer.name for offer in self.servers if offer.tools is None)
 
     @cached_property
     def digest(self) -> str:
-        """The same text for equal catalogs, in every process."""
+        """A digest that is the same for equal catalogs in every process."""
         return hashlib.sha256(repr((self.servers, self.unassigned)).encode(errors="surrogatepass")).hexdigest()
 
     @property
     def for_model(self) -> Catalog:
-        """The same without the tools that are for the user interfaces of their servers alone (MCP Apps)."""
+        """The catalog without tools meant only for their servers' user interfaces (MCP Apps)."""
         servers = [offer if offer.tools is None else replace(offer, tools=_kept(offer.tools)) for offer in self.servers]
         return replace(self, servers=tuple(servers), unassigned=_kept(self.unassigned))
 
@@ -103,52 +103,52 @@ class SourceAnswer:
     """The servers' answer to one question."""
 
     tools: tuple[FoundTool, ...] = ()
-    """Best first where they were searched."""
+    """Best first if they were searched."""
 
     closest: tuple[str, ...] = ()
-    """Full names that may have been meant, where no tool has the name that was looked up."""
+    """Full names of similar tools, if no tool has the name that was looked up."""
 
     failed: Mapping[str, Failure] = field(default_factory=dict[str, Failure])
-    """Servers that gave no answer, each with the reason."""
+    """Servers that did not answer, each with the reason."""
 
     unknown: tuple[str, ...] = ()
-    """Words of the query, case folded, that none of `tools` mentions, where the source can say that."""
+    """Words of the query, case folded, that none of `tools` mentions, if the source can tell."""
 
 
 class ToolSource(Protocol):
-    """What a conversation asks for tools: `FederationSource` asks a `Federation`, `ListedSource` no server at all.
+    """Where a conversation gets tools from: `FederationSource` asks a `Federation`, `ListedSource` no server at all.
 
-    No method raises because of a server; the failures of servers are part of the answers. A source that lists every
-    server has to answer the first question alone.
+    Methods do not raise server errors; server failures are part of the answers. A source that lists every server only
+    needs to implement `survey`.
     """
 
     async def survey(self, toolset: Toolset, /) -> Catalog:
-        """Return what is offered under `toolset` now; called before every turn, so it is to be cheap when repeated."""
+        """Return what is currently offered under `toolset`. Called before every turn, so repeating it must be cheap."""
         ...
 
     async def search(self, query: str, /, *, servers: Collection[str], limit: int) -> SourceAnswer:
-        """Return the best tools of these servers, which were never listed, for a query that is not blank.
+        """Return the best tools on these never-listed servers for a query that is not blank.
 
-        A tool that is named exactly as the query says comes before the others.
+        A tool whose name equals the query comes first.
         """
         return SourceAnswer()
 
     async def browse(self, server: str, /) -> SourceAnswer:
-        """Return every tool of a server that was never listed."""
+        """Return all tools of a server that was never listed."""
         return SourceAnswer()
 
     async def look_up(self, name: str, /, *, servers: Collection[str]) -> SourceAnswer:
-        """Return the tools of these servers, which were never listed, whose name is `name`, bare or `server__tool`."""
+        """Return the tools on these never-listed servers that are named `name`, bare or as `server__tool`."""
         return SourceAnswer()
 
 
 class KnownTools:
-    """The tools whose definitions are at hand, of all servers together, ready to be looked up and searched.
+    """The known tools of all servers, indexed for lookup and search.
 
     Args:
-        tools: With full names, each once.
-        ranker: Indexes them.
-        before: Those that the same ranker indexed before: only what differs is indexed again, where it can do that.
+        tools: The tools, with unique full names.
+        ranker: Indexes the tools.
+        before: An earlier index by the same ranker. If its index can be updated, only changes are indexed.
     """
 
     def __init__(self, tools: Iterable[FoundTool], ranker: Ranker, *, before: KnownTools | None = None) -> None:
@@ -166,7 +166,7 @@ class KnownTools:
         self._index = before._index.updated([*known, *changed], self._definitions(new))
 
     def _definitions(self, names: Iterable[str]) -> list[Tool]:
-        """Return tools under their full names, which are unique, and as a gateway over the same servers ranks them."""
+        """Return tools under their unique full names, in the form that a gateway over the same servers ranks."""
         own = ((name, self._tools[name]) for name in names)
         return [tool_among_servers(tool.server, tool.tool).model_copy(update={"name": name}) for name, tool in own]
 
@@ -175,16 +175,16 @@ class KnownTools:
         return self._tools.get(name)
 
     def named(self, name: str, servers: Collection[str] | None = None) -> list[FoundTool]:
-        """Return the tools that `name` means, of these servers or of all: bare, as `server__tool` or `server:tool`.
+        """Return the tools that `name` means, on these servers or all: bare, `server__tool` or `server:tool`.
 
-        The full name of one tool takes precedence over the bare name of others.
+        A full name takes precedence over bare names.
         """
         full = self._tools.get(name)
         meant = [full] if full else self._spelled.get(name, [])
         return [tool for tool in meant if servers is None or tool.server in servers]
 
     def closest(self, name: str, servers: Collection[str] | None = None) -> list[str]:
-        """Return the names of the tools that may have been meant: nearly spelled like it, or of the same words."""
+        """Return names of similar tools: close spellings first, then tools that match its words."""
         prefixes = {f"{tool.server}{mark}" for tool in self._tools.values() if tool.server for mark in (SEPARATOR, ":")}
         bare = name.removeprefix(max(filter(name.startswith, prefixes), key=len, default=""))
         among = {
@@ -197,9 +197,9 @@ class KnownTools:
     def ranked(
         self, query: str, *, among: Collection[str] | None = None, servers: Collection[str] | None = None
     ) -> Sequence[FoundTool]:
-        """Return the tools that fit `query`, best first, without a limit; nothing fits a blank one.
+        """Return the tools that fit `query`, best first, without a limit; a blank query finds nothing.
 
-        Only tools with these full names, and of these servers, may be found; `None` stands for all.
+        `among` (full names) and `servers` restrict the tools; `None` means no restriction.
         """
         if not query.strip():
             return []
@@ -210,12 +210,12 @@ class KnownTools:
         return [self._tools[name] for name in names_of(self._index.search(query, visible=visible))]
 
     def unknown_words(self, query: str, servers: Collection[str] | None = None) -> Sequence[str]:
-        """Return the words of `query` that no tool of these servers, or of all, mentions."""
+        """Return the words of `query` that no tool on these servers (all by default) mentions."""
         own = {name for name, tool in self._tools.items() if servers is None or tool.server in servers}
         return unknown_words(self._index, query, visible=own)
 
 
 def spellings(tool: FoundTool) -> set[str]:
-    """Return the names that a tool may be called by: bare, and with its server as in full names and in answers."""
+    """Return the names that refer to a tool: its full name, its bare name, `server__tool` and `server:tool`."""
     bare = tool.tool.name
     return {tool.name, bare, f"{tool.server}__{bare}", f"{tool.server}:{bare}"} if tool.server else {tool.name, bare}

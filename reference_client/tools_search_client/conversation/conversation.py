@@ -1,4 +1,4 @@
-"""A conversation: turns of the user, requests to the model, and what the model's calls mean."""
+"""`Conversation`: manages the tools a model has from turn to turn, and resolves the model's calls."""
 
 from __future__ import annotations
 
@@ -45,26 +45,26 @@ _SYNTHETIC: Final = "_synthetic"
 
 
 class Conversation:
-    """What one conversation has in front of its model.
+    """The tools that one conversation offers to its model.
 
-    Apart from `source` and the functions that you pass in (`delegate`, `synthetic_tools`, `reranking`), it does no I/O.
+    It does no I/O except through `source` and the functions you pass in (`delegate`, `synthetic_tools`, `reranking`).
 
-    For each turn of the user: `begin_turn`. For each request to the model: send the tools of `offer`, in their order.
-    For each call that the model makes: `take`, which answers it or says which tool of which server to call.
+    For each user turn, call `begin_turn`. For each request to the model, send the tools from `offer`, in order. For
+    each call the model makes, call `take`, which either answers the call or returns the server's tool to call.
 
     Args:
-        source: Where tools come from: the servers of a federation, or another source. With a federation, what else is
-            not given is as its configuration and options state it.
-        discovery: The host's choices; nothing is deferred unless they say so.
-        tool_sets: Toolsets that a turn may name.
+        source: Where tools come from: a federation's servers, or another source. With a federation, arguments you leave
+            out default to its configuration and options.
+        discovery: The host's settings; by default nothing is deferred.
+        tool_sets: Toolsets that a turn can name.
         synthetic_tools: Tools that the host answers itself, besides `search_tools`.
-        delegate: Finds out before each turn which tools it takes.
-        ranker: Ranks the tools at hand; the one that `discovery` names unless given.
-        reranking: The last say over what a search finds.
-        count_tokens: How many tokens a text is; estimated unless given.
+        delegate: Determines before each turn which tools it needs.
+        ranker: Ranks the known tools; defaults to the one named in `discovery`.
+        reranking: Makes the final ordering of search results.
+        count_tokens: Counts the tokens of a text; estimated by default.
 
     Raises:
-        ConfigurationError: `discovery` asks for ranking by meaning, whose extra is not installed.
+        ConfigurationError: `discovery` requires ranking by meaning, but the extra is not installed.
     """
 
     def __init__(
@@ -100,55 +100,56 @@ class Conversation:
         )
         self._loaded = LoadedTools(self._state, self._offered, self._discovery, self._synthetic)
         self.detail: Detail = "brief"
-        """How a found tool is described where the model does not say; adapters, which send the definition, set
-        `sentence`."""
+        """How to describe a found tool if the model does not say; adapters set `sentence`, because they send the
+        definition.
+        """
         self.statistics: Final = self._state.statistics
 
     @property
     def definitions(self) -> tuple[Definition, ...]:
-        """What the model has, in the order of the list; `offer` returns the same and counts it as sent."""
+        """The model's tools, in list order; `offer` returns the same and counts them as sent."""
         return tuple(self._state.definitions.values())
 
     @property
     def additions(self) -> tuple[Addition, ...]:
-        """What was added to the list of tools since it was begun, and by which call."""
+        """What was added to the tool list since it was started, and by which call."""
         return tuple(self._state.additions)
 
     @property
     def manifest(self) -> str:
-        """What can be found at the moment, in the words in which the model reads it."""
+        """What can currently be found, as the model reads it."""
         return manifest(self._offered.offers)
 
     @property
     def search_name(self) -> str | None:
-        """What the model calls `search_tools` by; `None` where it does not have it."""
+        """The model's name for `search_tools`; `None` if it does not have that tool."""
         return self._loaded.search_name
 
     def definition(self, name: str) -> Definition | None:
-        """Return what the model was sent under this name, or `None` where it does not have such a tool."""
+        """Return the definition the model was sent under this name, or `None` if it has no such tool."""
         return self._state.definitions.get(name)
 
     def limit(self, most_tools: int | None, *, besides: int = 0) -> None:
-        """Never offer more tools at once than the model's provider takes, nor than `max_tools` of the host's choices.
+        """Limit the number of tools offered at once, in addition to the host's `max_tools` setting.
 
-        Adapters call it with their provider's number. Call it before the first turn: a list that is longer is begun
-        again. What does not fit is deferred, and what was found longest ago makes room for what is found.
+        Adapters call this with their provider's limit. Call it before the first turn, because a longer list is started
+        over. Tools that do not fit are deferred, and the least recently used found tools make room for new ones.
 
         Args:
-            most_tools: The number, host's own tools and `search_tools` included; `None` means any number.
-            besides: How many tools the caller sends that are not of this conversation.
+            most_tools: The limit, including the host's own tools and `search_tools`; `None` means no limit.
+            besides: How many tools the caller sends that are not part of this conversation.
         """
         self._loaded.limit(most_tools, besides)
 
     async def begin_turn(self, text: str | None = None, *, toolset: str | Toolset | None = None) -> TurnStart:
-        """Take in what is offered now, and find tools for what the user wrote where that is switched on.
+        """Update the tools to what the servers offer now and, if enabled, find tools for the user's text.
 
         Args:
             text: What the user wrote.
-            toolset: The choice among all tools that holds from now on; everything where none is given.
+            toolset: The toolset to use from now on; all tools by default.
 
         Raises:
-            LocalError: There is no toolset of that name.
+            LocalError: There is no toolset with that name.
         """
         toolset = self._chosen(toolset)
         self._state.called.clear()
@@ -169,48 +170,48 @@ class Conversation:
         return TurnStart(tuple(loaded), failed, self._problems(), self._take_changes(), fault)
 
     async def refresh(self) -> tuple[str, ...]:
-        """Take in what is offered now, in the middle of a turn; what is loaded stays loaded.
+        """Update the tools to what the servers offer now, in the middle of a turn. Loaded tools stay loaded.
 
         Returns:
-            As `TurnStart.changed`.
+            The same as `TurnStart.changed`.
         """
         toolset = self._state.toolset or EVERYTHING
         self._loaded.learn(await self._source.survey(toolset), toolset)
         return self._take_changes()
 
     def save(self) -> str:
-        """Return the whole conversation as JSON, for `restore`; at any time, also while calls of the model are open.
+        """Return the conversation as JSON, for `restore`. You can call it at any time, even while calls are open.
 
-        `tools_search_client.conversation.saved` has the format. It holds definitions of tools and earlier searches, but
-        no results of calls, nor anything else that was said.
+        `tools_search_client.conversation.saved` documents the format. It contains tool definitions and earlier
+        searches, but no call results or messages.
         """
         return self.saved().to_text()
 
     def saved(self) -> SavedConversation:
-        """Return what `save` makes a text of."""
+        """Return the object that `save` serializes."""
         return SavedConversation.of(self._state)
 
     async def restore(
         self, saved: str | bytes | SavedConversation, *, toolset: str | Toolset | None = None
     ) -> TurnStart:
-        """Go on with a conversation that was saved: call it on a new one, before the first `begin_turn`.
+        """Continue a saved conversation. Call this on a new one, before the first `begin_turn`.
 
-        The list of tools is the same in every byte while everything on it is offered. `saved` cannot add to it: a tool
-        stays only where its server offers it and the toolset shows it, and the model is given notice of those that do
-        not. A tool whose server cannot be asked stays, and is not called before its server offers it. Everything else
-        that changed meanwhile is treated as `refresh` does.
+        The tool list is byte-for-byte the same as long as everything on it is still offered. `saved` cannot add tools:
+        a tool stays only if its server offers it and the toolset shows it, and the model is notified of tools that are
+        gone. A tool whose server cannot be asked stays on the list but is not called until its server offers it. All
+        other changes are handled as in `refresh`.
 
         Args:
-            saved: What `save` returned, here or of an adapter, whose transcript is left out.
-            toolset: The choice among all tools that holds from now on, as for `begin_turn`: `saved` does not decide it.
+            saved: What `save` returned, here or on an adapter, whose transcript is ignored.
+            toolset: The toolset to use from now on, as for `begin_turn`; `saved` does not determine it.
 
         Raises:
             SavedConversationError: `saved` cannot be read.
-            LocalError: There is no toolset of that name, or the conversation was begun already.
+            LocalError: There is no toolset with that name, or the conversation has already begun.
 
-        Nothing is restored where it raises or is cancelled.
+        If it raises or is cancelled, nothing is restored.
         """
-        # Read again, since what becomes part of this conversation may be part of no other.
+        # Parse a copy, because the state must not share objects with another conversation.
         read = SavedConversation.read(saved.to_text() if isinstance(saved, SavedConversation) else saved)
         toolset = self._chosen(toolset)
         if self._state.toolset is not None:
@@ -220,22 +221,22 @@ class Conversation:
         try:
             read.restore(self._state)
             await self._loaded.restore(catalog, toolset, read.toolset, read.catalog)
-        except BaseException:  # such as a cancellation, before anybody vouched for what was saved
+        except BaseException:  # such as a cancellation before the servers confirmed the saved tools
             SavedConversation.read(blank).restore(self._state)
             self._state.catalog, self._state.toolset = Catalog(), None
             raise
         return TurnStart((), self._failed(), self._problems(), self._take_changes())
 
     def forget_unless(self, referred_to: Collection[str]) -> Compaction:
-        """Forget the found tools that nothing in the transcript refers to any more, once the host has shortened it.
+        """Unload found tools that the transcript no longer refers to, after the host has shortened it.
 
         Args:
-            referred_to: Names of tools that stay loaded.
+            referred_to: Names of the tools to keep.
         """
         return self._loaded.forget_unless(referred_to)
 
     def start_over(self) -> None:
-        """Begin another conversation of the same user: the list is begun again, without what was found."""
+        """Start a new conversation for the same user: start the list over, without the found tools."""
         self._loaded.start_over()
 
     def offer(self) -> Offer:
@@ -252,7 +253,7 @@ class Conversation:
         return Offer(definitions, self._state.prefix, self._loaded.news())
 
     async def take(self, call: ToolCall) -> Reply | Forward:
-        """Return what a call of the model means: an answer, or a tool of a server to be called."""
+        """Resolve the model's call: return an answer, or the server's tool to call."""
         if call.problem is not None:
             return Reply(call, f"Error: {call.problem}", is_error=True)
         if call.name == self.search_name or call.name in self._synthetic:
@@ -266,18 +267,18 @@ class Conversation:
             return Reply(call, prompts.unconfirmed(definition.name, server), is_error=True)
         if definition.name in self._state.gone:
             return Reply(call, prompts.vanished(definition.name, server, self.search_name), is_error=True)
-        if call.id not in self._state.counted:  # it may be taken again, in the process after an approval
+        if call.id not in self._state.counted:  # the same call can be taken again, by another process after an approval
             self.statistics.count_call(definition.name, server)
             self._state.counted.update(filter(None, [call.id]))
         return Forward(call, definition, self._loaded.called(definition) or definition.tool or tool)
 
     def refused(self, forward: Forward) -> Reply:
-        """Return the reply to a call that the user does not allow."""
+        """Return the reply to a call that the user rejected."""
         self._uncount(forward)
         return Reply(forward.call, prompts.NOT_ALLOWED, is_error=True)
 
     def failed(self, forward: Forward, error: ToolsSearchClientError) -> Reply:
-        """Return the reply to a call that did not come to a result."""
+        """Return the reply to a call that failed without a result."""
         name, server = forward.definition.name, forward.tool.server
         self._uncount(forward)
         if isinstance(error, UnknownToolError) and server not in error.failed:
@@ -292,7 +293,7 @@ class Conversation:
         self._state.counted.discard(forward.call.id or "")
 
     async def _answered(self, call: ToolCall) -> Reply:
-        """Answer a call of `search_tools` or of a tool of the host's own."""
+        """Answer a call of `search_tools` or of one of the host's own tools."""
         is_search = call.name == self.search_name
         self.statistics.count_call(call.name, _SYNTHETIC)
         try:
@@ -300,7 +301,7 @@ class Conversation:
                 result, fault = await search_tools(self._loaded, call.arguments, self.detail)
             else:
                 result, fault = await self._synthetic[call.name].execute(call.arguments), None
-        except Exception as error:  # the host's own program: its mistakes cost no turn
+        except Exception as error:  # the host's own code: its errors must not end the turn
             _logger.exception("the host's tool %r failed", call.name)
             return Reply(call, prompts.failed_host_tool(call.name), is_error=True, fault=error)
         loaded = self._loaded.load(result.newly_loaded_tools, call.id)
@@ -322,7 +323,7 @@ class Conversation:
         return (*self._state.catalog.problems, *self._loaded.problems)
 
     def _refusal(self, name: str) -> str:
-        """Return why a name that is not loaded cannot be called."""
+        """Return why a tool that is not loaded cannot be called."""
         known = self._offered.known
         unlisted = self._state.catalog.unlisted
         may_be_there = split_candidates(name.replace(":", "__", 1), unlisted)
@@ -331,7 +332,7 @@ class Conversation:
         return prompts.not_a_tool(name, known.closest(name), self.search_name)
 
     def _take_changes(self) -> tuple[str, ...]:
-        """Return the names of the tools whose definition changed since this was asked last."""
+        """Return the names of the tools whose definitions changed since the last call."""
         changed = tuple(self._state.changed)
         self._state.changed.clear()
         return changed

@@ -1,9 +1,9 @@
-"""The list of tools that a model has, kept in step with what is offered.
+"""The model's tool list, kept in sync with what the servers offer.
 
-Providers keep what they computed for the beginning of a request, and the tools stand at the very beginning: a list that
-only grows at its end costs what is new, one that changes anywhere else costs the whole conversation again. So the list
-is begun again only where that price is paid anyway (in another conversation, under another toolset), or buys something:
-room for what is found once the list is full, or the new definition of a tool that the model asked for.
+Providers cache the beginning of a request, which starts with the tools. A list that only grows at its end costs only
+the new tools; any other change makes the provider process the whole conversation again. So the list is started over
+only if that cost arises anyway (new conversation, new toolset) or is worth it: to make room for found tools when the
+list is full, or to send the new definition of a tool that the model asked for.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from tools_search_client.found import FoundTool
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """Which of the tools that a search found can be loaded."""
+    """How the tools found by a search can be loaded."""
 
     loaded: tuple[FoundTool, ...]
-    """Those that the model can call from now on."""
+    """Tools that the model can call from now on."""
 
     had: tuple[str, ...]
-    """Those that it could call before."""
+    """Tools that it could already call."""
 
     left_out: tuple[str, ...]
-    """Those that would have cost too much."""
+    """Tools that exceed the token budget."""
 
     no_room: tuple[str, ...]
     oversized: tuple[str, ...]
@@ -42,9 +42,9 @@ class Admission:
 
 @dataclass(frozen=True, slots=True)
 class LoadedTools:
-    """The steps by which the list in the state of a conversation changes.
+    """The operations that change the tool list in a conversation's state.
 
-    States of a tool on the list, each noted once for the model where it can do something about it:
+    States of a tool on the list; the model is notified once of each if it can act on it:
 
         as sent   -> outdated   it is offered with another definition
         outdated  -> as sent    the old definition is offered again, or a search found the tool, which puts its new
@@ -52,7 +52,7 @@ class LoadedTools:
         as sent, outdated -> gone       its server was listed without it, or refused a call for that reason
         gone      -> as sent, outdated  it is offered or found again
 
-    A definition that is oversized never gets on the list.
+    Oversized definitions are never added to the list.
     """
 
     state: ConversationState
@@ -66,22 +66,22 @@ class LoadedTools:
 
     @property
     def search_name(self) -> str | None:
-        """What the model calls `search_tools` by; `None` where it does not have it."""
+        """The model's name for `search_tools`; `None` if it does not have that tool."""
         definition = self.state.definitions.get(self.state.search_name)
         return None if definition is None or definition.tool is not None else definition.name
 
     @property
     def room(self) -> int | None:
-        """How many more definitions fit; `None` where there is no bound."""
+        """How many more definitions fit; `None` if there is no limit."""
         return None if self.state.most is None else max(0, self.state.most - len(self.state.definitions))
 
     def has(self, tool: FoundTool) -> bool:
-        """Return whether a model can call a tool, and was sent the definition that it has."""
+        """Return whether the model can call a tool and was sent its current definition."""
         sent = self.state.definitions.get(tool.name)
         return sent is not None and tool.name not in self.state.gone and sent.is_like(Definition.of(tool))
 
     def meant(self, name: str) -> Definition | None:
-        """Return the tool that a model means: by its full name, or by another spelling that fits only one."""
+        """Return the tool that the model means: by its full name, or by another spelling that matches only one."""
         definitions = self.state.definitions
         if name in definitions:
             return definitions[name]
@@ -89,14 +89,14 @@ class LoadedTools:
         return spelled[0] if len(spelled) == 1 else None
 
     def limit(self, most_tools: int | None, besides: int) -> None:
-        """Never send more definitions at once than this, nor than the host's own `max_tools`; see `Conversation`."""
+        """Limit the number of definitions sent at once, in addition to the host's `max_tools`; see `Conversation`."""
         own = self.discovery.max_tools if self.discovery.enabled else None
         self.state.most = min((max(0, one - besides) for one in (own, most_tools) if one is not None), default=None)
         if self.state.most is not None and len(self.state.definitions) > self.state.most:
             self._begin()
 
     def forget_unless(self, referred_to: Collection[str]) -> Compaction:
-        """Take found tools off the list that are not `referred_to`; the others keep their order."""
+        """Remove found tools that are not in `referred_to` from the list; the others keep their order."""
         state = self.state
         forgotten = [name for name in state.discovered if name in state.definitions and name not in referred_to]
         dropped = [state.definitions.pop(name) for name in forgotten]
@@ -110,16 +110,16 @@ class LoadedTools:
         return Compaction(tuple(forgotten), self.offered.tokens.of(dropped))
 
     def start_over(self) -> None:
-        """Begin the list again with what is offered now, and forget what was found."""
+        """Start the list over with what is offered now, without the found tools."""
         self.state.discovered.clear()
         self.state.called.clear()
         self.state.searches = self.state.search_tokens = 0
         self._begin()
 
     async def restore(self, catalog: Catalog, toolset: Toolset, begun_under: Toolset | None, digest: str) -> None:
-        """Hold a state that was saved against what is offered now, which alone decides what is on the list.
+        """Reconcile a restored state with what is offered now, which alone determines what is on the list.
 
-        The list was begun under another toolset, perhaps, and over a catalog with this digest.
+        `begun_under` and `digest` are the saved list's toolset and catalog digest.
         """
         state, offered = self.state, self.offered
         answered, before = state.answered.copy(), state.definitions
@@ -127,7 +127,7 @@ class LoadedTools:
         offered.defer_all_but(state.eager)
         sent = {name: one.tool for name, one in before.items() if one.tool is not None}
         now, state.unconfirmed = await offered.still_offered([*(state.discovered | sent).values()])
-        state.unconfirmed -= state.gone  # gone already when its server failed
+        state.unconfirmed -= state.gone  # already gone when its server failed
         known = now.keys() | state.unconfirmed
         state.discovered = {name: now.get(name, one) for name, one in state.discovered.items() if name in known}
         state.definitions = {name: kept for name, one in before.items() if (kept := self._kept(one, now)) is not None}
@@ -148,7 +148,7 @@ class LoadedTools:
             self._grow()
 
     def _kept(self, saved: Definition, now: Mapping[str, FoundTool]) -> Definition | None:
-        """Return a saved definition as it stays on the list; `None` where it does not."""
+        """Return a saved definition as it stays on the list; `None` if it must be removed."""
         name, tool = saved.name, saved.tool
         if name in self.synthetic:
             current = self.synthetic[name].definition
@@ -164,7 +164,7 @@ class LoadedTools:
         return replace(saved, tool=tool) if is_offered else None
 
     def learn(self, catalog: Catalog, toolset: Toolset) -> None:
-        """Take in what is offered: under the same toolset the list only grows, under another it is begun again."""
+        """Update to what is offered: the list only grows under the same toolset and is started over under a new one."""
         is_other = toolset != self.state.toolset
         changed = self.offered.learn(catalog, toolset)
         if is_other:
@@ -175,11 +175,11 @@ class LoadedTools:
     def admit(
         self, found: Sequence[FoundTool], within_budget: Sequence[FoundTool], loaded_anyway: Iterable[FoundTool]
     ) -> Admission:
-        """Make room for what a search found and may load, and return what of it can be loaded."""
+        """Make room for the tools that a search found, and return how they can be loaded."""
         state = self.state
         new = {tool.name: Definition.of(tool) for tool in found}
         oversized = tuple(name for name, one in new.items() if one.is_oversized)
-        # What is offered again, or otherwise than it was sent, counts as new.
+        # A tool that is offered again, or with another definition than the one sent, counts as new.
         back = {
             name
             for name, one in new.items()
@@ -199,7 +199,7 @@ class LoadedTools:
         )
 
     def load(self, tools: Iterable[FoundTool], call_id: str | None = None) -> tuple[str, ...]:
-        """Append what is not loaded yet and fits, and return the names that became callable or got a new definition."""
+        """Append new tools that fit, and return the names that became callable or got a new definition."""
         state = self.state
         found = {tool.name: Definition.of(tool) for tool in tools}
         self._make_room(sum(name not in state.definitions for name in found), found)
@@ -226,9 +226,9 @@ class LoadedTools:
         return tuple(dict.fromkeys((*added, *back, *outdated)))
 
     async def confirmed(self, definition: Definition) -> Definition:
-        """Return a tool of the list as its server offers it; asks the server where that is not known yet.
+        """Return a tool on the list as its server offers it, asking the server if it is unconfirmed.
 
-        It stays `unconfirmed` where the server cannot be asked, and is `gone` where the server does not offer it.
+        The tool stays `unconfirmed` if the server cannot be asked, and becomes `gone` if the server does not offer it.
         """
         state, name, tool = self.state, definition.name, definition.tool
         if tool is None or name not in state.unconfirmed:
@@ -241,22 +241,22 @@ class LoadedTools:
         return state.definitions[name]
 
     def lose(self, name: str) -> None:
-        """Note that a tool is gone, of which the reply to a call tells the model."""
+        """Mark a tool as gone; the reply to a call notifies the model."""
         self.state.gone.add(name)
         self.state.notified[name] = "gone"
 
     def called(self, definition: Definition) -> FoundTool | None:
-        """Note that a tool is called, and return it as it is offered now, as far as that is known."""
+        """Record a call of a tool, and return the tool as currently offered, if known."""
         self.state.called.add(definition.name)
         self._use(definition)
         return self.offered.known.get(definition.name)
 
     @property
     def problems(self) -> list[str]:
-        """What the operator should correct, because tools that should be loaded from the start are not."""
+        """Problems for the operator: why tools that should be loaded from the start are not."""
         state = self.state
         problems = [
-            f"tool {one.name!r} is left out: its definition is too large"
+            f"tool {one.name!r} is left out because its definition is too large"
             for one in self._eager_definitions()
             if one.name not in state.definitions and one.is_oversized
         ]
@@ -277,14 +277,14 @@ class LoadedTools:
         return problems
 
     def _begin(self) -> None:
-        """Begin another list, which is as everything is offered now."""
+        """Start a new list from what is offered now."""
         state, offered = self.state, self.offered
         state.pins.clear()
         first = self._eager_definitions()
         state.eager = {definition.name for definition in first}
         offered.defer_all_but(state.eager)
         taken = {*(tool.name for tool in state.catalog.tools), *self.synthetic}
-        # Another name where a tool of a server without a prefix is called the same.
+        # Use another name if a server without a prefix has a tool with the same name.
         free: list[prompts.SearchName] = [name for name in prompts.SEARCH_NAMES if name not in taken]
         state.search_name = free[0] if free else state.search_name
         first += [tool.definition for tool in self.synthetic.values()]
@@ -333,17 +333,17 @@ class LoadedTools:
             self.state.definitions[tool.name] = replace(sent, tool=tool)
 
     def _use(self, definition: Definition) -> None:
-        """Note that a tool was wanted: what was wanted last is kept longest."""
+        """Mark a tool as most recently used; those are kept longest."""
         state, name = self.state, definition.name
         if definition.tool is not None and name in state.definitions and name not in state.eager:
             state.discovered.pop(name, None)
             state.discovered[name] = definition.tool
 
     def _make_room(self, count: int, wanted: Collection[str]) -> int | None:
-        """Make room for `count` more definitions where that can be done, and return how many more fit.
+        """Make room for `count` more definitions if possible, and return how many more fit.
 
-        What was wanted longest ago leaves, until half of what can hold found tools is free: the list that providers
-        keep is begun again once for many searches. What was called in this turn stays, and what is `wanted`.
+        The least recently used found tools are removed until half of the places for found tools are free, so that the
+        list is started over once for many searches. Tools that were called in this turn or are `wanted` stay.
         """
         state, room = self.state, self.room
         if room is None or count <= room:
@@ -361,9 +361,10 @@ class LoadedTools:
         return self.room
 
     def news(self) -> tuple[str, ...]:
-        """Return notices of what changed since the model was last given notice; it counts as told then.
+        """Return notices of the changes since the model was last notified, and mark them as delivered.
 
-        What changed and changed back is no news. What the model can only search for is told where it can search.
+        Changes that were reverted are not reported. Changes to tools that must be searched for are only reported if the
+        model can search.
         """
         state = self.state
         before = state.notified
@@ -384,7 +385,7 @@ class LoadedTools:
         return tuple(notices)
 
     def _changed_servers(self) -> dict[str, list[str]]:
-        """Return the servers of which the model is to be given notice, by what is new about them."""
+        """Return the servers the model must be notified of, by kind of change."""
         before, now = self.state.servers, self._servers()
         self.state.servers = now
         failing = {name for name in now if now[name].failed}
@@ -402,7 +403,7 @@ class LoadedTools:
         }
 
     def _compare(self) -> None:
-        """Compare the list with what is offered, and note what is gone or outdated."""
+        """Compare the list with what is offered, and record the tools that are gone or outdated."""
         state = self.state
         for name, sent in state.definitions.items():
             if sent.tool is None:
@@ -416,7 +417,7 @@ class LoadedTools:
                 self._follow(offered)
             elif name in state.gone:
                 continue
-            now = Definition.of(offered or sent.tool)  # one of a server that is only searched, as it was last found
+            now = Definition.of(offered or sent.tool)  # a tool of a searched server, as last found
             if not now.is_like(state.seen.get(name, sent)):
                 state.seen[name] = now
                 state.changed[name] = None

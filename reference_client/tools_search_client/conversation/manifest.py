@@ -1,4 +1,4 @@
-"""The manifest in the description of `search_tools`: servers, counts, names and a line on each, within a budget.
+"""The manifest in the `search_tools` description: each server's tool count, tool names and summary, within a budget.
 
     - weather (3 tools): get_current_weather, get_forecast, get_alerts
       Current conditions, forecasts and severe weather alerts
@@ -7,9 +7,9 @@
     - catalog (about 5000 tools): topics invoices, shipping, customers
       "Find what a shop needs"
 
-The last line of an entry is what the server says of itself, in quotation marks, and else what its first tools do. Where
-the catalog is too large for that, every server says less: no summaries, then fewer names, then only counts, then as
-many servers as fit. Names and descriptions come from servers, so none of them can break out of its line.
+An entry ends with the server's own description in quotation marks, or else with what its first tools do. If the catalog
+is too large, every entry shrinks: no summaries, then fewer names, then only counts, then only as many servers as fit.
+Names and descriptions come from servers, so they are sanitized to stay on their own line.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from tools_search_client.conversation.catalog import ServerOffer
 from tools_search_client.text import first_sentence, one_line
 
 MAX_BYTES: Final = 3_250
-"""The largest manifest: about 1,000 tokens, since what stands in one has 3.3 to 4.1 bytes in a token."""
+"""The largest manifest: about 1,000 tokens, because manifests have 3.3 to 4.1 bytes per token."""
 
 _MANY_NAMES: Final = 10
 _NAMES_OF_MANY: Final = 4
 _SUMMARY_CHARS: Final = 80
 _ENDS: Final = (".", "!", "?", ":", ";", "。")
 _MAX_NAME_LENGTH: Final = 64
-"""Nothing longer is shown, as nothing longer can be called; the tool still counts, and search still finds it."""
+"""Longer names are not shown, because they cannot be called; their tools still count, and search finds them."""
 
 
 def manifest(offers: Sequence[ServerOffer], *, most_bytes: int = MAX_BYTES) -> str:
-    """Return one entry for each server, in the order of `offers`; the same bytes for the same offers.
+    """Return an entry for each server, in the order of `offers`. Equal offers give identical bytes.
 
     Args:
-        offers: The servers with the tools that can be found there; those that were never listed have none.
-        most_bytes: The largest result in UTF-8.
+        offers: The servers with the tools that can be found there; never-listed servers have none.
+        most_bytes: The size limit in UTF-8 bytes.
     """
     for most_names in _LEVELS:
         entries = list(_within((_entry(offer, most_names) for offer in offers), most_bytes))
@@ -49,7 +49,7 @@ def manifest(offers: Sequence[ServerOffer], *, most_bytes: int = MAX_BYTES) -> s
 
 
 _LEVELS: Final = (None, _MANY_NAMES, _NAMES_OF_MANY, 3, 2, 1, 0)
-"""How many names an entry has at most: `None` for all that are ever shown, and a summary."""
+"""Maximum names per entry, by level; `None` is the richest level, with a summary."""
 
 
 def _entry(offer: ServerOffer, most_names: int | None) -> str:
@@ -60,7 +60,7 @@ def _entry(offer: ServerOffer, most_names: int | None) -> str:
     else:
         size = "to be searched" if offer.size is None else f"about {_tools(offer.size)}"
     entry = f"- {_clean(offer.name)[:_MAX_NAME_LENGTH] or 'tools'} ({size})"
-    # What can be found: names of tools, or topics where nothing was listed.
+    # Tool names, or topics for a server that was never listed.
     names = offer.topics if offer.tools is None else [tool.tool.name for tool in offer.tools]
     most = _MANY_NAMES if most_names is None else most_names
     if most == _MANY_NAMES < len(names):
@@ -75,7 +75,7 @@ def _entry(offer: ServerOffer, most_names: int | None) -> str:
 
 
 def _summary(offer: ServerOffer) -> str:
-    """Return what the server says of itself, in quotation marks, or else what its first tools do."""
+    """Return the server's own description in quotation marks, or else what its first tools do."""
     own = _clean(first_sentence(offer.instructions)).replace('"', "'")
     if own:
         return f'"{_cut(own, _SUMMARY_CHARS - 2)}"'
@@ -93,13 +93,13 @@ def _cut(text: str, most: int) -> str:
 
 
 def _clean(text: str) -> str:
-    """Return `text` on one line and without angle brackets, which frame the manifest."""
+    """Return `text` on one line without angle brackets, which delimit the manifest."""
     kept = (character for character in text if unicodedata.category(character) != "Cs")
     return one_line("".join(kept).replace("<", " ").replace(">", " "))
 
 
 def _within(entries: Iterable[str], most_bytes: int) -> Iterator[str]:
-    """Return the first entries that fit together, without making those after them."""
+    """Yield the first entries that fit together, without building the rest."""
     left = most_bytes + 1
     for entry in entries:
         left -= _bytes(entry) + 1

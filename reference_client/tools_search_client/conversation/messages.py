@@ -1,4 +1,4 @@
-"""Definitions, calls and replies that pass between a host, its model and a conversation, for any provider."""
+"""Definitions, calls and replies exchanged by a host, its model and a conversation, independent of the provider."""
 
 from __future__ import annotations
 
@@ -15,46 +15,46 @@ from tools_search_client.found import FoundTool
 from tools_search_client.json_values import compact_json
 
 MAX_BYTES: Final = 200_000
-"""The largest definition that is sent to a model; the largest in public sets of tools has 125,000 bytes."""
+"""The largest definition to send to a model; the largest in public tool sets has 125,000 bytes."""
 
 _VALID_NAME: Final = re.compile(rf"[A-Za-z_][A-Za-z0-9_-]{{0,{MAX_NAME_LENGTH - 1}}}")
 
 
 def valid_name(name: str) -> str:
-    """Return `name` where every provider takes it, else a name made from it: servers and models make up names."""
+    """Return `name` if every provider accepts it, else a valid name derived from it."""
     return name if _VALID_NAME.fullmatch(name) else qualified_name("", name)
 
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """One entry of the list of tools that is sent with a request to a model."""
+    """An entry in the tool list sent with a request to a model."""
 
     name: str
-    """What the model calls it by: at most 64 letters, digits, `_` and `-`."""
+    """The model's name for it: at most 64 letters, digits, `_` and `-`."""
 
     description: str
 
     input_schema: Mapping[str, Any]
 
     annotations: ToolAnnotations | None = None
-    """As its server states them: hints, not to be trusted."""
+    """As stated by its server: untrusted hints."""
 
     tool: FoundTool | None = None
-    """The server's tool behind it, as it was offered last; `None` for a synthetic tool."""
+    """The server's tool, as last offered; `None` for a synthetic tool."""
 
     @classmethod
     def of(cls, tool: FoundTool, *, name: str | None = None) -> Definition:
-        """Return the definition of a server's tool, under its own name unless another is given."""
+        """Return the definition of a server's tool, under its own name by default."""
         own = tool.tool
         return cls(name or tool.name, own.description or own.title or "", own.input_schema, own.annotations, tool)
 
     def is_like(self, other: Definition) -> bool:
-        """Return whether a user or a model would read the same in both, under any name."""
+        """Return whether both definitions have the same content, regardless of the name."""
         mine, others = ((one.description, one.input_schema, one.annotations) for one in (self, other))
         return mine == others
 
     def to_json(self) -> dict[str, Any]:
-        """Return the form that most providers ask for; equal definitions serialize to equal bytes."""
+        """Return the form that most providers use; equal definitions serialize to equal bytes."""
         return {"name": self.name, "description": self.description, "parameters": dict(self.input_schema)}
 
     def serialized(self) -> str:
@@ -63,27 +63,27 @@ class Definition:
 
     @property
     def is_oversized(self) -> bool:
-        """Whether it is too large for any model: a server's mistake, or an attack."""
+        """Whether it is too large for any model, by a server's mistake or as an attack."""
         return len(self.serialized().encode("utf-8", "surrogatepass")) > MAX_BYTES
 
 
 def estimate_tokens(text: str) -> int:
-    """Return about how many tokens `text` is: a quarter of its bytes.
+    """Estimate the number of tokens in `text` as a quarter of its bytes.
 
-    On the definitions of six public sets of tools that is 9 % too few to 9 % too many by the vocabulary o200k.
+    For the definitions in six public tool sets, the error is between -9 % and +9 % compared with the o200k vocabulary.
     """
     return -(-len(text.encode("utf-8", "surrogatepass")) // 4)
 
 
 class TokenCounts:
-    """Tokens of definitions, each counted once, since the same definitions are sent again and again."""
+    """Counts tokens of definitions, with a cache, because the same definitions are sent repeatedly."""
 
     def __init__(self, count: Callable[[str], int]) -> None:
         self._count = count
         self._counted: dict[str, tuple[Definition, int]] = {}
 
     def of(self, definitions: Iterable[Definition]) -> int:
-        """Return the tokens of some definitions together."""
+        """Return the total tokens of some definitions."""
         total = 0
         for one in definitions:
             kept, number = self._counted.get(one.name, (None, 0))
@@ -106,48 +106,49 @@ class TokenCounts:
 
 @dataclass(frozen=True, slots=True)
 class SyntheticToolResult:
-    """The answer of a synthetic tool."""
+    """A synthetic tool's result."""
 
     content: str
-    """For the model to read."""
+    """The text for the model."""
 
     newly_loaded_tools: tuple[FoundTool, ...] = ()
-    """Tools that the model can call from the next request on; those that it can call already do no harm."""
+    """Tools that the model can call from the next request on; already loaded tools are allowed."""
 
     is_error: bool = False
 
     remarks: str | None = None
-    """What `content` says besides describing the loaded tools, for providers whose results hold references alone.
+    """What `content` says besides describing the loaded tools, for providers whose results can hold only references.
 
-    There it stands in the user's role, so nothing of a server may be in it. Without it the tools are listed instead of
+    It is sent in the user's role, so it must not contain any server's text. If `None`, the tools are listed instead of
     referred to, and `content` is the result.
     """
 
 
 class SyntheticTool(Protocol):
-    """A tool that the host answers itself: a model sees and calls it like any other, and no server hears of it."""
+    """A tool that the host answers itself, without any server. To the model it looks like any other tool."""
 
     @property
     def name(self) -> str:
-        """What the model calls it by; it takes precedence over a server's tool of the same name."""
+        """The model's name for it; it takes precedence over a server's tool with the same name."""
         ...
 
     @property
     def definition(self) -> Definition:
-        """What the model is shown. It is read once for each list of tools that is begun, and then sent unchanged."""
+        """The definition shown to the model. It is read once for each new tool list, and then sent unchanged."""
         ...
 
     async def execute(self, arguments: Mapping[str, Any], /) -> SyntheticToolResult:
-        """Answer one call. Mistakes of the model are results with `is_error`, not exceptions.
+        """Answer one call. Report the model's mistakes as results with `is_error`, not as exceptions.
 
-        An exception costs no turn: the model reads that the tool failed, and the host finds it in `Reply.fault`.
+        An exception does not end the turn: the model reads that the tool failed, and the host gets the exception in
+        `Reply.fault`.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class TurnStart:
-    """The outcome of beginning a turn."""
+    """The result of beginning a turn."""
 
     loaded: tuple[str, ...] = ()
     """Names that became callable because a search before the model's turn found them."""
@@ -156,13 +157,13 @@ class TurnStart:
     """Servers whose tools are missing, each with the reason."""
 
     problems: tuple[str, ...] = ()
-    """What the operator should correct in the configuration."""
+    """Configuration problems for the operator."""
 
     changed: tuple[str, ...] = ()
-    """Names of loaded tools whose definition is another than before: what the user agreed to may no longer hold."""
+    """Loaded tools whose definitions changed, so that the user's earlier consent might no longer apply."""
 
     fault: Exception | None = None
-    """What the host's `delegate` raised, or why the order of its re-ranker was not used; the turn goes on."""
+    """The exception from the host's `delegate`, or why its re-ranker's order was not used; the turn continues."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,24 +171,24 @@ class Offer:
     """What to send with the next request to the model."""
 
     tools: tuple[Definition, ...]
-    """To be sent in this order."""
+    """The tools to send, in this order."""
 
     prefix: int
-    """The number of the list: under the same one, `tools` begins with the `tools` of every earlier offer."""
+    """The list's number. With the same number, `tools` starts with the `tools` of every earlier offer."""
 
     notices: tuple[str, ...] = ()
-    """Changes that cannot stand in the list; to be put at the end of the input, once.
+    """Changes that the list cannot express; append them to the input once.
 
-    They have no words of a server but validated names of tools, so they may stand in the user's role.
+    The only text from servers they contain is validated tool names, so they can be sent in the user's role.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
-    """What left the list of tools with the turns that a host dropped."""
+    """What was removed from the tool list with the turns that a host dropped."""
 
     forgotten: tuple[str, ...]
-    """Names of tools that have to be found again; the model cannot call them any more."""
+    """Tools that the model can no longer call until they are found again."""
     freed_tokens: int
     """Tokens of their definitions."""
 
@@ -199,7 +200,7 @@ class Addition:
     names: tuple[str, ...]
 
     call_id: str | None = None
-    """The call that found them; `None` where the host added them between two turns."""
+    """The call that found them; `None` if the host added them between turns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,38 +210,39 @@ class ToolCall:
     name: str
     arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
     id: str | None = None
-    """The provider's, repeated in the result."""
+    """The provider's id, repeated in the result."""
     problem: str | None = None
-    """Why it cannot be understood, such as arguments that are no JSON, for the model to read; it is never forwarded."""
+    """Why it is invalid, such as arguments that are not JSON; for the model to read. Such a call is never forwarded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The conversation answers the call itself; no server is asked."""
+    """An answer from the conversation itself; no server is called."""
 
     call: ToolCall
     text: str
     is_error: bool = False
     loaded: tuple[str, ...] = ()
-    """Names that became callable by this call, or got a new definition: a provider that takes references gets these."""
+    """Names that this call made callable or gave a new definition; sent to providers that support references."""
     remarks: str | None = None
-    """What `text` says besides describing them, without words of a server: it may stand in the user's role."""
+    """What `text` says besides describing them, without servers' text, so that it can be sent in the user's role."""
     fault: Exception | None = None
-    """What a synthetic tool of the host raised, or why the order of its re-ranker was not used; nothing of it is in
-    `text`."""
+    """The exception from the host's synthetic tool, or why its re-ranker's order was not used; not included in
+    `text`.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    """The host calls a server's tool, after asking its user where that is called for."""
+    """The host must call a server's tool, after asking the user if necessary."""
 
     call: ToolCall
     definition: Definition
-    """What the model was sent."""
+    """The definition the model was sent."""
     tool: FoundTool
-    """What to call, as it is offered now: `tool.name` is its name in a federation."""
+    """The tool to call, as currently offered; `tool.name` is its name in a federation."""
 
     @property
     def is_changed(self) -> bool:
-        """Whether the tool has another definition by now than the model was sent."""
+        """Whether the tool's definition has changed since it was sent to the model."""
         return not self.definition.is_like(Definition.of(self.tool))

@@ -1,6 +1,6 @@
-"""The tools that a conversation can draw on: those that are loaded from the start, and those that a search finds.
+"""The tools available to a conversation: the ones loaded from the start, and the ones a search finds.
 
-Tools at hand are searched here; servers that were never listed are asked.
+Known tools are searched locally; never-listed servers are asked.
 """
 
 from __future__ import annotations
@@ -36,78 +36,78 @@ from tools_search_client.found import FoundTool
 from tools_search_client.reranking import Reranking
 
 Delegate: TypeAlias = Callable[[str], Awaitable[Sequence[str]]]
-"""Makes short descriptions of the tools that are needed out of what the user wrote; none where none is."""
+"""Turns the user's text into short descriptions of the tools needed; empty if none are needed."""
 
 _logger = logging.getLogger(__name__)
 
 _TYPICAL_TOKENS: Final = 150
-"""Tokens of one definition, where none is at hand: between the medians of six public sets of tools."""
+"""Estimated tokens per definition if none is known; within the range of the medians of six public tool sets."""
 
 _DEEPER: Final = 4
-"""How many times as far a search goes whose first results are not for a model."""
+"""Factor by which to raise the limit of a search if its first results include tools that models must not see."""
 
 _MAX_QUERY_LENGTH: Final = 1_024
-"""Characters that every server has to accept (draft: Request)."""
+"""Query length in characters that every server must accept (draft: Request)."""
 
 _MIN_OF_A_WORD: Final = 10
-"""A single word may be a name, and not every server puts the tool of that name first."""
+"""Minimum limit for a one-word query: it might be a name, and not every server ranks the tool with that name first."""
 
 _MAX_CORRECTED: Final = 5
-"""Names for which the closest are looked for; that is the one thing here that takes its time."""
+"""Maximum number of names to find close matches for, because that is slow."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding(SourceAnswer):
-    """What one search found, here and at the servers, and what it did not."""
+    """The result of a search, both local and on servers."""
 
     loaded_anyway: tuple[FoundTool, ...] = ()
-    """Tools that are always loaded and fit as well."""
+    """Matching tools that are always loaded."""
 
     missing: tuple[str, ...] = ()
-    """Names that no tool has."""
+    """Names that match no tool."""
 
     by_query_instead: bool = False
-    """Whether the tools are those of the query, because no tool has any of the names."""
+    """Whether the tools were found by the query because no tool has any of the names."""
 
     too_many: int | None = None
-    """How many tools a server has that is too large to be loaded as a whole."""
+    """The number of tools on a server that is too large to load as a whole."""
 
     knows_all: bool = False
-    """Whether all tools were at hand, so that no other can have the `unknown` words."""
+    """Whether all tools were known, so that no other tool can mention the `unknown` words."""
 
     fault: RerankingError | None = None
-    """Why the order is not that of the host's re-ranker."""
+    """Why the host's re-ranker did not determine the order."""
 
 
 @dataclass(eq=False, slots=True)
 class OfferedTools:
-    """What is offered to one conversation, as its state has it."""
+    """The tools offered to one conversation, from its state."""
 
     state: ConversationState
     source: ToolSource
     discovery: ToolDiscovery
     ranker: Ranker
-    """Ranks the tools at hand."""
+    """Ranks the known tools."""
     reranking: Reranking | None
-    """The last say over what a query finds."""
+    """Makes the final ordering of a query's results."""
     tokens: TokenCounts
     reserved: int
-    """Definitions of the host's own that are always sent."""
+    """Number of the host's own definitions, which are always sent."""
     known: KnownTools = field(init=False)
-    """Every tool whose definition is at hand, those that are loaded from the start as well."""
+    """Every tool whose definition is known, including those loaded from the start."""
     listed: tuple[int, int] = field(default=(0, 0), init=False)
-    """How many definitions and tokens the whole catalog is; servers that were never listed are estimated."""
+    """The whole catalog's definitions and tokens; estimated for never-listed servers."""
     _indexed: tuple[FoundTool, ...] = field(default=(), init=False)
     _deferred: frozenset[str] = field(default=frozenset(), init=False)
-    """The full names of the known tools that have to be found."""
+    """The full names of the known tools that must be found by search."""
 
     def __post_init__(self) -> None:
         self.known = KnownTools((), self.ranker)
 
     def learn(self, catalog: Catalog, toolset: Toolset) -> bool:
-        """Take in what is offered now, and return whether anything changed.
+        """Update to what is offered now, and return whether anything changed.
 
-        A server that fails for the moment is taken to offer what it offered before. What no model may see is left out.
+        A failing server is assumed to offer what it offered before. Tools that models must not see are left out.
         """
         state, catalog = self.state, catalog.for_model
         if toolset == state.toolset:
@@ -127,10 +127,9 @@ class OfferedTools:
         return True
 
     def eager(self) -> tuple[FoundTool, ...]:
-        """Return the tools that need not be found, in the order of the configuration and of each server.
+        """Return the tools loaded from the start, in the order of the configuration and of each server.
 
-        Servers that pin others from turn to turn do not get more of them loaded than their bound until the list is
-        begun again.
+        A server that pins other tools each turn cannot exceed its limit of pinned tools until the list is started over.
         """
         for tool in self.state.catalog.tools:
             if is_pinned(tool.tool):
@@ -138,7 +137,7 @@ class OfferedTools:
         return self._within(self.state.most)
 
     def defer_all_but(self, loaded: Collection[str]) -> None:
-        """Make everything but the tools `loaded` from the start something that a search finds."""
+        """Defer all tools except those `loaded` from the start."""
         tools = self.state.catalog.tools
         if tools != self._indexed:
             self._indexed, self.known = tools, KnownTools(tools, self.ranker, before=self.known)
@@ -147,7 +146,7 @@ class OfferedTools:
 
     @property
     def offers(self) -> list[ServerOffer]:
-        """The servers with the tools that have to be found there."""
+        """The servers, each with its deferred tools."""
         offers = [
             offer
             if offer.tools is None
@@ -158,23 +157,23 @@ class OfferedTools:
 
     @property
     def excess(self) -> int:
-        """How many tools have to be found only because so many are not sent at once."""
+        """How many tools are deferred only because of the limit on definitions."""
         most = self.state.most
         return 0 if most is None else len(self._within(None)) - len(self._within(most))
 
     @property
     def needs_search(self) -> bool:
-        """Whether there is anything that has to be found."""
+        """Whether any tools must be found by search."""
         if not self.discovery.enabled:
             return self.excess > 0
         return bool(self._deferred or self.state.catalog.unlisted)
 
     async def still_offered(self, tools: Sequence[FoundTool]) -> tuple[dict[str, FoundTool], set[str]]:
-        """Return which of `tools`, for which nobody vouches, are offered now.
+        """Return which of `tools`, which come from an untrusted source, are offered now.
 
         Returns:
-            Those that are, by name and as they are offered now, and the names of those that cannot be asked for at the
-            moment: their servers fail, or are hidden.
+            The offered tools by name, in their current form, and the names of the tools that cannot be checked now
+            because their servers fail or are hidden.
         """
 
         async def ask(tool: FoundTool) -> tuple[FoundTool | None, bool]:
@@ -194,21 +193,21 @@ class OfferedTools:
         return offered, {name for name, (_, cannot_be_asked) in answers.items() if cannot_be_asked}
 
     def has_lost(self, tool: FoundTool) -> bool:
-        """Return whether a tool is gone: its server has left the catalog or was listed without it.
+        """Return whether a tool is gone: its server left the catalog or was listed without it.
 
-        A server that fails keeps its tools: a call of one is sent, and fails, until the server is listed again.
+        A failing server keeps its tools: calls are sent, and fail, until the server is listed again.
         """
         offer = self.state.catalog.server(tool.server)
         is_known = offer is None or (offer.tools is not None and offer.failure is None)
         return is_known and self.known.get(tool.name) is None
 
     def _within(self, most: int | None) -> tuple[FoundTool, ...]:
-        """Return the tools that are loaded from the start where at most so many definitions are sent."""
+        """Return the tools to load from the start if at most `most` definitions are sent."""
         catalog, discovery = self.state.catalog, self.discovery
         eager = catalog.tools
         is_small = self.listed[1] <= discovery.context_share * discovery.context_window
         if discovery.enabled and not (discovery.auto and not catalog.unlisted and is_small):
-            # Automatic deferral has to defer something where the configuration does not say what.
+            # Automatic deferral must defer something even if the configuration does not say what.
             defers_all = discovery.defer_all or (
                 discovery.auto and not any(offer.defer_loading for offer in catalog.servers)
             )
@@ -222,14 +221,14 @@ class OfferedTools:
         room = most - self.reserved
         if len(eager) == len(catalog.tools) and not catalog.unlisted and len(eager) <= room:
             return eager
-        # The last ones are deferred as well, so that there is room for `search_tools` and for what a search finds.
+        # Defer the last ones too, to leave room for `search_tools` and for found tools.
         return eager[: max(0, room - 1 - self.discovery.max_search_results)]
 
     async def by_query(self, query: str, servers: Collection[str] | None = None) -> Finding:
-        """Return the best tools for `query` of these servers or of all, the one that is named exactly so first.
+        """Return the best tools for `query` on these servers (all by default), exact name matches first.
 
-        The same query finds the same tools again, whether they were loaded meanwhile or not: a model that repeats
-        itself reads that it does, instead of being given worse and worse tools.
+        Repeating a query finds the same tools, even if they have been loaded since. A model that repeats itself is told
+        so, instead of getting worse and worse tools.
         """
         wanted, limit = query.strip(), self.discovery.max_search_results
         fits = self.known.ranked(wanted, servers=servers)[:limit]
@@ -257,7 +256,7 @@ class OfferedTools:
         )
 
     async def by_names(self, names: Sequence[str], servers: Collection[str] | None = None) -> Finding:
-        """Return the tools that `names` mean, in that order; the bare name of several tools means all of them."""
+        """Return the tools that `names` refer to, in that order; a bare name shared by several tools refers to all."""
         answers = {name: SourceAnswer(tuple(self.known.named(name, servers))) for name in names}
         unknown = [name for name, answer in answers.items() if not answer.tools]
         looked_up = await in_parallel(lambda name: self._looked_up(name, servers), unknown)
@@ -272,7 +271,7 @@ class OfferedTools:
                 found += answer.tools
                 continue
             missing.append(name)
-            # A bare name of more tools than a search may load is answered with full ones to choose from.
+            # If a bare name matches more tools than a search can load, offer the full names to choose from.
             near = [tool.name for tool in answer.tools or self.known.named(name)] or list(answer.closest)
             if not near and len(missing) <= _MAX_CORRECTED:
                 near = self.known.closest(name, servers)
@@ -280,7 +279,7 @@ class OfferedTools:
         return Finding(_each_once(found), missing=tuple(missing), closest=tuple(closest), failed=failed)
 
     async def by_server(self, server: str) -> Finding:
-        """Return every tool of one server of the catalog, unless it is too large to be loaded as a whole."""
+        """Return all tools on one of the catalog's servers, unless it is too large to load as a whole."""
         offer = self.state.catalog.server(server)
         if offer is None:
             return Finding()
@@ -295,10 +294,10 @@ class OfferedTools:
         return Finding(answer.tools, failed=answer.failed)
 
     async def for_turn(self, text: str, delegate: Delegate | None) -> tuple[Sequence[Finding], Exception | None]:
-        """Return what each search before a turn found, and what `delegate` raised; there may be no search.
+        """Run the searches before a turn, if any; return their results and any exception from `delegate`.
 
-        What the user wrote may hold anything. It leaves the host only for servers that are configured for that; all
-        others get the short descriptions that `delegate` makes of it.
+        The user's text can contain anything. It is sent only to servers that are configured to receive it; all others
+        get the short descriptions that `delegate` derives from it.
         """
         searches: list[tuple[str, Collection[str] | None]] = []
         switched_on = [offer.name for offer in self.offers if offer.delegate == "turn" and offer.tools != ()]
@@ -308,13 +307,13 @@ class OfferedTools:
         try:
             if delegate is not None:
                 searches += [(query, None) for query in await delegate(text)]
-        except Exception as error:  # the host's own program, such as another model: its mistakes cost no turn
+        except Exception as error:  # the host's own code, such as another model: its errors must not end the turn
             _logger.exception("the delegate failed")
             fault = error
         return await in_parallel(lambda one: self.by_query(*one), [one for one in searches if one[0].strip()]), fault
 
     async def _searched(self, query: str, servers: Collection[str] | None, most: int) -> SourceAnswer:
-        """Return the best tools of the servers that were never listed, those that are named so first."""
+        """Return the best tools from never-listed servers, exact name matches first."""
         unlisted = self._unlisted(servers)
         sendable = query.encode("utf-8", "ignore").decode()[:_MAX_QUERY_LENGTH].strip()
         if not unlisted or not sendable:
@@ -325,13 +324,13 @@ class OfferedTools:
         async def search() -> SourceAnswer:
             found = await self.source.search(sendable, servers=unlisted, limit=limit)
             if len(found.tools) >= limit and len(self._shown(found).tools) < most:
-                # Tools that no model may see have taken the places of others.
+                # Tools that models must not see took the places of others.
                 found = await self.source.search(sendable, servers=unlisted, limit=_DEEPER * limit)
             return self._shown(found)
 
         asks = [search]
         if is_word and (SEPARATOR in sendable or ":" in sendable):
-            # A full name is looked up as well: its server knows the tool by another name.
+            # Look up a full name too, because its server knows the tool by another name.
             asks.append(lambda: self._looked_up(sendable, servers))
         answer, *exact = await in_parallel(lambda ask: ask(), asks)
         named = [tool for tool in answer.tools if sendable in spellings(tool)]
@@ -339,7 +338,7 @@ class OfferedTools:
         return replace(answer, tools=tools[:most])
 
     async def _looked_up(self, name: str, servers: Collection[str] | None) -> SourceAnswer:
-        """Return the tools of this name of the servers that were never listed."""
+        """Return the tools with this name on never-listed servers."""
         unlisted = self._unlisted(servers)
         if not unlisted:
             return SourceAnswer()
@@ -350,7 +349,7 @@ class OfferedTools:
         return [name for name in self.state.catalog.unlisted if servers is None or name in servers]
 
     def _hidden(self, servers: Collection[str]) -> set[str]:
-        """Return the full names of the tools of these servers that the toolset leaves out."""
+        """Return the full names of these servers' tools that the toolset excludes."""
         toolset = self.state.toolset or EVERYTHING
         rules = {server: rule for server in servers if (rule := toolset.rule(server)) is not None}
         return {qualified_name(server, tool) for server, rule in rules.items() if rule.excludes for tool in rule.names}
@@ -361,14 +360,14 @@ class OfferedTools:
         return rule is not None and rule.shows(tool.tool.name)
 
     def _shown(self, answer: SourceAnswer) -> SourceAnswer:
-        """Return the answer without what the toolset hides, and without what no model may see."""
+        """Return the answer without tools that the toolset hides or that models must not see."""
         tools = tuple(tool for tool in answer.tools if self.shows(tool) and is_for_model(tool.tool))
-        # What hidden tools mention is not known here.
+        # The unknown words are only valid if no tool was hidden.
         return replace(answer, tools=tools, unknown=answer.unknown if len(tools) == len(answer.tools) else ())
 
 
 def _fused(query: str, here: Sequence[FoundTool], there: Sequence[FoundTool], ranker: Ranker) -> Sequence[FoundTool]:
-    """Return one order of what was found here and at the servers, by rank and never by score."""
+    """Merge the local and the servers' results by rank, never by score."""
     if not here or not there:
         return here or there
     tools = {tool.name: tool for tool in (*here, *there)}

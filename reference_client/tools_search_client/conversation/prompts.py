@@ -1,9 +1,9 @@
-"""The sentences that a model reads from a conversation; `search_tool` has those that answer a search.
+"""The texts that a conversation shows the model, except for search answers, which are in `search_tool`.
 
-Text of servers is put on one line and shortened, so that a description cannot pass for an answer of the host.
+Servers' text is shortened and put on one line, so that a description cannot pass for the host's answer.
 
-Notices and the remarks of a search may reach the model in the user's role, so they are made of words of these modules,
-of numbers, of the names of configured servers, and of names of tools in the characters that names may have.
+Notices and search remarks can reach the model in the user's role. They contain only fixed text, numbers, names of
+configured servers, and tool names made of valid characters.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from tools_search_client.errors import ServerError, ToolsSearchClientError
 from tools_search_client.text import shorten
 
 Detail = Literal["sentence", "minimal", "brief", "full"]
-"""How a found tool is described: in a sentence; its name; its purpose and parameters; its whole definition."""
+"""How to describe a found tool: one sentence; its name; its purpose and parameters; its full definition."""
 
 DETAILS: Final[tuple[Detail, ...]] = ("minimal", "brief", "full")
-"""What a model may choose; it is `sentence` where the model chooses nothing and is sent the definition as well."""
+"""What the model can choose. `sentence` is used if the model does not choose and is sent the definition too."""
 
 SYSTEM_PROMPT_LINE: Final = (
     "You can use more tools than you see. When none of those that you have fits, look for one with `search_tools` "
     "before you say that something cannot be done."
 )
-"""An optional line for the system prompt of a host, which makes models search more readily."""
+"""An optional line for a host's system prompt, which makes models search more readily."""
 
 SEARCH_DESCRIPTION: Final = (
     "Search for and load tool definitions from available MCP servers. "
@@ -39,7 +39,7 @@ SEARCH_DESCRIPTION: Final = (
 SearchName = Literal["search_tools", "search_more_tools", "search_all_tools"]
 
 SEARCH_NAMES: Final[tuple[SearchName, ...]] = get_args(SearchName)
-"""What the model calls `search_tools` by: the first that no tool of a server has."""
+"""Names for `search_tools`, in order of preference; the first that no server's tool has is used."""
 
 _SEARCH_SCHEMA: Final[Mapping[str, Any]] = {
     "type": "object",
@@ -78,20 +78,20 @@ _MAX_NAMES: Final = 20
 
 
 def search_definition(name: str, manifest: str) -> Definition:
-    """Return the definition of `search_tools`, with the manifest of what it can find."""
+    """Return the definition of `search_tools`, including the manifest."""
     description = f"{SEARCH_DESCRIPTION}\n\n<manifest>\n{_MANIFEST_HEADING}\n\n{manifest}\n</manifest>"
     annotations = ToolAnnotations(read_only_hint=True, open_world_hint=False)
     return Definition(name, description, _SEARCH_SCHEMA, annotations)
 
 
 def changed_servers(search_tool: str, changes: Mapping[str, Sequence[str]]) -> str:
-    """Return the notice that other tools can be found than the description of `search_tools` says."""
+    """Return the notice that the searchable tools differ from the `search_tools` description."""
     said = "; ".join(f"{what}: {listing_of(servers)}" for what, servers in changes.items() if servers)
     return f"What '{search_tool}' can find has changed: {said}."
 
 
 def changed_tools(names: Iterable[str], search_tool: str) -> str:
-    """Return the notice that loaded tools have other definitions by now, and where to read those."""
+    """Return the notice that loaded tools have new definitions, and how to read them."""
     return (
         f"The definitions of these tools have changed since you were given them: {names_of_tools(names)}. "
         f"Before you call one of them, read its new definition: name it in tool_names of '{search_tool}'."
@@ -104,26 +104,26 @@ def gone(names: Iterable[str]) -> str:
 
 
 def offered_again(names: Iterable[str]) -> str:
-    """Return the notice that loaded tools are offered again, after that they were not."""
+    """Return the notice that loaded tools are offered again."""
     return f"These tools are offered again: {names_of_tools(names)}."
 
 
 def not_a_tool(name: str, closest: Sequence[str], search_tool: str | None) -> str:
-    """Return the reply to a call of a name that no tool has."""
+    """Return the reply to a call of an unknown name."""
     near = f" Closest matches: {listing_of(closest)}." if closest else ""
     advice = f" Use the '{search_tool}' tool to find what there is." if search_tool else ""
     return f"Error: No tool is named '{one_name(name)}'.{near}{advice}"
 
 
 def listing_of(names: Iterable[str], most: int = _MAX_NAMES) -> str:
-    """Return names on one line, the first of them where there are many."""
+    """Return names on one line, at most `most` of them."""
     shown = [one_name(name) for name in names]
     more = f", ... and {len(shown) - most} more" if len(shown) > most else ""
     return ", ".join(shown[:most]) + more
 
 
 def names_of_tools(names: Iterable[str], most: int = _MAX_NAMES) -> str:
-    """Return full names of tools on one line, each in the characters that such a name may have."""
+    """Return full tool names on one line, each with valid characters only."""
     return listing_of(map(valid_name, names), most)
 
 
@@ -144,19 +144,19 @@ def vanished(name: str, server: str, search_tool: str | None) -> str:
 
 
 def failed_host_tool(name: str) -> str:
-    """Return the text on a synthetic tool that raised; what it raised is for the host alone."""
+    """Return the text for a synthetic tool that raised; only the host sees the exception."""
     return f"Error: The tool '{one_name(name)}' failed. Go on without it, or try once more with other arguments."
 
 
 def failed_call(name: str, server: str, error: ToolsSearchClientError) -> str:
-    """Return the text on a call that did not come to a result."""
+    """Return the text for a call that failed without a result."""
     if isinstance(error, ServerError):
         return f"Error: {_server(server)} failed to call '{one_name(name)}': {shorten(str(error), BRIEF_CHARS)}"
     return f"Error: {shorten(str(error), BRIEF_CHARS)}"
 
 
 def unconfirmed(name: str, server: str) -> str:
-    """Return the reply to a call of a tool that may not be offered any more, while its server cannot be asked."""
+    """Return the reply to a call of a tool whose server cannot confirm that it still offers the tool."""
     return f"Error: {_server(server)} is not reachable at present, so '{one_name(name)}' cannot be called."
 
 
@@ -165,5 +165,5 @@ def _server(name: str) -> str:
 
 
 def one_name(text: str) -> str:
-    """Return a name that a server or a model made up, on one line and not too long."""
+    """Return a name from a server or a model, shortened and on one line."""
     return shorten(text, _NAME_CHARS)

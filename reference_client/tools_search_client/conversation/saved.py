@@ -1,8 +1,8 @@
-"""A conversation as JSON, to go on with it in another process.
+"""A conversation as JSON, to continue it in another process.
 
-The text is no authority. It states what the model was sent; what may be offered is asked of servers and toolsets when
-it is read (`Conversation.restore`). Its words are what the model has read already, like the transcript of its provider:
-keep both where the data of your user is kept.
+The text grants nothing. It records what the model was sent; when it is restored (`Conversation.restore`), the servers
+and toolsets determine what is offered. Like the provider's transcript, it contains what the model has read, so store
+both with your user's data.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tools_search_client.found import FoundTool, Mode
 from tools_search_client.text import shorten
 
 MAX_SAVED_BYTES: Final = 100_000_000
-"""The largest text that is read: transcripts hold pictures and files."""
+"""The largest text accepted; transcripts can contain pictures and files."""
 
 _MAX_PROBLEMS: Final = 3
 _QUOTED_CHARS: Final = 400
@@ -34,13 +34,13 @@ Count = Annotated[int, Field(ge=0)]
 
 
 class SavedPart(BaseModel):
-    """A part of the text; a member that it does not have is refused, so that nothing is lost unnoticed."""
+    """A part of the saved text. Unknown members are rejected, so that nothing is lost unnoticed."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 class SavedText(SavedPart):
-    """A whole text, which says what it is."""
+    """A complete saved text, with its format and version."""
 
     FORMAT: ClassVar[str]
     VERSION: ClassVar[int]
@@ -57,15 +57,15 @@ class SavedText(SavedPart):
         return stated
 
     def to_text(self) -> str:
-        """Return it as JSON, in ASCII characters; equal states have equal texts, since sets are sorted."""
+        """Return it as ASCII JSON. Sets are sorted, so equal states give equal texts."""
         return json.dumps(self.model_dump(by_alias=True, exclude_unset=True), separators=(",", ":"), default=sorted)
 
     @classmethod
     def read(cls, text: str | bytes) -> Self:
-        """Return what `to_text` wrote.
+        """Parse a text written by `to_text`.
 
         Raises:
-            SavedConversationError: It is something else, of another version, or larger than `MAX_SAVED_BYTES`.
+            SavedConversationError: It has another format or version, or is larger than `MAX_SAVED_BYTES`.
         """
         if len(text) > MAX_SAVED_BYTES:
             raise SavedConversationError(f"the saved text has more than {MAX_SAVED_BYTES:,} bytes")
@@ -82,7 +82,7 @@ class SavedText(SavedPart):
 
 
 class SavedDefinition(SavedPart):
-    """A definition as a model was sent it; by itself, of a tool of the host's own, `search_tools` included."""
+    """A definition as sent to a model; if not part of a `SavedTool`, that of `search_tools` or a tool of the host."""
 
     name: str
     description: str
@@ -100,7 +100,7 @@ class SavedTool(SavedPart):
     """As the server stated it."""
     mode: Mode
     sent: SavedDefinition | None = None
-    """What the model was sent, where that is something else."""
+    """What the model was sent, if different."""
 
     @classmethod
     def of(cls, tool: FoundTool) -> SavedTool:
@@ -108,15 +108,15 @@ class SavedTool(SavedPart):
         return cls(name=tool.name, server=tool.server, tool=tool.tool, mode=tool.mode)
 
     def found(self) -> FoundTool:
-        """Return the tool, without why it was found."""
+        """Return the tool, without its hit metadata."""
         return FoundTool(self.name, self.server, self.tool, mode=self.mode)
 
 
 class SavedConversation(SavedText):
-    """The state of a conversation, under the names of `ConversationState`, which says what each means.
+    """A conversation's state. `ConversationState` documents the members with the same names.
 
-    It does not have the catalog, which is asked for again, but a digest of it; nor `most`, which adapters and
-    configuration state.
+    It has a digest in place of the catalog, which is fetched again, and no `most`, which adapters and the configuration
+    set.
     """
 
     FORMAT: ClassVar = "tools-search-client/conversation"
@@ -125,19 +125,19 @@ class SavedConversation(SavedText):
     statistics: Statistics
     toolset: Toolset | None
     catalog: str
-    """A digest of what was offered."""
+    """A digest of the catalog."""
     answered: list[SearchRequest]
     searches: Count
     search_tokens: Count
     prefix: Count
     definitions: list[SavedTool | SavedDefinition]
-    """In their order."""
+    """In list order."""
     additions: list[Addition]
     search_name: SearchName
     eager: set[str]
     pins: dict[str, str]
     discovered: list[SavedTool]
-    """What was wanted last at the end."""
+    """Least recently used first."""
     called: set[str]
     counted: set[str] = set()
     gone: set[str]
@@ -151,7 +151,7 @@ class SavedConversation(SavedText):
     @model_validator(mode="before")
     @classmethod
     def _part_of_transcript(cls, stated: object) -> object:
-        """Take the conversation out of a text that an adapter saved with its transcript."""
+        """Extract the conversation from a text that an adapter saved with its transcript."""
         return cast("dict[str, Any]", stated).get("conversation", stated) if isinstance(stated, dict) else stated
 
     @classmethod
@@ -168,7 +168,7 @@ class SavedConversation(SavedText):
         return cls(**members)
 
     def restore(self, state: ConversationState) -> None:
-        """Make `state` as it was saved, but for its catalog, its toolset and its bounds."""
+        """Restore everything in `state` except its catalog, its toolset and its limits."""
         for count in fields(self.statistics):
             setattr(state.statistics, count.name, getattr(self.statistics, count.name))
         for name in ("searches", "search_tokens", "prefix", "additions", "search_name", "eager", "pins", "called",
@@ -182,7 +182,7 @@ class SavedConversation(SavedText):
 
 
 def saved_definition(definition: Definition) -> SavedTool | SavedDefinition:
-    """Return the saved form of what a model was sent."""
+    """Return the saved form of a definition."""
     tool = definition.tool
     if (
         tool is not None
@@ -200,7 +200,7 @@ def saved_definition(definition: Definition) -> SavedTool | SavedDefinition:
 
 
 def restored_definition(saved: SavedTool | SavedDefinition) -> Definition:
-    """Return what `saved_definition` has the saved form of."""
+    """Return the definition from its saved form."""
     if isinstance(saved, SavedTool):
         sent, tool = saved.sent, saved.found()
         if sent is None:

@@ -1,7 +1,7 @@
-"""`search_tools`, the synthetic tool by which a model finds tools and loads them: arguments, search, answer.
+"""`search_tools`, the synthetic tool that models use to find and load tools: arguments, search, answer.
 
-The arguments are read with patience for how models write them. The text of the answer may quote servers and the model;
-its remarks, which may reach the model in the user's role, may not (see `prompts`).
+The arguments are parsed leniently, as models write them. The answer's text can quote servers and the model. Its remarks
+must not, because they can reach the model in the user's role (see `prompts`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tools_search_client.text import first_sentence, printable, shorten
 _MAX_NAMES: Final = 100
 
 _MAX_CHARS: Final = 40_000
-"""Characters of all descriptions together; the tools after those are described by their names alone."""
+"""Limit on characters for all descriptions; further tools are listed by name only."""
 
 _SENTENCE_CHARS: Final = 120
 _FULL_CHARS: Final = 8_000
@@ -43,7 +43,7 @@ _DEEPEST_CHOICE: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class SearchRequest:
-    """The arguments of one call; at least one of the first three says something."""
+    """The arguments of one call; at least one of the first three is set."""
 
     query: str | None
     server: str | None
@@ -52,7 +52,7 @@ class SearchRequest:
 
 
 class SearchRequestError(ValueError):
-    """A search that cannot be answered; the message is for the model, and `remarks` the same without its words."""
+    """A search that cannot be answered. The message is for the model; `remarks` is the same without quotations."""
 
     def __init__(self, message: str, remarks: str | None = None) -> None:
         super().__init__(message)
@@ -62,12 +62,12 @@ class SearchRequestError(ValueError):
 async def search_tools(
     loaded: LoadedTools, arguments: Mapping[str, Any], usual: Detail
 ) -> tuple[SyntheticToolResult, RerankingError | None]:
-    """Answer one call of `search_tools`: find tools, report which can be loaded, and return the re-ranker's fault.
+    """Answer a call of `search_tools`: find tools, report which can be loaded, and return the re-ranker's error.
 
     Args:
-        loaded: What can be called, and what is offered.
+        loaded: The loaded and offered tools.
         arguments: As the model wrote them.
-        usual: How tools are described where the model does not say.
+        usual: How to describe tools if the model does not say.
     """
     state, offered = loaded.state, loaded.offered
     try:
@@ -100,7 +100,7 @@ async def search_tools(
 
 
 def _read_request(arguments: Mapping[str, Any], servers: Sequence[str], usual: Detail) -> SearchRequest:
-    """Return the request of the model, or raise why it has no answer; what is empty or null counts as left out."""
+    """Parse the model's request, or raise `SearchRequestError`; empty and null values count as missing."""
     query, server = _text(arguments, "query"), _text(arguments, "server_name")
     names = _names(arguments.get("tool_names"))
     detail = _text(arguments, "detail")
@@ -129,7 +129,7 @@ def _text(arguments: Mapping[str, Any], member: str) -> str | None:
 
 
 def _names(value: Any) -> tuple[str, ...]:
-    if isinstance(value, str):  # a model wrote the list as a text
+    if isinstance(value, str):  # the model wrote the list as a string
         text = value.strip()
         try:
             value = json.loads(text) if text.startswith("[") else text.split(",")
@@ -144,7 +144,7 @@ def _names(value: Any) -> tuple[str, ...]:
 def _answer(
     request: SearchRequest, finding: Finding, admission: Admission, texts: Mapping[str, str], *, is_repeated: bool
 ) -> tuple[str, str]:
-    """Return the text for the model, and its remarks: the text without descriptions, in words of the host alone."""
+    """Return the text for the model, and the remarks: the same without descriptions, in fixed text only."""
     text: list[str] = []
     remarks: list[str] = []
     where = f" in server '{one_name(request.server)}'" if request.server else ""
@@ -193,7 +193,7 @@ def _answer(
 
 
 def _not_loaded(admission: Admission) -> list[str]:
-    """Return the texts on tools that were found and are not loaded now."""
+    """Return the texts about found tools that this search does not load."""
     texts: list[str] = []
     if admission.had:
         advice = "Call what fits directly, without searching for it again."
@@ -210,7 +210,7 @@ def _not_loaded(admission: Admission) -> list[str]:
 
 
 def _missing(finding: Finding, where: str) -> tuple[str, str]:
-    """Return the text on names that no tool has, and the remark, which does not repeat them."""
+    """Return the text about names that match no tool, and the remark, which does not repeat the names."""
     near = f" Closest matches: {listing_of(finding.closest)}." if finding.closest else ""
     text = f"Not found{where}: {listing_of(finding.missing)}.{near}"
     near = f" Closest matches: {names_of_tools(finding.closest)}." if finding.closest else ""
@@ -222,9 +222,9 @@ def _missing(finding: Finding, where: str) -> tuple[str, str]:
 
 
 def _described(tools: Sequence[FoundTool], detail: Detail, known: Collection[str]) -> dict[str, str]:
-    """Return a paragraph or a line on each tool that was found, by its name.
+    """Return a description of each found tool, by name.
 
-    A tool that is `known` is described again only where its whole definition is asked for.
+    A `known` tool is described again only if its full definition is requested.
     """
     paragraphs: dict[str, str] = {}
     left = _MAX_CHARS
@@ -259,7 +259,7 @@ def _parameters(schema: Mapping[str, Any]) -> str:
 
 
 def _type(member: object, depth: int = 0) -> str:
-    """Return the type of a parameter as far as its schema states one in plain terms."""
+    """Return a parameter's type, if its schema states one directly."""
     stated = as_object(member) if depth <= _DEEPEST_CHOICE else {}
     match stated.get("type"):
         case str(kind):

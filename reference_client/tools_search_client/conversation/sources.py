@@ -1,4 +1,4 @@
-"""Sources of a conversation's tools: lists that a host has made itself, and the servers of a federation."""
+"""Sources of a conversation's tools: lists that a host provides, and a federation's servers."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _MAX_TOPICS: Final = 50
 
 
 class ListedSource(ToolSource):
-    """A `ToolSource` over tools that are at hand.
+    """A `ToolSource` over tools that the host already has.
 
     Args:
-        offers: The servers with all their tools; the host may replace them when its lists change.
-        unassigned: Tools of which nobody knows the server.
+        offers: The servers with all their tools; the host can replace them when its lists change.
+        unassigned: Tools whose server is unknown.
     """
 
     def __init__(self, offers: Iterable[ServerOffer], unassigned: Iterable[FoundTool] = ()) -> None:
@@ -44,7 +44,7 @@ class ListedSource(ToolSource):
 
     @classmethod
     def of(cls, tools: Mapping[str, Sequence[Tool]], *, deferred: Collection[str] = ()) -> ListedSource:
-        """Return the source for the tools of each server, of which some are deferred."""
+        """Create a source from each server's tools; the servers in `deferred` are deferred."""
         return cls(
             ServerOffer(
                 server,
@@ -58,9 +58,9 @@ class ListedSource(ToolSource):
     def by_prefix(
         cls, tools: Iterable[Tool], servers: Sequence[str], *, deferred: Collection[str] = ()
     ) -> ListedSource:
-        """Return the source for one list of tools whose names begin with the server's, as in `server_tool`.
+        """Create a source from one list of tools whose names start with their server's, as in `server_tool`.
 
-        A tool that begins with the name of none of `servers` is always loaded, under the name that it has.
+        A tool that does not start with any of `servers` is always loaded, under its own name.
         """
         by_server: dict[str, list[FoundTool]] = {server: [] for server in servers}
         unassigned: list[FoundTool] = []
@@ -73,7 +73,7 @@ class ListedSource(ToolSource):
         return cls(offers, unassigned)
 
     async def survey(self, toolset: Toolset, /) -> Catalog:
-        """Return everything that the toolset shows; a tool without a server is shown unless there is a toolset."""
+        """Return everything that the toolset shows; tools without a server are shown unless there is a toolset."""
         shown: list[ServerOffer] = []
         for offer in self.offers:
             rule = toolset.rule(offer.name)
@@ -84,16 +84,16 @@ class ListedSource(ToolSource):
 
 
 class FederationSource:
-    """A `ToolSource` over the servers of a `Federation`.
+    """A `ToolSource` over a `Federation`'s servers.
 
-    A deferred server that can be searched is not listed: it is asked when the model is. Everything else is listed, kept
-    for as long as `ServerTools` keeps it, and searched on this side with one ranking over all servers. A server that
-    can be searched is also searched while its list takes too long.
+    A deferred server that supports search is not listed but searched when the model searches. All other servers are
+    listed, cached for as long as `ServerTools` keeps the list, and searched locally with one ranking over all servers.
+    A server that supports search is also searched if listing it takes too long.
 
     Args:
         federation: The servers.
-        configuration: How they are offered; as the federation has them, from turn to turn, unless given.
-        deadline: Seconds that any question waits for the slowest server, unless those of the federation.
+        configuration: How to offer them; defaults to the federation's current configuration in each turn.
+        deadline: How many seconds to wait for the slowest server; defaults to the federation's deadline.
     """
 
     def __init__(
@@ -111,23 +111,24 @@ class FederationSource:
 
     @property
     def configuration(self) -> Configuration:
-        """How the servers are offered at the moment."""
+        """The current configuration."""
         return self._own or self.federation.configuration
 
     async def survey(self, toolset: Toolset, /) -> Catalog:
-        """Return what the servers that the toolset shows offer; the others are not even connected."""
+        """Return the offers of the servers that the toolset shows; the others are not even connected."""
         entries = {entry.name: entry for entry in self.configuration.servers}
         rules = {name: rule for name in entries if (rule := toolset.rule(name)) is not None}
 
         async def ask(name: str, tools: ServerTools) -> Found:
-            """Return every tool that the rule shows; nothing, and the mode `search`, where the server is searched."""
+            """Return every tool that the rule shows; for a searched server, nothing and the mode `search`."""
             rule = rules[name]
             if self._is_to_be_listed(entries[name], tools):
                 every = await list_as_found(tools)
                 return replace(every, tools=tuple(hit for hit in every.tools if rule.shows(hit.tool.name)))
             if rule.excludes:
                 return Found((), "search")
-            # One small search for each tool that the rule names: as good as a listing, since it shows no others.
+            # A small search for each tool that the rule names is as good as a listing, because no other tools are
+            # shown.
             answers = await in_parallel(lambda tool: tools.search(tool, limit=1), sorted(rule.names))
             named = {hit.tool.name: hit for found in answers for hit in found.tools if hit.tool.name in rule.names}
             return Found(tuple(named.values()), "list")
@@ -143,8 +144,8 @@ class FederationSource:
         return Catalog(tuple(offers), problems=tuple(_named_in_vain(toolset, rules, offers)))
 
     async def search(self, query: str, /, *, servers: Collection[str], limit: int) -> SourceAnswer:
-        """Search the servers at once and return what they found, fused by rank."""
-        # In the plain order: the conversation has more to put in order than these.
+        """Search the servers concurrently and return the results, fused by rank."""
+        # Do not re-rank yet: the conversation re-ranks these together with its other results.
         found = await self.federation.search(
             query, limit=limit, servers=servers, deadline=self._deadline, reranks=False
         )
@@ -152,7 +153,7 @@ class FederationSource:
             if tool.hit.group and len(groups := self._groups.setdefault(tool.server, {})) < _MAX_TOPICS:
                 groups[tool.hit.group] = None
         unknown: Sequence[str] = ()
-        if found.tools:  # what no server says: whether other tools of its own mention them
+        if found.tools:  # only among the found tools: servers do not report which words their other tools mention
             unknown = KnownTools(found.tools, FieldedRanker()).unknown_words(query)
         return SourceAnswer(found.tools, failed=found.failed, unknown=tuple(unknown))
 
@@ -163,7 +164,7 @@ class FederationSource:
         return SourceAnswer(tools, failed={one.server: one.failure for one in answers if one.failure})
 
     async def look_up(self, name: str, /, *, servers: Collection[str]) -> SourceAnswer:
-        """Search the servers for a tool of this name, which the draft obliges them to find."""
+        """Search the servers for a tool with this name, which the draft requires them to find."""
         try:
             return SourceAnswer((await self.federation.find(name, servers=servers, deadline=self._deadline),))
         except AmbiguousToolError as several:
@@ -203,7 +204,7 @@ class FederationSource:
 
 
 def _named_in_vain(toolset: Toolset, rules: dict[str, Rule], offers: list[ServerOffer]) -> list[str]:
-    """Return a line for each tool that a toolset names and its server does not have."""
+    """Return a message for each tool that a toolset names but its server does not have."""
     lines: list[str] = []
     for offer in offers:
         known = {tool.tool.name for tool in offer.tools or ()}

@@ -1,7 +1,7 @@
-"""Servers that need a separate environment, installed once into a cache folder, if the user asks for them.
+"""Optional servers that need a separate environment, installed once into a cache folder.
 
-One is still written for the SDK before 2.0 and shows the legacy protocol; three are Node programs. A machine without
-Node, or without a network, runs the demo with the others and says so.
+One uses an SDK older than 2.0 and shows the legacy protocol; three are Node programs. Without Node or a network, the
+demo runs with the other servers and says so.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ _NODE_PACKAGES: Final = (
 )
 _MIN_NODE: Final = 18
 _INSTALL_SECONDS: Final = 1800
-"""For one installer on a slow line; the time that it takes is shown."""
+"""Limit for one installer on a slow connection; the elapsed time is shown."""
 
 DOWNLOAD: Final = "about 40 MB"
-"""The download of pip and npm together."""
+"""Combined downloads by pip and npm."""
 ON_DISK: Final = "about 125 MB"
 
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """The servers that are installed, the reasons why others are not, and the time that it took."""
+    """The installed servers, the reasons why others are missing, and the time it took in seconds."""
 
     legacy_server: Path | None
     """The program `mcp-server-sqlite`."""
@@ -45,11 +45,11 @@ class Installation:
 
 
 class _InstallationError(Exception):
-    """A reason to do without a server."""
+    """A server could not be installed."""
 
 
 def install_extra_servers(folder: Path, say: Callable[[str], None]) -> Installation:
-    """Install the servers that `folder` lacks, which several runs may use at once; a failure becomes a note."""
+    """Install the servers missing from `folder`, which concurrent runs can share. Failures become notes."""
     started = perf_counter()
     legacy, node = folder / "python-legacy", folder / "node"
     installed: dict[Path, Path] = {}
@@ -57,18 +57,18 @@ def install_extra_servers(folder: Path, say: Callable[[str], None]) -> Installat
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with (folder / "lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # one run installs while others wait for it
+            fcntl.flock(lock, fcntl.LOCK_EX)  # one run installs while the others wait
             for what, home, install in (
-                ("the sqlite server (legacy protocol)", legacy, _install_legacy_server),
-                ("the Node servers", node, _install_node_servers),
+                ("sqlite server (legacy protocol)", legacy, _install_legacy_server),
+                ("Node servers", node, _install_node_servers),
             ):
                 try:
                     installed[home] = install(home, say)
                 except _InstallationError as error:
-                    notes.append(f"without {what}: {error}")
+                    notes.append(f"no {what}: {error}")
     except OSError as error:
-        advice = "set XDG_CACHE_HOME to a folder of yours"
-        notes = [f"without the extra servers: {folder} cannot be written ({error.strerror}); {advice}"]
+        advice = "set XDG_CACHE_HOME to a writable folder"
+        notes = [f"no extra servers: cannot write to {folder} ({error.strerror}); {advice}"]
         installed = {}
     return Installation(installed.get(legacy), installed.get(node), tuple(notes), perf_counter() - started)
 
@@ -92,7 +92,7 @@ def _install_node_servers(home: Path, say: Callable[[str], None]) -> Path:
     shown = node and subprocess.run([node, "--version"], capture_output=True, text=True, check=False).stdout  # noqa: S603
     version = re.match(r"v(\d+)", shown or "")
     if npm is None or version is None or int(version[1]) < _MIN_NODE:
-        raise _InstallationError(f"Node.js {_MIN_NODE} or newer is not on this machine")
+        raise _InstallationError(f"Node.js {_MIN_NODE} or newer is not installed")
     options = ["--no-audit", "--no-fund", "--loglevel=error", "--fetch-retries=1", "--prefix", str(home)]
     install = [npm, "install", *options, *_NODE_PACKAGES]
     _install(home, _NODE_PACKAGES, install, announce=lambda: say("installing three Node servers"))
@@ -100,7 +100,7 @@ def _install_node_servers(home: Path, say: Callable[[str], None]) -> Path:
 
 
 def _install(home: Path, packages: Sequence[str], *commands: Sequence[str], announce: Callable[[], None]) -> None:
-    """Run the commands that install packages, unless that was done before."""
+    """Run the commands that install packages, unless they are already installed."""
     stamp, complete = home / "complete.txt", "\n".join(packages)
     if stamp.is_file() and stamp.read_text(encoding="utf-8") == complete:
         return
@@ -114,9 +114,9 @@ def _install(home: Path, packages: Sequence[str], *commands: Sequence[str], anno
         except (OSError, subprocess.TimeoutExpired) as error:
             raise _InstallationError(str(error)) from error
         if done.returncode:
-            # The last line of pip says most; npm begins with a code and ends with advice.
+            # pip's last line is the most useful one; npm begins with a code and ends with advice.
             lines = [line.strip() for line in (done.stderr or done.stdout).splitlines() if line.strip()]
             useful = [line for line in lines if " failed" in line or line.startswith("npm error code")]
-            reason = [f"{command[0]} ended with {done.returncode}", *lines[-1:], *useful][-1]
+            reason = [f"{command[0]} exited with code {done.returncode}", *lines[-1:], *useful][-1]
             raise _InstallationError(reason)
     stamp.write_text(complete, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The project's other programs, run as the separate processes that they are to any client."""
+"""The project's server and conformance suite, run as separate processes, as any client would see them."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 from tools_search_client.servers.diagnostics import kept_diagnostics
 
 SERVER: Final = (sys.executable, "-m", "tools_search_server")
-"""`tools-search-server`, from this very environment."""
+"""`tools-search-server`, from the current environment."""
 _SUITE: Final = (sys.executable, "-m", "tools_search_conformance", "server")
 _VERDICTS: Final = (0, 1)
-"""Exit codes of the suite that stand for a verdict."""
+"""The suite's exit codes for a verdict."""
 
 START_SECONDS: Final = 30
-"""For all servers to start on a machine that is slow or busy."""
+"""Allows all servers to start on a slow or busy machine."""
 _GATEWAY_SECONDS: Final = 20
 _SILENT_SECONDS: Final = 400
-"""Longer than the suite lets any check take, however slow the machine."""
+"""Longer than the suite's limit for any check, even on a slow machine."""
 _END_SECONDS: Final = 20
 _COUNTER: Final = re.compile(r"(\d+/\d+)  ")
 _MAX_LINE: Final = 4096
 
 
 class StepError(Exception):
-    """A step could not show what it is there to show; the message says why."""
+    """A step could not demonstrate what it should; the message says why."""
 
 
 @asynccontextmanager
 async def running_gateway(configuration: Path) -> AsyncGenerator[str]:
-    """Run `tools-search-server --config` over HTTP until the block ends; `StepError` where it does not start."""
+    """Run `tools-search-server --config` over HTTP until the block ends; raises `StepError` if it does not start."""
     command = [*SERVER, "--config", str(configuration), "--http", "127.0.0.1:0"]
     command += ["--start-deadline", str(START_SECONDS), "--search", "contents,prompts"]
     with kept_diagnostics() as diagnostics:
@@ -57,10 +57,10 @@ async def running_gateway(configuration: Path) -> AsyncGenerator[str]:
 
 
 async def conformance_report(server: Sequence[str], progress: Callable[[str], None]) -> dict[str, Any]:
-    """Let `tools-search-conformance` judge the server that a command starts, and return its report.
+    """Run `tools-search-conformance` on the server that a command starts, and return its report.
 
-    `progress` is called with the number of checks that are done, of how many, each time that one is. Raises `StepError`
-    where there is no verdict, or the suite was silent for longer than a check may take.
+    `progress` is called with the finished and total number of checks each time one finishes. Raises `StepError` if
+    there is no verdict, or if the suite printed nothing for longer than a check can take.
     """
     with tempfile.TemporaryDirectory(prefix="tools-search-verdict-") as out:
         command = [*_SUITE, "--progress", "--out", out, "--", *server]
@@ -73,7 +73,7 @@ async def conformance_report(server: Sequence[str], progress: Callable[[str], No
                     elif line.strip():
                         last_lines.append(line.strip())
             except TimeoutError as error:
-                raise StepError(f"the suite ran no check for {_SILENT_SECONDS} seconds") from error
+                raise StepError(f"the suite finished no check for {_SILENT_SECONDS} seconds") from error
             code = await process.wait()
         if code not in _VERDICTS:
             raise StepError(f"the suite gave no verdict (exit code {code}): {' / '.join(last_lines)}")
@@ -81,7 +81,7 @@ async def conformance_report(server: Sequence[str], progress: Callable[[str], No
 
 
 async def _lines(output: ByteReceiveStream) -> AsyncIterator[str]:
-    """Yield the output of a process, line by line; raises `TimeoutError` where it writes nothing for too long."""
+    """Yield a process's output line by line; raises `TimeoutError` if it writes nothing for too long."""
     rest = b""
     with suppress(anyio.EndOfStream):
         while True:
@@ -94,7 +94,7 @@ async def _lines(output: ByteReceiveStream) -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def _process(command: Sequence[str], stderr: Any) -> AsyncGenerator[tuple[Process, ByteReceiveStream]]:
-    """Run a program and offer its output; at the end of the block it has time to end what it has started."""
+    """Run a program and yield it with its output; at the end of the block, give it time to stop its children."""
     async with await anyio.open_process(command, stdin=None, stderr=stderr) as process:
         try:
             yield process, cast("ByteReceiveStream", process.stdout)

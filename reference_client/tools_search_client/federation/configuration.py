@@ -1,11 +1,11 @@
-"""The configuration of a client: the file that hosts have, or a single address or command.
+"""A client's configuration: a host's configuration file, or a single address or command.
 
-Besides its servers the file may say how tools are loaded on demand:
+Besides servers, the file can configure how tools are loaded on demand:
 
     "tool_discovery": {"enabled": true, "defer_all": false, "max_search_results": 5},
     "tool_sets": {"research": {"description": "Look things up", "servers": {"weather": true, "words": ["define"]}}}
 
-All members are described at `ToolDiscovery`.
+`ToolDiscovery` documents all members.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tools_search_client.json_values import as_object
 RankerName: TypeAlias = Literal["fielded", "plain", "semantic", "multilingual"]
 
 KNOWN_TOOL_LIMITS: Final[Mapping[str, int]] = {"openai": 128, "vscode": 128, "cursor": 40}
-"""How many definitions some providers and hosts accept at most: values for `ToolDiscovery.max_tools`."""
+"""The maximum number of definitions some providers and hosts accept: values for `ToolDiscovery.max_tools`."""
 
 
 _SECONDS: Final = Field(gt=0, allow_inf_nan=False, description="a number of seconds above 0")
@@ -45,29 +45,29 @@ _Confidence: TypeAlias = Annotated[float, Field(ge=0, le=1, description="a numbe
 
 @dataclass(frozen=True, slots=True, config=ConfigDict(strict=True))
 class ToolDiscovery:
-    """How tools are found, and loaded on demand (`tool_discovery` in the file).
+    """How tools are found and loaded on demand (`tool_discovery` in the file).
 
     Raises:
-        ValueError: A member is of a wrong type or out of its range.
+        ValueError: A member has the wrong type or is out of range.
     """
 
     enabled: _Switch = False
-    """Whether tools are loaded on demand; without it a conversation has every tool from the start."""
+    """Whether tools are loaded on demand; if not, a conversation has every tool from the start."""
 
     defer_all: _Switch = False
     """Whether every server is deferred, regardless of its own `defer_loading`."""
 
     max_search_results: _Count = 5
-    """The most tools that one search of a model loads."""
+    """The most tools that one of the model's searches loads."""
 
     max_search_tokens: Annotated[int | None, Field(ge=1, description="a whole number of at least 1")] = None
-    """The most tokens that one search adds: definitions that it loads, and what its answer says of them.
+    """The most tokens that one search adds: the definitions it loads, and its answer's text about them.
 
-    `None` is so many that the first five searches by a query cost no more than listing everything, where that can be.
+    `None` sets a limit at which the first five searches by query cost no more than listing everything, if possible.
     """
 
     auto: _Switch = False
-    """Whether everything is loaded as long as its definitions stay under `context_share` of `context_window`."""
+    """Whether to load everything as long as the definitions stay within `context_share` of `context_window`."""
 
     context_share: Annotated[float, Field(gt=0, le=1, description="a number above 0 and at most 1, such as 0.05")] = (
         0.05
@@ -75,29 +75,30 @@ class ToolDiscovery:
     """See `auto`."""
 
     context_window: _Count = 128_000
-    """Tokens that the model can read at once."""
+    """The model's context window in tokens."""
 
     max_tools: Annotated[int | None, Field(ge=1, description="a whole number of at least 1")] = None
-    """The most definitions that are ever sent at once, if fewer than the model's provider takes.
+    """The most definitions to send at once, if fewer than the model's provider accepts.
 
     `None` leaves it to the provider (`Conversation.limit`); `KNOWN_TOOL_LIMITS` has values for some hosts.
     """
 
     least_confidence: _Confidence = DEFAULT_LEAST_CONFIDENCE
-    """Where it is less likely that any tool serves a query, ranking on this side finds nothing."""
+    """Local ranking finds nothing if the probability that any tool fits a query is below this."""
 
     search_tool: _Switch = True
-    """Whether the model is given `search_tools`; without it, tools are found only before the model is called."""
+    """Whether the model gets `search_tools`; if not, tools are only found before the model is called."""
 
     ranker: Annotated[RankerName, Field(description='"fielded", "plain", "semantic" or "multilingual"')] = "fielded"
-    """What ranks on this side: `fielded`, the engine; `plain`, the readable ranker; `semantic` and
-    `multilingual`, by meaning too, in English or in sixteen languages."""
+    """The local ranker: `fielded` is the engine; `plain` is the simple, readable ranker; `semantic` and `multilingual`
+    also rank by meaning, in English or in sixteen languages.
+    """
 
     deadline: Annotated[float | None, _SECONDS] = None
-    """Seconds that a question to all servers waits for the slowest; if not stated 10, and 30 in the command."""
+    """How many seconds a request to all servers waits for the slowest; defaults to 10, and to 30 in the command."""
 
-    # The following are those of `FederationOptions`, `ConnectionOptions` and `DiscoveryOptions`. In the entry of a
-    # server, `startup_timeout_sec`, `tool_timeout_sec` or `timeout`, and `era` take precedence.
+    # The following are documented at `FederationOptions`, `ConnectionOptions` and `DiscoveryOptions`. In a server's
+    # entry, `startup_timeout_sec`, `tool_timeout_sec` or `timeout`, and `era` take precedence.
     grace: _Seconds = 3.0
     rest: _Seconds = 5.0
     longest_rest: _Seconds = 60.0
@@ -115,13 +116,13 @@ class ToolDiscovery:
 _KINDS: Final[Mapping[str, str]] = {
     name: member["description"] for name, member in TypeAdapter(ToolDiscovery).json_schema()["properties"].items()
 }
-"""What each member must be."""
+"""The description of each kind of value, for error messages."""
 
 
 def _read_tool_discovery(stated: Any, problems: list[str]) -> ToolDiscovery:
-    """Return what the member `tool_discovery` says; `problems` takes a line for everything that is wrong with it.
+    """Read the member `tool_discovery`, and append a line to `problems` for each error.
 
-    Members that only other hosts know are passed over, but for one that is nearly spelled like a known one.
+    Unknown members are ignored, because they can belong to other hosts, unless the name is close to a known one.
     """
     if not isinstance(stated, dict):
         problems.append("`tool_discovery` must be an object")
@@ -139,9 +140,9 @@ def _read_tool_discovery(stated: Any, problems: list[str]) -> ToolDiscovery:
 
 
 def _read_tool_sets(stated: Any, servers: Collection[str], problems: list[str]) -> dict[str, Toolset]:
-    """Return the toolsets of the member `tool_sets` by name; `servers` has those that are switched off as well."""
+    """Return the toolsets in the member `tool_sets` by name; `servers` includes disabled servers."""
     if not isinstance(stated, dict):
-        problems.append("`tool_sets` must be an object from names to toolsets")
+        problems.append("`tool_sets` must be an object that maps names to toolsets")
         return {}
     toolsets: dict[str, Toolset] = {}
     for name, chosen in cast("dict[str, Any]", stated).items():
@@ -159,21 +160,21 @@ def _read_tool_sets(stated: Any, servers: Collection[str], problems: list[str]) 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Configuration:
-    """The servers to work with, in the order of the file; those that are switched off are left out."""
+    """The enabled servers, in the order of the file."""
 
     servers: tuple[ServerEntry, ...]
     tool_discovery: ToolDiscovery = dataclasses.field(default_factory=ToolDiscovery)
 
     tool_sets: Mapping[str, Toolset] = dataclasses.field(default_factory=dict[str, Toolset])
-    """Named choices among the tools, of which a host uses one, or none, for each turn."""
+    """Named subsets of the tools; a host uses one of them, or none, for each turn."""
 
     def __post_init__(self) -> None:
         names = [server.name for server in self.servers]
         if len(set(names)) != len(names):
-            raise ValueError("two servers of one configuration cannot share a name")
+            raise ValueError("two servers in a configuration cannot have the same name")
 
     def allows(self, tool: FoundTool) -> bool:
-        """Return whether the operator lets `tool` be called without asking the user; what a server says never does."""
+        """Return whether the operator (never a server) allows calling `tool` without asking the user."""
         return any(server.name == tool.server and server.allows(tool.tool.name) for server in self.servers)
 
 
@@ -184,20 +185,20 @@ def load_configuration(
     ask: AskForInput | None = None,
     workspace: Path | None = None,
 ) -> Configuration:
-    """Read the host's file at `path`: its servers, how tools are loaded on demand, and its toolsets.
+    """Read a host's configuration file: its servers, tool discovery settings, and toolsets.
 
-    A server with a mistake in its entry is in the result all the same, as long as another can be used: it fails, with
-    the reason, when it is needed.
+    A server whose entry has an error is still included, as long as another server is usable. It fails, with the reason,
+    when it is needed.
 
     Args:
-        path: The file of any host that `tools_search_hosts.formats` knows: JSON, TOML or YAML.
-        environment: Where `${NAME}` is looked up; that of the process unless given.
-        ask: Asks the user for an `${input:key}` that no environment variable holds; nobody unless given.
-        workspace: The folder of the project, for `${workspaceFolder}` and for hosts that have servers for each project;
-            the one that the file lies in unless given.
+        path: A file in any host's format known to `tools_search_hosts.formats`: JSON, TOML or YAML.
+        environment: Where to look up `${NAME}`; defaults to the process's environment.
+        ask: Asks the user for an `${input:key}` that no environment variable sets; by default, nobody is asked.
+        workspace: The project's folder, for `${workspaceFolder}` and for hosts with servers for each project; defaults
+            to the file's project.
 
     Raises:
-        ConfigurationError: It cannot be read or used; the message lists every problem.
+        ConfigurationError: The file cannot be read or used; the message lists every problem.
     """
     try:
         file, problems = hosts.inspect_host_file(path, environment=environment, ask=ask, workspace=workspace)
@@ -212,38 +213,38 @@ def load_configuration(
 
 
 def url_server(url: str, headers: Mapping[str, str] | None = None, *, name: str | None = None) -> Configuration:
-    """Return the configuration of the one server at `url`.
+    """Return a configuration with a single server at `url`.
 
     Args:
-        url: Its address.
-        headers: Of each request.
-        name: Of the server; its host and port unless given. Where it is empty, its tools keep their own names.
+        url: The server's address.
+        headers: Headers to send with each request.
+        name: The server's name; defaults to its host and port. If empty, tools keep their own names.
 
     Raises:
-        ConfigurationError: It is not an HTTP address.
+        ConfigurationError: `url` is not an HTTP address.
     """
     try:
         target = HttpTarget(url, headers or {})
-        place = urlsplit(url).netloc.rpartition("@")[2]  # without a user's name or password
+        place = urlsplit(url).netloc.rpartition("@")[2]  # without a user name or password
         return Configuration((ServerEntry(_as_name(place) if name is None else name, target),))
     except ValueError as error:
         raise ConfigurationError("the address", [str(error)]) from error
 
 
 def command_server(command_line: str | Sequence[str], *, name: str | None = None) -> Configuration:
-    """Return the configuration of the one server that `command_line` starts; no shell is involved.
+    """Return a configuration with a single server, started by `command_line` without a shell.
 
     Args:
-        command_line: The program and its arguments: one line with quotation marks as a shell reads them, or the words.
-        name: As for `url_server`; that of the program unless given.
+        command_line: The program and its arguments, as one line with shell-style quotes or as a list.
+        name: As for `url_server`; defaults to the program's name.
 
     Raises:
-        ConfigurationError: The line is empty or a quotation mark is not closed.
+        ConfigurationError: The line is empty or has an unclosed quote.
     """
     try:
         words = shlex.split(command_line) if isinstance(command_line, str) else list(command_line)
     except ValueError as error:
-        raise ConfigurationError("the command", [f"{error}: check the quotation marks"]) from error
+        raise ConfigurationError("the command", [f"{error}: check the quotes"]) from error
     if not words:
         raise ConfigurationError("the command", ["it is empty: give a program and its arguments"])
     name = _as_name(Path(words[0]).stem) if name is None else name
@@ -251,6 +252,6 @@ def command_server(command_line: str | Sequence[str], *, name: str | None = None
 
 
 def _as_name(text: str) -> str:
-    """Return `text` as names of tools may begin, so that none of them needs a digest."""
+    """Return `text` as a valid prefix of tool names, so that the names do not need a digest."""
     name = re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-")
     return name if name[:1].isalpha() else f"at-{name}"

@@ -1,12 +1,12 @@
-"""The same question to many servers at once: each answers, fails or is late, and none holds up the others for long.
+"""Sends the same request to many servers concurrently, so that a slow server does not hold up the others for long.
 
-A question runs in a task of its own, so that a caller can stop waiting for a slow server without losing its answer.
-For starting, and for each method of a connection, a server is in one of three states:
+Each request runs in its own task, so that a caller can stop waiting for a slow server without losing its answer. For
+starting, and for each method of a connection, a server is in one of three states:
 
-    in time -> resting      somebody waited for it in vain (a strike): it is left alone, for longer after each strike
-    resting -> on trial     the rest is over: it is asked again, and waited for only as long as a probe takes
-    on trial -> resting     it is late again
-    resting, on trial -> in time    it answers, late or not, be it with an error
+    in time -> backed off       it was late (a strike): it is not asked for a while, longer after each strike
+        backed off -> on trial      the backoff is over: it is asked again, but waited for only as long as a probe takes
+        on trial -> backed off      it is late again
+        backed off, on trial -> in time     it answers, late or not, even with an error
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ from tools_search_client.servers.host_connection import HostConnection
 from tools_search_client.servers.supervision import Backoff, SupervisedServer
 
 _AT_ONCE: Final = 10
-"""Enough to hide the time of a network, and no flood for a small server."""
+"""Enough to hide network latency without flooding a small server."""
 
 _PROBE_SECONDS: Final = 0.25
-"""How long a server that was late before is waited for, so that one that recovered is noticed at once."""
+"""How long to wait for a server on trial, so that a recovered server is noticed quickly."""
 
 _SLOW_START_SECONDS: Final = 1.0
-"""An attempt to start that fails sooner costs nobody anything, so that the next one is waited for as well."""
+"""A start that fails sooner than this is cheap, so it does not count as a strike."""
 
 _KEPT_SECONDS: Final = 60.0
-"""How long a late answer is kept for the same question asked again."""
+"""How long a late answer is kept in case the same request is made again."""
 
 _MAX_KEPT: Final = 16
-"""Late answers that are kept of one server."""
+"""Maximum late answers to keep per server."""
 
 _ROOM_FOR_GROWTH: Final = 2
-"""A search is waited for this many times as long as the last one took, also where that is longer than the grace."""
+"""Wait for a search up to this multiple of the last search's duration, even if that exceeds the grace period."""
 
 _logger = logging.getLogger(__name__)
 
@@ -58,13 +58,13 @@ Result = TypeVar("Result")
 Value = TypeVar("Value")
 
 Method: TypeAlias = str
-"""A request method, at each of which a server is quick or slow."""
+"""A request method; a server's speed is tracked for each one."""
 
 
 async def in_parallel(function: Callable[[Item], Awaitable[Result]], items: Sequence[Item]) -> list[Result]:
-    """Return `function` of each item, in the order of `items`, running a few of them at the same time.
+    """Return the results of `function` for each item, in order, running a few concurrently.
 
-    What the function raises ends the others, and is raised as it is: the first error, and no group of them.
+    If the function raises, the others are cancelled, and the first exception is raised as is, not in a group.
     """
     results: dict[int, Result] = {}
     errors: list[Exception] = []
@@ -88,19 +88,19 @@ async def in_parallel(function: Callable[[Item], Awaitable[Result]], items: Sequ
 
 @dataclass(frozen=True, slots=True)
 class Question(Generic[Value]):
-    """A question to every server."""
+    """A request for every server."""
 
     ask: Callable[[str, ServerTools], Awaitable[Value]]
-    """Asks the server of that name."""
+    """Asks the server with the given name."""
 
     subject: Callable[[str], Hashable]
-    """The subject for the server of that name: questions with equal subjects have the same answer."""
+    """Returns the subject for the named server; requests with equal subjects have the same answer."""
 
     method: Callable[[str, ServerTools], Method | None]
-    """The method that the question takes at the server of that name; `None` where nothing has to be sent."""
+    """Returns the method used for the named server; `None` if nothing has to be sent."""
 
     ends_early: bool = False
-    """Whether the others are not kept waiting for a search that takes much longer than theirs."""
+    """Whether to stop waiting for a search that takes much longer than the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class Answer(Generic[Value]):
     server: str
     milliseconds: float
     tools: ServerTools | None
-    """The server's tools, where it was connected."""
+    """The server's tools, if it was connected."""
     value: Value | None = None
     error: ServerError | HostError | None = None
 
@@ -122,7 +122,7 @@ class Answer(Generic[Value]):
     def report(
         self, *, hits: int = 0, found: Found | Answered | None = None, primitive: Primitive[Any] = TOOLS
     ) -> ServerReport:
-        """Return the report on this server, which found so many tools or other items, or these."""
+        """Return the report on this server, with the number of tools or other items it found."""
         discovery = self.tools and self.tools.discovery(primitive)
         return ServerReport(
             server=self.server,
@@ -138,15 +138,15 @@ class Answer(Generic[Value]):
 
 @dataclass(slots=True)
 class _Record:
-    """How a server has done at one thing: at starting, or at one method."""
+    """A server's record for starting or for one method."""
 
     strikes: int = 0
-    """How many times in a row it was waited for in vain."""
+    """Number of consecutive strikes."""
 
     struck_at: float = -math.inf
     rests_until: float = -math.inf
     seconds: float = 0.0
-    """How long the last answer took."""
+    """Duration of the last answer in seconds."""
 
     error: ServerError | HostError | None = None
 
@@ -154,7 +154,7 @@ class _Record:
         self.strikes, self.rests_until, self.seconds, self.error = 0, -math.inf, seconds, None
 
     def note_late(self, began: float, error: ServerError | HostError, backoff: Backoff) -> None:
-        """Count one strike, however many questions were kept waiting at the same time."""
+        """Count one strike, however many concurrent requests were waiting."""
         if began >= self.struck_at:
             self.strikes += 1
             self.struck_at = anyio.current_time()
@@ -164,18 +164,18 @@ class _Record:
 
 @dataclass(eq=False, slots=True)
 class _AskedServer:
-    """One server, and how it has done."""
+    """A server and its records."""
 
     supervised: SupervisedServer | HostConnection
     starting: _Record = field(default_factory=_Record)
     methods: dict[Method, _Record] = field(default_factory=dict["Method", _Record])
-    """How the methods have done on the connection `known`."""
+    """The record of each method on the connection `known`."""
     late: dict[Hashable, _Asked[Any]] = field(default_factory=dict[Hashable, "_Asked[Any]"])
-    """Questions that nobody waited for any longer, with or without their answers."""
+    """Requests that callers stopped waiting for, answered or not."""
     known: ServerTools | None = None
 
     def connected(self) -> ServerTools | None:
-        """Return the tools, and forget what was known of a connection before this one."""
+        """Return the tools, and discard the records of an earlier connection."""
         tools = self.supervised.connected
         if tools is not None and tools is not self.known:
             self.known = tools
@@ -186,34 +186,34 @@ class _AskedServer:
 
 @dataclass(eq=False, slots=True)
 class _Asked(Generic[Value]):
-    """One question to one server, on its way."""
+    """A request to one server, in progress."""
 
     name: str
     server: _AskedServer
     question: Question[Value]
     key: Hashable
-    """What it has in common with questions that have the same answer."""
+    """The key shared by requests that have the same answer."""
     record: _Record | None
-    """The record of what the server is busy with; `None` where nothing is sent."""
+    """The record of what the server is doing; `None` if nothing is sent."""
     began: float = field(default_factory=anyio.current_time)
     ended: float | None = None
     tools: ServerTools | None = None
     method: Method | None = None
     answer: Answer[Value] | None = None
     waiting: int = 0
-    """How many callers wait for it."""
+    """Number of callers waiting for it."""
     is_late: bool = False
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
 
     def put_to(self, tools: ServerTools) -> None:
-        """Note that the server is connected."""
+        """Record that the server is connected."""
         self.tools = tools
         self.method = self.question.method(self.name, tools)
         self.record = None if self.method is None else self.server.methods.setdefault(self.method, _Record())
 
 
 class Fanout:
-    """Puts questions to servers, in `tasks`, where they run also when nobody waits for them any longer."""
+    """Sends requests to servers in the task group `tasks`, where they keep running after callers stop waiting."""
 
     def __init__(
         self,
@@ -229,14 +229,13 @@ class Fanout:
         self._backoff = backoff
         self._authorization = authorization
         self._answered = anyio.Event()
-        """The next answer of any server; another event takes its place then."""
+        """Set when any server answers, and then replaced by a new event."""
 
     async def ask(self, question: Question[Value], servers: Sequence[str], *, deadline: float) -> list[Answer[Value]]:
-        """Ask every server at once and return the answers in the order of `servers`.
+        """Ask all servers concurrently and return their answers in the order of `servers`.
 
-        A server that fails, is late or is left alone because it was late before is an answer with a failure. One that
-        is removed meanwhile gives none. Nobody
-        waits longer than `deadline` seconds; `math.inf` means as long as the servers take.
+        A server that fails, is late, or is backed off because it was late before gives an answer with a failure. A
+        server that is removed meanwhile gives none. Waits at most `deadline` seconds; `math.inf` means no limit.
         """
         began = anyio.current_time()
         asked = [self._begun(name, question) for name in servers]
@@ -253,24 +252,24 @@ class Fanout:
         finally:
             for one in asked:
                 one.waiting -= 1
-                if not one.waiting and not one.is_late:  # nobody wants it; a late answer is kept
+                if not one.waiting and not one.is_late:  # not needed any more, unless it is late: late answers are kept
                     one.scope.cancel()
 
     def add(self, name: str, server: SupervisedServer | HostConnection) -> None:
-        """Know one more server, or another one of that name."""
+        """Add a server, or replace the one with that name."""
         self._servers[name] = _AskedServer(server)
 
     def remove(self, name: str) -> None:
-        """Know a server no longer."""
+        """Remove a server."""
         del self._servers[name]
 
     def drop(self, server: str) -> None:
-        """Forget late answers of a server, because its tools changed."""
-        if (asked := self._servers.get(server)) is not None:  # it may have been removed meanwhile
+        """Discard a server's late answers, because its tools changed."""
+        if (asked := self._servers.get(server)) is not None:  # `None` if it was removed meanwhile
             asked.late.clear()
 
     def _begun(self, name: str, question: Question[Value]) -> _Asked[Value]:
-        """Put the question to a server, unless it is under way or answered already, or the server is left alone."""
+        """Send a request to a server, unless it is already in progress or answered, or the server is backed off."""
         server = self._servers[name]
         tools = server.connected()
         asked = _Asked(name, server, question, (self._authorization(), question.subject(name)), server.starting)
@@ -289,13 +288,13 @@ class Fanout:
             return late
         else:
             if isinstance(error, ServerTimeoutError):
-                error = ServerTimeoutError(f"left alone for a moment: {error}")
+                error = ServerTimeoutError(f"not asked for the moment: {error}")
             asked.ended = asked.began
             asked.answer = Answer(name, 0.0, tools, None, error)
         return asked
 
     async def _run(self, asked: _Asked[Any]) -> None:
-        """Bring about the answer; what the server does wrong is part of it."""
+        """Get the answer; a server's errors become part of it."""
         value: Any = None
         error: ServerError | HostError | None = None
         sent = asked.began
@@ -309,9 +308,9 @@ class Fanout:
                 value = await asked.question.ask(asked.name, tools)
             except (ServerError, HostError) as own:
                 error = own
-            except Exception as unforeseen:  # the boundary between servers: none may lose the others their answers
-                _logger.exception("asking %r failed in an unforeseen way", asked.name)
-                reason = f"the answer could not be used: {type(unforeseen).__name__}"
+            except Exception as unforeseen:  # one server's failure must not lose the other servers' answers
+                _logger.exception("unexpected error while asking %r", asked.name)
+                reason = f"the answer cannot be used: {type(unforeseen).__name__}"
                 error = InvalidServerResultError(reason)
         if asked.scope.cancelled_caught:
             return
@@ -323,7 +322,7 @@ class Fanout:
             record.note_answer(asked.ended - sent)
         elif record is not None and error is not None:
             is_slow_start = asked.tools is None and seconds >= _SLOW_START_SECONDS
-            if not isinstance(error, ServerTimeoutError) and asked.tools is not None:  # it refuses, but it answers
+            if not isinstance(error, ServerTimeoutError) and asked.tools is not None:  # a refusal is still an answer
                 record.note_answer(seconds)
             elif (isinstance(error, ServerTimeoutError) or is_slow_start) and not asked.is_late:
                 record.note_late(asked.began, error, self._backoff)
@@ -331,7 +330,7 @@ class Fanout:
         answered.set()
 
     def _given_up(self, asked: _Asked[Value], seconds: float) -> Answer[Value]:
-        """Return that the server is late; its answer is still taken."""
+        """Return an answer that says that the server is late; its actual answer is still kept when it arrives."""
         late = asked.server.late
         late[asked.key] = asked
         for key in list(late)[:-_MAX_KEPT]:
@@ -345,7 +344,7 @@ class Fanout:
         return Answer(asked.name, (anyio.current_time() - asked.began) * 1000, asked.tools, None, error)
 
     def _worth_waiting_until(self, asked: Sequence[_Asked[Any]], began: float, deadline: float) -> float:
-        """Return until when the slowest server is waited for; the past where all have answered."""
+        """Return until when to wait for the slowest server; a time in the past if all have answered."""
         unfinished = [one for one in asked if one.ended is None]
         if not unfinished:
             return -math.inf

@@ -1,8 +1,10 @@
-"""Many servers as one: asked at once, fused by rank, named unambiguously; a server that fails loses only its own tools.
+"""Many servers as one: searched concurrently, fused by rank, with unambiguous names.
 
-A name is resolved to the one tool that is meant. A server that can be searched is searched for the name, since it must
-find a tool of exactly that name first; only a server that cannot is listed. So calling one tool of a catalog of
-thousands costs one small answer.
+A failing server only loses its own tools.
+
+A name is resolved to one tool. A server that supports search is searched for the name, because it must return a tool
+with exactly that name first; only other servers are listed. So calling one tool in a catalog of thousands costs one
+small answer.
 """
 
 from __future__ import annotations
@@ -90,7 +92,7 @@ from tools_search_client.servers.supervision import Backoff, SupervisedServer
 _DEADLINE: Final = 10.0
 
 _MAX_KNOWN: Final = 10_000
-"""Tools that are remembered by name; others are looked up again, which costs one small search."""
+"""Maximum tools to remember by name; others are looked up again with one small search."""
 
 Result = TypeVar("Result")
 
@@ -100,32 +102,34 @@ _CANDIDATES: Final = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FederationOptions:
-    """How many servers are asked; what is not given is as the configuration states it (`tool_discovery`)."""
+    """How servers are asked. Options left out default to the configuration (`tool_discovery`)."""
 
     connection: ConnectionOptions = field(default_factory=ConnectionOptions)
 
     connection_to: Callable[[ServerEntry], ConnectionOptions | None] = lambda _: None
-    """Returns what is different for one server, such as callbacks that know its name; the rest is as in `connection`,
-    all of it where this is `None`."""
+    """Returns the options that differ for one server, such as callbacks that know its name. All other options come from
+    `connection`.
+    """
 
     connect_timeout: float | None = None
-    """Seconds after which an attempt to connect counts as failed, however long callers wait for it."""
+    """Timeout in seconds for an attempt to connect, however long callers wait."""
 
     grace: float | None = None
-    """Seconds that a search still waits for the slowest servers when at least half of them have answered."""
+    """Grace period in seconds for the slowest servers, once at least half of the servers have answered a search."""
 
     rest: Backoff | None = None
-    """How long a server that was waited for in vain is left alone, `rest` to `longest_rest`; then it is asked while
-    nobody waits for it."""
+    """How long a late server is not asked, from `rest` to `longest_rest`; then it is asked without making callers
+    wait.
+    """
 
     reranking: Reranking | None = None
-    """The last say over the fused order, also in conversations over these servers."""
+    """Makes the final ordering of fused results, in conversations over these servers too."""
 
     deadline: float | None = None
-    """Seconds that a question waits for the slowest server, unless it says itself; 10 where nothing states it."""
+    """Default number of seconds that a request waits for the slowest server; 10 if not configured."""
 
     def of(self, entry: ServerEntry) -> ConnectionOptions:
-        """Return the options for the connection to one server, with the era and the time for calls of its entry."""
+        """Return the options for connecting to one server, including its entry's era and call timeout."""
         options = replace(self.connection, era=entry.era or self.connection.era)
         if entry.call_seconds is not None:
             options = replace(options, discovery=replace(options.discovery, call_timeout=entry.call_seconds))
@@ -134,7 +138,7 @@ class FederationOptions:
 
 
 def connection_stated_in(stated: ToolDiscovery, ranker: Ranker) -> ConnectionOptions:
-    """Return what a configuration states for every connection."""
+    """Return the configuration's options for all connections."""
     discovery = DiscoveryOptions(
         ranker=ranker,
         listing_ttl=stated.listing_ttl,
@@ -151,7 +155,7 @@ def ranker_of(stated: ToolDiscovery) -> Ranker:
     """Return the ranker that a configuration names.
 
     Raises:
-        ConfigurationError: It asks for ranking by meaning, whose extra is not installed.
+        ConfigurationError: It requires ranking by meaning, but the extra is not installed.
     """
     if stated.ranker == "plain":
         return SimpleRanker()
@@ -174,23 +178,23 @@ def ranker_of(stated: ToolDiscovery) -> Ranker:
 async def open_federation(
     configuration: Configuration, options: FederationOptions | None = None
 ) -> AsyncGenerator[Federation]:
-    """Offer the servers of `configuration` until the block ends; each is connected when it is first needed.
+    """Open a federation of the servers in `configuration`. Each server is connected when it is first needed.
 
-    The block may be left by an exception, which passes through as it is.
+    Exceptions raised in the block pass through unchanged.
 
     Args:
-        configuration: The servers, and what holds for them where `options` leave it open.
-        options: What a file cannot state, and what is to hold in place of what it states.
+        configuration: The servers and their default options.
+        options: Options that a file cannot state, and overrides of the ones it can.
 
     Raises:
-        ConfigurationError: It asks for ranking by meaning, whose extra is not installed.
+        ConfigurationError: The configuration requires ranking by meaning, but the extra is not installed.
     """
     options = options or FederationOptions()
     raised: Exception | None = None
     async with anyio.create_task_group() as tasks:
         try:
             yield Federation(configuration, options, tasks)
-        except Exception as error:  # the block's own: a task group would wrap it
+        except Exception as error:  # raised by the block: a task group would wrap it
             raised = error
         tasks.cancel_scope.cancel()
     if raised is not None:
@@ -198,14 +202,14 @@ async def open_federation(
 
 
 class Federation:
-    """The tools of several servers; made by `open_federation`."""
+    """The tools of several servers. Create it with `open_federation`."""
 
     def __init__(self, configuration: Configuration, options: FederationOptions, tasks: TaskGroup) -> None:
         stated = configuration.tool_discovery
         self.configuration = replace(configuration, servers=())
-        """The servers of the moment (`add`, `remove`), and what was stated for all of them."""
+        """The current servers (see `add` and `remove`), and the settings for all of them."""
         self.ranker: Final = options.connection.discovery.ranker or ranker_of(stated)
-        """Ranks on this side."""
+        """The local ranker."""
         self.reranking: Final = options.reranking
         self._deadline = _first(options.deadline, stated.deadline, _DEADLINE)
         self._listed = ListedTogether(self.ranker)
@@ -216,13 +220,13 @@ class Federation:
         )
         self._numbers = count(1)
         self._identities: dict[str, int] = {}
-        """The same number for servers with equal targets, which are the same server."""
+        """A number for each server, equal for servers with equal targets, which are the same server."""
         self._known: dict[str, tuple[FoundTool, ServerTools]] = {}
-        """What was found, with the connection that it was found on: on another one it may mean nothing."""
+        """Found tools, with the connection they were found on, because they might not be valid on another one."""
         self.supervised: dict[str, SupervisedServer | HostConnection] = {}
         self._tasks: Final = tasks
         self._running: dict[str, tuple[anyio.CancelScope, anyio.Event]] = {}
-        """The scope that ends the work of each server, and the event that is set when it has ended."""
+        """For each server, the scope that stops its work and the event that is set when it has stopped."""
         self._fanout = Fanout(
             tasks,
             grace=_first(options.grace, stated.grace),
@@ -233,15 +237,15 @@ class Federation:
             self.add(entry)
 
     def add(self, entry: ServerEntry) -> None:
-        """Offer one more server, after the others; it is connected when it is first needed.
+        """Add a server after the others. It is connected when it is first needed.
 
-        A conversation learns of it with its next `begin_turn` or `refresh`.
+        A conversation notices it at the next `begin_turn` or `refresh`.
 
         Raises:
-            LocalError: There is a server of that name: `remove` it first.
+            LocalError: There is already a server with that name: `remove` it first.
         """
         if entry.name in self.supervised:
-            raise LocalError(f"there is a server named {entry.name!r} already; remove it first")
+            raise LocalError(f"a server named {entry.name!r} already exists; remove it first")
         options, drop = self._options.of(entry), partial(self._drop, entry.name)
         if isinstance(entry, ConnectedServer):
             server: SupervisedServer | HostConnection = HostConnection(entry, options, on_change=drop)
@@ -269,13 +273,13 @@ class Federation:
         self._tasks.start_soon(run, name=f"holding {entry.name!r}")
 
     async def remove(self, name: str) -> None:
-        """Offer a server no longer, and return once its connection is closed and a program that was started has ended.
+        """Remove a server, and return when its connection is closed and its program, if any, has exited.
 
-        Searches under way go on without it, and calls of its tools fail. The connection of a `ConnectedServer` stays as
-        it is. The model of a conversation is given notice with the next `begin_turn` or `refresh`.
+        Searches in progress continue without it, and calls of its tools fail. The connection of a `ConnectedServer` is
+        left open. A conversation notifies its model after the next `begin_turn` or `refresh`.
 
         Raises:
-            LocalError: There is no server of that name.
+            LocalError: There is no server with that name.
         """
         self._server(name)
         others = tuple(entry for entry in self.configuration.servers if entry.name != name)
@@ -297,19 +301,19 @@ class Federation:
         deadline: float | None = None,
         reranks: bool = True,
     ) -> FederatedSearch:
-        """Return the tools of all servers that fit `query`, best first, at most `limit`.
+        """Return up to `limit` tools from all servers that fit `query`, best first.
 
         Args:
-            query: A short description of what is needed; not blank.
-            limit: Upper bound of the answer.
-            servers: Names of those that are asked; all unless given.
-            deadline: Seconds after which the answers at hand are used, unless those of the options; `math.inf` waits
-                for all. A server that takes much longer than the others is not waited for so long; what it finds is
-                there for the same search made again.
-            reranks: Whether the order is that of the re-ranker, where there is one, which has a deadline of its own.
+            query: A short description of the need; not blank.
+            limit: Maximum number of tools.
+            servers: Names of the servers to search; all by default.
+            deadline: Seconds after which to use the answers received so far; defaults to the options, and `math.inf`
+                waits for all. A server that takes much longer than the others is not waited for until the deadline; its
+                results are available if the same search is repeated.
+            reranks: Whether to apply the re-ranker, if any, which has its own deadline.
 
         Raises:
-            ValueError: The query is blank or no Unicode text, or the limit is not positive.
+            ValueError: The query is blank or not valid Unicode, or the limit is not positive.
         """
         require_request(query, limit)
         reranking = self.reranking if reranks else None
@@ -317,7 +321,7 @@ class Federation:
 
         async def ask(server: str, tools: ServerTools) -> Found:
             found = await tools.search_or_list(query, limit=most)
-            if found.listed is not None:  # learned here, so that tools that no ranking takes lose one server alone
+            if found.listed is not None:  # indexed here, so that tools that the ranker rejects only fail this server
                 self._listed.learn(server, found.listed)
             return found
 
@@ -348,10 +352,10 @@ class Federation:
         servers: Collection[str] | None = None,
         deadline: float | None = None,
     ) -> FederatedItems[Resource]:
-        """Return the resources of all servers that fit `query`, best first, at most `limit`.
+        """Return up to `limit` resources from all servers that fit `query`, best first.
 
-        Servers that offer `resources/search` are searched, by the content of resources too where they say so. The
-        others are listed, and ranked on this side by their definitions. Arguments and errors are those of `search`.
+        Servers that support `resources/search` are searched, including resource contents if they say so. The others are
+        listed, and their resources are ranked locally by definition. Arguments and errors are the same as for `search`.
         """
         return await self._search_items(RESOURCES, query, limit, servers, deadline)
 
@@ -363,7 +367,7 @@ class Federation:
         servers: Collection[str] | None = None,
         deadline: float | None = None,
     ) -> FederatedItems[ResourceTemplate]:
-        """Return the templates of resources that fit `query`, as `search_resources` does."""
+        """Return the resource templates that fit `query`; works like `search_resources`."""
         return await self._search_items(RESOURCE_TEMPLATES, query, limit, servers, deadline)
 
     async def search_prompts(
@@ -374,17 +378,17 @@ class Federation:
         servers: Collection[str] | None = None,
         deadline: float | None = None,
     ) -> FederatedItems[Prompt]:
-        """Return the prompts that fit `query`, as `search_resources` does."""
+        """Return the prompts that fit `query`; works like `search_resources`."""
         return await self._search_items(PROMPTS, query, limit, servers, deadline)
 
     async def list(self, *, deadline: float | None = None) -> FederatedListing:
-        """Return every tool of every server that answers, without ranking."""
+        """Return all tools from every server that answers, without ranking."""
         answers = await self.survey(LISTING, deadline=deadline)
         reports = [answer.report(found=answer.value) for answer in answers]
         return FederatedListing(tuple(_tools(answers)), servers=tuple(reports))
 
     async def describe(self, *, deadline: float | None = None) -> tuple[ServerDescription, ...]:
-        """Return what each server is and offers; one that says how many tools it has is not listed for it."""
+        """Describe each server; a server that states its number of tools is not listed to count them."""
 
         async def count(_: str, tools: ServerTools) -> int:
             stated = tools.settings and tools.settings.catalog_size
@@ -411,7 +415,7 @@ class Federation:
         servers: Collection[str] | None = None,
         deadline: float | None = None,
     ) -> list[Answer[Found]]:
-        """Put one question to some of the servers at once, or to all; the tools of the answers are known by name."""
+        """Send one request to some or all servers concurrently, and remember the tools in the answers by name."""
         answers = await self._asked(question, self._among(servers), deadline)
         self._remember(_tools(answers), answers)
         return answers
@@ -419,18 +423,18 @@ class Federation:
     async def resolve(
         self, name: str, *, servers: Collection[str] | None = None, deadline: float | None = None
     ) -> FoundTool:
-        """Return the tool that `name` means, with its whole definition.
+        """Return the tool that `name` means, with its full definition.
 
         Args:
-            name: The full name, `server:tool`, or the bare name where only one server has such a tool.
-            servers: Names of those that may be meant; all unless given.
-            deadline: Seconds to find it in, unless those of the options.
+            name: The full name, `server:tool`, or the bare name if only one server has such a tool.
+            servers: Names of the servers to consider; all by default.
+            deadline: Timeout in seconds; defaults to the options.
 
         Raises:
-            AmbiguousToolError: Several servers have a tool of that bare name.
+            AmbiguousToolError: Several servers have a tool with that bare name.
             UnknownToolError: No server that answered has one.
-            ServerError: The server that the name begins with, or that had the tool, failed.
-            HostError: The host's own part of it raised.
+            ServerError: The server that the name starts with, or that had the tool, failed.
+            HostError: Code supplied by the host raised.
         """
         try:
             return await self.find(name, servers=servers, deadline=deadline)
@@ -438,7 +442,7 @@ class Federation:
             asked = self._among(servers)
             known = [tool.server for tool, _ in self._known.values() if name in (tool.name, tool.tool.name)]
             prefixes = [server for server, _ in split_candidates(_full_name(name, asked), asked)]
-            for server in (*known, *prefixes, ""):  # one without a name may have any tool
+            for server in (*known, *prefixes, ""):  # a server without a name can have any tool
                 if server in unknown.errors:
                     raise unknown.errors[server] from None
             raise
@@ -446,11 +450,11 @@ class Federation:
     async def find(
         self, name: str, *, servers: Collection[str] | None = None, deadline: float | None = None
     ) -> FoundTool:
-        """Return the tool that `name` means, as `resolve` does, but raise no error of a server.
+        """Return the tool that `name` means, like `resolve`, but without raising server errors.
 
         Raises:
-            AmbiguousToolError: Several servers have a tool of that bare name.
-            UnknownToolError: No server that answered has one; it has the failures of the others.
+            AmbiguousToolError: Several servers have a tool with that bare name.
+            UnknownToolError: No server that answered has one; the error includes the other servers' failures.
         """
         known = self._known.get(name)
         asked = self._among(servers)
@@ -463,9 +467,9 @@ class Federation:
             try:
                 return await self._resolved(full, readings, deadline)
             except UnknownToolError as unknown:
-                if unknown.failed:  # the caller has waited for that, and it is the reason
+                if unknown.failed:  # the caller waited for this server, and its error is the reason
                     raise
-            # It may be the bare name of a tool that looks like a full one.
+            # It might be a bare name that looks like a full one.
             deadline = max(0.0, began + self._within(deadline) - anyio.current_time())
         return await self._resolved(name, dict.fromkeys(asked, name), deadline)
 
@@ -480,10 +484,10 @@ class Federation:
         """Call the tool that `name` means (see `resolve`).
 
         Raises:
-            LocalError: The name means no tool, or several; or the arguments or `meta` cannot be sent as JSON.
-            HostError: The host's own part of it raised.
-            ServerError: The server failed. A tool that fails is a result with `is_error`. A result that the protocol
-                forbids in part keeps the rest (see `ServerTools.call`).
+            LocalError: The name matches no tool or several, or the arguments or `meta` cannot be sent as JSON.
+            HostError: Code supplied by the host raised.
+            ServerError: The server failed. A failing tool gives a result with `is_error`. A partly invalid result keeps
+                its valid parts (see `ServerTools.call`).
         """
         tool = await self.resolve(name)
         tools = await self._server(tool.server).tools()
@@ -492,31 +496,31 @@ class Federation:
         )
 
     async def prompts(self, *, deadline: float | None = None) -> FederatedOffers[Prompt]:
-        """Return the prompts of every server that answers; one whose list goes on beyond 10,000 counts as failed.
+        """Return all prompts from every server that answers; a server with more than 10,000 counts as failed.
 
-        Invalid definitions are left out, and counted in the reports. A list is kept for as long as one of tools is.
+        Invalid definitions are left out and counted in the reports. Lists are cached for as long as tool lists.
         """
         return await self._offers(PROMPTS, deadline)
 
     async def resources(self, *, deadline: float | None = None) -> FederatedOffers[Resource]:
-        """Return the resources of every server, as `prompts` does."""
+        """Return every server's resources; works like `prompts`."""
         return await self._offers(RESOURCES, deadline)
 
     async def resource_templates(self, *, deadline: float | None = None) -> FederatedOffers[ResourceTemplate]:
-        """Return the templates of resources of every server, as `prompts` does."""
+        """Return every server's resource templates; works like `prompts`."""
         return await self._offers(RESOURCE_TEMPLATES, deadline)
 
     async def get_prompt(self, server: str, name: str, arguments: dict[str, str] | None = None) -> GetPromptResult:
-        """Return a prompt, by the server's own name of it, with its arguments filled in.
+        """Return a prompt, by the server's own name for it, with its arguments filled in.
 
         Raises:
-            LocalError: There is no server of that name, or what is given cannot be sent as JSON.
-            ServerError: The server failed, or knows no such prompt.
+            LocalError: There is no server with that name, or the arguments cannot be sent as JSON.
+            ServerError: The server failed, or has no such prompt.
         """
         return await self._of_server(server, lambda client: client.get_prompt(name, arguments), name, arguments)
 
     async def read_resource(self, server: str, uri: str) -> ReadResourceResult:
-        """Return what a resource of the server holds; raises as `get_prompt` does."""
+        """Return a resource's contents; raises the same errors as `get_prompt`."""
         return await self._of_server(server, lambda client: client.read_resource(uri), uri)
 
     async def complete(
@@ -526,13 +530,13 @@ class Federation:
         argument: dict[str, str],
         context_arguments: dict[str, str] | None = None,
     ) -> Completion:
-        """Return what the server suggests for an argument of a prompt or a template; raises as `get_prompt` does.
+        """Return the server's completions for a prompt's or template's argument; raises the errors of `get_prompt`.
 
         Args:
-            server: Its name.
-            ref: The prompt or the template, by the server's own name or URI.
-            argument: `{"name": …, "value": …}`, the value as far as it was typed.
-            context_arguments: Arguments that have values already.
+            server: The server's name.
+            ref: The prompt or template, by the server's own name or URI.
+            argument: `{"name": …, "value": …}`, with the value typed so far.
+            context_arguments: Arguments that already have values.
         """
         given = (ref, argument, context_arguments)
         result = await self._of_server(server, lambda client: client.complete(*given), *given)
@@ -560,7 +564,7 @@ class Federation:
         )
         answers = await self._fanout.ask(question, self._among(servers), deadline=self._within(deadline))
         answered = {answer.server: answer.value for answer in answers if answer.value}
-        # Of a server that is configured twice, one listing is ranked.
+        # If a server is configured twice, rank only one of its listings.
         identities = {server: self._identities[server] for server in answered}
         firsts = {number: server for server, number in reversed(identities.items())}
         listings = {
@@ -612,11 +616,11 @@ class Federation:
         async with tools.patience():
             try:
                 return await request(tools.client)
-            except RuntimeError as error:  # the SDK's word for a server that never has enough input
+            except RuntimeError as error:  # the SDK's error for a server that keeps asking for input
                 raise InvalidServerResultError(str(error)) from error
 
     def forget(self) -> None:
-        """Drop what was kept of every server, so that the servers themselves answer the next questions."""
+        """Discard everything cached for all servers, so that the next requests go to the servers."""
         self._known.clear()
         for name, server in self.supervised.items():
             self._fanout.drop(name)
@@ -637,7 +641,7 @@ class Federation:
     async def _asked(
         self, question: Question[Found], servers: Sequence[str], deadline: float | None
     ) -> list[Answer[Found]]:
-        """Return the answers of the servers, with their tools under names among servers."""
+        """Return the servers' answers, with their tools under full names."""
 
         async def ask(server: str, tools: ServerTools) -> Found:
             return named_among_servers(server, await question.ask(server, tools))
@@ -645,10 +649,10 @@ class Federation:
         return await self._fanout.ask(replace(question, ask=ask), servers, deadline=self._within(deadline))
 
     async def _resolved(self, name: str, wanted: Mapping[str, str], deadline: float | None) -> FoundTool:
-        """Return the tool called `name`, asking each of the servers for the name that it would know."""
+        """Return the tool named `name`, asking each server for the name that it would know."""
 
         async def ask(server: str, tools: ServerTools) -> Found:
-            """Return tools of one server that may be meant: all of a server that has to be listed."""
+            """Return one server's candidates: all tools if the server must be listed."""
             own_name = wanted[server]
 
             def has_it(found: Found) -> bool:
@@ -659,13 +663,13 @@ class Federation:
                 return await list_as_found(tools)
             try:
                 require_request(own_name, 1)
-            except ValueError:  # no tool has such a name
+            except ValueError:  # not a valid tool name
                 return Found((), "search")
             found = await tools.search(own_name, limit=_CANDIDATES)
             shortened = without_digest(own_name)
             if shortened == own_name or has_it(found):
                 return found
-            # A name that was altered says too little to search for, so that a listing decides.
+            # An altered name cannot be searched for, so list the tools instead.
             more = await tools.search(shortened, limit=_CANDIDATES) if shortened.strip("_") else found
             return more if has_it(more) else await list_as_found(tools)
 
@@ -686,19 +690,19 @@ class Federation:
             del self._known[name]
 
     def _drop(self, server: str) -> None:
-        """Drop what was kept of one server, because its tools changed."""
+        """Discard what was cached for one server, because its tools changed."""
         self._fanout.drop(server)
         self._known = {name: known for name, known in self._known.items() if known[0].server != server}
 
 
 def _full_name(name: str, servers: Iterable[str]) -> str:
-    """Return the full name that is meant by `name`, which may be like `server:tool`."""
+    """Return the full name for `name`, which can have the form `server:tool`."""
     stated = [(one, name.removeprefix(f"{one}:")) for one in servers if one and name.startswith(f"{one}:")]
     return qualified_name(*max(stated)) if stated else name
 
 
 def _first(*seconds: float | None) -> float:
-    """Return the first that is stated."""
+    """Return the first value that is not `None`."""
     return next(each for each in seconds if each is not None)
 
 

@@ -1,13 +1,13 @@
-"""One ranking of the tools of many servers.
+"""Merges the answers of many servers into one ranking.
 
-Answers are fused by rank, never by score. The rankings of the servers alone do not say whose first tool fits better, so
-that with seventy servers seventy tools would stand first. So the definitions in hand are ranked once more, all together
-and on this side, and that ranking takes part in the fusion with the weight of two servers: it alone compares tools of
-different servers. Where the servers know no more than this side, ranking again alone would be as good; where they know
-better, a weight of two listens to them. `python -m benchmarks.retrieval` measures it against other orders.
+Answers are fused by rank, never by score. The servers' own rankings do not say whose first tool fits better: with
+seventy servers, seventy tools would be first. So the candidates are ranked once more, locally and all together, and
+that ranking takes part in the fusion with the weight of two servers. It is the only one that compares tools from
+different servers. If the servers know no more than the client, re-ranking alone would be as good; if they know better,
+a weight of two still respects their order. `python -m benchmarks.retrieval` compares it with other methods.
 
-Servers that were listed take part as one: their tools are ranked in one index, as a gateway ranks them, so that nothing
-depends on which side does it.
+Listed servers take part as one: their tools are ranked in a single index, as a gateway does, so that it does not matter
+which side ranks.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tools_search_ranking import UpdatableIndex
 from tools_search_client.found import Found, FoundItem, FoundTool, NamedItem, key_of
 
 _Key: TypeAlias = tuple[Hashable, str]
-"""The identity of the server, and the tool's own name: the same twice is a duplicate."""
+"""The server's identity and the tool's own name; two equal keys are duplicates."""
 
 Candidate = TypeVar("Candidate", FoundTool, FoundItem[Any])
 
@@ -37,7 +37,7 @@ _OF_A_SEARCH: Final = ("score", "matched")
 
 
 def named_among_servers(server: str, found: Found) -> Found:
-    """Return the answer of `server` with its tools under the names by which they are known among those of others."""
+    """Return a server's answer with its tools under their full names."""
     tools = (
         replace(tool, name=qualified_name(server, tool.tool.name), server=server, mode=found.mode)
         for tool in found.tools
@@ -53,26 +53,26 @@ def merge(
     index: Callable[[Mapping[str, Candidate]], ToolIndex],
     together: Sequence[Candidate] = (),
 ) -> list[Candidate]:
-    """Return the best `limit` tools, or other items, of all answers, each once, best first.
+    """Return the best `limit` tools (or other items) from all answers, each once, best first.
 
-    What the same server offers under two names is one tool, named after the first. Equal definitions of different
-    servers are different tools: two databases may be served by the same program. A tool that the query names comes
-    first, as it does at its own server.
+    If the same server is configured under two names, its tools count once, under the first name. Equal definitions on
+    different servers are different tools, because the same program can serve two databases. A tool that the query names
+    comes first, as on its own server.
 
     Args:
-        query: What was searched.
-        answers: Each server's own, best first, under names among servers; with the same identity where two servers are
-            configured alike.
-        limit: Upper bound of the result.
-        index: Indexes the candidates of several servers together, by names that are told apart; one server's order is
-            left as it is.
-        together: Tools that were ranked as if they were one server's, best first, over all servers.
+        query: The search query.
+        answers: Each server's answer, best first, with full names; servers with equal configurations have the same
+            identity.
+        limit: Maximum number of results.
+        index: Indexes the candidates of several servers together, by unambiguous names; a single server's order is
+            kept.
+        together: Tools from all listed servers, ranked as if they were one server's, best first.
     """
     candidates: dict[_Key, Candidate] = {}
     rankings_of: dict[Hashable, list[_Key]] = {}
     for identity, items in answers:
         for item in items:
-            # A server that is configured twice has one say: its second answer only adds what the first did not have.
+            # A server that is configured twice counts once: its second answer only adds what the first did not have.
             rankings_of.setdefault(identity, []).append((identity, item.key))
             candidates.setdefault((identity, item.key), item)
     keys = {(item.server, item.key): key for key, item in candidates.items()}
@@ -91,9 +91,9 @@ def merge(
 
 
 def named_first(query: str, found: Iterable[Candidate]) -> list[Candidate]:
-    """Return what was `found` in its order, but what the query names before all others.
+    """Return `found` in its order, but with the items that the query names first.
 
-    What it identifies goes before what merely has that name (draft: Exact Identifiers).
+    An item identified by the query comes before one that merely has that name (draft: Exact Identifiers).
     """
     named = query.strip(WHITE_SPACE)
 
@@ -106,22 +106,22 @@ def named_first(query: str, found: Iterable[Candidate]) -> list[Candidate]:
 
 
 def _among(found: FoundTool | FoundItem[Any]) -> str:
-    """Return what identifies a candidate among servers, in words that its server and key have."""
+    """Return an identifier for a candidate across servers, made of the words in its server's name and its key."""
     return found.name if isinstance(found, FoundTool) else item_name(found.server, found.item)
 
 
 def item_name(server: str, item: Any) -> str:
-    """Return what identifies a resource, a template or a prompt among servers, in words that server and key have."""
+    """Return an identifier for an item across servers, made of the words in its server's name and its key."""
     return f"{server}\n{key_of(item)}" if server else key_of(item)
 
 
 def tools_index(ranker: Ranker) -> Callable[[Mapping[str, FoundTool]], ToolIndex]:
-    """Return what indexes found tools for `merge`."""
+    """Return a function that indexes found tools for `merge`."""
     return lambda tools: ranker([_definition(found.tool, name) for name, found in tools.items()])
 
 
 def items_index(primitive: Primitive[Any], ranker: Ranker) -> Callable[[Mapping[str, NamedItem[Any]]], PrimitiveIndex]:
-    """Return what indexes resources, templates or prompts of several servers."""
+    """Return a function that indexes several servers' resources, templates or prompts for `merge`."""
 
     def index(items: Mapping[str, NamedItem[Any]]) -> PrimitiveIndex:
         definitions = {
@@ -134,7 +134,7 @@ def items_index(primitive: Primitive[Any], ranker: Ranker) -> Callable[[Mapping[
 
 
 def _definition(tool: Tool, name: str) -> Tool:
-    """Return `tool` under another name, without its server's remarks on one search, which are no part of it."""
+    """Return `tool` under another name, without its server's search metadata, which is not part of the definition."""
     labels = published_metadata(tool.meta)
     if not labels:
         return tool.model_copy(update={"name": name})
@@ -143,11 +143,10 @@ def _definition(tool: Tool, name: str) -> Tool:
 
 
 class RememberingRanker:
-    """A `Ranker` whose indexes answer exactly as those of another, and cost less where the same tools come again.
+    """A `Ranker` that gives the same results as another one, but costs less for tools it has already indexed.
 
-    One index holds every tool that was seen, up to `most_kept`, and the tools that are not asked for are not visible in
-    it, which by the contract of an index changes no hit and no order. Where the other's indexes cannot be updated,
-    nothing is saved.
+    One index holds up to `most_kept` tools seen so far. Tools that are not asked for are made invisible, which by the
+    contract of an index changes no hit and no order. If the other ranker's indexes cannot be updated, nothing is saved.
     """
 
     def __init__(self, ranker: Ranker, *, most_kept: int = 4_096) -> None:
@@ -157,7 +156,7 @@ class RememberingRanker:
         self._index: ToolIndex | None = None
 
     def __call__(self, tools: Sequence[Tool], /) -> ToolIndex:
-        """Index `tools`, whose names are unique."""
+        """Index `tools`, which must have unique names."""
         new = [tool for tool in tools if self._seen.get(tool.name) != tool]
         if not isinstance(self._index, UpdatableIndex) or len(self._seen) + len(new) > self._most_kept:
             self._seen = {tool.name: tool for tool in tools}
@@ -170,7 +169,7 @@ class RememberingRanker:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Some of the tools of an index."""
+    """A subset of an index's tools."""
 
     index: ToolIndex
     names: frozenset[str]
@@ -180,19 +179,19 @@ class _Part:
 
 
 class ListedTogether:
-    """The tools of all servers that were listed, in one index: that of a gateway over the same servers."""
+    """All listed servers' tools in one index, the same as that of a gateway over these servers."""
 
     def __init__(self, ranker: Ranker) -> None:
         self._ranker = floored(ranker)
         self._tools: dict[str, dict[str, Tool]] = {}
-        """As they were listed, by server and full name."""
+        """The listed tools, by server and full name."""
         self._listings: dict[str, tuple[Tool, ...]] = {}
         self._index: ToolIndex | None = None
 
     def learn(self, server: str, listing: tuple[Tool, ...]) -> None:
-        """Take in the tools of a server; a listing that is the same as before is not read again.
+        """Add a server's tools; an unchanged listing is skipped.
 
-        Nothing is changed where the ranker raises, because it cannot take one of the tools.
+        If the ranker raises because it cannot index one of the tools, nothing changes.
         """
         if self._listings.get(server) == listing:
             return
@@ -206,15 +205,16 @@ class ListedTogether:
         self._tools[server] = {known.name: tool for known, tool in zip(new, listing, strict=True)}
 
     def forget(self, server: str) -> None:
-        """Take out the tools of a server."""
+        """Remove a server's tools."""
         if server in self._listings:
             self.learn(server, ())
             del self._listings[server], self._tools[server]
 
     def search(self, query: str, servers: Mapping[str, int], limit: int) -> list[FoundTool]:
-        """Return the best `limit` tools for `query` of these servers, under their names among servers.
+        """Return the best `limit` tools for `query` on these servers, under their full names.
 
-        Each was learned before. They have the same number where they are the same: a tool is then found at the first.
+        `learn` must have been called for each server. Servers with the same number are the same server; their tools are
+        found under the first one.
         """
         if self._index is None:
             return []
@@ -238,11 +238,11 @@ class ListedTogether:
 
 
 class ItemsListedTogether:
-    """The resources, templates or prompts of all servers that were listed, in one index.
+    """All listed servers' resources, templates or prompts in one index.
 
     Args:
-        primitive: What they are.
-        ranker: Ranks them.
+        primitive: The kind of item.
+        ranker: Ranks the items.
     """
 
     def __init__(self, primitive: Primitive[Any], ranker: Ranker) -> None:
@@ -250,7 +250,7 @@ class ItemsListedTogether:
         self._indexed: tuple[Mapping[str, Sequence[Any]], Mapping[str, NamedItem[Any]], PrimitiveIndex] | None = None
 
     def search(self, query: str, listings: Mapping[str, Sequence[Any]], limit: int) -> list[FoundItem[Any]]:
-        """Return the best `limit` for `query` of what these servers list; equal listings are not indexed again."""
+        """Return the best `limit` items for `query` among these listings; equal listings are not indexed again."""
         if not any(listings.values()):
             return []
         kept = self._indexed

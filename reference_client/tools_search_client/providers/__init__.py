@@ -1,6 +1,6 @@
-"""Adapters between a conversation and the APIs of model providers: plain JSON, without any SDK or network.
+"""Adapters between a conversation and model providers' APIs, in plain JSON, without an SDK or network access.
 
-`Adapter` is the base of all four, and of one for another provider.
+`Adapter` is the base class of all four. Subclass it to support another provider.
 """
 
 from tools_search_client.errors import InvalidAnswerError as InvalidAnswerError

@@ -1,9 +1,9 @@
-"""`Adapter`: one conversation with one model in its provider's own format, so that a host's loop is always the same.
+"""`Adapter`: a conversation with a model in its provider's format, so that a host's loop is the same for all.
 
 The transcript is a list of items in the provider's form. It only grows at its end, unless the host shortens it
-(`drop_turn`, `compact`, `replace_transcript`) or tools in it are no longer offered, which are taken out. The user's
-role holds what the user wrote and fixed words of this project, never words of a server. Results are appended together,
-in the order of their calls, once every call is answered: all providers require that.
+(`drop_turn`, `compact`, `replace_transcript`), or tools in it are no longer offered and are removed. The user's role
+contains only what the user wrote and this project's fixed texts, never a server's text. Results are appended together,
+in the order of their calls, once every call is answered, because all providers require that.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from tools_search_client.providers.saved import SavedCall, SavedTranscript, save
 from tools_search_client.providers.sent_tools import ProviderCall, ProviderLimits, SentTool, SentTools
 
 Outcome: TypeAlias = Reply | CallToolResult
-"""What answers a call: a reply of the conversation or of the host, or the result of a server."""
+"""The answer to a call: a reply from the conversation or the host, or a server's result."""
 
 _CANCELLED: Final = "The user interrupted this call; it was not carried out, or its result was not awaited."
 
 
 @dataclass(frozen=True, slots=True)
 class ModelMessage:
-    """One response of the model."""
+    """One of the model's responses."""
 
     text: str
-    """To be shown to the user; may be empty."""
+    """The text for the user; can be empty."""
     calls: tuple[ToolCall, ...] = ()
-    """To be given to `Conversation.take`, each, and answered; names and arguments are those of the original tools."""
+    """Calls to pass to `Conversation.take` and answer, with the tools' original names and arguments."""
     stop_reason: str | None = None
-    """Why the model stopped, in the provider's own word, such as `max_tokens`."""
+    """Why the model stopped, as the provider states it, such as `max_tokens`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class ProviderMessage:
     """A provider's response, parsed."""
 
     items: Sequence[dict[str, Any]]
-    """To be appended to the transcript."""
+    """Items to append to the transcript."""
     text: str
     calls: Sequence[ProviderCall]
     stop_reason: str | None
@@ -57,15 +57,15 @@ class ProviderMessage:
 
 @dataclass(frozen=True, slots=True)
 class AnsweredCall:
-    """A call and its result, for a provider's form of both."""
+    """A call and its result, to convert to a provider's form."""
 
     call: ProviderCall
     parts: list[Part]
     is_error: bool
     found: list[SentTool] = field(default_factory=list[SentTool])
-    """Tools that became callable by it and are to be shown with it, where the provider has a form for that."""
+    """Tools that it made callable and that must be shown with it, if the provider has a form for that."""
     remarks: str = ""
-    """What else there is to say where a result has room for tools alone; fit to stand in the user's role."""
+    """Additional text if a result can only contain tools; safe for the user's role."""
 
 
 def _is_named(name: str, text: str) -> bool:
@@ -73,29 +73,29 @@ def _is_named(name: str, text: str) -> bool:
 
 
 def _total(usage: Mapping[str, Any], names: Sequence[str]) -> int:
-    """Return the sum of the counts of these names; compatible services leave some out, or send null."""
+    """Return the sum of these counts; compatible services omit some, or send null."""
     counts = [usage.get(name) for name in names]
     return sum(count for count in counts if type(count) is int and count > 0)
 
 
 class Adapter(ABC):
-    """One conversation with one model: requests for its provider, and the provider's responses. It does no I/O.
+    """A conversation with a model: builds its provider's requests, and reads the responses. It does no I/O.
 
-    For each turn: `say`, then `request` and `read` until there are no more calls, each of which is answered by
-    `answer`. A subclass has its provider's form for each item, and states which of these the provider offers.
+    For each turn, call `say`. Then call `request` and `read` until there are no more calls, answering each call with
+    `answer`. A subclass defines its provider's form for each item, and states which forms the provider supports.
 
     Args:
-        conversation: Whose tools are offered.
-        model: The provider's name of the model.
-        limits: Bounds on the tools that the provider accepts.
+        conversation: The conversation whose tools are offered.
+        model: The model's name at the provider.
+        limits: The provider's limits on tools.
         system: The system prompt.
-        call_tool: Whether the list of tools stays as it is at first, and other tools are called through `call_tool`.
-        in_transcript: Whether the provider has a form for tools that are added at a point of the transcript.
-        by_reference: Whether that form has the names alone, and the definitions stand in the list.
-        options: Further members of every request.
+        call_tool: Whether the tool list never changes, and other tools are called through `call_tool`.
+        in_transcript: Whether the provider can add tools at a point in the transcript.
+        by_reference: Whether that form only has names, with the definitions in the list.
+        options: Additional members for every request.
     """
 
-    # Where a response states the tokens that the model read and wrote; the counts of each add up.
+    # The response's members with the prompt and completion tokens; the counts of each are added up.
     _usage_members: ClassVar[Sequence[str]] = ("usage",)
     _prompt_counts: ClassVar[Sequence[str]]
     _completion_counts: ClassVar[Sequence[str]]
@@ -113,7 +113,7 @@ class Adapter(ABC):
         options: Mapping[str, Any] | None = None,
     ) -> None:
         self.conversation: Final = conversation
-        """Whose tools are offered: a turn begins there, and calls are taken there."""
+        """The conversation whose tools are offered; begin turns and take calls on it."""
         self._model = model
         self._system = system
         self._in_transcript = in_transcript and not call_tool
@@ -122,17 +122,18 @@ class Adapter(ABC):
         self._tools = SentTools(limits, in_transcript=self._in_transcript, by_call_tool=call_tool)
         self._transcript: list[dict[str, Any]] = []
         self._unsent: list[str | dict[str, Any]] = []
-        """Texts and attachments for the user's role that are in no request yet: they become one message, because roles
-        alternate."""
+        """Texts and attachments for the user's role that have not been sent yet. They become one message, because roles
+        alternate.
+        """
         self._calls: dict[str, tuple[ProviderCall, ToolCall]] = {}
         self._answers: dict[str, Outcome] = {}
         self._used_ids: set[str] = set()
         self._special_ids: set[str] = set()
-        """Calls to be answered in another form than usual, where the provider has such calls."""
+        """Calls to answer in a special form, if the provider has such calls."""
         self._turn_starts: list[int] = []
-        """Where in the transcript the turns of the user begin."""
+        """The positions in the transcript where the user's turns begin."""
         self._shown_before: Mapping[str, SentTool] = {}
-        """What was shown when this turn began."""
+        """The tools shown when this turn began."""
         self._notices_of_turn: list[str] = []
         self._notices_to_repeat: list[str] = []
         conversation.detail = "sentence"
@@ -140,24 +141,24 @@ class Adapter(ABC):
 
     @property
     def open_calls(self) -> tuple[ToolCall, ...]:
-        """The calls that are not answered yet: no provider accepts a request before they are."""
+        """The unanswered calls; no provider accepts a request until they are answered."""
         return tuple(call for key, (_, call) in self._calls.items() if key not in self._answers)
 
     @property
     def transcript(self) -> list[dict[str, Any]]:
-        """A copy of the items, in the provider's form."""
+        """A copy of the items in the provider's form."""
         return copied(self._transcript)
 
     def say(self, text: str, /, *attachments: Attachment) -> None:
-        """Append what the user wrote, and the pictures and files that belong to it.
+        """Append the user's text, and its pictures and files.
 
         Raises:
-            LocalError: There are open calls, there is neither text nor attachment, or the provider has no form for an
-                attachment.
+            LocalError: There are open calls, there is neither text nor an attachment, or the provider does not accept
+                an attachment.
         """
         self._refuse_open_calls()
         if not text.strip() and not attachments:
-            raise LocalError("there is nothing in what the user wrote")
+            raise LocalError("the user's message is empty")
         blocks = [self._attachment(one) for one in attachments]
         self._turn_starts.append(len(self._transcript))
         self._shown_before = dict(self._tools.shown)
@@ -165,14 +166,14 @@ class Adapter(ABC):
         self._unsent += [*([text] if text.strip() else []), *blocks]
 
     def request(self) -> dict[str, Any]:
-        """Return what to send: JSON, the keyword arguments of the provider's own SDK; the caller may alter it.
+        """Return the request as JSON: the keyword arguments for the provider's SDK. The caller can modify it.
 
         Raises:
-            LocalError: There are open calls, or nothing was said yet.
+            LocalError: There are open calls, or `say` has not been called.
         """
         self._refuse_open_calls()
         if not self._transcript and not self._unsent:
-            raise LocalError("nothing was said yet")
+            raise LocalError("there is no message to send yet: call `say` first")
         offer = self.conversation.offer()
         notices = [*self._notices_to_repeat, *offer.notices]
         self._notices_to_repeat, self._notices_of_turn = [], [*self._notices_of_turn, *notices]
@@ -189,9 +190,9 @@ class Adapter(ABC):
         return copied(self._options | self._request_body(self._tools.whole_list))
 
     def read(self, response: Mapping[str, Any], /) -> ModelMessage:
-        """Append the provider's response, whole and as JSON, and return what it says.
+        """Append the provider's complete response, as JSON, and return its message.
 
-        The tokens that it states are added to the conversation's `statistics`.
+        Its token counts are added to the conversation's `statistics`.
 
         Raises:
             InvalidAnswerError: It is not in the provider's format; nothing was appended.
@@ -199,11 +200,11 @@ class Adapter(ABC):
         """
         self._refuse_open_calls()
         if self._unsent or not self._transcript:
-            raise LocalError("there was no request that this could be the answer to")
+            raise LocalError("there is no request that this response could answer")
         stated: object = copied(response)
         if not isinstance(stated, dict):
             raise InvalidAnswerError(
-                'the answer is no JSON object: of an SDK\'s object, give `model_dump(mode="json")`'
+                'the answer is not a JSON object: for an SDK\'s object, pass `model_dump(mode="json")`'
             )
         answer = cast("dict[str, Any]", stated)
         message = self._parse(answer)
@@ -216,7 +217,7 @@ class Adapter(ABC):
         return ModelMessage(message.text, self.open_calls, message.stop_reason)
 
     def answer(self, call: ToolCall, outcome: Outcome, /) -> None:
-        """Append the outcome of one of the open calls; their order does not matter.
+        """Add the outcome of one of the open calls, in any order.
 
         Raises:
             LocalError: The call is not open.
@@ -230,12 +231,12 @@ class Adapter(ABC):
             self._calls, self._answers = {}, {}
 
     def cancel(self, reason: str = _CANCELLED, /) -> None:
-        """Answer every open call by `reason`, so that the conversation can go on after the user interrupted it."""
+        """Answer every open call with `reason`, so that the conversation can continue after an interruption."""
         for call in self.open_calls:
             self.answer(call, Reply(call, reason, is_error=True, remarks=reason))
 
     def drop_turn(self) -> None:
-        """Forget everything since the last `say`, that text as well, as if it had never been said."""
+        """Remove everything since the last `say`, including its text."""
         del self._transcript[self._turn_starts.pop() if self._turn_starts else 0 :]
         self._tools.shown = dict(self._shown_before)
         self._unsent = []
@@ -244,7 +245,7 @@ class Adapter(ABC):
         self._calls, self._answers = {}, {}
 
     def save(self) -> str:
-        """Return the transcript and its conversation as JSON, for `restore`; at any time, also while calls are open."""
+        """Return the transcript and its conversation as JSON, for `restore`, even while calls are open."""
         return SavedTranscript(
             format=SavedTranscript.FORMAT,
             version=SavedTranscript.VERSION,
@@ -265,23 +266,23 @@ class Adapter(ABC):
         ).to_text()
 
     async def restore(self, saved: str | bytes, *, toolset: str | Toolset | None = None) -> TurnStart:
-        """Go on with what `save` returned, both transcript and conversation: call it on a new adapter of a new one.
+        """Continue a saved transcript and conversation. Call this on a new adapter for a new conversation.
 
-        The adapter is to have the same options. The next request is the same in every byte as without saving, as far as
-        what is offered is the same; see `Conversation.restore`, which has the same arguments and result.
+        The adapter must have the same options. As long as the same tools are offered, the next request is byte-for-byte
+        the same as without saving. See `Conversation.restore`, which has the same arguments and result.
 
         Raises:
-            SavedConversationError: `saved` cannot be read, or is of another adapter; nothing was restored.
+            SavedConversationError: `saved` cannot be read, or is from another adapter; nothing was restored.
             LocalError: As for `Conversation.restore`.
         """
         read = SavedTranscript.read(saved)
         if read.adapter != type(self).__name__:
             raise SavedConversationError(
-                f"the saved text is of {read.adapter}, not of {type(self).__name__}: restore it with {read.adapter}, "
-                "or give it to `restore` of the conversation alone, which keeps the tools, and begin a new transcript"
+                f"the saved text is from {read.adapter}, not {type(self).__name__}: restore it with {read.adapter}, "
+                "or pass it to the conversation's `restore`, which keeps the tools, and start a new transcript"
             )
         calls = {one.id: one.restored() for one in read.calls}
-        # In the transcript an open call has its id or, where its provider states none, its name.
+        # In the transcript, an open call has its id, or its name if the provider has no ids.
         self._check_items(read.items, [key for one in read.calls for key in (one.id, valid_name(one.name))])
         begun = await self.conversation.restore(read.conversation, toolset=toolset)
         self._transcript, self._unsent = read.items, read.unsent
@@ -295,10 +296,10 @@ class Adapter(ABC):
         return begun
 
     def compact(self, keep_turns: int) -> Compaction:
-        """Drop all but the last turns of the user, and the found tools that nothing refers to any more.
+        """Drop all but the user's last `keep_turns` turns, and unload found tools that nothing refers to any more.
 
-        A tool that a call or a search result in the rest of the transcript names stays loaded, and is listed where the
-        item that showed it is dropped.
+        A tool that is named by a remaining call or search result stays loaded, and is added to the list if the item
+        that showed it is dropped.
 
         Raises:
             LocalError: There are open calls, or `keep_turns` is not positive.
@@ -309,29 +310,30 @@ class Adapter(ABC):
         return self._replace(self._transcript[start:], [one - start for one in self._turn_starts if one >= start])
 
     def replace_transcript(self, items: Sequence[Mapping[str, Any]], /) -> Compaction:
-        """Go on with a transcript that the host gives, such as a shortened one, or one of an earlier conversation.
+        """Continue with the host's transcript, such as a shortened one, or one from an earlier conversation.
 
-        Tools that are to be callable in it must be loaded in the conversation (`Conversation.restore`).
+        Tools that must be callable in it have to be loaded in the conversation (`Conversation.restore`).
 
         Raises:
             LocalError: There are open calls.
-            SavedConversationError: An item is not in the provider's form, a call has no result, or a result no call.
+            SavedConversationError: An item is not in the provider's form, a call has no result, or a result has no
+                call.
         """
         try:
             given: list[dict[str, Any]] = copied(items)
         except InvalidAnswerError as error:
-            raise SavedConversationError(f"the transcript cannot be read: {error}") from None
+            raise SavedConversationError(f"cannot read the transcript: {error}") from None
         self._check_items(given, ())
         starts = [place for place, item in enumerate(given) if item.get("role") == "user" and not self._ids(item)[1]]
         dropped = self._replace(given, starts)
         self._used_ids.update(key for item in given for key in self._ids(item)[0])
         return dropped
 
-    # The provider's own form
+    # The provider's form
 
     @abstractmethod
     def _user_item(self, parts: Sequence[str | dict[str, Any]]) -> dict[str, Any]:
-        """Return the item for texts and attachments in the user's role."""
+        """Return an item in the user's role with these texts and attachments."""
 
     @abstractmethod
     def _attachment(self, attachment: Attachment) -> dict[str, Any]:
@@ -339,7 +341,7 @@ class Adapter(ABC):
 
     @abstractmethod
     def _ids(self, item: dict[str, Any]) -> tuple[list[str], list[str]]:
-        """Return the ids of the calls in an item, and of the calls that it answers."""
+        """Return the ids of an item's calls, and of the calls it answers."""
 
     @abstractmethod
     def _parse(self, response: dict[str, Any]) -> ProviderMessage:
@@ -347,45 +349,45 @@ class Adapter(ABC):
 
     @abstractmethod
     def _result_items(self, answered: Sequence[AnsweredCall]) -> list[dict[str, Any]]:
-        """Return the items for the results of all calls of one response."""
+        """Return the items for the results of all of a response's calls."""
 
     @abstractmethod
     def _request_body(self, tools: Sequence[SentTool]) -> dict[str, Any]:
-        """Return a request with the transcript and the list of tools."""
+        """Return a request with the transcript and the tool list."""
 
     def _additions(self, tools: Sequence[SentTool]) -> list[dict[str, Any]] | None:
-        """Return the items for tools that the host added; `None` where they must be listed."""
+        """Return the items for tools that the host added; `None` if they must be listed."""
         return None
 
     def _without_tools(self, item: dict[str, Any], names: Collection[str]) -> dict[str, Any] | None:
-        """Return an item without the tools of these names; `None` where nothing is left."""
+        """Return an item without the named tools; `None` if nothing is left."""
         return item
 
     def _saved_order(self) -> dict[str, bool]:
-        """Return what the list of tools is ordered by, where that is another order than theirs in the conversation."""
+        """Return the order of the tool list, if it differs from the conversation's."""
         return {}
 
-    def _restore_order(self, order: dict[str, bool]) -> None:  # noqa: B027  # most providers have no other order
-        """Order the list of tools as it was when it was saved."""
+    def _restore_order(self, order: dict[str, bool]) -> None:  # noqa: B027  # most providers use the conversation's order
+        """Restore the saved order of the tool list."""
 
     # Common to all providers
 
     def _check_items(self, items: Sequence[dict[str, Any]], still_open: Sequence[str]) -> None:
-        """Refuse a transcript that no request could be made of."""
+        """Reject a transcript that cannot be sent."""
         calls: Counter[str] = Counter()
         for number, item in enumerate(items):
             try:
                 self._without_tools(item, ())
                 made, answered = self._ids(item)
             except (AttributeError, IndexError, KeyError, TypeError) as error:
-                reason = f"item {number} of the transcript is not one of {type(self).__name__}: {error!r}"
+                reason = f"item {number} of the transcript is not in the form of {type(self).__name__}: {error!r}"
                 raise SavedConversationError(reason) from None
             calls.update(made)
             calls.subtract(answered)
             if orphans := [key for key, count in calls.items() if count < 0]:
                 raise SavedConversationError(f"item {number} of the transcript answers no open call: {orphans[0]!r}")
         if orphans := sorted(calls - Counter(still_open)):
-            raise SavedConversationError(f"a call of the transcript has no result: {orphans[0]!r}")
+            raise SavedConversationError(f"a call in the transcript has no result: {orphans[0]!r}")
 
     def _replace(self, items: list[dict[str, Any]], turn_starts: list[int]) -> Compaction:
         self._refuse_open_calls()
@@ -398,7 +400,7 @@ class Adapter(ABC):
         return dropped
 
     def _shown_in(self, items: Sequence[dict[str, Any]]) -> dict[str, SentTool]:
-        """Return the tools of which an item has the definition, or refers to it in the list."""
+        """Return the tools that an item defines or refers to."""
 
         def is_shown(tool: SentTool) -> bool:
             described = compact_json(compact_json(tool.definition.to_json()))[1:-1]
@@ -409,7 +411,7 @@ class Adapter(ABC):
         return {name: tool for name, tool in self._tools.shown.items() if is_shown(tool)}
 
     def _take_out(self, tools: Sequence[SentTool]) -> None:
-        """Take tools out of the transcript that are no longer offered, or have another definition by now."""
+        """Remove tools from the transcript that are no longer offered or whose definitions changed."""
         if not tools:
             return
         names = {tool.name for tool in tools}
@@ -423,7 +425,7 @@ class Adapter(ABC):
         if isinstance(outcome, CallToolResult):
             return AnsweredCall(call, parts_of(outcome), outcome.is_error)
         text = str(copied(outcome.text)) if outcome.text.strip() else EMPTY_RESULT
-        if self._by_reference and outcome.remarks is None:  # a result with references can have nothing else
+        if self._by_reference and outcome.remarks is None:  # a result with references cannot contain anything else
             return AnsweredCall(call, [text], outcome.is_error)
         definitions = [one for name in outcome.loaded if (one := self.conversation.definition(name)) is not None]
         found, outdated = self._tools.take_found(definitions)
@@ -434,7 +436,7 @@ class Adapter(ABC):
         return AnsweredCall(call, [text], outcome.is_error, found, copied(outcome.remarks or ""))
 
     def _new_id(self, stated: object) -> str:
-        """Return the provider's id of a call, or another one where that is missing or was used before."""
+        """Return the provider's id for a call, or a new one if it is missing or already used."""
         key, number = stated, len(self._used_ids) + 1
         while not isinstance(key, str) or not key or key in self._used_ids:
             key, number = f"call_{number}", number + 1

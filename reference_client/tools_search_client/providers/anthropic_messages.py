@@ -1,4 +1,4 @@
-"""Adapter for Anthropic's Messages."""
+"""Adapter for Anthropic's Messages API."""
 
 from __future__ import annotations
 
@@ -34,23 +34,23 @@ class _Message(BaseModel):
 
 
 class AnthropicMessages(Adapter):
-    """One conversation by Messages: send `request()` as `client.messages.create(**request)`.
+    """A conversation through Messages: send `request()` as `client.messages.create(**request)`.
 
-    Kept between requests: with `deferral`, everything. A tool that a search found stands in `tools` with
-    `defer_loading`, which keeps it out of what the model reads there, and is shown by a `tool_reference` in the result
-    of the search; messages are only appended. Tools that the host adds between turns without a search are listed, which
-    changes what comes before the messages, unless `tool_changes` is set. Without `deferral`, for models that have no
-    tool references, every tool is listed, and the list grows at its end.
+    Prompt caching: with `deferral`, everything stays cached. A found tool is listed in `tools` with `defer_loading`,
+    which hides it from the model there, and is shown by a `tool_reference` in the search result; messages are only
+    appended. Tools that the host adds between turns without a search are listed, which changes the part before the
+    messages, unless `tool_changes` is set. Without `deferral`, for models without tool references, every tool is
+    listed, and the list grows at its end.
 
-    Pictures and PDF files are shown, other files and recordings are mentioned, a failure of a tool is flagged. Thoughts
-    of the model are sent back as they came, with their signatures.
+    The model sees pictures and PDF files. Other files and recordings are mentioned in text, and tool failures are
+    flagged. The model's thinking is sent back unchanged, with signatures.
 
     Args:
-        deferral: Whether the model understands tool references.
-        tool_changes: Whether the model accepts tools at a point of the input, which is in beta: the request is then for
+        deferral: Whether the model supports tool references.
+        tool_changes: Whether the model accepts tools at a point in the input, a beta feature: send the request with
             `client.beta.messages.create(**request)`.
-        max_tokens: The most that the model may answer, its thoughts included.
-        options: Further members of every request, such as `thinking`, `stream` or `cache_control`.
+        max_tokens: Maximum tokens in the model's answer, including thinking.
+        options: Additional members for every request, such as `thinking`, `stream` or `cache_control`.
     """
 
     _prompt_counts = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
@@ -127,9 +127,9 @@ class AnthropicMessages(Adapter):
         return body
 
     def _in_order(self, listed: Sequence[SentTool]) -> list[dict[str, Any]]:
-        """Return the list of tools, deferred ones included: a tool that is referred to must be there.
+        """Return the tool list, including deferred tools, because references need them there.
 
-        It only grows at its end until the conversation begins another list.
+        It only grows at its end until the conversation starts a new list.
         """
         tools = {tool.original_name: tool for tool in listed}
         shown = self._tools.shown if self._in_transcript else {}
@@ -140,7 +140,7 @@ class AnthropicMessages(Adapter):
         for name, later in self._order.items():
             tool = every[name]
             sent.append({"name": tool.name, "description": tool.description, "input_schema": tool.schema})
-            if later and tools:  # the API refuses a list in which every tool is deferred
+            if later and tools:  # the API rejects a list with only deferred tools
                 sent[-1]["defer_loading"] = True
         return sent
 
@@ -160,7 +160,7 @@ class AnthropicMessages(Adapter):
                 is_cut = block is message.content[-1] and message.stop_reason == "max_tokens"
                 calls.append(ProviderCall(self._new_id(block.id), block.name or "", block.input, is_cut))
                 echo |= {"id": calls[-1].id, "name": valid_name(block.name or ""), "input": as_object(block.input)}
-            if block.type != "text" or (block.text or "").strip():  # a blank text is refused
+            if block.type != "text" or (block.text or "").strip():  # the API rejects blank text
                 blocks.append(echo)
         text = "".join(block.text or "" for block in message.content if block.type == "text")
         items = [{"role": "assistant", "content": blocks}] if blocks else []

@@ -1,4 +1,4 @@
-"""Adapter for OpenAI's chat completions, and the many services that are compatible with them."""
+"""Adapter for OpenAI's Chat Completions API, and the many compatible services."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MIME_TYPES: Final[Mapping[str, Sequence[str]]] = {
     "audio": ("audio/wav", "audio/x-wav", "audio/mpeg", "audio/mp3"),
 }
 _NOT_SENT_BACK: Final = ("annotations", "audio", "parsed", "role")
-"""Members of a response that no request takes."""
+"""Members of a response that requests do not accept."""
 
 
 class _Function(BaseModel):
@@ -49,21 +49,22 @@ class _Completion(BaseModel):
 
 
 class ChatCompletions(Adapter):
-    """One conversation by chat completions: send `request()` as `client.chat.completions.create(**request)`.
+    """A conversation through chat completions: send `request()` as `client.chat.completions.create(**request)`.
 
-    Kept between requests: the system message; messages are only appended. Every tool stands in `tools`, which grows at
-    its end; providers that put the tools before the messages then compute all of it again, unless `call_tool` is set.
+    Prompt caching: the system message never changes, and messages are only appended. Every tool is listed in `tools`,
+    which grows at its end. Providers that put the tools before the messages then process everything again, unless
+    `call_tool` is set.
 
-    Pictures and recordings follow the results in a message of the user, if the model `reads` them: the one place where
-    something from a server stands in the user's role, because a result takes text alone. A failure of a tool is
-    reported in words. Members that a provider adds to its messages, such as reasoning or signatures, are sent back.
+    If the model `reads` them, pictures and recordings follow the results in a user message. This is the only place
+    where a server's content is in the user's role, because results only accept text. Tool failures are reported as
+    text. Members that a provider adds to its messages, such as reasoning or signatures, are sent back.
 
     Args:
         reads: What the model accepts besides text.
-        most_tools: How many tools the provider accepts: OpenAI's number unless set.
-        longest_description: Characters of a tool's description that the provider accepts: as many as OpenAI and Azure
-            unless set. Where that is too few for the host's own tools, the rest stands at their first parameter.
-        options: Further members of every request, such as `max_completion_tokens` or `stream`.
+        most_tools: How many tools the provider accepts; defaults to OpenAI's limit.
+        longest_description: The provider's limit on a tool description in characters; defaults to the limit of OpenAI
+            and Azure. If it is too short for the host's own tools, the rest goes to their first parameter.
+        options: Additional members for every request, such as `max_completion_tokens` or `stream`.
     """
 
     _prompt_counts = ("prompt_tokens",)
@@ -126,7 +127,7 @@ class ChatCompletions(Adapter):
         sent_back: list[dict[str, Any]] = []
         for call, raw in zip(message.tool_calls or (), echo.pop("tool_calls", ()), strict=True):
             calls.append(ProviderCall(self._new_id(call.id), call.function.name, call.function.arguments))
-            # As it came, but corrected where services refuse it.
+            # Unchanged, except for corrections that services require.
             corrected = {"name": valid_name(call.function.name), "arguments": arguments_sent_back(calls[-1].arguments)}
             function = without_nulls(raw["function"]) | corrected
             sent_back.append(without_nulls(raw) | {"id": calls[-1].id, "type": "function", "function": function})
@@ -156,8 +157,8 @@ class ChatCompletions(Adapter):
 def _tool(tool: SentTool) -> dict[str, Any]:
     parameters, properties = tool.schema, dict(tool.schema["properties"])
     if tool.overflow and properties and tool.definition.tool is None:
-        # The description of `search_tools` quotes servers, so the end of it must not stand in a message: it goes to
-        # the first parameter, where no limit is known.
+        # The description of `search_tools` quotes servers, so its end must not go into a message. It goes to the first
+        # parameter, which has no known limit.
         name, first = next(iter(properties.items()))
         words = f"{first.get('description', '')}\n\nThe rest of what the tool's description says:\n{tool.overflow}"
         properties[name] = first | {"description": words}

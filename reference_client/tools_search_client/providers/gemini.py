@@ -1,4 +1,4 @@
-"""Adapter for Google's generateContent."""
+"""Adapter for Google's generateContent API."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KEYWORDS: Final = frozenset(
     {"$defs", "$ref", "additionalProperties", "anyOf", "description", "enum", "format", "items", "maxItems", "maximum",
      "minItems", "minimum", "oneOf", "prefixItems", "properties", "propertyOrdering", "required", "title", "type"}
 )  # fmt: skip
-"""The JSON Schema of the SDK's documentation; other keywords are refused or ignored, depending on the model."""
+"""The JSON Schema keywords in the SDK's documentation; others are rejected or ignored, depending on the model."""
 _MAX_TOOLS: Final = 512
 
 
@@ -55,18 +55,18 @@ class _Response(BaseModel):
 
 
 class Gemini(Adapter):
-    """One conversation by generateContent: send `request()` as `client.models.generate_content(**request)`.
+    """A conversation through generateContent: send `request()` as `client.models.generate_content(**request)`.
 
-    Kept between requests: the system instruction; contents are only appended. Every tool is declared, and the list
-    grows at its end, unless `call_tool` is set.
+    Prompt caching: the system instruction never changes, and contents are only appended. Every tool is declared, and
+    the list grows at its end, unless `call_tool` is set.
 
-    A response is read as `response.model_dump(mode="json", exclude_none=True)` gives it, or as it came over HTTP. Its
-    parts are sent back as they came, with their thought signatures. Pictures and PDF files are shown if the model
-    accepts them in the response of a function, a failure of a tool is flagged.
+    Pass a response as `response.model_dump(mode="json", exclude_none=True)`, or as received over HTTP. Its parts are
+    sent back unchanged, with thought signatures. The model sees pictures and PDF files if it accepts them in function
+    responses. Tool failures are flagged.
 
     Args:
-        reads_media: Whether the model accepts more than text in the response of a function, as Gemini 3 does.
-        options: Further members of `config`, such as `temperature` or `thinking_config`.
+        reads_media: Whether the model accepts more than text in function responses, as Gemini 3 does.
+        options: Additional members for `config`, such as `temperature` or `thinking_config`.
     """
 
     _usage_members = ("usageMetadata", "usage_metadata")
@@ -105,7 +105,7 @@ class Gemini(Adapter):
         return {"inlineData": {"mimeType": kind, "data": attachment.base64}}
 
     def _ids(self, item: dict[str, Any]) -> tuple[list[str], list[str]]:
-        def ids(member: str, spelled: str) -> list[str]:  # by the name where there is no id
+        def ids(member: str, spelled: str) -> list[str]:  # uses the name if there is no id
             stated = [part.get(member) or part.get(spelled) for part in item["parts"]]
             return [one.get("id") or one["name"] for one in stated if one is not None]
 
@@ -127,7 +127,7 @@ class Gemini(Adapter):
         read = checked(_Response, response, "Gemini")
         if not read.candidates:
             if read.feedback is None:
-                raise InvalidAnswerError("the answer is not one of Gemini: there is no candidate")
+                raise InvalidAnswerError("the answer is not in Gemini's format: it has no candidate")
             return ProviderMessage((), "", (), read.feedback.reason)
         candidate = read.candidates[0]
         content = candidate.content or _Content()
@@ -141,7 +141,7 @@ class Gemini(Adapter):
                 corrected = {"name": valid_name(part.call.name), "args": as_object(part.call.args)}
                 if part.call.id:
                     corrected["id"] = calls[-1].id
-                else:  # it is answered without an id as well
+                else:  # its answer has no id either
                     self._special_ids.add(calls[-1].id)
                 echo[member] = without_nulls(echo[member]) | corrected
             parts.append(echo)

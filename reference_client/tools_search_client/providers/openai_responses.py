@@ -1,4 +1,4 @@
-"""Adapter for OpenAI's Responses."""
+"""Adapter for OpenAI's Responses API."""
 
 from __future__ import annotations
 
@@ -25,9 +25,11 @@ from tools_search_client.providers.sent_tools import ProviderCall, ProviderLimit
 _IMAGES: Final = ("image/jpeg", "image/png", "image/gif", "image/webp")
 _PDF: Final = "application/pdf"
 _DEFAULTS: Final[Mapping[str, Any]] = {"store": False, "include": ["reasoning.encrypted_content"]}
-"""The transcript is here, so the provider need not keep it, and reasoning comes in a form that can be sent back."""
+"""The transcript is kept here, so the provider need not store it; reasoning is requested in a form that can be sent
+back.
+"""
 _NOT_SENT_BACK: Final = ("created_by", "parsed", "parsed_arguments")
-"""Members of a response's items that no request takes."""
+"""Members of a response's items that requests do not accept."""
 _SEARCH_FAILED: Final = "Error: the search could not be carried out as it was asked for."
 
 
@@ -58,23 +60,23 @@ class _Response(BaseModel):
 
 
 class OpenAIResponses(Adapter):
-    """One conversation by Responses: send `request()` as `client.responses.create(**request)`.
+    """A conversation through Responses: send `request()` as `client.responses.create(**request)`.
 
-    Kept between requests: with `tool_search`, everything. `search_tools` is the provider's own `tool_search`, carried
-    out by this client; the tools that it found stand in its output, tools that the host adds between turns in an item
-    `additional_tools`, and the input is only appended to. Without `tool_search`, for models that do not have it, every
-    tool is listed, and the list grows at its end.
+    Prompt caching: with `tool_search`, everything stays cached. `search_tools` is the provider's own `tool_search`,
+    executed by this client. Found tools are in its output, tools that the host adds between turns are in an
+    `additional_tools` item, and the input is only appended to. Without `tool_search`, for models that do not support
+    it, every tool is listed, and the list grows at its end.
 
-    The provider keeps nothing (`store` is false): the whole input is sent each time, reasoning as it came, encrypted.
-    Pictures and PDF files are shown, other files and recordings are mentioned, and so is a failure of a tool. The
-    output of a search has room for tools alone: remarks follow as a message of the user, in this project's own words.
-    Definitions stand in `tools`, in outputs of the search and in `additional_tools` alone.
+    The provider stores nothing (`store` is false): the whole input is sent each time, including encrypted reasoning.
+    The model sees pictures and PDF files. Other files and recordings are mentioned in text, as are tool failures. A
+    search's output can only contain tools, so remarks follow in a user message, in this project's own words.
+    Definitions are only in `tools`, in search outputs and in `additional_tools`.
 
     Args:
-        tool_search: Whether the model has tool search.
+        tool_search: Whether the model supports tool search.
         most_tools: How many tools the provider accepts in the list.
-        longest_description: Characters of a tool's description that the provider accepts; `None` means any number.
-        options: Further members of every request, such as `reasoning` or `stream`.
+        longest_description: The provider's limit on a tool description in characters; `None` means no limit.
+        options: Additional members for every request, such as `reasoning` or `stream`.
     """
 
     _prompt_counts = ("input_tokens",)
@@ -126,7 +128,7 @@ class OpenAIResponses(Adapter):
         return [], [item["call_id"]] if kind in ("function_call_output", "tool_search_output") else []
 
     def _additions(self, tools: Sequence[SentTool]) -> list[dict[str, Any]] | None:
-        if any(self._is_search(tool) for tool in tools):  # which is no function, and can only be listed
+        if any(self._is_search(tool) for tool in tools):  # it is not a function, and can only be listed
             return None
         return [{"type": "additional_tools", "role": "developer", "tools": [_function(tool) for tool in tools]}]
 
@@ -144,7 +146,7 @@ class OpenAIResponses(Adapter):
             body["tools"] = list(map(_function, tools))
         for place, tool in enumerate(tools):
             if self._in_transcript and self._is_search(tool):
-                # Texts of the conversation refer to it by the name that it has there.
+                # The conversation's texts refer to it by its name there.
                 description = f"This is '{tool.name}'. {tool.description}"
                 search = {"type": "tool_search", "execution": "client", "description": description}
                 body["tools"][place] = search | {"parameters": tool.schema}
@@ -205,7 +207,7 @@ class OpenAIResponses(Adapter):
 
 
 def _function(tool: SentTool) -> dict[str, Any]:
-    # Strict schemas are a dialect of their own, in which the schemas of servers are not written.
+    # Strict schemas are a separate dialect, which servers do not use.
     function = {"type": "function", "name": tool.name, "description": tool.description, "strict": False}
     return function | {"parameters": tool.schema}
 

@@ -1,4 +1,4 @@
-"""Media in a transcript: the attachments of a user, and results of tool calls as a list of texts and media."""
+"""Media in a transcript: the user's attachments, and tool results as a list of texts and media."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from tools_search_client.json_values import compact_json, copied
 from tools_search_client.text import shorten
 
 MAX_RESULT_CHARS: Final = 100_000
-"""Characters of text of one result; a server that answers with more would fill the model's whole context."""
+"""Maximum characters of text in one result; a longer one would fill the model's whole context."""
 _MAX_MEDIA: Final = 100
-"""Pictures, recordings and files of one result."""
+"""Maximum pictures, recordings and files in one result."""
 _MAX_MEDIA_BYTES: Final = 5_000_000
-"""Size of one picture, recording or file: the smallest limit among the providers."""
+"""Maximum size of one picture, recording or file: the smallest of the providers' limits."""
 EMPTY_RESULT: Final = "(The result is empty.)"
 _NAME_CHARS: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """A picture or a file: its bytes, or a URL where the provider finds it."""
+    """A picture or a file, as bytes or as a URL for the provider to fetch."""
 
     mime_type: str
     """Such as `image/png` or `application/pdf`."""
@@ -44,26 +44,26 @@ class Attachment:
     name: str = "file"
 
     def __post_init__(self) -> None:
-        """Refuse what is neither bytes nor a URL, or both."""
+        """Require either bytes or a URL."""
         if (self.data is None) is (self.url is None):
-            raise LocalError("an attachment has either `data` or a `url`")
+            raise LocalError("an attachment must have either `data` or `url`")
         if self.url is None and not isinstance(cast("object", self.data), bytes):
-            raise LocalError("`data` of an attachment must be bytes: decode base64, and encode text")
+            raise LocalError("an attachment's `data` must be bytes: decode base64, and encode text")
 
     @property
     def base64(self) -> str:
-        """The bytes in standard base64; empty where there is a URL."""
+        """The bytes in standard base64; empty if there is a URL."""
         return base64.b64encode(self.data or b"").decode()
 
     @property
     def link(self) -> str:
-        """The URL; one that has the bytes in it where there is none."""
+        """The URL, or a data URL that contains the bytes."""
         return self.url or f"data:{self.mime_type};base64,{self.base64}"
 
     def refused(self, provider: str, accepted: str) -> LocalError:
-        """Return the error for a provider that has no form for it."""
+        """Return the error for a provider that does not accept it."""
         form = "a URL of type" if self.url else "data of type"
-        return LocalError(f"{provider} has no form for {form} {self.mime_type!r} from the user: give {accepted}")
+        return LocalError(f"{provider} does not accept {form} {self.mime_type!r} from the user: use {accepted}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +74,14 @@ class Media:
     data: str
     """Valid standard base64."""
     note: str
-    """The words that stand for it where a model does not get it."""
+    """The text that replaces it if the model cannot read it."""
 
 
 Part: TypeAlias = str | Media
 
 
 def parts_of(result: CallToolResult) -> list[Part]:
-    """Return what a server answered, in order, within bounds."""
+    """Return a result's parts in order, within limits."""
     shown = bounded(result, MAX_RESULT_CHARS)
     parts = [_part(block) for block in shown.content]
     if not parts and result.structured_content is not None:
@@ -90,7 +90,7 @@ def parts_of(result: CallToolResult) -> list[Part]:
 
 
 def bounded(result: CallToolResult, max_chars: int) -> CallToolResult:
-    """Return a result with at most `max_chars` characters of text and 100 media, and a note of what was left out."""
+    """Return a result with at most `max_chars` characters of text and 100 media, and a note about what was left out."""
     left, media = max_chars, 0
     content: list[Any] = []
     for block in result.content:
@@ -104,7 +104,7 @@ def bounded(result: CallToolResult, max_chars: int) -> CallToolResult:
         elif left >= 0:
             note = f"[cut: {text_length(result) - max_chars} more characters; ask for less at once]"
             content.append(TextContent(type="text", text=f"{words[:left]}\n{note}"))
-            left = -1  # what comes after it is left out, be it short
+            left = -1  # leave out everything after it, even if short
     if media > _MAX_MEDIA:
         note = f"[{media - _MAX_MEDIA} more pictures, recordings or files are left out]"
         content.append(TextContent(type="text", text=note))
@@ -112,12 +112,12 @@ def bounded(result: CallToolResult, max_chars: int) -> CallToolResult:
 
 
 def text_length(result: CallToolResult) -> int:
-    """Return how many characters of a result a model reads."""
+    """Return the number of characters in a result that the model reads."""
     return sum(len(_words(block) or "") for block in result.content)
 
 
 def as_text(parts: Iterable[Part], *, is_error: bool = False) -> str:
-    """Return all parts as one text, for providers that accept nothing else and have no flag for an error."""
+    """Return all parts as one text, for providers that only accept text and have no error flag."""
     text = "\n".join(part if isinstance(part, str) else part.note for part in parts)
     return f"Error: {text}" if is_error and not text.startswith("Error") else text
 
@@ -139,7 +139,7 @@ def _part(block: ContentBlock) -> Part:
 
 
 def _words(block: ContentBlock) -> str | None:
-    """Return what a model reads of a block; `None` where that is a picture, a recording or a file."""
+    """Return a block's text for the model; `None` for a picture, a recording or a file."""
     match block:
         case TextContent():
             return block.text

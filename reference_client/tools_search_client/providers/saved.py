@@ -1,4 +1,4 @@
-"""A transcript as JSON, with its conversation, to go on with both in another process."""
+"""A transcript and its conversation as JSON, to continue both in another process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tools_search_client.providers.sent_tools import ProviderCall, SavedSentTool
 
 
 class SavedCall(SavedPart):
-    """An open call: as the provider wrote it, and in the names of the conversation."""
+    """An open call: as the provider wrote it, and under the conversation's names."""
 
     id: str
     name: str
@@ -42,7 +42,7 @@ class SavedCall(SavedPart):
 
 
 class SavedReply(SavedPart):
-    """What the conversation or the host answered."""
+    """An answer from the conversation or the host."""
 
     text: str
     is_error: bool
@@ -55,7 +55,7 @@ class SavedReply(SavedPart):
 
 
 class SavedResult(SavedPart):
-    """What a server answered."""
+    """A server's answer."""
 
     result: CallToolResult
 
@@ -75,10 +75,10 @@ class SavedTranscript(SavedText):
     conversation: SavedConversation
     items: list[dict[str, Any]]
     unsent: list[str | dict[str, Any]]
-    """What goes into the user's next item: texts, and attachments in the provider's form."""
+    """Content for the user's next item: texts, and attachments in the provider's form."""
     calls: list[SavedCall]
     answers: dict[str, SavedReply | SavedResult]
-    """By the ids of open calls: they are appended once all are answered."""
+    """Answers by the ids of open calls; appended once all calls are answered."""
     used_ids: set[str]
     special_ids: set[str]
     order: dict[str, bool]
@@ -90,7 +90,7 @@ class SavedTranscript(SavedText):
 
 
 def saved_outcome(outcome: Reply | CallToolResult) -> SavedReply | SavedResult:
-    """Return the saved form of what answers a call."""
+    """Return the saved form of a call's outcome."""
     if isinstance(outcome, CallToolResult):
         return SavedResult(result=outcome)
     return SavedReply(text=outcome.text, is_error=outcome.is_error, loaded=outcome.loaded, remarks=outcome.remarks)

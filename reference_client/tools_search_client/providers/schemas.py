@@ -1,8 +1,8 @@
-"""JSON Schemas of tools' arguments, rewritten into the dialect that a model provider accepts.
+"""Rewrites tools' JSON Schemas into the dialect that a model provider accepts.
 
-Providers refuse a whole request because of one schema, so each must be acceptable no matter what its server wrote. A
-keyword that the provider does not accept is taken out, and put into the description where a model should know it; the
-server checks what it gets.
+Providers reject a whole request because of one schema, so each must be acceptable no matter what its server wrote. An
+unsupported keyword is removed, and added to the description if the model should know it. The server still validates the
+arguments.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _PLAIN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _NOT_IN_PLAIN_NAME: Final = re.compile(r"[^A-Za-z0-9_]")
 _MAX_NAME: Final = 64
 _MAX_REFERENCES: Final = 20
-"""References that lead to references, before the chain is given up as a loop."""
+"""Maximum length of a chain of references; a longer one counts as a loop."""
 _MAX_OBJECTS: Final = 4_000
-"""Objects in a schema that is judged, which takes most of a second; the largest in this repository's sets has 103."""
+"""Maximum objects in a schema to validate, which takes most of a second; the largest in this repository has 103."""
 _QUOTED_CHARS: Final = 200
 _QUOTED_ROOT_CHARS: Final = 1_000
 
@@ -38,7 +38,7 @@ _IDENTITY: Final = (
     "$schema", "$id", "id", "$anchor", "$dynamicAnchor", "$dynamicRef", "$recursiveAnchor", "$recursiveRef",
     "$vocabulary", "$comment",
 )  # fmt: skip
-"""Keywords that name a schema rather than describe a value, and would change what its references mean."""
+"""Keywords that identify a schema instead of describing a value, and would change what its references mean."""
 _HAVE_SCHEMA: Final = frozenset(
     {"additionalItems", "additionalProperties", "contains", "contentSchema", "else", "if", "items", "not",
      "propertyNames", "then", "unevaluatedItems", "unevaluatedProperties"}
@@ -49,27 +49,27 @@ _WORTH_WORDS: Final = frozenset(
     {"pattern", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "uniqueItems", "not",
      "default"}
 )  # fmt: skip
-"""Keywords that a model should know of even where the provider does not accept them."""
+"""Keywords that a model should know about even if the provider does not accept them."""
 _REFUSED_AT_ROOT: Final = ("oneOf", "anyOf", "allOf", "not", "enum", "const")
-"""By OpenAI or by Anthropic."""
+"""Keywords that OpenAI or Anthropic rejects at the root."""
 _WITH_NAMES: Final = (
     "dependentRequired", "dependentSchemas", "dependencies", "if", "then", "else", "patternProperties",
 )  # fmt: skip
-"""Keywords at the root that use the original names of arguments."""
+"""Root keywords that refer to the arguments' original names."""
 
 
 def adapted(
     schema: Mapping[str, Any], *, keywords: Collection[str] | None = None, plain_names: bool = False
 ) -> tuple[Schema, Mapping[str, str]]:
-    """Return the schema in a form that providers accept, and the original name of each argument that was renamed.
+    """Return the schema in a form that providers accept, and the original name of each renamed argument.
 
-    Its root is an object with properties and without alternatives, every name of an argument has at most 64 letters,
-    digits, `_`, `.` and `-`, every reference leads somewhere inside, and the whole is valid by JSON Schema 2020-12.
+    The root is an object with properties and without alternatives. Argument names have at most 64 letters, digits, `_`,
+    `.` and `-`. Every reference resolves within the schema, and the whole is valid under JSON Schema 2020-12.
 
     Args:
-        schema: As the tool's server stated it.
-        keywords: The only ones that the provider accepts; `None` means any.
-        plain_names: Whether the name of an argument must begin like a word, and have no `.` and no `-`.
+        schema: The schema as stated by the tool's server.
+        keywords: The keywords that the provider accepts; `None` means all.
+        plain_names: Whether argument names must start with a letter or `_`, and contain no `.` or `-`.
     """
     valid = _PLAIN_NAME if plain_names else _NAME
     try:
@@ -89,7 +89,7 @@ def adapted(
             return root, renamed
     except (RecursionError, InvalidAnswerError):
         pass
-    # The useful rest of an invalid schema: the names of the arguments and their descriptions.
+    # From an invalid schema, keep the arguments' names and descriptions.
     properties: Schema = {}
     for name, member in as_object(schema.get("properties")).items():
         stated = as_object(member).get("description")
@@ -99,9 +99,9 @@ def adapted(
 
 @lru_cache(maxsize=500)
 def _is_valid(serialized: str) -> bool:
-    """Whether a schema is valid by JSON Schema 2020-12: that takes milliseconds, and conversations share tools.
+    """Whether a schema is valid under JSON Schema 2020-12; cached, because checking takes milliseconds.
 
-    One that would keep everything else waiting for longer counts as invalid.
+    A schema that would take too long to check counts as invalid.
     """
     if serialized.count("{") > _MAX_OBJECTS:
         return False
@@ -113,9 +113,9 @@ def _is_valid(serialized: str) -> bool:
 
 
 def _each_subschema(schema: Schema, change: Callable[[Schema], Schema]) -> Schema:
-    """Return a schema in which `change` was applied to every schema, the inner ones first; data stays as it is.
+    """Apply `change` to every subschema, innermost first; data is left unchanged.
 
-    `true` among several schemas, which not every provider accepts, becomes the empty schema, which means the same.
+    `true` in a collection of schemas, which not every provider accepts, becomes the equivalent empty schema.
     """
 
     def changed(value: Any, *, or_else: Any) -> Any:
@@ -133,9 +133,9 @@ def _each_subschema(schema: Schema, change: Callable[[Schema], Schema]) -> Schem
 
 
 def _plain(schema: Schema) -> Schema:
-    """Return a schema without what names it, and with texts alone, each once, where a list of names belongs.
+    """Return a schema without identifying keywords, and with only unique strings in lists of names.
 
-    In a list of other members jsonschema compares each with every other.
+    In lists with other members, jsonschema compares each member with every other.
     """
     plain = _without(schema, *_IDENTITY)
 
@@ -153,7 +153,7 @@ def _plain(schema: Schema) -> Schema:
 
 
 def _subschema_at(root: Schema, reference: str) -> Schema | bool | None:
-    """Return the schema that a reference inside `root` leads to, if there is one."""
+    """Resolve a reference within `root`; return `None` if it does not resolve to a schema."""
     if not reference.startswith("#"):
         return None
     place: Any = root
@@ -170,7 +170,7 @@ def _subschema_at(root: Schema, reference: str) -> Schema | bool | None:
 
 
 def _object_at_root(schema: Schema) -> Schema:
-    """Return the schema of an object: alternatives at its root are merged into it and repeated in words."""
+    """Return an object schema; alternatives at the root are merged into it and described in words."""
     root = _followed(schema, schema)
     properties = as_object(root.get("properties"))
     required = _strings(root.pop("required", None))
@@ -194,7 +194,7 @@ def _object_at_root(schema: Schema) -> Schema:
 
 
 def _followed(schema: Schema, root: Schema) -> Schema:
-    """Return a schema in which its reference is replaced by the target."""
+    """Return a schema with its reference replaced by the target."""
     merged = dict(schema)
     for _ in range(_MAX_REFERENCES):
         reference = merged.pop("$ref", None)
@@ -206,7 +206,7 @@ def _followed(schema: Schema, root: Schema) -> Schema:
 
 
 def _renamed(root: Schema, valid: re.Pattern[str]) -> tuple[Schema, dict[str, str]]:
-    """Return a schema whose arguments have valid names, and the original name of each that was renamed."""
+    """Return a schema with valid argument names, and the original name of each renamed argument."""
     properties = as_object(root.get("properties"))
     new = {name: name for name in properties if valid.fullmatch(name)}
     taken = set(new)
@@ -231,7 +231,7 @@ def _renamed(root: Schema, valid: re.Pattern[str]) -> tuple[Schema, dict[str, st
 
 
 def _in_dialect(schema: Schema, keywords: Collection[str]) -> Schema:
-    """Return a schema with `keywords` alone; others are expressed by one of them, or in words, where possible."""
+    """Return a schema with only `keywords`; others are expressed with them, or in words, if possible."""
     stated = dict(schema)
     if "const" in stated and "const" not in keywords:
         stated.setdefault("enum", [stated.pop("const")])

@@ -1,15 +1,15 @@
-"""The tools as one model knows them: under which names, with which schemas, and where it was shown each of them.
+"""The tools as a model knows them: their names, their schemas, and where each was shown.
 
-A tool is shown either in the list that goes with every request, or at one point of the transcript. Which of these a
-provider has decides what happens to a tool that becomes callable after the first request:
+A tool is shown either in the list sent with every request, or at one point in the transcript. The forms that a provider
+supports determine how a tool is added after the first request:
 
     list only         the list grows at its end
-    transcript        the tool is shown where it was found, in the provider's own form
-    `call_tool`       the list stays as it was; the tool is described in words where it was found, and called through
-                      one tool of ours that takes a name and arguments
+        transcript        the tool is shown where it was found, in the provider's own form
+        `call_tool`       the list stays the same; the tool is described as text where it was found, and called through
+                          one tool of ours that takes a name and arguments
 
-The third works with every provider. Its calls are taken apart here, so that a conversation, a host and its user only
-ever see the inner tool: its name, its arguments, and its annotations, by which the host decides whether to ask.
+    The third works with every provider. Its calls are unwrapped here, so that a conversation, a host and its user only
+    see the inner tool: its name, its arguments, and its annotations, by which the host decides whether to ask.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tools_search_client.providers.schemas import adapted
 _CUT_CALL: Final = "The call was cut off because the answer became too long. Nothing was called; call again, with less."
 
 _CALL_TOOL_NAMES: Final = ("call_tool", "call_other_tool", "call_found_tool", "call_found_tool_")
-"""In order of preference: the first that no tool of a server has."""
+"""Names for the tool, in order of preference; the first that no server's tool has is used."""
 _CALL_TOOL_DESCRIPTION: Final = (
     "Call a tool that is not in your list of tools but was described in this conversation, for example by a search. "
     "Its arguments must be as its own schema says."
@@ -51,44 +51,44 @@ _CALL_TOOL_SCHEMA: Final[Mapping[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class ProviderLimits:
-    """Bounds on the tools that a provider accepts."""
+    """A provider's limits on tools."""
 
     max_tools: int | None = None
     max_description: int | None = None
-    """Characters; a longer description is cut."""
+    """Maximum length in characters; a longer description is cut."""
     keywords: Collection[str] | None = None
-    """The only keywords that a schema may have; `None` means any of JSON Schema."""
+    """The JSON Schema keywords that the provider accepts; `None` means all."""
     plain_arguments: bool = False
-    """Whether the name of an argument must begin like a word, and have no `.` and no `-`."""
+    """Whether argument names must start with a letter or `_`, and contain no `.` or `-`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderCall:
-    """A call as a provider writes it."""
+    """A call in the provider's form."""
 
     id: str
     """Unique in the conversation."""
     name: str
     arguments: object
-    """An object, or a text that should be the JSON of one."""
+    """An object, or a string that should contain a JSON object."""
     is_cut: bool = False
     """Whether the answer ended before the call was complete."""
 
 
 @dataclass(frozen=True, slots=True)
 class SentTool:
-    """A tool in the form in which a provider is sent it."""
+    """A tool in the form sent to the provider."""
 
     name: str
-    """At most 64 letters, digits, `_` and `-`, a letter or `_` first; no two tools have the same."""
+    """A unique name: at most 64 letters, digits, `_` and `-`, starting with a letter or `_`."""
     description: str
     schema: dict[str, Any]
-    """The schema of the arguments."""
+    """The arguments' schema."""
     renamed: Mapping[str, str]
-    """The original names of arguments that had to be renamed."""
+    """The original names of renamed arguments."""
     definition: Definition
     overflow: str = ""
-    """The end of the description, beyond the provider's limit."""
+    """The part of the description beyond the provider's limit."""
 
     @property
     def original_name(self) -> str:
@@ -97,7 +97,7 @@ class SentTool:
 
 
 class SavedSentTools(SavedPart):
-    """The saved form of `SentTools`; names are those of the conversation unless something else is said."""
+    """The saved form of `SentTools`, with the conversation's names unless stated otherwise."""
 
     names: dict[str, str]
     """The name in the conversation of each name that was sent."""
@@ -106,17 +106,17 @@ class SavedSentTools(SavedPart):
     shown: list[str]
     prefix: int | None
     call_tool: str | None
-    """The name of `call_tool` where that is in use."""
+    """The name of `call_tool`, if it is used."""
 
 
 class SentTools:
-    """Every tool of one conversation with one model."""
+    """All tools in a conversation with a model."""
 
     def __init__(self, limits: ProviderLimits, *, in_transcript: bool = False, by_call_tool: bool = False) -> None:
         self.listed: dict[str, SentTool] = {}
-        """The tools in the list, by original name, in its order."""
+        """The tools in the list, in order, by original name."""
         self.shown: dict[str, SentTool] = {}
-        """The tools that were shown at some point of the transcript, by original name."""
+        """The tools shown in the transcript, by original name."""
         self._limits = limits
         self._in_transcript = in_transcript or by_call_tool
         self._sent: dict[str, SentTool] = {}
@@ -128,19 +128,19 @@ class SentTools:
     # Names and schemas
 
     def sent_form(self, definition: Definition) -> SentTool:
-        """Return a tool in the provider's form; the same definition is always sent alike."""
+        """Return a tool in the provider's form; the same definition always gives the same form."""
         original = definition.name
         known = self._sent.get(original)
         if known is not None and known.definition == definition:
             return known
         if known is not None:
             name = known.name
-        else:  # its own name wherever that is valid and free
+        else:  # its own name if that is valid and not taken
             name, number = valid_name(original), 2
             while self.names.get(name, original) != original:
                 name, number = qualified_name("", f"{original}\0{number}"), number + 1
             self.names[name] = original
-        stated = definition.description.strip() or original  # some providers refuse a tool without any
+        stated = definition.description.strip() or original  # some providers reject an empty description
         description, limit = str(copied(stated)), self._limits.max_description
         overflow = ""
         if limit is not None and len(description) > limit:
@@ -152,14 +152,14 @@ class SentTools:
         return self._sent[original]
 
     def in_conversation_names(self, name: str, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-        """Return the original name and arguments of a call; for a tool that was never sent, both stay as they are."""
+        """Return a call's original name and arguments; both are unchanged for a tool that was never sent."""
         original = self.names.get(name, name)
         sent = self._sent.get(original)
         renamed: Mapping[str, str] = {} if sent is None else sent.renamed
         return original, {renamed.get(argument, argument): value for argument, value in arguments.items()}
 
     def call_of(self, call: ProviderCall) -> ToolCall:
-        """Return a call in the names that the conversation knows, with the problem if it makes no sense."""
+        """Return a call under the conversation's names, with the problem if it is invalid."""
         try:
             if call.is_cut:
                 raise ArgumentsError(_CUT_CALL)
@@ -176,7 +176,7 @@ class SentTools:
     # Saved and restored
 
     def saved(self, shown_before: Mapping[str, SentTool]) -> SavedSentTools:
-        """Return the saved form, with the tools that are in the list or the transcript, or were when the turn began."""
+        """Return the saved form, with the tools in the list or the transcript, now or when the turn began."""
         kept = {**shown_before, **self.listed, **self.shown}
         return SavedSentTools(
             names=self.names,
@@ -188,7 +188,7 @@ class SentTools:
         )
 
     def restore(self, saved: SavedSentTools, shown_before: Iterable[str]) -> dict[str, SentTool]:
-        """Make the tools what they were when they were saved, and return those that were shown when the turn began."""
+        """Restore the saved tools, and return the ones that were shown when the turn began."""
         self.names = dict(saved.names)
         sent = {name: self.sent_form(restored_definition(one)) for name, one in saved.sent.items()}
         self.listed = {name: sent[name] for name in saved.listed if name in sent}
@@ -202,19 +202,19 @@ class SentTools:
 
     @property
     def whole_list(self) -> list[SentTool]:
-        """The list that goes with every request."""
+        """The list sent with every request."""
         return [*self.listed.values(), *([] if self._call_tool is None else [self.sent_form(self._call_tool)])]
 
     def take_offer(self, offer: Offer, *, by_reference: bool) -> tuple[list[SentTool], list[SentTool]]:
-        """Take in what is offered now: a list under another prefix replaces the one before.
+        """Update to the current offer; a list with a new prefix replaces the old one.
 
         Args:
-            offer: What is offered.
-            by_reference: Whether the transcript has names alone, so that a changed definition makes no difference.
+            offer: The current offer.
+            by_reference: Whether the transcript only has names, so that a changed definition does not matter.
 
         Returns:
-            The tools of the transcript that are no longer offered in that form, which are forgotten, and the offered
-            tools that were not shown yet.
+            The tools in the transcript that are no longer offered in that form, which are forgotten, and the offered
+            tools that have not been shown yet.
         """
         offered = {definition.name: self.sent_form(definition) for definition in offer.tools}
         before = self.shown
@@ -232,10 +232,10 @@ class SentTools:
         return outdated, [tool for name, tool in offered.items() if name not in known]
 
     def take_found(self, definitions: Iterable[Definition]) -> tuple[list[SentTool], list[SentTool]]:
-        """Note which of the found tools are to be shown with the search that found them.
+        """Determine which found tools to show with the search that found them.
 
         Returns:
-            These tools, and those of them that were shown before with another definition, as they were shown.
+            These tools, and the earlier forms of those that were shown before with another definition.
         """
         if not self._in_transcript:
             return [], []
@@ -252,7 +252,7 @@ class SentTools:
         return new, outdated
 
     def described(self, tools: Collection[SentTool]) -> str | None:
-        """Return the words that describe tools to be called through `call_tool`; `None` where that is not in use."""
+        """Return a description of tools to call through `call_tool`; `None` if it is not used."""
         if self._call_tool is None:
             return None
         lines = [compact_json(copied(tool.definition.to_json())) for tool in tools]

@@ -1,8 +1,8 @@
-"""Answers kept for as long as the server allowed, and no longer.
+"""A cache that keeps answers for as long as the server allows.
 
-Pure state: it reads a clock and does no I/O. One cache serves one connection, so nothing in it ever reaches another
-server or another protocol revision; within the connection, what a server marked `private` is answered only to the
-authorization it was given to.
+It only holds state: it reads a clock and does no I/O. Each connection has its own cache, so nothing crosses servers or
+protocol revisions. Within a connection, answers marked `private` are only returned to the authorization they were given
+to.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Final, Generic, Literal, TypeVar
 CacheScope = Literal["public", "private"]
 
 MAX_TTL_SECONDS: Final = 24 * 3600.0
-"""No server can make a client believe an answer for longer than a day."""
+"""In seconds. No server can make a client cache an answer for longer than a day."""
 
 Value = TypeVar("Value")
 
 
 class ExpiringCache(Generic[Value]):
-    """A bounded map whose entries expire; the least recently used goes first."""
+    """A bounded map with expiring entries that evicts the least recently used entry first."""
 
     def __init__(self, *, capacity: int = 256, clock: Callable[[], float] = monotonic) -> None:
         self._capacity = capacity
@@ -29,7 +29,7 @@ class ExpiringCache(Generic[Value]):
         self._entries: OrderedDict[tuple[Hashable, str | None], tuple[Value, float]] = OrderedDict()
 
     def get(self, key: Hashable, *, partition: str = "") -> Value | None:
-        """Return the fresh answer for `key` that this authorization may see, or `None`."""
+        """Return the unexpired answer for `key` that this authorization is allowed to see, or `None`."""
         for slot in ((key, partition), (key, None)):
             value, expires = self._entries.get(slot, (None, 0.0))
             if value is None:
@@ -41,9 +41,9 @@ class ExpiringCache(Generic[Value]):
         return None
 
     def put(self, key: Hashable, value: Value, *, ttl_seconds: float, scope: CacheScope, partition: str = "") -> None:
-        """Keep `value`, which nobody may change, for as long as the server allows.
+        """Cache `value`, which must not be mutated, for as long as the server allows.
 
-        One that is `private` is kept for `partition` alone, which names the authorization that asked.
+        A `private` value is only returned for the same `partition`, which names the authorization that asked.
         """
         if ttl_seconds <= 0:
             return

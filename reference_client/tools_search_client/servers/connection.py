@@ -1,4 +1,4 @@
-"""Connections to configured servers, in either era, set up for servers that nobody vouches for."""
+"""Connections to configured, untrusted servers in either era."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ from tools_search_client.text import shorten
 from tools_search_client.version import VERSION
 
 _RELISTEN_SECONDS: Final = 5.0
-"""Between a subscription that was lost and the next attempt."""
+"""Delay in seconds before renewing a lost subscription."""
 
 _CHANGES: Final[Mapping[type, str]] = {
     ToolsListChanged: TOOLS.setting,
@@ -83,7 +83,7 @@ _CHANGES: Final[Mapping[type, str]] = {
     PromptsListChanged: PROMPTS.setting,
     PromptListChangedNotification: PROMPTS.setting,
 }
-"""What changed, by the event of a subscription or the notification of a legacy server that says so."""
+"""The setting that changed, by subscription event or legacy notification."""
 
 _SSE_STATUSES: Final = frozenset({400, 404, 405})
 """HTTP statuses with which a server on the old HTTP+SSE transport refuses a POST to its address."""
@@ -95,7 +95,7 @@ _HTTP_TIMEOUT: Final = httpx2.Timeout(30.0, read=300.0)
 _HTTP_LIMITS: Final = httpx2.Limits(
     max_connections=None, max_keepalive_connections=20, keepalive_expiry=KEEP_ALIVE_SECONDS
 )
-"""Any number at once, since each call has one of its own: a server that answers none must not keep others waiting."""
+"""No connection limit, because each call has its own: a server that leaves calls unanswered must not block others."""
 
 
 _logger = logging.getLogger(__name__)
@@ -105,47 +105,49 @@ _CLIENT_INFO: Final = Implementation(name="tools-search-client", version=VERSION
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionOptions:
-    """How a server is spoken to; what is not given is as the configuration states it, else as it is by default."""
+    """Connection options. Options left out default to the configuration, then to the built-in defaults."""
 
     discovery: DiscoveryOptions = field(default_factory=DiscoveryOptions)
 
     era: EraChoice | None = None
-    """`auto` unless stated."""
+    """Defaults to `auto`."""
 
     follow_changes: bool | None = None
-    """Whether to subscribe to list changes; without, modern servers are believed for as long as they said."""
+    """Whether to subscribe to list changes; if not, modern servers' lists are cached for as long as they state."""
 
     observer: WireObserver | None = None
-    """Sees every message."""
+    """Observes every message."""
 
     client_info: Implementation | None = None
-    """The name and version of the host, for its servers; those of this library unless given."""
+    """The host's name and version, sent to servers; defaults to this library's."""
 
     auth: httpx2.Auth | Callable[[str], httpx2.Auth | None] | None = None
-    """Authorizes each HTTP request; a function, such as `OAuth`, is given the server's address.
+    """Authorizes each HTTP request. A function, such as `OAuth`, is called with the server's address.
 
-    A server whose configured `headers` have an `Authorization` is left alone.
+    Not used for a server whose configured `headers` include `Authorization`.
     """
 
-    # The following are those of `mcp.Client`, and hold in both eras.
+    # The following are passed to `mcp.Client`, and work in both eras.
     elicitation_callback: ElicitationFnT | None = None
-    """Asks the user what a server wants to know. A call is not given up while a callback waits for a person."""
+    """Asks the user for information that a server requests. Calls do not time out while a callback waits for a
+    person.
+    """
 
     sampling_callback: SamplingFnT | None = None
-    """Asks a model for a server; consent is the host's to get."""
+    """Samples from a model for a server; the host is responsible for consent."""
 
     sampling_capabilities: SamplingCapability | None = None
     list_roots_callback: ListRootsFnT | None = None
     logging_callback: LoggingFnT | None = None
 
     log_level: LoggingLevel | None = None
-    """The least level of which log messages are asked for; without it, a modern server sends none."""
+    """The minimum level of log messages to request; without it, a modern server sends none."""
 
     message_handler: MessageHandlerFnT | None = None
-    """Sees the notifications of the server."""
+    """Receives the server's notifications."""
 
     def completed(self, otherwise: ConnectionOptions) -> ConnectionOptions:
-        """Return these options with what they leave open as it is in `otherwise`."""
+        """Return these options, with unset ones taken from `otherwise`."""
         discovery = replace(otherwise.discovery, **stated(self.discovery))
         return replace(otherwise, **stated(self) | {"discovery": discovery})
 
@@ -159,22 +161,22 @@ async def open_server(
     on_close: Callable[[], None] = lambda: None,
     diagnostics: Diagnostics | None = None,
 ) -> AsyncGenerator[ServerTools]:
-    """Connect to `target`, negotiate, and offer its tools until the block ends.
+    """Connect to `target`, negotiate, and yield its tools.
 
     A server at an HTTP address that refuses the first message of Streamable HTTP, as one on the old HTTP+SSE transport
-    does, is tried over that transport too (MCP, Transports, Backwards Compatibility). A started program ends with the
-    block. The block must be left by the task that entered it, and a server reached over HTTP that dies cancels that
-    task: `supervision` shows how to live with both. What the block raises is passed on.
+    does, is tried over that transport too (MCP, Transports, Backwards Compatibility). A started program is stopped at
+    the end of the block. The task that enters the block must also leave it, and an HTTP server that dies cancels that
+    task; `supervision` handles both. Exceptions raised in the block pass through.
 
     Args:
         target: A program to start, or an address.
-        options: How to speak to it.
-        on_change: Called after what was kept has been dropped because the server's tools, prompts or resources changed.
-        on_close: Called when the server will say nothing more, perhaps more than once.
-        diagnostics: Where a started program's standard error goes; a place of its own unless given.
+        options: Connection options.
+        on_change: Called after the caches are cleared because the server's tools, prompts or resources changed.
+        on_close: Called when the server will send nothing more, possibly more than once.
+        diagnostics: Where a started program's standard error goes; by default, a separate buffer.
 
     Raises:
-        ServerError: The server could not be started or reached, or died; its last diagnostics are quoted.
+        ServerError: The server could not be started or reached, or died; the message quotes its last diagnostics.
     """
     options = options or ConnectionOptions()
     with nullcontext(diagnostics) if diagnostics else kept_diagnostics() as kept:
@@ -267,7 +269,7 @@ async def _on_message(
 ) -> None:
     if isinstance(message, StrayLineError):
         diagnostics.note_stray(shorten(message.line, _STRAY_CHARS))
-    elif (of := _CHANGES.get(type(message))) is not None:  # as legacy servers send it, unasked
+    elif (of := _CHANGES.get(type(message))) is not None:  # legacy servers send these without a subscription
         changed(of)
     if handler is not None:
         await handler(message)
@@ -280,9 +282,9 @@ def _answering(
     *,
     waits: bool = True,
 ) -> Any:
-    """Return a callback of the host, which costs no connection if it raises; the server learns that it did, no more.
+    """Wrap a host callback so that its exceptions do not end the connection; the server only learns that it failed.
 
-    While one that `waits` runs, it may ask a person, so no call of the connection is given up.
+    While a callback that `waits` runs, it might be asking a person, so no call on the connection times out.
     """
     if callback is None:
         return None
@@ -296,7 +298,7 @@ def _answering(
             ):
                 return await callback(*given)
         except HostError as error:
-            _logger.exception("answering the server failed")
+            _logger.exception("the host's callback for a server request failed")
             if connected is not None:
                 connected.host_fault = error
             return ErrorData(code=INTERNAL_ERROR, message=error.part)
@@ -305,30 +307,30 @@ def _answering(
 
 
 async def _set_log_level(client: Client, level: LoggingLevel | None) -> None:
-    """Ask a legacy server for its log messages; a modern one reads the level from each request."""
+    """Request a legacy server's log messages; a modern one reads the level from each request."""
     is_modern = client.protocol_version in MODERN_PROTOCOL_VERSIONS
     if level is not None and not is_modern and client.server_capabilities.logging is not None:
         await client.session.send_request(SetLevelRequest(params=SetLevelRequestParams(level=level)), EmptyResult)
 
 
 def _reason(ended: Ending, diagnostics: Diagnostics) -> str:
-    """Return why the connection ended, in the words of the server as well; empty where that is not known."""
+    """Return why the connection ended, quoting the server's diagnostics; empty if unknown."""
     return ended.reason and f"{ended.reason}{diagnostics.quotation()}"
 
 
 def _explained(error: ServerError | HostError, quoted: str) -> ServerError | HostError:
-    """Return why there is no connection, in the words of the server as far as there are any."""
+    """Return why there is no connection, quoting the server's diagnostics if any."""
     if isinstance(error, UnauthorizedError | HostError):
-        return error  # which says it all
+        return error  # its message is already complete
     if isinstance(error, ServerRefusedError):
-        error = ServerUnavailableError(f"does not accept the connection as an MCP server: {error}")
+        error = ServerUnavailableError(f"the server rejected the MCP connection: {error}")
     return type(error)(f"{error}{quoted}") if quoted else error
 
 
 async def follow_changes(client: Client, changed: Callable[[str | None], None]) -> None:
-    """Keep a modern server's subscription open until cancelled; return where it announces or grants none.
+    """Keep a modern server's subscription open until cancelled; return if it announces or grants none.
 
-    `changed` is called with the setting of what changed, empty for tools, and with `None` where anything may have.
+    `changed` is called with the setting that changed (empty for tools), or with `None` if anything might have changed.
     """
     offered = client.server_capabilities
     followed: dict[str, Any] = {
@@ -347,7 +349,7 @@ async def follow_changes(client: Client, changed: Callable[[str | None], None]) 
                     changed(_CHANGES.get(type(event)))
             return
         except SubscriptionLost:
-            changed(None)  # notifications of the meantime were lost
+            changed(None)  # notifications since then were lost
         except (MCPError, TimeoutError):
             return
         await anyio.sleep(_RELISTEN_SECONDS)
@@ -362,7 +364,7 @@ async def _transport(
     on_close: Callable[[], None],
     is_open: Callable[[], bool],
 ) -> AsyncGenerator[Streams]:
-    """Reach `target` and hand over the two streams; once it `is_open`, what breaks off is one request, not all."""
+    """Connect to `target` and yield its two streams; once it `is_open`, a failure only ends one request."""
 
     def isolates(error: Exception) -> bool:
         if is_open():
@@ -377,8 +379,8 @@ async def _transport(
                 yield Wire(options.observer, on_close).through(streams)
         case HttpTarget():
             is_sse = target.transport == "sse"
-            # Each request of Streamable HTTP has a response of its own, and one that is too long ends that request,
-            # not the connection.
+            # Each Streamable HTTP request has its own response, so an oversized response ends that request, not the
+            # connection.
             bounded = BoundedHttp(
                 on_excess=partial(ended.set, is_excess=True) if is_sse else diagnostics.note,
                 on_malformed=lambda _: None,
@@ -428,7 +430,7 @@ def _http_client(
     make: Callable[..., httpx2.AsyncClient] = httpx2.AsyncClient,
 ) -> httpx2.AsyncClient:
     async def note_status(response: httpx2.Response) -> None:
-        """Keep what the SDK leaves out of its errors: a key was missing, the path wrong, the session gone."""
+        """Record the status, which the SDK's errors omit: a key is missing, the path is wrong, the session is gone."""
         if response.is_error:
             diagnostics.note(f"HTTP {response.status_code} {response.reason_phrase}")
         if response.request.method == "POST":
@@ -454,7 +456,7 @@ def _auth(target: HttpTarget, auth: httpx2.Auth | Callable[[str], httpx2.Auth | 
 
 
 class _HostAuth(httpx2.Auth):
-    """An authorization of the host, whose mistakes are not those of the server."""
+    """Wraps the host's authorization, so that its exceptions are not attributed to the server."""
 
     def __init__(self, auth: httpx2.Auth) -> None:
         self._auth = auth
@@ -482,5 +484,5 @@ def _asks_for_authorization(response: httpx2.Response) -> ErrorData | None:
 
 @cache
 def certificates() -> ssl.SSLContext:
-    """Return what all connections trust: reading it takes 25 ms and more, in which nothing else is done."""
+    """Return the certificates that all connections trust, cached because loading them blocks for 25 ms or more."""
     return httpx2.create_ssl_context()

@@ -1,4 +1,4 @@
-"""The last lines that a started server wrote to its standard error, kept for the moment when it fails."""
+"""A started server's last lines of standard error, kept for error messages."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Final, TextIO
 _TAIL_BYTES: Final = 4096
 _TAIL_LINES: Final = 3
 _PIPE_BYTES: Final = 1024 * 1024
-"""More than a pipe holds, so that one reading empties it."""
+"""Larger than a pipe's buffer, so that one read empties it."""
 
 
 class Diagnostics:
-    """A pipe for a process to write to, and the last lines of it for people to read.
+    """A pipe for a process to write to, of which only the last lines are kept.
 
-    A pipe rather than a file, and only its end is kept: a server that complains without pause would fill the disk.
+    It is a pipe, not a file, because a server that logs endlessly would fill the disk.
     """
 
     def __init__(self, reading: int, file: TextIO) -> None:
@@ -31,32 +31,32 @@ class Diagnostics:
         os.set_blocking(reading, False)
 
     def last_lines(self) -> str:
-        """Return the last few lines on one line, empty where nothing was written."""
+        """Return the last few lines, joined into one; empty if nothing was written."""
         with self._lock:
-            if self._is_open:  # what is in the pipe already counts, whether the other thread has seen it or not
+            if self._is_open:  # include what is still in the pipe, in case the other thread has not read it yet
                 self._read()
             text = self._tail.decode("utf-8", "replace")
         lines = [line.strip() for line in text.splitlines() if line.strip()]
         return " / ".join(dict.fromkeys(lines[-_TAIL_LINES:]))
 
     def quotation(self) -> str:
-        """Return an appendix for an error: the server's last lines, or nothing."""
+        """Return a suffix for an error message with the server's last lines, or an empty string."""
         said = self.last_lines()
         return f"; it last said: {said}" if said else ""
 
     def note(self, text: str) -> None:
-        """Add a line of the client's own."""
+        """Add a line from the client."""
         self.file.write(f"{text}\n")
         self.file.flush()
 
     def note_stray(self, line: str) -> None:
-        """Keep the first line on standard output that is no message; there may never be a message."""
+        """Keep the first line on standard output that is not a message, because no message might ever follow."""
         if not self._has_stray:
             self._has_stray = True
-            self.note(f"{line} (on standard output, where only messages belong)")
+            self.note(f"{line} (on standard output, which is only for messages)")
 
     def follow(self) -> None:
-        """Read until nobody writes any more; for a thread of its own, since a full pipe would halt the server."""
+        """Read until the pipe is closed. Run it in its own thread, because a full pipe would block the server."""
         readable = select.poll()
         readable.register(self._reading, select.POLLIN)
         while self._is_open:
@@ -66,7 +66,7 @@ class Diagnostics:
         os.close(self._reading)
 
     def _read(self) -> bool:
-        """Take in what the pipe holds, and return whether there may be more."""
+        """Read what is in the pipe, and return whether there might be more."""
         try:
             chunk = os.read(self._reading, _PIPE_BYTES)
         except BlockingIOError:
@@ -77,7 +77,7 @@ class Diagnostics:
 
 @contextmanager
 def kept_diagnostics() -> Generator[Diagnostics]:
-    """Offer a place for diagnostics; what it holds can be read after the block as well."""
+    """Open a pipe for diagnostics; its last lines can still be read after the block."""
     reading, writing = os.pipe()
     with open(writing, "w", encoding="utf-8", errors="replace") as file:  # noqa: PTH123 - a descriptor, not a path
         diagnostics = Diagnostics(reading, file)

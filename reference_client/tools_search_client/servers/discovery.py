@@ -1,9 +1,9 @@
-"""One server: its tools found by search where it offers that, by listing and ranking here where not, and called.
+"""Finds and calls one server's tools: by search if the server supports it, otherwise by listing and local ranking.
 
-Resources, templates of resources and prompts are found in the same way. They are ranked in the form of tools, and
-carried next to it.
+Resources, resource templates and prompts are found the same way. They are ranked in the form of tools, which carry the
+original items.
 
-A listing comes from a server that may never stop: pages, tools and cursors are bounded.
+A server could list forever, so pages, tools and cursors are limited.
 """
 
 from __future__ import annotations
@@ -74,11 +74,11 @@ Item = TypeVar("Item")
 
 _MAX_PAGES: Final = 1_000
 _MAX_OFFERS: Final = 10_000
-"""Prompts, resources or templates of one server beyond which a list counts as endless."""
+"""Maximum prompts, resources or templates on one server; a longer list counts as endless."""
 
 
 class _Page(Protocol):
-    """The usable part of one page of a list."""
+    """The valid part of one page of a list."""
 
     @property
     def result(self) -> Any: ...
@@ -87,12 +87,12 @@ class _Page(Protocol):
 
 
 FetchPage: TypeAlias = Callable[[str | None], Awaitable[_Page]]
-"""Asks for the page at a cursor, `None` for the first."""
+"""Requests the page at a cursor; `None` requests the first."""
 
 
 @dataclass(frozen=True, slots=True)
 class _ItemsPage:
-    """A page of a list of other items than tools."""
+    """A page of a list of items other than tools."""
 
     result: SearchResult
     left_out: int
@@ -100,18 +100,18 @@ class _ItemsPage:
 
 @dataclass(frozen=True, slots=True)
 class Listing(Generic[Item]):
-    """Everything that a server lists of one kind, in its own order, each key once."""
+    """A server's complete list of one kind of item, in its own order, each key once."""
 
     items: tuple[Item, ...]
 
     ttl_seconds: float | None
-    """How long the server lets it be kept: the shortest of its pages; `None` where it does not say."""
+    """How long the server allows caching it: the shortest time of its pages; `None` if the server does not say."""
 
     scope: CacheScope
     """`private` if any page is."""
 
     left_out: int = 0
-    """How many definitions are missing, because the protocol forbids them."""
+    """Number of definitions left out because they are invalid under the protocol."""
 
 
 async def list_everything(
@@ -121,13 +121,13 @@ async def list_everything(
     max_items: int = 100_000,
     primitive: Primitive[Any] = TOOLS,
 ) -> Listing[Any]:
-    """Return all pages of a list, of `tools/list` unless `primitive` says otherwise, as one listing.
+    """Return all pages of a list (`tools/list` by default) as one listing.
 
-    An empty page is no end, and the first definition of a key is the one that counts. Definitions that the protocol
-    forbids are left out and counted. Beyond so many pages or items, a listing counts as endless.
+    An empty page does not end the list. If a key is repeated, the first definition is kept. Invalid definitions are
+    left out and counted. A list that exceeds the limits on pages or items counts as endless.
 
     Raises:
-        InvalidServerResultError: A cursor came back that was used before, or the listing goes beyond its bounds.
+        InvalidServerResultError: A cursor was repeated, or the list exceeds its limits.
     """
     pages: list[_Page] = []
     items: dict[str, Any] = {}
@@ -153,14 +153,14 @@ async def list_everything(
 
 
 class LocalIndex:
-    """The tools of one listing, ready to be searched on this side with the ranking of the reference server."""
+    """A listing's tools, indexed for local search with the reference server's ranking."""
 
     def __init__(self, tools: Sequence[Tool], ranker: Ranker) -> None:
         self._tools = {tool.name: tool for tool in tools}
         self._index = floored(ranker)(list(self._tools.values()))
 
     def search(self, query: str, limit: int) -> tuple[FoundTool, ...]:
-        """Return the best `limit` tools for `query`; nothing for a blank one."""
+        """Return the best `limit` tools for `query`; a blank query finds nothing."""
         return tuple(
             FoundTool(hit.name, "", self._tools[hit.name], HitMetadata(score=hit.score, matched=list(hit.matched)))
             for hit in self._index.search(query)[:limit]
@@ -168,72 +168,73 @@ class LocalIndex:
 
 
 CALL_SECONDS: Final = 120.0
-"""As long as a person waits; a gateway gives up earlier, so that it can say which of its servers did not answer."""
+"""As long as a person waits. A gateway times out earlier, so that it can report which server did not answer."""
 
 _MAX_EXTENSION: Final = 10
-"""How many times as long as without it a call may take that reports progress."""
+"""Factor by which reporting progress can extend a call's total time."""
 
 _LEGACY_CRASH: Final = 0
-"""The code of an unexpected exception in an extension handler on legacy connections of the Python SDK."""
+"""The Python SDK's error code for an unexpected exception in an extension handler on a legacy connection."""
 
 _UNSUPPORTED: Final = frozenset({METHOD_NOT_FOUND, MISSING_REQUIRED_CLIENT_CAPABILITY})
-"""Codes that say that there is no search; the draft obliges to list after them."""
+"""Codes that mean search is not supported; the draft requires falling back to listing."""
 
 _BROKEN: Final = frozenset({INTERNAL_ERROR, _LEGACY_CRASH})
-"""Codes that say that a search failed; the draft leaves open what follows.
+"""Codes that mean a search failed; the draft leaves the reaction open.
 
-After a timeout nothing is listed: a slow server does not get faster by it.
+After a timeout, nothing is listed, because that would not make a slow server faster.
 """
 
 _LISTING: Final = "list"
-"""Key of the one listing that is kept."""
+"""The cache key of the listing."""
 
 _MAX_FAILURES: Final = 3
-"""In a row; then the tools are listed for a while, however many they are."""
+"""Consecutive failures after which the tools are listed for a while, however many there are."""
 
 _CHEAP_LISTING: Final = 200
-"""Tools that are listed for the sake of one search that failed."""
+"""The most tools to list because of a single failed search."""
 
 
 def stated(options: DataclassInstance) -> dict[str, Any]:
-    """Return the members of options that are not left open, which is `None`."""
+    """Return the options that are set, that is, not `None`."""
     of = {each.name: getattr(options, each.name) for each in fields(options)}
     return {name: value for name, value in of.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiscoveryOptions:
-    """How one server is searched; what is not given is as the configuration states it, else as it is by default."""
+    """Search options for one server. Options left out default to the configuration, then to the built-in defaults."""
 
     ranker: Ranker | None = None
-    """Ranks on this side what had to be listed."""
+    """Ranks listed tools locally."""
 
     listing_ttl: float | None = None
-    """Seconds for which a listing is kept when the server does not say; 0 means until it announces a change."""
+    """How many seconds to cache a listing if the server does not say; 0 means until the server announces a change."""
 
     request_timeout: float | None = None
-    """Seconds for one search or listing as a whole, all pages; `math.inf` means without limit."""
+    """Timeout in seconds for one search or listing, including all pages; `math.inf` means no limit."""
 
     call_timeout: float | None = None
-    """Seconds for one call of a tool, counted again from each progress report, ten times as many in all; `math.inf`
-    means without limit."""
+    """Timeout in seconds for one tool call. Each progress report restarts it, up to ten times this in total; `math.inf`
+    means no limit.
+    """
 
     retry_after: float | None = None
-    """Seconds until the next search is sent after one that failed; twice as long after each in a row."""
+    """Seconds to wait after a failed search before the next one; doubled after each consecutive failure."""
 
     busy_patience: float | None = None
-    """Seconds for which one search waits for a server that is too busy; then that is what the search comes to."""
+    """How many seconds a search waits for a busy server before it fails with that error."""
 
     search_again_after: float | None = None
-    """Seconds for which a server is listed that refuses to be searched, or fails again and again."""
+    """How many seconds to list a server that refuses searches or keeps failing."""
 
     authorization: Callable[[], str] | None = None
-    """Names the authorization of the moment; what a server calls private is only answered to the one that asked."""
+    """Returns the name of the current authorization. Answers that a server marks private are only reused for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompleteDiscoveryOptions:
-    """`DiscoveryOptions` that leave nothing open."""
+    """`DiscoveryOptions` with every option set."""
 
     ranker: Ranker = field(default_factory=default_ranker)
     listing_ttl: float = 30.0
@@ -246,54 +247,54 @@ class CompleteDiscoveryOptions:
 
 
 _SearchError: TypeAlias = InvalidServerResultError | ServerRefusedError
-"""What a search that failed may be replaced by a listing after."""
+"""Errors after which a listing can replace a failed search."""
 
 
 @dataclass(slots=True)
 class _Kept:
-    """What is known of a list until it changes: an answer to an earlier question is put into an earlier one."""
+    """The cached state of a list. It is replaced when the list changes, so late answers go into the old one."""
 
     answers: ExpiringCache[tuple[Any, ...]] = field(default_factory=ExpiringCache[tuple[Any, ...]])
-    """By query and limit."""
+    """Search answers by query and limit."""
     listings: ExpiringCache[Listing[Any]] = field(default_factory=lambda: ExpiringCache[Listing[Any]](capacity=1))
     left_out: int = 0
     fault: _SearchError | None = None
     """Why the last search failed."""
     failures: int = 0
-    """In a row."""
+    """Number of consecutive failures."""
     search_at: float = -math.inf
-    """When the next search may be sent; until then it fails as the last one did."""
+    """When the next search can be sent; until then, searches fail with the last error."""
     listed_until: float = -math.inf
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What one server answers to a search: what it found, best first, or everything that it lists."""
+    """One server's answer to a search: the items found, best first, or everything it lists."""
 
     mode: Mode
     items: tuple[Any, ...]
     fallback: str | None = None
-    """Why it was listed although it advertises the search."""
+    """Why it was listed although it advertises search."""
 
 
 class Discovery:
-    """How the tools, or other items, of one connected server are found.
+    """Finds the tools, or other items, of one connected server.
 
-    It never probes: a server is searched because it advertised that, in either era and in either legacy place. Where it
-    did, a failed search decides about the next one:
+    It never probes: a server is only searched if it advertises search, in either era and in either legacy location.
+    Then a failed search determines what happens to the next ones:
 
         searched -> paused      it failed: for a while, longer after each failure in a row, the next ones fail alike
         searched, paused -> listed      it was refused as unsupported, or failed for the third time in a row
         paused, listed -> searched      the time is over, or the list changed
 
-    After one failure, the list is read all the same where that is cheap. A server that is too busy is paused for as
-    long as it said, and that does not count as a failure.
+    Even after a single failure, the list is read if that is cheap. A busy server is paused for as long as it
+    says, which does not count as a failure.
 
     Args:
-        client: Connected.
-        primitive: What is found.
-        options: How to search.
-        deadline: Bounds what the server does in its block, and raises its faults as a `ServerError`.
+        client: A connected client.
+        primitive: The kind of item to find.
+        options: Search options.
+        deadline: Limits the time in its block, and raises the server's errors as a `ServerError`.
     """
 
     def __init__(
@@ -309,7 +310,9 @@ class Discovery:
         if whole is not None and primitive.setting:
             own = whole.prompts if primitive is PROMPTS else whole.resources
         self.settings: Final = own
-        """What the server says of this search; `None` where it offers none, or the client does not declare it."""
+        """The server's settings for this search; `None` if it has none, or the client does not declare the
+        extension.
+        """
         self._client = client
         self._options = options
         self._deadline = deadline
@@ -324,11 +327,11 @@ class Discovery:
 
     @property
     def left_out(self) -> int:
-        """How many definitions the listing that was read last is without, because the protocol forbids them."""
+        """Number of definitions left out of the last listing because they are invalid under the protocol."""
         return self._kept.left_out
 
     async def search_or_list(self, query: str, limit: int) -> Answered:
-        """Return what the server finds, or else everything that it has; raises what `ServerTools.search` does."""
+        """Return what the server finds, or else everything it lists; raises the same errors as `ServerTools.search`."""
         require_request(query, limit)
         if self.mode == "search":
             try:
@@ -339,14 +342,14 @@ class Discovery:
         listing = await self._listing()
         fault, fallback = self._kept.fault, None
         if fault is not None:
-            ended = "gave an invalid result" if isinstance(fault, InvalidServerResultError) else "was refused"
+            ended = "returned an invalid result" if isinstance(fault, InvalidServerResultError) else "was refused"
             fallback = f"the search {ended}: {fault}"
             if isinstance(self.settings, ResourcesSettings) and self.settings.unlisted:
-                fallback += "; what the server does not list is missing"
+                fallback += "; items that the server does not list are missing"
         return Answered("list", listing.items, fallback)
 
     async def list(self) -> tuple[Any, ...]:
-        """Return everything, in the server's order, but for invalid definitions (see `left_out`).
+        """Return everything in the server's order, except invalid definitions (see `left_out`).
 
         Raises:
             ServerError: The server failed, or its listing has no end.
@@ -354,11 +357,11 @@ class Discovery:
         return (await self._listing()).items
 
     def forget(self) -> None:
-        """Drop everything that was kept, because the list changed; a refused search is tried again."""
+        """Clear the cache because the list changed; a refused search is tried again."""
         self._kept = _Kept()
 
     async def _searched(self, query: str, limit: int) -> tuple[Any, ...]:
-        """Return the answer of the server, or raise why there is none; that decides about the next search."""
+        """Return the server's answer, or raise the error, which affects the next search."""
         kept, partition = self._kept, self._options.authorization()
         if kept.fault is not None and anyio.current_time() < kept.search_at:
             raise kept.fault
@@ -381,13 +384,13 @@ class Discovery:
             ttl = min(page.ttl_ms for page in pages) / 1000
             scope: CacheScope = "private" if any(page.cache_scope == "private" for page in pages) else "public"
             is_whole = len(found) == limit or pages[-1].next_cursor is None
-            if is_whole:  # else a later page failed, and may not next time
+            if is_whole:  # otherwise a later page failed, and might succeed next time
                 kept.answers.put((query, limit), found, ttl_seconds=ttl, scope=scope, partition=partition)
         self._kept.fault, self._kept.failures = None, 0
         return found
 
     def _items_of(self, pages: Sequence[SearchResult]) -> dict[str, Any]:
-        """Return what was found by key, each once."""
+        """Return the items found by key, each once."""
         found: dict[str, Any] = {}
         for page in pages:
             for key, item in _entries(self.primitive, page):
@@ -413,7 +416,7 @@ class Discovery:
             return True
         is_listed = self._kept.listings.get(_LISTING, partition=self._options.authorization()) is not None
         if isinstance(error, ServerBusyError):
-            return is_listed  # so that nothing has to be sent for it
+            return is_listed  # so that no request is needed
         size = self.settings.catalog_size if self.settings else None
         is_cheap = is_listed or (size is not None and size <= _CHEAP_LISTING)
         return error.code in _BROKEN and (self.mode == "list" or is_cheap)
@@ -429,7 +432,7 @@ class Discovery:
         self._kept.left_out = listing.left_out
         ttl = self._options.listing_ttl or math.inf
         is_modern = self._client.protocol_version in MODERN_PROTOCOL_VERSIONS
-        if listing.ttl_seconds is not None and is_modern:  # a legacy server states no time
+        if listing.ttl_seconds is not None and is_modern:  # legacy servers do not state a TTL
             ttl = listing.ttl_seconds
         kept.listings.put(_LISTING, listing, ttl_seconds=ttl, scope=listing.scope, partition=partition)
         return listing
@@ -450,17 +453,17 @@ class Discovery:
             fetch = partial(_list_items, self._client, primitive)
             return await list_everything(fetch, max_items=_MAX_OFFERS, primitive=primitive)
         except MCPError as error:
-            # Templates are optional, and there is no capability that says so.
+            # Templates are optional, and there is no capability for them.
             if primitive is not RESOURCE_TEMPLATES or error.code != METHOD_NOT_FOUND:
                 raise
             return Listing((), None, "public")
 
 
 async def _list_items(client: Client, primitive: Primitive[Any], cursor: str | None) -> _ItemsPage:
-    """Ask for a page of a list, and leave out what is invalid of it.
+    """Request a page of a list, and leave out invalid items.
 
     Raises:
-        InvalidServerResultError: It is no page.
+        InvalidServerResultError: The result is not a page.
         MCPError: The server refused or is gone.
     """
     page = await raw_request(client, primitive.list_method, {} if cursor is None else {"cursor": cursor}, seconds=None)
@@ -486,13 +489,13 @@ def _entries(primitive: Primitive[Any], result: BaseModel) -> Iterator[tuple[str
 
 
 class ServerTools:
-    """The tools of one connected server, and what else it has.
+    """One connected server's tools and other items.
 
     Args:
-        client: Connected, and declaring the extension (`extensions=[TOOLS_SEARCH]`), without which tools are listed;
-            `open_server` sees to both.
-        options: How to search.
-        ended: Returns why the connection ended, for the errors that say so; empty where that is not known.
+        client: A connected client that declares the extension (`extensions=[TOOLS_SEARCH]`); if it does not, tools are
+            listed. `open_server` takes care of both.
+        options: Search options.
+        ended: Returns why the connection ended, for error messages; empty if unknown.
     """
 
     def __init__(
@@ -501,28 +504,28 @@ class ServerTools:
         self._ended = ended
         self._options = CompleteDiscoveryOptions(**stated(options) if options else {})
         self.client: Final = client
-        """The connection, for everything that is not about finding tools."""
-        # Read now, since a client forgets them when its connection ends, and reports are written after that.
+        """The connection, for everything other than finding tools."""
+        # Read them now, because a client discards them when its connection ends, before reports are written.
         self.settings: Final[PrimitivesServerSettings | None] = (
             primitives_settings(client) if _is_declared(client) else None
         )
-        """What the server says of its search; `None` where it offers none, or the client does not declare it."""
+        """The server's search settings; `None` if it has none, or the client does not declare the extension."""
         self.protocol_version: Final = client.protocol_version
         self.info: Final = client.server_info
         self.instructions: Final = client.instructions
         self.era: Final[Era] = "modern" if client.protocol_version in MODERN_PROTOCOL_VERSIONS else "legacy"
-        """The family of revisions that the connection speaks."""
+        """The connection's protocol era."""
         self._discoveries = {
             primitive.method: Discovery(client, primitive, self._options, self._deadline)
             for primitive in (TOOLS, RESOURCES, RESOURCE_TEMPLATES, PROMPTS)
         }
         self._index: tuple[tuple[Tool, ...], LocalIndex] | None = None
-        """The tools of the listing that was ranked last, and their index."""
+        """The tools of the last ranked listing, and their index."""
         self._calls: set[anyio.CancelScope] = set()
-        """The deadlines of the calls that are under way."""
+        """The deadlines of the calls in progress."""
         self._waits_for_person = 0
         self.host_fault: HostError | None = None
-        """What a callback of the host raised last; the server was given its name."""
+        """The last exception from a host callback; the server was only sent its name."""
 
     @property
     def mode(self) -> Mode:
@@ -531,21 +534,21 @@ class ServerTools:
 
     @property
     def left_out(self) -> int:
-        """How many tools the listing that was read last is without, because the protocol forbids their definitions."""
+        """Number of tools left out of the last listing because their definitions are invalid under the protocol."""
         return self.discovery().left_out
 
     def discovery(self, primitive: Primitive[Any] = TOOLS) -> Discovery:
-        """Return what finds tools, or other items."""
+        """Return the `Discovery` for tools or other items."""
         return self._discoveries[primitive.method]
 
     async def search(self, query: str, *, limit: int = 10) -> Found:
-        """Return the tools that fit `query`, best first, at most `limit` of them.
+        """Return up to `limit` tools that fit `query`, best first.
 
         Raises:
-            ValueError: The query is blank or no Unicode text, or `limit` is not positive.
-            ServerError: The server failed in a way that listing does not help, or the listing failed as well. After one
-                search that failed the tools are listed where that is cheap; where it is not, the failure is raised. A
-                server that stays too busy (`ServerBusyError`) is not listed, nor searched before it said.
+            ValueError: The query is blank or not valid Unicode, or `limit` is not positive.
+            ServerError: The server failed in a way that listing cannot help with, or the listing failed too. After a
+                single failed search, the tools are listed if that is cheap; otherwise the error is raised. A server
+                that stays busy (`ServerBusyError`) is not listed, and not searched before the time it stated.
         """
         found = await self.search_or_list(query, limit=limit)
         if found.listed is None:
@@ -555,7 +558,7 @@ class ServerTools:
         return replace(found, tools=self._index[1].search(query, limit), listed=None)
 
     async def search_or_list(self, query: str, *, limit: int = 10) -> Found:
-        """Search as `search` does, but leave the ranking of what had to be listed to the caller (`Found.listed`)."""
+        """Search like `search`, but leave the ranking of listed tools to the caller (`Found.listed`)."""
         answer = await self.discovery().search_or_list(query, limit)
         if answer.mode == "list":
             return Found((), "list", answer.fallback, answer.items)
@@ -563,10 +566,10 @@ class ServerTools:
         return Found(tuple(tools), "search")
 
     async def list(self) -> tuple[Tool, ...]:
-        """Return every tool, in the server's order, but for those whose definition is invalid (see `left_out`).
+        """Return all tools in the server's order, except those with invalid definitions (see `left_out`).
 
         Raises:
-            ServerError: The server failed, or its listing has no end.
+            ServerError: The server failed, or its list is endless.
         """
         return await self.discovery().list()
 
@@ -578,13 +581,13 @@ class ServerTools:
         progress: ProgressFnT | None = None,
         meta: RequestParamsMeta | None = None,
     ) -> CallToolResult:
-        """Call a tool that a search or a listing of this connection returned; nothing is listed for it.
+        """Call a tool that a search or listing on this connection returned; this does not list the tools.
 
         Raises:
-            LocalError: Name, arguments or `meta` cannot be sent as JSON.
-            ServerError: The server failed. A tool that fails is a result with `is_error`, not an exception; so is a
-                result of which nothing can be read. One that the protocol forbids in part keeps the rest, with a text
-                for what is left out, where the client was made by `open_server`.
+            LocalError: The name, arguments or `meta` cannot be sent as JSON.
+            ServerError: The server failed. A failing tool, or a result with no valid part, gives a result with
+                `is_error`, not an exception. With a client from `open_server`, a partly invalid result keeps its valid
+                parts, with a text in place of the others.
         """
         require_json([name, arguments, meta], f"the call of {name!r}")
         report = progress
@@ -600,16 +603,16 @@ class ServerTools:
             try:
                 return await self.client.call_tool(name, arguments, progress_callback=progressed, meta=meta)
             except RuntimeError as error:
-                # The SDK's word for structured content that breaks the tool's own output schema.
-                raise InvalidServerResultError(f"{error}; the call may have taken effect") from error
+                # The SDK's error for structured content that violates the tool's output schema.
+                raise InvalidServerResultError(f"{error}; the call might have taken effect") from error
 
     @asynccontextmanager
     async def patience(self) -> AsyncGenerator[anyio.CancelScope]:
-        """Bound what the server does for the user, such as a call, by `call_timeout`.
+        """Limit the block, in which the server does something for the user such as a call, to `call_timeout`.
 
         Raises:
-            ServerError: What went wrong inside the block, as far as the server did it.
-            HostError: The server gave up because a callback of the host raised.
+            ServerError: The server failed in the block.
+            HostError: The server gave up because a host callback raised.
         """
         try:
             async with self._deadline(math.inf if self._waits_for_person else self._options.call_timeout) as scope:
@@ -626,7 +629,7 @@ class ServerTools:
 
     @contextmanager
     def waiting_for_person(self) -> Generator[None]:
-        """Give up no call inside the block, in which a callback of the host asks a person for the server."""
+        """Suspend call timeouts in the block, in which a host callback asks a person on the server's behalf."""
         self._waits_for_person += 1
         for scope in self._calls:
             scope.deadline = math.inf
@@ -639,17 +642,17 @@ class ServerTools:
                     scope.deadline = anyio.current_time() + self._options.call_timeout
 
     def forget(self, setting: str | None = None) -> None:
-        """Drop everything that was kept, because the server's lists changed; a refused search is tried again.
+        """Clear the caches because the server's lists changed; a refused search is tried again.
 
         Args:
-            setting: Which have changed: `resources`, `prompts`, or tools where it is empty; all unless given.
+            setting: Which lists changed: `resources`, `prompts`, or tools if empty; all by default.
         """
         for one in self._discoveries.values():
             if setting is None or one.primitive.setting == setting:
                 one.forget()
 
     def ending(self) -> ServerUnavailableError:
-        """Return the error of a connection that has ended, which says how, as far as that is known."""
+        """Return the error for an ended connection, with the reason if known."""
         how = self._ended()
         return ServerUnavailableError(f"the connection ended: {how}" if how else "the connection ended")
 
@@ -658,33 +661,33 @@ class ServerTools:
         with server_faults(self._ended), anyio.fail_after(seconds) as scope:
             try:
                 _ = self.client.session
-            except RuntimeError as error:  # the SDK's word for a client that was left
+            except RuntimeError as error:  # the SDK's error for a closed client
                 raise self.ending() from error
             yield scope
 
 
 def _is_declared(client: Client) -> bool:
-    """Return whether a client declares the extension, without which it may not search (draft: Client Declaration)."""
-    declared = client.session._extensions  # pyright: ignore[reportPrivateUsage] - a session has no other word for it
+    """Return whether a client declares the extension, without which it must not search (draft: Client Declaration)."""
+    declared = client.session._extensions  # pyright: ignore[reportPrivateUsage] - a session has no public way
     return declared is not None and EXTENSION_ID in declared
 
 
 def require_request(query: str, limit: int) -> None:
-    """Refuse a search that no server could answer, before anything is sent.
+    """Reject an invalid search before anything is sent.
 
     Raises:
-        ValueError: The query is blank or no Unicode text, or the limit is not positive.
+        ValueError: The query is blank or not valid Unicode, or the limit is not positive.
     """
     if not query.strip(WHITE_SPACE):
-        raise ValueError("the query is blank: say in a few words what is needed")
+        raise ValueError("the query is blank: describe the need in a few words")
     try:
         query.encode()
     except UnicodeEncodeError:
-        raise ValueError("the query is no Unicode text: it holds half a character") from None
+        raise ValueError("the query is not valid Unicode: it contains an unpaired surrogate") from None
     if limit < 1:
         raise ValueError("the limit must be at least 1")
 
 
 async def list_as_found(tools: ServerTools) -> Found:
-    """Return every tool of a server as an answer, in the server's order."""
+    """Return all of a server's tools as an answer, in the server's order."""
     return Found(tuple(FoundTool(tool.name, "", tool) for tool in await tools.list()), "list")

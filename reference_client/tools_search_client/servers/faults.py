@@ -1,4 +1,4 @@
-"""Exceptions of the SDK and of transports, as the `ServerError` that says whose fault it was."""
+"""Converts exceptions from the SDK and the transports to a `ServerError` or `HostError`, by who is at fault."""
 
 from __future__ import annotations
 
@@ -32,8 +32,9 @@ from tools_search_client.errors import (
 from tools_search_client.text import shorten
 
 AUTHORIZATION_PROBLEM: Final = "authorization_problem"
-"""The extension of a request in which an `httpx2.Auth` says why it sent it without authorization: a text, or the
-error that this comes to."""
+"""The request extension in which an `httpx2.Auth` says why it sent the request without authorization: a text, or the
+error to raise.
+"""
 
 _PARAMETER: Final = re.compile(r'\b(\w+)=(?:"((?:[^"\\]|\\.)*)"|([^\s",]+))')
 _HEADER_CHARS: Final = 4000
@@ -49,12 +50,12 @@ _FAULTS = (
     anyio.ClosedResourceError,
     anyio.BrokenResourceError,
 )
-"""What the SDK and the transports raise because of a server; anything else is a mistake of this side."""
+"""Exceptions that the SDK and the transports raise because of a server; anything else is a bug on the client's side."""
 
 
 @contextmanager
 def server_faults(ended: Callable[[], str] = str) -> Generator[None]:
-    """Raise what a server did wrong inside the block as a `ServerError`; `ended` returns why the connection ended."""
+    """Convert server-caused exceptions in the block to a `ServerError`; `ended` returns why the connection ended."""
     try:
         yield
     except _FAULTS as error:
@@ -63,9 +64,9 @@ def server_faults(ended: Callable[[], str] = str) -> Generator[None]:
 
 @contextmanager
 def host_faults(part: str, *permitted: type[Exception]) -> Generator[None]:
-    """Raise what the host's own program raises inside the block as a `HostError` that names this part of it.
+    """Convert exceptions that the host's code raises in the block to a `HostError` that names `part`.
 
-    What it is `permitted` to raise is passed on as it is.
+    Exceptions of the `permitted` types pass through unchanged.
     """
     try:
         yield
@@ -76,9 +77,9 @@ def host_faults(part: str, *permitted: type[Exception]) -> Generator[None]:
 
 
 def as_server_error(error: BaseException, ended: str = "") -> ServerError | HostError:
-    """Return the error that says what `error` means; a group is judged by its most telling member.
+    """Convert an exception; for a group, use its most informative member.
 
-    Why the connection ended is empty while it lasts, and where that is not known.
+    `ended` says why the connection ended; it is empty while the connection is open, or if unknown.
     """
     faults = [_fault(leaf, ended) for leaf in _leaves(error)]
     explained = [fault for fault in faults if fault.args[0]]
@@ -86,7 +87,7 @@ def as_server_error(error: BaseException, ended: str = "") -> ServerError | Host
 
 
 def refusal(response: httpx2.Response) -> ServerUnavailableError | HostError | None:
-    """Return the error that a response means which asks for authorization; `None` where it asks for none."""
+    """Return the error for a response that asks for authorization; `None` if it does not."""
     stated = response.headers.get("www-authenticate", "")
     if response.status_code != HTTPStatus.UNAUTHORIZED and (response.status_code != HTTPStatus.FORBIDDEN or not stated):
         return None
@@ -95,7 +96,7 @@ def refusal(response: httpx2.Response) -> ServerUnavailableError | HostError | N
         for name, quoted, plain in reversed(_PARAMETER.findall(stated[:_HEADER_CHARS]))
     }
     problem = ": ".join(parameters[name] for name in ("error", "error_description") if name in parameters)
-    # A client that gave an authorization may know better what is wrong with it.
+    # The client's own authorization might know better what is wrong.
     problem = response.request.extensions.get(AUTHORIZATION_PROBLEM, problem)
     if isinstance(problem, HostError | ServerUnavailableError):
         return problem
@@ -149,13 +150,13 @@ def _fault(error: BaseException, ended: str) -> ServerError | HostError:  # noqa
             return ServerUnavailableError(f"the sign-in failed: {shorten(str(error), _CHALLENGE_CHARS)}")
         case httpx2.HTTPStatusError() if (refused := refusal(error.response)) is not None:
             return refused
-        case httpx2.HTTPStatusError():  # whose text holds the address, and with it perhaps a key
+        case httpx2.HTTPStatusError():  # its text contains the address, which might include a key
             return ServerUnavailableError(f"cannot be reached: it answered HTTP {error.response.status_code}")
         case FileNotFoundError():
-            program, *arguments = str(error.filename).split(" ")  # of which the last may be a key
+            program, *arguments = str(error.filename).split(" ")  # the last word of the command might be a key
             if arguments and which(program):
-                return ServerUnavailableError(f"`command` has more than {program!r}: put the rest into `args`")
-            advice = "install it, or give its full path as `command`; if it is a folder, correct `cwd`"
+                return ServerUnavailableError(f"`command` has more than {program!r}: put the rest in `args`")
+            advice = "install it, or use its full path as `command`; if it is a folder, correct `cwd`"
             return ServerUnavailableError(f"{error.filename!r} was not found; {advice}")
         case httpx2.ConnectError() if (place := _silent_place(error)) is not None:
             return ServerUnavailableError(f"nothing answers at {place}")
@@ -164,7 +165,7 @@ def _fault(error: BaseException, ended: str) -> ServerError | HostError:  # noqa
 
 
 def _silent_place(error: httpx2.ConnectError) -> str | None:
-    """Return where nobody listens, without the path, which may hold a key; `None` where TLS is what failed."""
+    """Return the unreachable address without its path, which might contain a key; `None` if TLS failed."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ssl.SSLError):
@@ -172,6 +173,6 @@ def _silent_place(error: httpx2.ConnectError) -> str | None:
         cause = cause.__cause__ or cause.__context__
     try:
         url = error.request.url
-    except RuntimeError:  # it was not raised for any request
+    except RuntimeError:  # it was not raised for a request
         return None
     return f"{url.scheme}://{url.netloc.decode('ascii').rpartition('@')[2]}"

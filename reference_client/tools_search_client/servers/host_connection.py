@@ -1,4 +1,4 @@
-"""Servers to which the host itself holds the connection: an `mcp.Client` or `ClientSession` of its own."""
+"""Servers whose connection the host manages: its own `mcp.Client` or `ClientSession`."""
 
 from __future__ import annotations
 
@@ -19,42 +19,42 @@ from tools_search_client.servers.faults import host_faults
 _logger = logging.getLogger(__name__)
 
 OwnConnection: TypeAlias = Client | ClientSession | Callable[[], Client | ClientSession | None]
-"""A connection that is open, or a function that returns the one of the moment, `None` while there is none."""
+"""An open connection, or a function that returns the current one, or `None` if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectedServer(ServerEntry):
-    """A server to which the host holds the connection, for a `Configuration`, in addition to those of a file.
+    """A server for a `Configuration` whose connection the host manages, in addition to the servers in a file.
 
-    It is neither opened nor closed here; where it is lost, the server is reported as failed until the host has another.
-    The client declares the extension where tools are to be searched: `Client(…, extensions=[TOOLS_SEARCH])`. Bounds on
-    the size of answers are those of the host's transport.
+    The connection is neither opened nor closed here. If it is lost, the server is reported as failed until the host has
+    a new one. For search, the client must declare the extension: `Client(…, extensions=[TOOLS_SEARCH])`. The host's
+    transport determines the limits on answer sizes.
     """
 
     target: Target = field(default=UnusableTarget(("the host connects to it",)), init=False, repr=False)
     connection: OwnConnection = field(kw_only=True)
 
     def current(self) -> Client | None:
-        """Return the connection of the moment, `None` where there is none.
+        """Return the current connection, or `None` if there is none.
 
         Raises:
-            HostError: It is no connection, or the function for it raised.
+            HostError: It is not a connection, or the function for it raised.
         """
         with host_faults("`connection`"):
             held: Any = self.connection() if callable(self.connection) else self.connection
         if not isinstance(held, Client | ClientSession | None):
             name = f"{type(held).__module__}.{type(held).__qualname__}"
-            remedy = "give an `mcp.Client`, an `mcp.ClientSession`, or a function that returns one or `None`"
+            remedy = "pass an `mcp.Client`, an `mcp.ClientSession`, or a function that returns one or `None`"
             raise HostError("`connection`", TypeError(name), f"it is a `{name}`: {remedy}")
         client = _SessionClient(held) if isinstance(held, ClientSession) else held
         try:
             return None if client is None or client.session.protocol_version is None else client
-        except RuntimeError:  # the SDK's word for a client that was left, or not entered yet
+        except RuntimeError:  # the SDK's error for a client that is closed or not open yet
             return None
 
 
 class _SessionClient(Client):
-    """A client over a session that exists already; it is never entered."""
+    """A client over an existing session; it is never entered."""
 
     def __init__(self, session: ClientSession) -> None:
         super().__init__("http://session.invalid", cache=None)
@@ -67,13 +67,13 @@ class _SessionClient(Client):
 
 @dataclass(eq=False, slots=True)
 class HostConnection:
-    """What `SupervisedServer` is for a configured server, for one that the host is connected to."""
+    """The counterpart of `SupervisedServer` for a server whose connection the host manages."""
 
     entry: ConnectedServer
     options: ConnectionOptions
-    """How it is searched; what concerns connecting is the host's."""
+    """Search options; connecting is up to the host."""
     on_change: Callable[[], None] = field(kw_only=True)
-    """Called after what was kept has been dropped because the server's tools, prompts or resources changed."""
+    """Called after the caches are cleared because the server's tools, prompts or resources changed."""
     _tools: ServerTools | None = None
     _session: ClientSession | None = None
     _fault: HostError | None = None
@@ -81,7 +81,7 @@ class HostConnection:
 
     @property
     def connected(self) -> ServerTools | None:
-        """The tools, if the host has a connection at this moment."""
+        """The tools, if the host currently has a connection."""
         try:
             client, self._fault = self.entry.current(), None
         except HostError as error:
@@ -94,17 +94,17 @@ class HostConnection:
         return self._tools
 
     def quotation(self) -> str:
-        """Return nothing: the diagnostics of the server are the host's."""
+        """Return an empty string, because only the host has the server's diagnostics."""
         return ""
 
     async def tools(self) -> ServerTools:
-        """Return the server's tools, or raise why the host has no connection to it."""
+        """Return the server's tools; raises if the host has no connection."""
         if (tools := self.connected) is None:
-            raise self._fault or ServerUnavailableError("the host has no connection to it")
+            raise self._fault or ServerUnavailableError("the host is not connected to it")
         return tools
 
     async def run(self) -> None:
-        """Follow the server's list changes until cancelled, as far as it announces them to those who listen."""
+        """Follow the server's list changes until cancelled, if it offers subscriptions."""
         while self.options.follow_changes is not False:
             await self._renewed.wait()
             self._renewed = anyio.Event()
@@ -116,7 +116,7 @@ class HostConnection:
 
                 try:
                     await follow_changes(tools.client, changed)
-                except RuntimeError:  # the SDK's word for a client that was left meanwhile
+                except RuntimeError:  # the SDK's error for a client that was closed meanwhile
                     continue
-                except Exception:  # the boundary between servers: none may end the others
-                    _logger.exception("changes of the tools of %r are not followed", self.entry.name)
+                except Exception:  # one server's failure must not end the others
+                    _logger.exception("cannot follow changes to the tools of %r", self.entry.name)

@@ -1,8 +1,8 @@
-"""OAuth 2.1 for servers that ask for it: signing in with the SDK's flow, and tokens that are kept and refreshed.
+"""OAuth 2.1 for servers that require it: sign-in with the SDK's flow, and token storage and refresh.
 
-No request ever asks a person: it is sent with the tokens that a sign-in has stored, refreshed where they have expired,
-or fails with an `UnauthorizedError`. `OAuth.sign_in` is what a host does when its user wants to, `LoopbackRedirect` how
-a program on the user's own machine does it.
+Requests never prompt the user. A request is sent with the stored tokens, refreshed if they have expired, or fails with
+an `UnauthorizedError`. A host calls `OAuth.sign_in` when its user wants to sign in; a program on the user's machine
+uses `LoopbackRedirect` for it.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ from tools_search_client.text import shorten
 
 _REFRESH_SECONDS: Final = 20.0
 _MAX_ATTEMPTS: Final = 3
-"""For one request: with the token at hand, with one that is stored, and with one that was refreshed."""
+"""Attempts per request: with the current token, with a stored one, and with a refreshed one."""
 
 _MAX_ANSWER_BYTES: Final = 256 * 1024
 _REQUEST_SECONDS: Final = 5.0
-"""For a browser to say what it wants of the loopback address."""
+"""Timeout in seconds for the browser's request to the loopback address."""
 
 _MAX_REQUEST_BYTES: Final = 16 * 1024
 _PROBLEM_CHARS: Final = 200
@@ -60,26 +60,27 @@ _logger = logging.getLogger(__name__)
 
 
 class TokenStore(Protocol):
-    """Keeps a secret text for each server; what it raises arrives as a `HostError`."""
+    """Stores a secret text for each server; its exceptions are raised as a `HostError`."""
 
     async def load(self, server: str, /) -> str | None:
-        """Return what was saved last for the server at this address."""
+        """Return the text saved last for the server at this address."""
         ...
 
     async def save(self, server: str, secret: str, /) -> None:
-        """Keep a secret for the server at this address, in place of an earlier one."""
+        """Store a secret for the server at this address, replacing any earlier one."""
         ...
 
     async def delete(self, server: str, /) -> None:
-        """Forget what was saved for the server at this address, if anything was."""
+        """Delete the secret for the server at this address, if any."""
         ...
 
 
 class FileTokenStore:
-    """A file for each server, which only the user can read (mode 0600), replaced as a whole.
+    """Stores each server's secret in a file that only the user can read (mode 0600), replaced atomically.
 
     Args:
-        folder: Of the files; `tools-search-client/tokens` in `$XDG_STATE_HOME` (or `~/.local/state`) unless given.
+        folder: The folder for the files; defaults to `tools-search-client/tokens` in `$XDG_STATE_HOME` (or
+            `~/.local/state`).
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -87,18 +88,18 @@ class FileTokenStore:
         self.folder = folder or Path(state).expanduser() / "tools-search-client" / "tokens"
 
     async def load(self, server: str, /) -> str | None:
-        """Return what was saved last for a server; raises `OSError` where that cannot be read."""
+        """Return the text saved last for a server; raises `OSError` if it cannot be read."""
         try:
             return self._path(server).read_text(encoding="utf-8")
         except (FileNotFoundError, UnicodeDecodeError):
             return None
 
     async def save(self, server: str, secret: str, /) -> None:
-        """Keep a secret for a server; raises `OSError` where that cannot be written."""
+        """Store a secret for a server; raises `OSError` if it cannot be written."""
         self._replace(self._path(server), secret)
 
     async def delete(self, server: str, /) -> None:
-        """Forget what was saved for a server; raises `OSError` where that cannot be done."""
+        """Delete a server's secret; raises `OSError` if that fails."""
         self._path(server).unlink(missing_ok=True)
 
     def _replace(self, path: Path, secret: str) -> None:
@@ -117,35 +118,35 @@ class FileTokenStore:
 
 
 class Redirect(Protocol):
-    """Leads a person to the authorization server, and brings back what it answers."""
+    """Sends the user to the authorization server, and returns its response."""
 
     @property
     def redirect_uri(self) -> str:
-        """Where the authorization server sends the person afterwards."""
+        """The URI to which the authorization server redirects the user."""
         ...
 
     async def __call__(self, authorization_url: str, /) -> AuthorizationCodeResult:
-        """Show the person `authorization_url` and return the parameters that `redirect_uri` was then opened with.
+        """Show the user `authorization_url`, and return the parameters with which `redirect_uri` is then opened.
 
         Raises:
-            ConsentRefusedError: The person said no (`error=access_denied`).
-            OAuthFlowError: The person did not sign in for another reason.
+            ConsentRefusedError: The user declined (`error=access_denied`).
+            OAuthFlowError: The user did not sign in for another reason.
         """
         ...
 
 
 class OAuth:
-    """Authorizes requests with what a sign-in stored; for `ConnectionOptions.auth`, for any number of servers.
+    """Authorizes requests with the tokens from a sign-in. Pass it as `ConnectionOptions.auth`, for any servers.
 
     Args:
-        store: Keeps the tokens; `FileTokenStore` unless given.
-        client_name: What an authorization server shows its user, and registers.
-        client: A client that is registered already, for authorization servers without dynamic registration.
-        client_metadata_url: Where the host publishes its Client ID Metadata Document, which takes the place of a
-            registration where the authorization server accepts it: an HTTPS URL with a path.
+        store: Stores the tokens; defaults to `FileTokenStore`.
+        client_name: The name that the authorization server registers and shows its user.
+        client: A registered client, for authorization servers without dynamic registration.
+        client_metadata_url: The HTTPS URL, with a path, of the host's Client ID Metadata Document, which replaces
+            registration if the authorization server accepts it.
 
     Raises:
-        ValueError: `client_metadata_url` is no such address.
+        ValueError: `client_metadata_url` is not an HTTPS URL with a path.
     """
 
     def __init__(
@@ -165,7 +166,7 @@ class OAuth:
         self._grants: dict[str, _StoredGrant] = {}
 
     def __call__(self, url: str, /) -> httpx2.Auth:
-        """Return what authorizes the requests to the server at `url`; the same for all its connections."""
+        """Return the authorization for requests to the server at `url`; all its connections share it."""
         return self._grants.setdefault(url, _StoredGrant(url, self, None))
 
     async def sign_in(
@@ -177,21 +178,21 @@ class OAuth:
         challenge: Challenge | None = None,
         scope: str = "",
     ) -> bool:
-        """Let a person sign in at a server, and keep its tokens, also for connections that are open.
+        """Sign the user in to a server and store the tokens. Open connections use them too.
 
         Args:
-            server: As it is configured, or its address.
-            redirect: Leads the person there and back.
-            options: How the server is spoken to.
-            challenge: What a request of it was answered with, such as that it takes more than was granted (HTTP 403),
-                which is then granted besides; without it, the server is asked.
-            scope: What else is to be granted, where there is no challenge: scopes, separated by spaces.
+            server: The configured server, or its address.
+            redirect: Takes the user through the sign-in.
+            options: Connection options for the server.
+            challenge: The server's challenge to an earlier request, such as one for more scopes (HTTP 403), which are
+                requested in addition to those already granted. Without it, the server is asked.
+            scope: Additional scopes to request if there is no challenge, separated by spaces.
 
         Returns:
-            Whether the server asked for it at all.
+            Whether the server required signing in.
 
         Raises:
-            ConsentRefusedError: The person said no.
+            ConsentRefusedError: The user declined.
             ServerError: The server or its authorization server failed, or nobody signed in.
             HostError: The token store or the redirect raised.
         """
@@ -205,21 +206,21 @@ class OAuth:
             return grant.context.current_tokens is not None
 
     async def sign_out(self, server: HttpTarget | str) -> None:
-        """Forget the tokens of a server, also for connections that are open; no server is asked.
+        """Delete a server's tokens, for open connections too. No request is sent.
 
         Raises:
             HostError: The token store raised.
         """
         url = server if isinstance(server, str) else server.url
         context = self._grants.setdefault(url, _StoredGrant(url, self, None)).context
-        async with context.lock:  # no refresh stores them again
+        async with context.lock:  # so that no refresh stores them again
             with host_faults(_STORE):
                 await self.store.delete(url)
             context.clear_tokens()
 
 
 class _Kept(BaseModel):
-    """What a sign-in yields, as it is stored."""
+    """The stored result of a sign-in."""
 
     tokens: OAuthToken
     expires_at: float | None
@@ -229,7 +230,7 @@ class _Kept(BaseModel):
 
 
 class _Grant(OAuthClientProvider):
-    """The flow of the SDK, with everything stored that a later process needs to refresh tokens."""
+    """The SDK's flow, which stores everything that a later process needs to refresh tokens."""
 
     def __init__(self, url: str, oauth: OAuth, redirect: Redirect | None) -> None:
         self.oauth = oauth
@@ -251,11 +252,11 @@ class _Grant(OAuthClientProvider):
         )
 
     async def get_tokens(self) -> OAuthToken | None:
-        """Return none: a sign-in starts from the beginning."""
+        """Return `None`, because a sign-in starts from scratch."""
         return None
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
-        """Store them with everything that was learned on the way."""
+        """Store the tokens with everything needed to refresh them."""
         context = self.context
         if context.client_info is not None:
             kept = _Kept(
@@ -269,7 +270,7 @@ class _Grant(OAuthClientProvider):
                 await self.oauth.store.save(context.server_url, kept.model_dump_json(exclude_none=True))
 
     async def meet(self, challenge: Challenge) -> None:
-        """Run the flow for a request that was answered with `challenge`; raises as `OAuth.sign_in` does."""
+        """Run the flow for a request that got `challenge`; raises the same errors as `OAuth.sign_in`."""
         header = f'Bearer scope="{challenge.scope}"' if challenge.scope else "Bearer"
         header += f', resource_metadata="{challenge.resource_metadata}"' if challenge.resource_metadata else ""
         header += ', error="insufficient_scope"' if challenge.status == HTTPStatus.FORBIDDEN else ""
@@ -279,10 +280,10 @@ class _Grant(OAuthClientProvider):
             await self.load()
             client, places = self.context.client_info, self.context.client_metadata.redirect_uris or []
             if client and client.redirect_uris and not {*places} <= {*client.redirect_uris}:
-                self.context.client_info = self.oauth.client  # one is registered again that may come back to this place
+                self.context.client_info = self.oauth.client  # register a client again that can redirect to this URI
             async with aclosing(self.async_auth_flow(request)) as flow:
                 sent = await anext(flow)
-                while sent is not request:  # what is stored may have to be refreshed
+                while sent is not request:  # the stored tokens might have to be refreshed
                     sent = await flow.asend(await self.send(sent))
                 sent = await flow.asend(answer)
                 while sent is not request:
@@ -291,7 +292,7 @@ class _Grant(OAuthClientProvider):
             raise as_server_error(error) from error
 
     async def load(self) -> None:
-        """Read what is stored, by whichever process."""
+        """Load the stored tokens, which another process might have written."""
         with host_faults(_STORE):
             text = await self.oauth.store.load(self.context.server_url)
         self._initialized = True
@@ -316,7 +317,7 @@ class _Grant(OAuthClientProvider):
                 return await http.send(request)
 
     async def _perform_authorization(self) -> httpx2.Request:
-        """Choose how a client with a secret proves itself, where its registration does not say (RFC 8414)."""
+        """Choose how a client with a secret authenticates, if its registration does not say (RFC 8414)."""
         client, server = self.context.client_info, self.context.oauth_metadata
         if client is not None and client.client_secret and client.token_endpoint_auth_method is None:
             known = (server and server.token_endpoint_auth_methods_supported) or ["client_secret_basic"]
@@ -325,42 +326,42 @@ class _Grant(OAuthClientProvider):
         return await super()._perform_authorization()
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
-        """Return the client that is registered already, if any."""
+        """Return the registered client, if any."""
         return self.oauth.client
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        """Store nothing: it is stored with the tokens."""
+        """Do nothing: the client is stored with the tokens."""
 
     async def _show(self, authorization_url: str) -> None:
         self._shown = authorization_url
 
     async def _come_back(self) -> AuthorizationCodeResult:
         if self._redirect is None:
-            raise OAuthFlowError("nobody is there to sign in")
+            raise OAuthFlowError("there is no user to sign in")
         with host_faults("the redirect", OAuthFlowError, ConsentRefusedError):
             return await self._redirect(self._shown)
 
 
 class _StoredGrant(_Grant):
-    """Authorizes requests with stored tokens: many at once, with one refresh for all of them.
+    """Authorizes concurrent requests with stored tokens, with one refresh for all of them.
 
-    Unlike the flow of the SDK, it holds no lock during a request, refreshes what the server refuses, and never begins a
-    sign-in.
+    Unlike the SDK's flow, it holds no lock during a request, refreshes tokens that the server rejects, and never starts
+    a sign-in.
     """
 
     _refused: OAuthToken | None = None
-    """Tokens that are not refreshed any more."""
+    """Tokens that cannot be refreshed any more."""
     _problem: str | ServerUnavailableError = ""
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
-        """Store them as far as possible: this process can go on with them in any case."""
+        """Store the tokens if possible; this process can use them in any case."""
         try:
             await super().set_tokens(tokens)
         except HostError as error:
-            _logger.warning("refreshed tokens could not be stored, and this process goes on with them: %s", error)
+            _logger.warning("cannot store refreshed tokens; only this process will use them: %s", error)
 
     async def load(self) -> None:
-        """Read what is stored, unless that was refused."""
+        """Load the stored tokens, unless they were rejected."""
         await super().load()
         if self.context.current_tokens == self._refused:
             self.context.clear_tokens()
@@ -373,7 +374,7 @@ class _StoredGrant(_Grant):
             try:
                 token = await self._token(refused, refreshes=not lacks)
                 problem = self._problem
-            except HostError as fault:  # the server may answer without an authorization
+            except HostError as fault:  # the server might answer without authorization
                 token, problem = "", fault
             if refused is not None and token in ("", refused):
                 if problem:
@@ -388,15 +389,15 @@ class _StoredGrant(_Grant):
             refused = token
 
     async def _token(self, refused: str | None, *, refreshes: bool) -> str:
-        """Return the token of the moment, another than `refused` if possible; empty where there is none.
+        """Return the current token, preferably not `refused`; empty if there is none.
 
-        A refresh does not help where more has to be granted.
+        A refresh does not help if more scopes are needed.
         """
         async with self.context.lock:
             if not self._initialized or (refused is not None and self._held in ("", refused)):
-                await self.load()  # another process may have refreshed it, or somebody signed in
+                await self.load()  # another process might have refreshed it, or the user might have signed in
             if self._held and ((self._held == refused and refreshes) or not self.context.is_token_valid()):
-                # What is under way is finished even if nobody waits for it: many refresh tokens are good for once.
+                # Finish a refresh even if nobody waits for it any more, because many refresh tokens are single-use.
                 with anyio.CancelScope(shield=True):
                     await self._refresh()
             return self._held
@@ -408,7 +409,7 @@ class _StoredGrant(_Grant):
     async def _refresh(self) -> None:
         before = self.context.current_tokens
         if not self.context.can_refresh_token():
-            self._give_up(before, "the authorization has expired, and cannot be refreshed")
+            self._give_up(before, "the authorization has expired and cannot be refreshed")
             return
         try:
             response = await self.send(await self._refresh_token())
@@ -418,7 +419,7 @@ class _StoredGrant(_Grant):
         if await self._handle_refresh_response(response):
             self._problem = ""
             return
-        await self.load()  # another process may have been faster
+        await self.load()  # another process might have been faster
         if self.context.current_tokens == before:
             is_passing = response.status_code == HTTPStatus.TOO_MANY_REQUESTS
             if is_passing or response.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
@@ -432,12 +433,12 @@ class _StoredGrant(_Grant):
 
 
 def _not_refreshed(reason: str) -> ServerUnavailableError:
-    """Return that a refresh failed for a reason that passes: nobody has to sign in."""
+    """Return the error for a refresh that failed temporarily, so that nobody has to sign in again."""
     return ServerUnavailableError(f"the authorization could not be refreshed: {shorten(reason, _PROBLEM_CHARS)}")
 
 
 def _reason(response: httpx2.Response) -> str:
-    """Return why a token endpoint refused (section 5.2 of RFC 6749), on one line."""
+    """Return a token endpoint's error (RFC 6749, section 5.2) on one line."""
     try:
         members = response.json()
         stated = [str(members[name]) for name in ("error", "error_description") if members.get(name)]
@@ -447,9 +448,9 @@ def _reason(response: httpx2.Response) -> str:
 
 
 class LoopbackRedirect:
-    """A `Redirect` for programs on the machine of their user (RFC 8252): a browser, and a port that waits for it.
+    """A `Redirect` for programs on the user's machine (RFC 8252): a browser, and a local port for its redirect.
 
-    Made by `loopback_redirect`.
+    Create it with `loopback_redirect`.
     """
 
     def __init__(self, listener: MultiListener[SocketStream], show: Callable[[str], object], seconds: float) -> None:
@@ -460,10 +461,10 @@ class LoopbackRedirect:
         self.redirect_uri = f"http://127.0.0.1:{port}/callback"
 
     async def __call__(self, authorization_url: str, /) -> AuthorizationCodeResult:
-        """Show the address and wait for the browser to come back with the same `state`; others are sent away.
+        """Show the address and wait for the browser's redirect with the same `state`; other requests are rejected.
 
         Raises:
-            ConsentRefusedError: The person said no.
+            ConsentRefusedError: The user declined.
             OAuthFlowError: Nobody signed in in time, or the authorization server refused.
         """
         state = parse_qs(urlsplit(authorization_url).query).get("state", [""])[0]
@@ -473,7 +474,7 @@ class LoopbackRedirect:
             async with stream:
                 returned = await _returned(stream, state)
                 status = "400 Bad Request" if returned is None else "200 OK"
-                text = "This is no answer to the sign-in." if returned is None else "You can close this page."
+                text = "This is not a response to the sign-in." if returned is None else "You can close this page."
                 with anyio.move_on_after(_REQUEST_SECONDS):
                     await stream.send(
                         f"HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nContent-Length: {len(text)}\r\n"
@@ -500,19 +501,19 @@ class LoopbackRedirect:
 async def loopback_redirect(
     show: Callable[[str], object] = webbrowser.open, *, seconds: float = 300.0, port: int = 0
 ) -> AsyncGenerator[LoopbackRedirect]:
-    """Wait at a port of this machine, which nobody else can reach, for a browser to come back from a sign-in.
+    """Listen on a loopback port of this machine for the browser's redirect after a sign-in.
 
     Args:
-        show: Shows the user the address to sign in at; runs in a thread.
-        seconds: How long the user may take.
-        port: Where to wait; any port that is free unless given.
+        show: Shows the user the address for signing in; runs in a thread.
+        seconds: Timeout for the user to sign in.
+        port: The port to listen on; by default any free port.
     """
     async with await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=port) as listener:
         yield LoopbackRedirect(listener, show, seconds)
 
 
 async def _returned(stream: SocketStream, state: str) -> dict[str, str] | None:
-    """Return the parameters that a browser brings back; `None` for any other request."""
+    """Return the parameters of the browser's redirect; `None` for any other request."""
     received = b""
     with anyio.move_on_after(_REQUEST_SECONDS):
         try:

@@ -1,8 +1,8 @@
-"""Keeping one server connected for many tasks that ask it.
+"""Keeps one server connected for many tasks.
 
-The SDK's client must be entered and left by one task, and a server reached over HTTP that dies cancels that very task.
-So each server has a task of its own, which does nothing but hold the connection; callers ask from their own tasks and
-get a clean error when the connection ends. The next caller starts the next attempt.
+The same task must enter and leave the SDK's client, and an HTTP server that dies cancels that task. So each server has
+its own task that only holds the connection. Callers use their own tasks and get a clean error when the connection ends.
+The next caller starts the next attempt.
 
     idle -> connecting      a caller wants the tools
     connecting -> connected, or -> failed
@@ -33,29 +33,29 @@ from tools_search_client.servers.diagnostics import Diagnostics, kept_diagnostic
 from tools_search_client.servers.discovery import ServerTools
 
 _CLOSING_SECONDS: Final = 10.0
-"""For a connection that ended to be tidied up; the SDK itself needs at most about six."""
+"""Timeout in seconds for closing a connection; the SDK itself needs at most about six."""
 
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """How long a server that failed is left alone: twice as long after each failure in a row."""
+    """The pause before retrying a failed server: doubled after each consecutive failure."""
 
     first_seconds: float = 0.5
     most_seconds: float = 30.0
 
     def after(self, failures: int) -> float:
-        """Return the pause after the given number of failures in a row, at least 1."""
+        """Return the pause after the given number (at least 1) of consecutive failures."""
         return min(self.most_seconds, self.first_seconds * 2 ** min(failures - 1, 32))
 
 
 class SupervisedServer:
-    """One server that is connected when a caller needs it, and again after it was lost.
+    """A server that is connected when a caller needs it, and reconnected after the connection is lost.
 
     Args:
-        open_server: Makes a fresh connection, given `on_close` and `diagnostics`, as the function of that name does.
-        connect_timeout: Seconds after which an attempt counts as failed.
+        open_server: Opens a new connection, like the function of that name, given `on_close` and `diagnostics`.
+        connect_timeout: Timeout in seconds for an attempt to connect.
         backoff: Pauses between attempts.
-        clock: Seconds that only ever grow.
+        clock: A monotonic clock in seconds.
     """
 
     def __init__(
@@ -71,25 +71,25 @@ class SupervisedServer:
         self._backoff = backoff or Backoff()
         self._clock = clock
         self.connected: ServerTools | None = None
-        """The tools, if there is a connection at this moment."""
+        """The tools, if there is currently a connection."""
         self._wanted = anyio.Event()
         self._settled = anyio.Event()
-        """The attempt that callers wait for has succeeded or failed."""
+        """Set when the attempt that callers wait for has succeeded or failed."""
         self._failure: ServerError | HostError | None = None
         self._failures = 0
         self._not_before = 0.0
         self._diagnostics: Diagnostics | None = None
 
     def quotation(self) -> str:
-        """Return an appendix for a message that the server keeps a caller waiting: its last diagnostics, or nothing."""
+        """Return a suffix for a timeout message with the server's last diagnostics, or an empty string."""
         return self._diagnostics.quotation() if self._diagnostics else ""
 
     async def tools(self) -> ServerTools:
-        """Return the server's tools, connecting first where necessary.
+        """Return the server's tools, connecting first if necessary.
 
         Raises:
-            ServerError: The attempt failed, or the last one did a moment ago.
-            HostError: The host's own part of it raised.
+            ServerError: The attempt failed, or the last one failed a moment ago.
+            HostError: Code supplied by the host raised.
         """
         if self.connected is None:
             if self._failure is not None and self._clock() < self._not_before:
@@ -101,15 +101,15 @@ class SupervisedServer:
         return self.connected
 
     async def run(self) -> None:
-        """Hold the connection until cancelled; failures are raised to the callers of `tools`, never here.
+        """Hold the connection until cancelled. Failures are raised to the callers of `tools`, never here.
 
-        Afterwards `tools` raises.
+        Afterwards, `tools` raises.
         """
         try:
             await self._run()
         finally:
             self.connected = None
-            self._failure, self._not_before = ServerUnavailableError("it is not offered any more"), math.inf
+            self._failure, self._not_before = ServerUnavailableError("it has been removed"), math.inf
             self._settled.set()
 
     async def _run(self) -> None:
@@ -122,7 +122,7 @@ class SupervisedServer:
                 self._failure = error
             self.connected = None
             self._failures += 1
-            # A sign-in or the host can have resolved it by now, and asking costs one request.
+            # A sign-in or the host might have resolved it by now, and trying costs one request.
             is_resolvable = isinstance(self._failure, UnauthorizedError | HostError)
             self._not_before = self._clock() + (0.0 if is_resolvable else self._backoff.after(self._failures))
             self._wanted = anyio.Event()
@@ -141,6 +141,6 @@ class SupervisedServer:
                 await over.wait()
                 self._failure, self.connected = tools.ending(), None
                 attempt.deadline = anyio.current_time() + _CLOSING_SECONDS
-            self._failure = tools.ending()  # more is known once the process has ended
+            self._failure = tools.ending()  # more is known once the process has exited
         if attempt.cancelled_caught and not self._settled.is_set():
             raise ServerTimeoutError(f"not ready after {self._connect_timeout:g} seconds{self.quotation()}")

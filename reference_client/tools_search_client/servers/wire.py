@@ -1,8 +1,7 @@
-"""Messages between a client and a server, just above the transport: observed, and made fit for the SDK.
+"""Observes messages just above the transport, and repairs the ones that the SDK would reject.
 
-Of an answer that the SDK would refuse as a whole, the good part arrives. An advertisement that is no object never
-arrives: it counts as absent. A bad result of a tool arrives without its bad parts, since the call may have had its
-effect.
+If the SDK would reject a whole answer, its valid part is delivered. An advertisement that is not an object is removed
+and counts as absent. A tool result is delivered without its invalid parts, because the call might have taken effect.
 """
 
 from __future__ import annotations
@@ -35,56 +34,56 @@ Streams: TypeAlias = tuple[ObjectReceiveStream[SessionMessage | Exception], Obje
 _logger = logging.getLogger(__name__)
 
 _MAX_WAITING: Final = 1000
-"""Calls whose answers are waited for at the same time."""
+"""Maximum number of calls to track while they await their answers."""
 
 
 class WireObserver(Protocol):
-    """Sees every JSON-RPC message, and the end."""
+    """Observes every JSON-RPC message, and the end of the connection."""
 
     def sent(self, message: JSONRPCMessage) -> None:
-        """Take note of a message to the server."""
+        """Called with each message to the server."""
         ...
 
     def received(self, message: JSONRPCMessage) -> None:
-        """Take note of a message from the server."""
+        """Called with each message from the server."""
         ...
 
     def closed(self) -> None:
-        """Take note that the server will send nothing more; may be called more than once."""
+        """Called when the server will send nothing more, possibly more than once."""
         ...
 
 
 @dataclass(eq=False)
 class Wire:
-    """The messages of one connection on their way."""
+    """Processes a connection's messages between the client and the transport."""
 
     observer: WireObserver | None
-    """Sees each message as it passes on the wire."""
+    """Observes each message as it is on the wire."""
     on_close: Callable[[], None]
-    """Called when the server will say nothing more, perhaps more than once."""
+    """Called when the server will send nothing more, possibly more than once."""
     exchange: Callable[[SessionMessage], SessionMessage] = lambda item: item
-    """Returns the message that a received one stands for."""
+    """Maps each received message to the one to process."""
     on_send: Callable[[SessionMessage], object] = lambda _: None
-    """Takes note of a message to the server, for the transport below."""
+    """Called with each message to the server, for the transport."""
     _calls: OrderedDict[RequestId, str | None] = field(default_factory=OrderedDict[RequestId, str | None])
-    """The calls whose answers are waited for, each with the revision that it is made in."""
+    """The calls that await answers, each with its protocol revision."""
     _agreed: str = ""
 
     def through(self, streams: tuple[Any, Any]) -> Streams:  # the SDK's transports have streams of several types
-        """Return the streams of a transport as a client is to see them."""
+        """Wrap a transport's streams for the client."""
         return _Receiving(streams[0], self), _Sending(streams[1], self)
 
     def note_sent(self, message: JSONRPCMessage) -> None:
-        """Take note of a message to the server."""
+        """Process a message to the server."""
         if isinstance(message, JSONRPCRequest) and message.method == CALL:
             meta: Any = (message.params or {}).get("_meta") or {}
             self._calls[coerce_request_id(message.id)] = meta.get(PROTOCOL_VERSION_META_KEY)
-            if len(self._calls) > _MAX_WAITING:  # those that were given up without a word
+            if len(self._calls) > _MAX_WAITING:  # drop calls that were abandoned without a cancellation
                 self._calls.popitem(last=False)
         self._observe(lambda observer: observer.sent(message))
 
     def note_received(self, message: JSONRPCMessage) -> None:
-        """Take note of a message from the server, and leave of an answer what the SDK accepts."""
+        """Process a message from the server, keeping only the parts of an answer that the SDK accepts."""
         self._observe(lambda observer: observer.received(message))
         if not isinstance(message, JSONRPCResponse | JSONRPCError) or message.id is None:
             return
@@ -104,11 +103,11 @@ class Wire:
         if self.observer is not None:
             try:
                 note(self.observer)
-            except Exception:  # the host's own: what it cannot take note of passes all the same
-                _logger.exception("the observer of the host failed")
+            except Exception:  # an error in the host's observer must not stop the message
+                _logger.exception("the host's observer failed")
 
     def note_closed(self) -> None:
-        """Take note that the server will send nothing more."""
+        """Process the end of the server's messages."""
         self.on_close()
         self._observe(lambda observer: observer.closed())
 
@@ -120,7 +119,7 @@ class _Receiving(ObjectReceiveStream["SessionMessage | Exception"]):
 
     @property
     def last_context(self) -> Any:
-        """The sender's context variables, which the SDK carries from one end of its streams to the other."""
+        """The sender's context variables, which the SDK passes along its streams."""
         return getattr(self.inner, "last_context", None)
 
     async def receive(self) -> SessionMessage | Exception:
