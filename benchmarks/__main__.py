@@ -1,4 +1,4 @@
-"""Command line that measures everything and writes the report."""
+"""The command that runs all benchmarks and writes the report."""
 
 from __future__ import annotations
 
@@ -21,24 +21,31 @@ _HERE: Final = Path(__file__).parent
 
 @click.command()
 @click.option(
-    "--data", type=DIRECTORY, multiple=True, help="Dataset in addition to the small own one; may be repeated."
+    "--data", type=DIRECTORY, multiple=True, help="Dataset in addition to the small included one; can be repeated."
 )
 @click.option(
     "--servers",
     type=DIRECTORY,
     multiple=True,
-    help="Dataset whose tools belong to servers: `context` and `method` take all, `federation` the first.",
+    help="Dataset whose tools belong to servers: `context` and `method` use all, `federation` the first.",
 )
-@click.option("--documents", type=DIRECTORY, multiple=True, help="Folder of documentation; may be repeated.")
-@click.option("--sizes", help="Numbers of tools for speeds. [default: 10,100,1000,10000; 10,100 if quick]")
-@click.option("--only", type=click.Choice([*STEPS]), multiple=True, help="May be repeated; everything without it.")
-@click.option("--quick", is_flag=True, help="With a few requests: to see that it works, not for figures.")
-@click.option("--tables-only", is_flag=True, help="Measure nothing: write the page of the records that are there.")
+@click.option("--documents", type=DIRECTORY, multiple=True, help="Folder with documentation; can be repeated.")
+@click.option("--sizes", help="Numbers of tools for the speed benchmark. [default: 10,100,1000,10000; 10,100 if quick]")
+@click.option(
+    "--only",
+    type=click.Choice([*STEPS]),
+    multiple=True,
+    help="Run only this benchmark; can be repeated. [default: all]",
+)
+@click.option(
+    "--quick", is_flag=True, help="Use only a few requests, to check that everything works; the figures mean nothing."
+)
+@click.option("--tables-only", is_flag=True, help="Measure nothing; write the page from the existing records.")
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
     default=_HERE,
-    help="Folder of the page. [default: that of the benchmarks]",
+    help="Folder for the page. [default: the benchmarks folder]",
 )
 def main(
     data: Sequence[Path],
@@ -50,10 +57,9 @@ def main(
     tables_only: bool,
     out: Path,
 ) -> None:
-    """Make all measurements and write RESULTS.md, with the figures in `results/` next to it.
+    """Run all benchmarks and write RESULTS.md, with the figures in `results/` next to it.
 
-    Measurements that `--only` leaves out keep their records. Times are worth something only if the machine has nothing
-    else to do.
+    Benchmarks that `--only` leaves out keep their records. Times are only meaningful on an otherwise idle machine.
     """
     material = Material(data, servers, documents, sizes or ("10,100" if quick else "10,100,1000,10000"), quick)
     results = out / RESULTS
@@ -62,7 +68,7 @@ def main(
         options = STEPS[name].options(material)
         if options is None:
             taken = "--documents" if name == "documents" else "--servers"
-            click.echo(f"{name}: left out, it takes {taken}", err=True)
+            click.echo(f"{name}: skipped, because it needs {taken}", err=True)
             continue
         click.echo(f"{name} …", err=True)
         try:
@@ -70,13 +76,13 @@ def main(
         except StepFailedError as failure:
             raise click.ClickException(str(failure)) from None
     (out / _PAGE).write_text(render(out), encoding="utf-8")
-    if out == _HERE:  # the documents of this checkout quote its records
+    if out == _HERE:  # this checkout's documents quote its records
         records = read_records(results)
         for file in quoting_documents(ROOT):
             text = file.read_text(encoding="utf-8")
             if (filled := requote(text, records)) != text:
                 file.write_text(filled, encoding="utf-8")
-                click.echo(f"{file.relative_to(ROOT)}: figures brought up to date", err=True)
+                click.echo(f"{file.relative_to(ROOT)}: figures updated", err=True)
 
 
 if __name__ == "__main__":

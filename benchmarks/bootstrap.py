@@ -1,4 +1,4 @@
-"""Figures over requests, with bounds by resampling."""
+"""Statistics over requests, with bootstrap confidence intervals."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 _RESAMPLES: Final = 1_000
 _SEED: Final = 2026
 _Samples: TypeAlias = NDArray[Any]
-"""Samples by values; a value may be a row of figures."""
+"""An array of samples by values; a value can be a row of figures."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A figure, and the bounds within which 95 % of samples of as many values have it (bootstrap)."""
+    """A figure with the bounds of its 95 % bootstrap interval."""
 
     value: float
     low: float
@@ -25,11 +25,11 @@ class Estimate:
 
 
 def bootstrap(figure: Callable[[Sequence[_Samples]], _Samples], *groups: Sequence[Any]) -> Estimate:
-    """Return a figure of groups of values, of which each has at least one; resampled groups keep their sizes.
+    """Estimate a figure of non-empty groups of values; resampled groups keep their sizes.
 
     Args:
-        figure: Takes the samples of each group, and returns one figure a sample.
-        groups: Values. A row of several figures is drawn as one value.
+        figure: Takes the samples of each group, and returns one figure per sample.
+        groups: The values. A row of several figures is drawn as one value.
     """
     values = [np.asarray(group, dtype=np.float64) for group in groups]
     drawn = [own[_random(place, len(own))] for place, own in enumerate(values)]
@@ -38,7 +38,7 @@ def bootstrap(figure: Callable[[Sequence[_Samples]], _Samples], *groups: Sequenc
 
 
 def mean(*groups: Sequence[float]) -> Estimate:
-    """Return the mean of one group, or of several the mean of their means."""
+    """Return the mean of one group, or the mean of several groups' means."""
     return bootstrap(lambda drawn: np.mean([own.mean(axis=1) for own in drawn], axis=0), *groups)
 
 
@@ -48,10 +48,10 @@ def percentile(values: Sequence[float], percent: float) -> Estimate:
 
 
 def ratio_of_medians(values: Sequence[float], base: Sequence[float]) -> Estimate:
-    """Return the ratio of the median of `values` to that of `base`; the two figures of one turn are drawn together.
+    """Return the ratio of the medians of `values` and `base`; the two figures from one turn are drawn together.
 
     Raises:
-        ValueError: They are not of one length.
+        ValueError: Their lengths differ.
     """
     pairs = list(zip(values, base, strict=True))
     return bootstrap(lambda drawn: np.median(drawn[0][..., 0], axis=1) / np.median(drawn[0][..., 1], axis=1), pairs)

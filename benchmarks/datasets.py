@@ -1,7 +1,7 @@
 """Catalogs with queries and the tools that answer them, read from a directory.
 
-`tools.jsonl` holds `{"id", "server"?, "name", "title"?, "description"?, "inputSchema"?}` per line, and `queries.jsonl`
-`{"id", "query", "relevant": [tool ids], "split"?, "slice"?, "alternatives"?}`.
+Each line of `tools.jsonl` is `{"id", "server"?, "name", "title"?, "description"?, "inputSchema"?}`, and each line of
+`queries.jsonl` is `{"id", "query", "relevant": [tool ids], "split"?, "slice"?, "alternatives"?}`.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ from mcp_types import Tool
 from pydantic import BaseModel, ConfigDict, Field
 
 SMALL: Final = Path(__file__).parent / "small"
-"""The set of invented servers that ships with the project."""
+"""The included dataset with invented servers."""
 
 REAL: Final = Path(__file__).parent / "real"
-"""The set over real servers that ships with the project."""
+"""The included dataset with real servers."""
 
 
 class Query(BaseModel):
-    """One request and the ids of the tools that serve it."""
+    """A request and the ids of the tools that serve it."""
 
     model_config = ConfigDict(frozen=True)
 
     id: str
     query: str
     relevant: tuple[str, ...]
-    """Ids of the tools; none for a request that no tool serves."""
+    """Ids of the tools; empty if no tool serves the request."""
 
     split: str | None = None
     """`dev` or `test`; a query without one belongs to both."""
 
     slice: str | None = None
-    """The kind of request, where a set has several."""
+    """The kind of request, if a dataset has several."""
 
     alternatives: bool = False
-    """Whether each of the tools serves alone; otherwise it takes all of them."""
+    """Whether any one of the tools is enough; otherwise all of them are needed."""
 
 
 class _ToolRow(BaseModel):
@@ -60,17 +60,17 @@ class Dataset:
     name: str
     tools: Sequence[Tool]
     ids: Mapping[str, str]
-    """Id in the data of each tool, by its name."""
+    """Each tool's id in the data, by name."""
 
     queries: Sequence[Query]
 
 
 def read_dataset(directory: Path, split: str) -> Dataset:
-    """Read one directory; `split` is that of the queries, or `all`.
+    """Read a directory; `split` selects the queries, or is `all`.
 
     Raises:
         OSError: A file is missing.
-        pydantic.ValidationError: A line is not of the format.
+        pydantic.ValidationError: A line has the wrong format.
     """
     named = dict(_uniquely_named(_ToolRow.model_validate_json(line) for line in _lines(directory / "tools.jsonl")))
     queries = [Query.model_validate_json(line) for line in _lines(directory / "queries.jsonl")]
@@ -83,13 +83,13 @@ def read_dataset(directory: Path, split: str) -> Dataset:
 
 
 def read_servers(directory: Path) -> Mapping[str, Mapping[str, Tool]]:
-    """Return the tools of each server by their ids, under the very names that they have there.
+    """Return each server's tools by id, with their original names.
 
-    Tools that name no server are those of one that is called like the directory.
+    Tools without a server belong to one named after the directory.
 
     Raises:
         OSError: The file is missing.
-        pydantic.ValidationError: A line is not of the format.
+        pydantic.ValidationError: A line has the wrong format.
     """
     servers: dict[str, dict[str, Tool]] = {}
     for line in _lines(directory / "tools.jsonl"):
@@ -104,10 +104,10 @@ def _lines(path: Path) -> Iterator[str]:
 
 
 def _uniquely_named(rows: Iterator[_ToolRow]) -> Iterator[tuple[str, _ToolRow]]:
-    """Give each tool a name of its own with the very words of its name in the data.
+    """Give each tool a unique name with the same words as its name in the data.
 
-    Names repeat across the servers of a catalog, and an index knows a tool by its name. Underscores at the end set
-    two tools apart and are part of no word.
+    Names repeat across a catalog's servers, but an index identifies tools by name. Trailing underscores distinguish
+    tools without being part of a word.
     """
     taken = set[str]()
     for row in rows:
@@ -119,7 +119,7 @@ def _uniquely_named(rows: Iterator[_ToolRow]) -> Iterator[tuple[str, _ToolRow]]:
 
 
 def _tool(name: str, row: _ToolRow) -> Tool:
-    """Return the tool as a gateway publishes it, which knows the server that it comes from as its group."""
+    """Return the tool as a gateway publishes it, with its server as its group."""
     meta = {EXTENSION_ID: {"group": row.server}} if row.server else None
     return _as_published(row).model_copy(update={"name": name, "meta": meta})
 

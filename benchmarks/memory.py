@@ -1,4 +1,4 @@
-"""The memory that a process takes for what it builds."""
+"""Measures the memory that a process needs for an engine."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ Engine = TypeVar("Engine")
 
 @dataclass(frozen=True)
 class Memory:
-    """Megabytes by which a process grows; what is given to an engine is not counted."""
+    """A process's growth in megabytes, without the engine's input."""
 
     held: float
-    """Once the engine is built and has searched a little."""
+    """After the engine is built and has done a few searches."""
 
     peak: float
-    """At most, while it is built."""
+    """The peak during the build."""
 
 
 def memory_of(build: Callable[[], Engine], use: Callable[[Engine], object]) -> Memory | None:
-    """Return by how much this process grows, or `None` where the system does not show it under `/proc`."""
+    """Return how much this process grows, or `None` if the system does not report it under `/proc`."""
     status = Path("/proc/self/status")
     if not status.exists():
         return None
     _settle()
-    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak begins here
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # reset the peak
     before = _megabytes(status, "VmRSS")
     built = build()
     peak = _megabytes(status, "VmHWM") - before
@@ -39,7 +39,7 @@ def memory_of(build: Callable[[], Engine], use: Callable[[Engine], object]) -> M
 
 
 def _settle() -> None:
-    """Give back what the allocator keeps for later."""
+    """Return memory that the allocator holds back."""
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)
 

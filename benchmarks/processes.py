@@ -1,4 +1,4 @@
-"""Servers in processes of their own, and connections to them."""
+"""Servers in separate processes, and connections to them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from mcp_types.version import LATEST_MODERN_VERSION
 ROOT: Final = Path(__file__).parents[1]
 _START_SECONDS: Final = 60
 _ANSWER_SECONDS: Final = 120
-"""The first search has to wait until the tools are indexed."""
+"""In seconds. Long, because the first search has to wait until the tools are indexed."""
 
 ENVELOPE: Final[Mapping[str, Any]] = {
     PROTOCOL_VERSION_META_KEY: LATEST_MODERN_VERSION,
@@ -45,7 +45,7 @@ async def connected(argv: Sequence[str]) -> AsyncGenerator[Client]:
 
 @asynccontextmanager
 async def serving(argv: Sequence[str], port: int) -> AsyncGenerator[str]:
-    """Start a server over HTTP, wait until it listens, and give its URL; it ends with the context."""
+    """Start a server over HTTP, wait until it listens, and yield its URL; it ends with the context."""
     process = await anyio.open_process(argv, cwd=ROOT, stdin=None, stdout=DEVNULL, stderr=DEVNULL)
     try:
         with anyio.fail_after(_START_SECONDS):
@@ -57,14 +57,14 @@ async def serving(argv: Sequence[str], port: int) -> AsyncGenerator[str]:
                     await anyio.sleep(0.02)
         yield f"http://127.0.0.1:{port}/mcp"
     finally:
-        with suppress(ProcessLookupError):  # it has ended by itself
+        with suppress(ProcessLookupError):  # it has already exited
             process.terminate()
         with anyio.CancelScope(shield=True), anyio.fail_after(20):
             await process.wait()
 
 
 def free_port() -> int:
-    """Return a port that nothing listens at."""
+    """Return a free port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
@@ -72,24 +72,24 @@ def free_port() -> int:
 
 @dataclass
 class Traffic:
-    """Requests, and what they took on the wire."""
+    """Requests, and their cost on the wire."""
 
     requests: int = 0
     bytes: int = 0
-    """Bytes of JSON, in both directions."""
+    """Bytes of JSON in both directions."""
 
     seconds: float = 0.0
 
 
 class Wire:
-    """A client over HTTP that does the least: it writes JSON, and reads the JSON that is answered.
+    """A minimal HTTP client that writes JSON and reads the JSON answers.
 
-    Its time is the server's work and the way there and back. Revision 2026-07-28 needs no handshake. `traffic` may
-    be replaced at any time.
+    Its time is the server's work and the round trip. Revision 2026-07-28 needs no handshake. `traffic` can be replaced
+    at any time.
 
     Args:
-        port: Where the server is on this machine.
-        path: Of its endpoint.
+        port: The server's port on this machine.
+        path: The endpoint's path.
     """
 
     def __init__(self, port: int, path: str) -> None:
@@ -98,11 +98,11 @@ class Wire:
         self.traffic = Traffic()
 
     def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the result of a request.
+        """Return a request's result.
 
         Raises:
-            RuntimeError: The server refused.
-            OSError: It has ended or takes too long.
+            RuntimeError: The server refused the request.
+            OSError: The server has exited or takes too long.
         """
         headers = {
             "accept": "application/json, text/event-stream",
@@ -121,7 +121,7 @@ class Wire:
         body = json.dumps(request, separators=(",", ":")).encode()
         self._connection.request("POST", self._path, body, headers)
         answer = self._connection.getresponse().read()
-        # An answer that took long may come as an event of a stream, after events that only keep the connection.
+        # A slow answer can arrive as an event in a stream, after keep-alive events.
         events = [line.removeprefix(b"data:") for line in answer.splitlines() if line.startswith(b"data:")]
         message = json.loads(events[-1] if events else answer)
         self.traffic.seconds += perf_counter() - began
@@ -132,7 +132,7 @@ class Wire:
         return message["result"]
 
     def listed(self) -> list[dict[str, Any]]:
-        """Return the tools of all pages of the list."""
+        """Return the tools on all pages of the list."""
         page = self.ask("tools/list", {})
         tools: list[dict[str, Any]] = page["tools"]
         while (cursor := page.get("nextCursor")) is not None:

@@ -1,1 +1,1 @@
-"""Tokens, requests and tools found with tools on demand in front of a model: `python -m benchmarks.context`."""
+"""Tokens, requests and tools found when a model loads tools on demand: `python -m benchmarks.context`."""

@@ -1,4 +1,4 @@
-"""Command line of the context benchmark."""
+"""The context benchmark's command."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _SEED: Final = 2026
 async def measure_sizes(
     ways: Mapping[str, Way], catalog: Catalog, count: TokenCounter, *, samples: int
 ) -> Sequence[dict[str, Any]]:
-    """Return the definitions in the first request of every way, for catalogs of several sizes.
+    """Return the definitions in the first request of every method, for catalogs of several sizes.
 
-    A catalog is a sample of the servers, the same for every way; the whole one is a sample of itself. Tokens, and the
-    share of those of listing everything that is not sent, are the medians of the samples.
+    A catalog is a sample of the servers, the same for every method; the full catalog is its own sample. Tokens, and the
+    share saved compared with listing everything, are medians over the samples.
     """
     whole = len(catalog.tools)
     sizes: list[dict[str, Any]] = []
@@ -47,7 +47,7 @@ async def measure_sizes(
 
 
 def listings(directories: Sequence[Path], sizes: Sequence[int]) -> list[dict[str, int]]:
-    """Return the bytes and tokens of lists of tools, mixed of all data sets."""
+    """Return the bytes and tokens of tool lists, mixed from all datasets."""
     count = TokenCounter()
     figures: list[dict[str, int]] = []
     for size in sizes:
@@ -62,17 +62,29 @@ def listings(directories: Sequence[Path], sizes: Sequence[int]) -> list[dict[str
 @click.command()
 @data_option(REAL)
 @split_option("test")
-@click.option("--way", "chosen", type=click.Choice(list(WAYS)), multiple=True, help="May be repeated; all.")
+@click.option(
+    "--way",
+    "chosen",
+    type=click.Choice(list(WAYS)),
+    multiple=True,
+    help="Method to measure; can be repeated. [default: all]",
+)
 @tasks_option
-@click.option("--results", type=click.IntRange(min=1), help="Tools that one search finds; each way's own default.")
+@click.option("--results", type=click.IntRange(min=1), help="Tools per search. [default: each method's own]")
 @click.option("--samples", type=click.IntRange(min=1), default=20, show_default=True, help="Of smaller catalogs.")
 @click.option(
-    "--listing", "sizes", type=click.IntRange(min=1), multiple=True, help="Weigh only lists of so many tools."
+    "--listing", "sizes", type=click.IntRange(min=1), multiple=True, help="Only measure lists of this many tools."
 )
-@click.option("--model", help="Put the tasks to this model instead, behind an endpoint of chat completions.")
-@click.option("--base-url", metavar="URL", help="Its address. Default: OPENAI_BASE_URL. The key is OPENAI_API_KEY.")
+@click.option("--model", help="Give the tasks to this model instead, through a chat completions endpoint.")
 @click.option(
-    "--servers", "server_counts", type=click.IntRange(min=1), multiple=True, help="With --model: only so many servers."
+    "--base-url", metavar="URL", help="The endpoint's address. Default: OPENAI_BASE_URL. The key is OPENAI_API_KEY."
+)
+@click.option(
+    "--servers",
+    "server_counts",
+    type=click.IntRange(min=1),
+    multiple=True,
+    help="With --model: use only this many servers.",
 )
 @json_option
 def main(
@@ -88,9 +100,9 @@ def main(
     server_counts: Sequence[int],
     json_file: Path | None,
 ) -> None:
-    """Replay real requests through ways of offering tools to a model, and count what is sent and found.
+    """Replay real requests through different methods of offering tools to a model, and count what is sent and found.
 
-    A deterministic policy stands in for the model (benchmarks/README.md). The tables are Markdown.
+    A deterministic policy simulates the model (benchmarks/README.md). The tables are Markdown.
     """
     if sizes:
         write_figures(listings(directories, sizes), listing_tables, json_file)
@@ -106,7 +118,7 @@ def main(
         return
     if missing := [name for name in chosen if name in PACKAGES and not find_spec(PACKAGES[name])]:
         raise click.UsageError(f"{', '.join(missing)}: not installed; pip install '.[benchmark]'")
-    # Always among them are the two that the others are judged by.
+    # Always include the two that the others are compared with.
     wanted = {LISTED, OURS, *chosen} if chosen else {name for name in WAYS if find_spec(PACKAGES.get(name, "json"))}
     ways = {name: way for name, way in WAYS.items() if name in wanted}
 

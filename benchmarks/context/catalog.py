@@ -1,4 +1,4 @@
-"""The tools of several servers, and requests with the tools that they need."""
+"""Several servers' tools, and requests with the tools they need."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mcp_types import Tool
 from benchmarks.datasets import read_dataset, read_servers
 
 ToolKey: TypeAlias = tuple[str, str]
-"""A server and the name that it gives to one of its tools."""
+"""A server and its own name for one of its tools."""
 
 _WORD = re.compile(r"\w+")
 _STEP = re.compile(r"(?P<task>.+)-s(?P<number>\d+)")
@@ -24,34 +24,34 @@ _STEP = re.compile(r"(?P<task>.+)-s(?P<number>\d+)")
 
 @dataclass(frozen=True)
 class Task:
-    """A request of a user, and the tools that it takes."""
+    """A user's request, and the tools it needs."""
 
     text: str
     needed: frozenset[ToolKey]
     steps: tuple[Task, ...] = ()
-    """In their order, where it is searched step by step; together they need what it needs."""
+    """The steps in order, if it is searched step by step; together they need the same tools."""
 
 
 @dataclass(frozen=True)
 class Catalog:
-    """The tools of each server. Names of servers are of letters, digits and dashes, so that every peer can use them."""
+    """Each server's tools. Server names consist of letters, digits and dashes, so that every peer can use them."""
 
     servers: Mapping[str, Sequence[Tool]]
 
     @cached_property
     def tools(self) -> Mapping[ToolKey, Tool]:
-        """All of them, in the order of the servers."""
+        """All tools, in the order of the servers."""
         return {(server, tool.name): tool for server, tools in self.servers.items() for tool in tools}
 
     @cached_property
     def prefixed(self) -> Mapping[str, ToolKey]:
-        """Names as hosts make them of several servers: `server_tool`."""
+        """Tools by the names that hosts give them: `server_tool`."""
         return {f"{server}_{name}": (server, name) for server, name in self.tools}
 
     def of_servers(self, count: int, tasks: Sequence[Task]) -> Catalog:
-        """Return `count` servers, chosen one after the other so that as many tasks as possible need no others.
+        """Return `count` servers, chosen one at a time so that as many tasks as possible need no others.
 
-        A smaller number of servers is always a part of a larger one.
+        A smaller number of servers is always a subset of a larger one.
         """
         needed = [{server for server, _ in task.needed} for task in tasks]
         chosen: set[str] = set()
@@ -66,7 +66,7 @@ class Catalog:
         return Catalog({name: tools for name, tools in self.servers.items() if name in chosen})
 
     def sample(self, size: int, seed: int) -> Catalog:
-        """Return `size` tools of servers drawn at random, of which the last may be left with a part of its tools."""
+        """Return `size` tools from randomly drawn servers; the last server might only have some of its tools."""
         names = sorted(self.servers)
         random.Random(seed).shuffle(names)  # noqa: S311  # the same sample in every run
         servers: dict[str, Sequence[Tool]] = {}
@@ -80,15 +80,15 @@ class Catalog:
 def read_catalog(
     directory: Path, split: str, *, by_steps: bool = False, slices: Collection[str] = ()
 ) -> tuple[Catalog, Sequence[Task]]:
-    """Return the tools and the tasks of one data set; `split` is that of the tasks, or `all`.
+    """Return a dataset's tools and tasks; `split` selects the tasks, or is `all`.
 
-    A request that no tool serves, or that any of several serves, is none of the tasks; nor is one of another slice than
-    `slices`, if there are any. With `by_steps` the tasks are those alone that have steps: requests called
-    `ID-sNUMBER`, where the id of the task begins with ID.
+    Requests that no tool serves, or that any of several tools serves, are excluded, as are requests outside `slices`,
+    if given. With `by_steps`, only tasks that have steps are included: requests named `ID-sNUMBER`, if the task's id
+    starts with ID.
 
     Raises:
         OSError: A file is missing.
-        pydantic.ValidationError: A line is not of the format.
+        pydantic.ValidationError: A line has the wrong format.
     """
     servers = {re.sub(r"[^A-Za-z0-9-]+", "-", name): tools for name, tools in read_servers(directory).items()}
     keys = {key: (server, tool.name) for server, tools in servers.items() for key, tool in tools.items()}
@@ -124,7 +124,7 @@ def read_parts(
     by_steps: bool = False,
     slices: Collection[str] = (),
 ) -> Iterator[tuple[dict[str, Any], Catalog, Sequence[Task]]]:
-    """Yield the numbers, the tools and the first `tasks` tasks of each data set, or of so many of its servers.
+    """Yield the counts, tools and first `tasks` tasks of each dataset, or of a number of its servers.
 
     Raises:
         click.UsageError: No task can be served.
@@ -135,18 +135,18 @@ def read_parts(
             catalog = whole.of_servers(size, read)
             own = [task for task in read if task.needed <= catalog.tools.keys()][:tasks]
             if not own:
-                raise click.UsageError(f"{directory.name}: no task can be served by {size} servers")
+                raise click.UsageError(f"{directory.name}: {size} servers cannot serve any task")
             numbers = {"tools": len(catalog.tools), "servers": len(catalog.servers), "tasks": len(own)}
             yield {"dataset": directory.name, **numbers}, catalog, own
 
 
 def definition(name: str, tool: Tool) -> dict[str, Any]:
-    """Return what a host that does nothing to a tool but give it a name sends to its model."""
+    """Return a tool's definition as sent by a host that changes nothing but its name."""
     return {"name": name, "description": tool.description or "", "parameters": tool.input_schema}
 
 
 def words_of(tool: Tool) -> frozenset[str]:
-    """Return the words of a definition in lower case: of its name, its description and its parameters' names."""
+    """Return the lower-case words in a definition's name, description and parameter names."""
     properties: Mapping[str, Any] = tool.input_schema.get("properties") or {}
     text = " ".join([tool.name, tool.title or "", tool.description or "", *properties])
     return frozenset(_WORD.findall(text.replace("_", " ").casefold()))

@@ -1,4 +1,4 @@
-"""Requests to a model, the policy that stands in for the model, and the figures of many tasks."""
+"""Requests to a model, the policy that simulates the model, and statistics over many tasks."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ ENCODING: Final = "o200k_base"
 
 @dataclass(frozen=True)
 class Request:
-    """One request to a model, in the order in which providers read it: the tools, then the messages."""
+    """A request to a model, in the order in which providers read it: the tools, then the messages."""
 
     tools: Sequence[Mapping[str, Any]]
     messages: Sequence[Mapping[str, Any]]
 
     available: frozenset[ToolKey]
-    """The tools that the model can call from here, in any way."""
+    """The tools that the model can call from here, by any means."""
 
     searches: int
-    """How many searches were made before it."""
+    """Number of searches before it."""
 
     @cached_property
     def body(self) -> bytes:
-        """The whole request, entry by entry, so that one that only adds to another begins with its bytes."""
+        """The request, entry by entry, so that a request that only adds to another one starts with its bytes."""
         return "".join(map(_line, [*self.tools, *self.messages])).encode()
 
     def kept_of(self, before: Request) -> int:
-        """Return the number of bytes at the beginning that the request before has there as well."""
+        """Return the length in bytes of the common prefix with the previous request."""
         length = min(len(before.body), len(self.body))
         one, other = (np.frombuffer(body, np.uint8, length) for body in (before.body, self.body))
         different = (one != other).nonzero()[0]
@@ -50,7 +50,7 @@ class Request:
 
 
 class TokenCounter:
-    """Counts with the vocabulary o200k, which needs no network; every entry is counted once."""
+    """Counts tokens with the o200k vocabulary, without a network; each entry is counted once."""
 
     def __init__(self) -> None:
         with warnings.catch_warnings():
@@ -60,7 +60,7 @@ class TokenCounter:
         self._counted: dict[str, int] = {}
 
     def definitions(self, request: Request) -> int:
-        """Return the tokens of the list of tools, and of the host's text about tools before the user's message."""
+        """Return the tokens of the tool list, and of the host's text about tools before the user's message."""
         return self.tokens([*request.tools, *(one for one in request.messages if one["role"] == "system")])
 
     def everything(self, request: Request) -> int:
@@ -68,7 +68,7 @@ class TokenCounter:
         return self.tokens([*request.tools, *request.messages])
 
     def tokens(self, entries: Iterable[Mapping[str, Any]]) -> int:
-        """Return the tokens of entries as compact JSON, each on a line of its own."""
+        """Return the tokens of entries as compact JSON, one per line."""
         total = 0
         for line in map(_line, entries):
             if line not in self._counted:
@@ -78,12 +78,12 @@ class TokenCounter:
 
 
 def system(text: str) -> dict[str, Any]:
-    """Return a message in which the host instructs the model."""
+    """Return a message with the host's instructions to the model."""
     return {"role": "system", "content": text}
 
 
 def user(text: str) -> dict[str, Any]:
-    """Return a message of the user, or of the host at the end of the input."""
+    """Return a message from the user, or from the host at the end of the input."""
     return {"role": "user", "content": text}
 
 
@@ -93,7 +93,7 @@ def called(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def answered(text: str) -> dict[str, Any]:
-    """Return the result of a call."""
+    """Return a message with a call's result."""
     return {"role": "tool", "content": text}
 
 
@@ -105,11 +105,11 @@ MAX_SEARCHES: Final = 2
 
 
 class StandIn:
-    """Takes the requests of one task, and says what to search for.
+    """Simulates the model for one task: takes its requests, and says what to search for.
 
     Args:
         task: What the user wants.
-        catalog: All tools there are; only definitions that it was given are read.
+        catalog: All tools; only definitions that were sent are read.
     """
 
     def __init__(self, task: Task, catalog: Catalog) -> None:
@@ -119,10 +119,10 @@ class StandIn:
         self._steps = [*task.steps]
         self.requests: Final[list[Request]] = []
         self.search_seconds: Final[list[float]] = []
-        """Processor time from each search to the next request: what it takes on a machine that does nothing else."""
+        """Processor time from each search to the next request, as on an otherwise idle machine."""
 
     def search_for(self, request: Request) -> str | None:
-        """Take a request, and return what to search for; `None` ends the task."""
+        """Take a request, and return what to search for next; `None` ends the task."""
         if self._asked_at is not None:
             self.search_seconds.append(process_time() - self._asked_at)
         self.requests.append(request)
@@ -131,7 +131,7 @@ class StandIn:
             wanted = self._next_step(request.available)
         elif self.task.needed <= request.available or request.searches >= MAX_SEARCHES:
             wanted = None
-        elif request.searches:  # the words that no definition has; the whole text again where every word is in one
+        elif request.searches:  # the words that no definition has, or else the whole text again
             read = frozenset[str]().union(*(words_of(self._catalog.tools[key]) for key in request.available))
             words = re.findall(r"\w+", self.task.text)
             wanted = " ".join(word for word in words if word.casefold() not in read) or self.task.text
@@ -139,7 +139,7 @@ class StandIn:
         return wanted
 
     def _next_step(self, available: frozenset[ToolKey]) -> str | None:
-        """Return the text of the next step that needs a tool which is not there; each is searched once."""
+        """Return the next step whose tools are not all available; each is searched once."""
         while self._steps:
             step = self._steps.pop(0)
             if not step.needed <= available:
@@ -148,62 +148,64 @@ class StandIn:
 
 
 Replay: TypeAlias = Callable[[StandIn], Awaitable[None]]
-"""Holds one conversation with the stand-in: gives it request after request and makes its searches, until it ends."""
+"""Runs a conversation with the simulated model: gives it requests and makes its searches until it ends."""
 Way: TypeAlias = Callable[[Catalog, int | None], AbstractAsyncContextManager[Replay]]
-"""Opens a host with a catalog whose tools are all deferred; the number bounds what one search finds, and `None`
-leaves that to the host's own default."""
+"""Opens a host with a catalog in which all tools are deferred; the number limits each search's results, and `None` uses
+the host's default.
+"""
 
 
 @dataclass(frozen=True)
 class Turn:
-    """One of the requests of a task, as means over the tasks that get so far."""
+    """One of a task's requests, as means over the tasks that get this far."""
 
     tasks: int
     definitions: float
     definition_tokens: float
-    """Tokens of the list of tools, and of the host's text about tools before the user's message."""
+    """Tokens of the tool list, and of the host's text about tools before the user's message."""
 
     tokens: float
     """Tokens of the whole request."""
 
     kept_bytes: float
-    """Bytes at the beginning of this request that the request before began with: a provider need not read them again.
-    0 for the first request."""
+    """Length in bytes of the common prefix with the previous request, which a provider can cache. 0 for the first
+    request.
+    """
 
     kept_share: float
-    """`kept_bytes` as a share of the bytes of the request before."""
+    """`kept_bytes` as a share of the previous request's bytes."""
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """The figures of one way over all tasks."""
+    """A method's statistics over all tasks."""
 
     way: str
     turns: Sequence[Turn]
     requests: float
-    """Requests to the model for one task, until the tools that it takes are all there or the stand-in gives up."""
+    """Requests per task until all needed tools are available or the simulated model gives up."""
 
     tokens: float
-    """Tokens of all requests of one task together."""
+    """Total tokens of a task's requests."""
 
     new_tokens: float
-    """The same without the part that the request before begins with as well, by its share of the bytes."""
+    """The same without the common prefix with the previous request, by its share of the bytes."""
 
     recall: Sequence[Estimate]
-    """The share of the tools that a task takes which are there, after one search and after two."""
+    """The share of a task's tools that are available after one and after two searches."""
 
     complete: Sequence[Estimate]
-    """The share of tasks with every tool there, after one search and after two."""
+    """The share of tasks with all tools available after one and after two searches."""
 
     search_p50_ms: float
     search_p95_ms: float
-    """Processor time from a search of the model to the next request to it; 0 where it makes none."""
+    """Processor time from a search to the next request; 0 if there are no searches."""
 
 
 async def measure(
     name: str, way: Way, catalog: Catalog, tasks: Sequence[Task], count: TokenCounter, limit: int | None
 ) -> Measurement:
-    """Hold one conversation for each task; the first is held once before, so that what is built once is not counted."""
+    """Run a conversation for each task; the first task runs once before, so that one-time setup is not counted."""
     async with way(catalog, limit) as replay:
         await replay(StandIn(tasks[0], catalog))
         models = [StandIn(task, catalog) for task in tasks]
@@ -213,7 +215,7 @@ async def measure(
 
 
 def measurement(name: str, models: Sequence[StandIn], count: TokenCounter) -> Measurement:
-    """Return the figures of a way over conversations that have ended."""
+    """Return a method's statistics over finished conversations."""
     seconds = [second for model in models for second in model.search_seconds]
     found = [[_recall(model, searches) for model in models] for searches in range(1, MAX_SEARCHES + 1)]
     longest = max(len(model.requests) for model in models)
@@ -234,7 +236,7 @@ def measurement(name: str, models: Sequence[StandIn], count: TokenCounter) -> Me
 
 
 async def first_tokens(way: Way, catalog: Catalog, count: TokenCounter) -> int:
-    """Return the tokens of definitions in the first request of a conversation that takes no tool."""
+    """Return the tokens of the definitions in a conversation's first request."""
     model = StandIn(Task("Hello.", frozenset()), catalog)
     async with way(catalog, None) as replay:
         await replay(model)
@@ -242,7 +244,7 @@ async def first_tokens(way: Way, catalog: Catalog, count: TokenCounter) -> int:
 
 
 def _steps(model: StandIn) -> Iterator[tuple[Request, Request | None, int]]:
-    """Yield each request, the one before, and the number of bytes that it begins with as that one does."""
+    """Yield each request, the previous one, and the length in bytes of their common prefix."""
     before: Request | None = None
     for now in model.requests:
         yield now, before, now.kept_of(before) if before else 0

@@ -1,7 +1,7 @@
-"""The same tasks with a real model behind an endpoint of chat completions.
+"""The same tasks with a real model behind a chat completions endpoint.
 
-The model words its searches and decides when to stop. No tool is carried out: each call is answered by the same
-sentence, and counts as the choice of a tool.
+The model words its own searches and decides when to stop. No tool is executed: each call gets the same answer, and
+counts as the choice of a tool.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MAX_REQUESTS: Final = 20
 _MAX_REASON_CHARS: Final = 200
 
 _USAGE: Final = ("requests", "searches", "prompt_tokens", "cached_tokens", "completion_tokens", "seconds")
-"""Figures of a task: requests and searches, tokens as the endpoint counts them, and the seconds that it took."""
+"""A task's figures: requests, searches, tokens as counted by the endpoint, and duration in seconds."""
 
 MODEL_WAYS: Final[Mapping[str, ToolDiscovery]] = {
     LISTED: ToolDiscovery(),
@@ -54,7 +54,7 @@ class Trial:
     usage: dict[str, float] = field(default_factory=lambda: dict.fromkeys(_USAGE, 0.0))
 
     failure: str = ""
-    """Why the endpoint gave no answer."""
+    """Why the endpoint did not answer."""
 
     def add(self, **more: float | None) -> None:
         """Add to the usage."""
@@ -65,7 +65,7 @@ class Trial:
 async def measure_model(
     model: str, base_url: str | None, ways: Sequence[str], catalog: Catalog, tasks: Sequence[Task]
 ) -> list[dict[str, Any]]:
-    """Put every task to the model in every way; the key is that of the environment, as the SDK reads it."""
+    """Give every task to the model with every method; the SDK reads the key from the environment."""
     sdk: Any = import_module("openai")
     outcomes: list[dict[str, Any]] = []
     async with sdk.AsyncOpenAI(base_url=base_url) as client:
@@ -80,7 +80,7 @@ async def _trial(client: Any, model: str, way: str, catalog: Catalog, task: Task
     if way == DELEGATED:
         source.offers = tuple(replace(offer, delegate="turn") for offer in source.offers)
     conversation = Conversation(source, MODEL_WAYS[way])
-    # As many as there are: an endpoint that takes fewer refuses, and that is an outcome.
+    # Send all of them: if an endpoint refuses because it accepts fewer, that is a result.
     adapter = ChatCompletions(conversation, model, system=_SYSTEM, most_tools=len(catalog.tools) + 1)
     await conversation.begin_turn(task.text)
     adapter.say(task.text)
@@ -115,7 +115,7 @@ async def _trial(client: Any, model: str, way: str, catalog: Catalog, task: Task
 
 
 def _outcome(way: str, trials: Sequence[Trial]) -> dict[str, Any]:
-    """Return the figures of a way, as means over the tasks that the endpoint answered."""
+    """Return a method's figures, as means over the tasks that the endpoint answered."""
     failures = [trial.failure for trial in trials if trial.failure]
     answered = [trial for trial in trials if not trial.failure]
     shares = [len(trial.called & trial.task.needed) / len(trial.task.needed) for trial in answered] or [0.0]
@@ -125,7 +125,7 @@ def _outcome(way: str, trials: Sequence[Trial]) -> dict[str, Any]:
         "failed": len(failures),
         "first_failure": failures[0] if failures else "",
         **{name: fmean([trial.usage[name] for trial in answered] or [0.0]) for name in _USAGE},
-        # The share of the tools that a task takes which the model called, and those that the labels do not have.
+        # The share of the task's tools that the model called, and the called tools that the labels do not include.
         "found": asdict(mean(shares)),
         "complete": asdict(mean([float(share == 1) for share in shares])),
         "others": fmean([len(trial.called - trial.task.needed) for trial in answered] or [0.0]),

@@ -1,6 +1,6 @@
-"""The ways of offering tools that are compared: everything listed, this project's modes, and peers with their own code.
+"""The methods of offering tools to compare: listing everything, this project's modes, and peers' own code.
 
-Peers are imported on demand: each is optional (`pip install '.[benchmark]'`).
+Peers are imported on demand, because each is optional (`pip install '.[benchmark]'`).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ async def everything_listed(catalog: Catalog, _limit: int | None) -> AsyncGenera
 async def _conversation(
     catalog: Catalog, limit: int | None, *, discovery: ToolDiscovery, delegate: bool = False
 ) -> AsyncGenerator[Replay]:
-    """Hold conversations of the reference client, in one of its modes."""
+    """Use the reference client's conversations in one of its modes."""
     source = ListedSource.of(catalog.servers)
     if delegate:
         source.offers = tuple(replace(offer, delegate="turn") for offer in source.offers)
@@ -75,7 +75,7 @@ async def _conversation(
 async def _fastmcp(
     catalog: Catalog, limit: int | None, *, transform: str, arguments: Callable[[str], dict[str, str]]
 ) -> AsyncGenerator[Replay]:
-    """Search by a transform of FastMCP's server."""
+    """Search with a transform of FastMCP's server."""
     framework: Any = import_module("fastmcp")
     transforms: Any = import_module("fastmcp.server.transforms.search")
     server = framework.FastMCP("catalog")
@@ -110,7 +110,7 @@ def _option(name: str, limit: int | None) -> dict[str, int]:
 
 
 def _any_word(text: str) -> dict[str, str]:
-    """Return a pattern of at most the 1,000 characters that the transform takes; the first tools match, unranked."""
+    """Return a pattern of at most the 1,000 characters that the transform accepts; matches are not ranked."""
     words = dict.fromkeys(re.findall(r"\w{4,}", text.casefold()))
     pattern = "|".join(words) or re.escape(text)
     return {"pattern": pattern if len(pattern) <= 1_000 else pattern[:1_000].rpartition("|")[0]}
@@ -118,8 +118,8 @@ def _any_word(text: str) -> dict[str, str]:
 
 @asynccontextmanager
 async def casual_mcp(catalog: Catalog, limit: int | None) -> AsyncGenerator[Replay]:
-    """Defer every server; tools come from its cache, since there is nothing to connect to."""
-    # It leaves out tools without a description or with a parameter of several types, and warns of each.
+    """Defer every server; tools come from its cache, because there is nothing to connect to."""
+    # It leaves out tools without a description or with a parameter of several types, with a warning for each.
     logging.getLogger("casual_mcp").addHandler(logging.NullHandler())
     llm: Any = import_module("casual_llm")
     models: Any = import_module("casual_mcp.models.config")
@@ -136,7 +136,7 @@ async def casual_mcp(catalog: Catalog, limit: int | None) -> AsyncGenerator[Repl
     # It opens a connection for every conversation.
     chat.mcp_client = framework.Client(framework.FastMCP("nothing"))
     chat.tool_cache = import_module("casual_mcp.tool_cache").ToolCache(chat.mcp_client, ttl_seconds=1e9)
-    # It expects names without a prefix where there is only one server.
+    # It expects names without a prefix if there is only one server.
     keys = {key[1]: key for key in catalog.tools} if len(catalog.servers) == 1 else catalog.prefixed
     await chat.tool_cache.prime([catalog.tools[key].model_copy(update={"name": name}) for name, key in keys.items()])
 
@@ -165,7 +165,7 @@ async def casual_mcp(catalog: Catalog, limit: int | None) -> AsyncGenerator[Repl
         scripted = llm.Model(client=None, name="stand-in")
         scripted.chat = respond
         with warnings.catch_warnings():
-            # It reads definitions by names that its version of FastMCP has deprecated.
+            # It uses names that its version of FastMCP has deprecated.
             warnings.simplefilter("ignore", DeprecationWarning)
             warnings.filterwarnings("ignore", message="Accessing `Tool")
             await chat.chat([llm.UserMessage(content=model.task.text)], model=scripted)
@@ -210,7 +210,7 @@ async def pydantic_ai(catalog: Catalog, limit: int | None) -> AsyncGenerator[Rep
             said = messages.TextPart("done") if text is None else messages.ToolCallPart(_SEARCH, {"queries": [text]})
             return messages.ModelResponse(parts=[said])
 
-        # A provider without a search of its own, to which the search of the framework is offered.
+        # A provider without its own search, so that it gets the framework's search.
         provider = function.FunctionModel(respond, profile={"supported_native_tools": frozenset()})
         await agent.run(model.task.text, model=provider)
 
@@ -228,7 +228,7 @@ WAYS: Final[Mapping[str, Way]] = {
     LISTED: everything_listed,
     OURS: partial(_conversation, discovery=DEFERRED),
     DELEGATED: partial(_conversation, discovery=DEFERRED, delegate=True),
-    # Defers only what is more than the default share of the default context window.
+    # Defers only if the tools exceed the default share of the default context window.
     "ours, automatic": partial(_conversation, discovery=ToolDiscovery(enabled=True, auto=True)),
     "Pydantic AI": pydantic_ai,
     "casual-mcp": casual_mcp,
@@ -241,4 +241,4 @@ PACKAGES: Final[Mapping[str, str]] = {
     "FastMCP, BM25": "fastmcp",
     "FastMCP, regex": "fastmcp",
 }
-"""The packages that some of them need."""
+"""The packages that some methods need."""

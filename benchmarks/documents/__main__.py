@@ -1,4 +1,4 @@
-"""Command line of the benchmark of documents."""
+"""The documents benchmark's command."""
 
 from __future__ import annotations
 
@@ -16,16 +16,18 @@ from benchmarks.report.tables import documents_tables
 @click.command()
 @click.argument("folders", nargs=-1, required=True, type=DIRECTORY)
 @split_option("dev")
-@click.option("--queries", type=click.IntRange(min=1), default=200, show_default=True, help="Of each kind, at most.")
+@click.option(
+    "--queries", type=click.IntRange(min=1), default=200, show_default=True, help="Maximum queries of each kind."
+)
 @click.option("--engine", "engines", type=click.Choice([*ENGINES]), multiple=True, default=[*ENGINES])
 @click.option("--builds", type=click.IntRange(min=1), default=3, show_default=True, help="The quickest counts.")
 @json_option
 def main(
     folders: Sequence[Path], split: str, queries: int, engines: Sequence[str], builds: int, json_file: Path | None
 ) -> None:
-    """Measure how well documents are found by name and by content, and what it takes to index contents.
+    """Measure how well documents are found by name and by content, and the cost of indexing contents.
 
-    FOLDERS hold documentation in Markdown or reStructuredText, from which the queries are taken as well.
+    FOLDERS contain documentation in Markdown or reStructuredText; the queries are taken from it too.
     """
     trees = [read_tree(folder, split, queries) for folder in folders]
     figures = {

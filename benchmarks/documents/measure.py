@@ -1,4 +1,4 @@
-"""Quality and cost of searches over the documents of a folder."""
+"""Quality and cost of searches over a folder's documents."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from benchmarks.retrieval.measure import DEPTH, quality
 from benchmarks.speed.engines import BM25S
 
 Search: TypeAlias = Callable[[str], Sequence[str]]
-"""Returns the URIs of what is found, best first."""
+"""Returns the URIs found, best first."""
 
 CONDITIONS: Final[Mapping[str, Sequence[str]]] = {
     "contents alone": ("title", "sentence", "link"),
     "names alone": ("title", "link", "name"),
     "names and contents": ("title", "sentence", "link", "name"),
 }
-"""What is searched, and the kinds of queries that it can answer. Contents alone have numbers for names."""
+"""What to search, and the kinds of queries it can answer. With contents only, names are numbers."""
 
 
 def _own(ranker: Ranker) -> Callable[[Mapping[str, Any], Mapping[str, str]], Search]:
@@ -49,18 +49,18 @@ def _bm25s(resources: Mapping[str, Any], texts: Mapping[str, str]) -> Search:
 
 
 _ASKED: Final = 20
-"""Queries of each kind whose time is taken."""
+"""Number of queries of each kind to time."""
 
 ENGINES: Final = {
     "gateway": _own(default_ranker()),
     "extension": _own(SimpleRanker()),
     "bm25s, stemmed": _bm25s,
 }
-"""The optional part over the ranking of the gateway, and over the readable one; and what both are compared with."""
+"""The optional extension with the gateway's ranking and with the readable one, and the baseline for both."""
 
 
 def resources_of(tree: Tree, condition: str) -> tuple[dict[str, str], dict[str, dict[str, str]], dict[str, str]]:
-    """Return the URI of each document by its path, the definitions and the texts by URI."""
+    """Return the documents' URIs by path, and the definitions and texts by URI."""
     is_named, is_read = "names" in condition, "contents" in condition
     uris = {path: f"docs:///{path if is_named else number}" for number, path in enumerate(tree.documents)}
     names = {path: PurePosixPath(path if is_named else uri).name for path, uri in uris.items()}
@@ -69,7 +69,7 @@ def resources_of(tree: Tree, condition: str) -> tuple[dict[str, str], dict[str, 
 
 
 def measured(tree: Tree, condition: str, engine: str) -> dict[str, Any]:
-    """Return nDCG@10 and Recall@5 of each kind of queries."""
+    """Return nDCG@10 and Recall@5 for each kind of query."""
     uris, definitions, texts = resources_of(tree, condition)
     search = ENGINES[engine](definitions, texts)
     kinds: dict[str, Any] = {}
@@ -87,7 +87,7 @@ def measured(tree: Tree, condition: str, engine: str) -> dict[str, Any]:
 
 
 def cost(folder: Path, engine: str, builds: int) -> dict[str, Any]:
-    """Return what it takes an engine, alone in a process, to index the contents of a folder, and to search them."""
+    """Return the cost for an engine, alone in a process, to index and search a folder's contents."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
         return process.submit(_cost, folder, engine, builds).result()
 
@@ -97,7 +97,7 @@ def _cost(folder: Path, engine: str, builds: int) -> dict[str, Any]:
     _, definitions, texts = resources_of(tree, "contents alone")
     queries = [own.query for kind in CONDITIONS["contents alone"] for own in tree.queries[kind]]
     some = {uri: definitions[uri] for uri in [*definitions][:2]}
-    ENGINES[engine](some, {uri: texts[uri] for uri in some})(queries[0])  # what is loaded once is loaded
+    ENGINES[engine](some, {uri: texts[uri] for uri in some})(queries[0])  # one-time loading is done
     memory = memory_of(lambda: ENGINES[engine](definitions, texts), lambda search: list(map(search, queries)))
     seconds = [_processor_seconds(lambda: ENGINES[engine](definitions, texts)) for _ in range(builds)]
     search = ENGINES[engine](definitions, texts)

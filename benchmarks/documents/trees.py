@@ -1,15 +1,15 @@
 """Folders of documentation as resources, with queries that the documents themselves answer.
 
-Nobody words a query: each is a text of the documents, taken by the same rule from all of them.
+No query is written by hand: each is a text from the documents, taken from all of them by the same rule.
 
     title      the title of a document, which is taken out of it
     sentence   the first sentence of a document, which is taken out of it
     link       the text of a link in one document to another
     name       the last part of a document's path, in words
 
-Several documents may be right where they share a title, a link text or a name; texts that more than five share say
-nothing, and are left out. So are titles and links of a single word, sentences of fewer than six, and names without a
-word, such as those of releases.
+Several documents can be right if they share a title, a link text or a name. Texts shared by more than five documents
+are left out, because they say nothing. So are titles and links of a single word, sentences of fewer than six, and names
+without a word, such as those of releases.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from typing import Final
 from benchmarks.datasets import Query
 
 MAX_CHARS: Final = 64 * 1024
-"""Characters of a document that are searched, as in `mcp_ext_search_primitives` by default."""
+"""Characters of a document to search, the default of `mcp_ext_search_primitives`."""
 
 _MOST: Final = 5
-"""Documents that may answer one query."""
+"""Maximum documents that can answer one query."""
 
 _SUFFIXES: Final = (".rst.txt", ".mdx", ".md", ".rst", ".txt")
 _FRONT_MATTER: Final = re.compile(r"\A---\n(.*?)^---\n", re.DOTALL | re.MULTILINE)
@@ -46,14 +46,14 @@ _WORD: Final = re.compile(r"[^\W_]+")
 
 @dataclass(frozen=True)
 class Document:
-    """A file of a folder."""
+    """A file in a folder."""
 
     path: str
-    """Below the folder, without its suffix."""
+    """The path within the folder, without the suffix."""
 
     title: str
     text: str
-    """Without the title."""
+    """The text without the title."""
 
 
 @dataclass(frozen=True)
@@ -62,14 +62,14 @@ class Tree:
 
     name: str
     documents: Mapping[str, Document]
-    """By path, with the texts that are searched."""
+    """The documents by path, with the texts to search."""
 
     queries: Mapping[str, list[Query]]
-    """By the rule that they are taken by; the ids of a query are paths."""
+    """The queries by rule; their relevant ids are paths."""
 
 
 def read_tree(folder: Path, split: str, most: int) -> Tree:
-    """Read a folder of Markdown or reStructuredText, with at most so many queries of each kind.
+    """Read a folder of Markdown or reStructuredText, with at most `most` queries of each kind.
 
     Half of the queries, drawn by a hash, are `dev`, and the others `test`; `split` is one of them or `all`.
 
@@ -78,9 +78,9 @@ def read_tree(folder: Path, split: str, most: int) -> Tree:
     """
     documents = {own.path: own for own in _documents(folder)}
     if not documents:
-        raise ValueError(f"{folder} has no Markdown and no reStructuredText")
+        raise ValueError(f"{folder} has no Markdown or reStructuredText files")
     first = {path: _first_sentence(own.text) for path, own in documents.items()}
-    # A link is a text of another document, and stays where it is.
+    # A link's text is in another document, and stays there.
     links = list(_links(documents, folder.name))
     asked: Mapping[str, Iterable[tuple[str, str]]] = {
         "title": ((own.title, path) for path, own in documents.items() if _words(own.title) > 1),
@@ -113,7 +113,7 @@ def _documents(folder: Path) -> Iterator[Document]:
 
 
 def _links(documents: Mapping[str, Document], root: str) -> Iterator[tuple[str, str]]:
-    """Yield the text and the path of each link to another document."""
+    """Yield the text and the target path of each link to another document."""
     labels = {label: path for path, own in documents.items() for label in _LABEL.findall(own.text)}
     for path, own in documents.items():
         found = [(text, _resolved(path, target, root)) for text, target in _MARKDOWN_LINK.findall(own.text)]
@@ -123,7 +123,7 @@ def _links(documents: Mapping[str, Document], root: str) -> Iterator[tuple[str, 
 
 
 def _resolved(path: str, target: str, root: str) -> str:
-    """Return the path that a link in the document at `path` leads to; absolute ones begin with the folder or in it."""
+    """Return the target path of a link in the document at `path`; absolute targets start at the folder or in it."""
     if target.startswith("/"):
         inner = normpath(target.lstrip("/")).removeprefix(f"{root}/")
     else:
@@ -132,7 +132,7 @@ def _resolved(path: str, target: str, root: str) -> str:
 
 
 def _first_sentence(text: str) -> str:
-    """Return the first sentence of the first paragraph that begins as a sentence does."""
+    """Return the first sentence of the first paragraph that starts like a sentence."""
     paragraph = _PARAGRAPH.search(text)
     sentence = _SENTENCE.match(paragraph[1]) if paragraph else None
     return sentence[1] if sentence else ""

@@ -1,1 +1,1 @@
-"""The cost of finding tools with `tools/search`, with a search tool and by listing: `python -m benchmarks.method`."""
+"""The cost of finding tools by `tools/search`, by a search tool and by listing: `python -m benchmarks.method`."""

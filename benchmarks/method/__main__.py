@@ -1,4 +1,4 @@
-"""Command line of the comparison of method, tool and listing."""
+"""The command that compares method, tool and listing."""
 
 from __future__ import annotations
 
@@ -27,19 +27,27 @@ from benchmarks.report.tables import method_tables
 @data_option(REAL)
 @split_option("test")
 @click.option(
-    "--slice", "slices", multiple=True, help="Only requests of this kind, where a set has several; may be repeated."
+    "--slice", "slices", multiple=True, help="Only requests of this kind, if a dataset has several; can be repeated."
 )
 @tasks_option
-@click.option("--results", type=click.IntRange(1, 20), default=5, show_default=True, help="Tools that a search finds.")
+@click.option("--results", type=click.IntRange(1, 20), default=5, show_default=True, help="Tools per search.")
 @click.option(
     "--servers",
     "sizes",
     type=click.IntRange(min=1),
     multiple=True,
-    help="Only so many servers, where a set has them; may be repeated; all.",
+    help="Only this many servers, if a dataset has servers; can be repeated. [default: all]",
 )
-@click.option("--steps", "by_steps", is_flag=True, help="Only tasks that have steps: by their text, and by steps.")
-@click.option("--rounds", type=click.IntRange(min=1), default=3, show_default=True, help="Each task in each way.")
+@click.option(
+    "--steps", "by_steps", is_flag=True, help="Only tasks that have steps, searched by their text and step by step."
+)
+@click.option(
+    "--rounds",
+    type=click.IntRange(min=1),
+    default=3,
+    show_default=True,
+    help="Repetitions of each task with each method.",
+)
 @json_option
 def main(
     directories: Sequence[Path],
@@ -54,7 +62,7 @@ def main(
 ) -> None:
     """Replay requests against one gateway: tools listed, found by the host's request, or found by the model's tool.
 
-    A deterministic policy stands in for the model (benchmarks/README.md). The tables are Markdown.
+    A deterministic policy simulates the model (benchmarks/README.md). The tables are Markdown.
     """
     reports: list[dict[str, Any]] = []
     for numbers, catalog, own in read_parts(directories, split, tasks, sizes, by_steps=by_steps, slices=slices):
@@ -78,9 +86,9 @@ async def _measured(
 def _ways(
     gateway: Gateway, catalog: Catalog, tasks: Sequence[Task], results: int, rounds: int
 ) -> Sequence[dict[str, Any]]:
-    """Return the costs of each way for one task; they take turns, so that other work of the machine falls on all."""
+    """Return each method's costs for one task; they take turns, so that other load affects all equally."""
     names = [*WAYS]
-    for name in names:  # what is made once is made
+    for name in names:  # one-time setup is done
         _replayed(gateway, name, StandIn(tasks[0], catalog), results)
     models = {name: [StandIn(task, catalog) for task in tasks] for name in names}
     traffic: dict[str, list[Traffic]] = {name: [] for name in names}
@@ -94,8 +102,8 @@ def _ways(
     return [
         _costs(name, models[name], traffic[name], count)
         | {
-            # From each request on the wire to its answer, all of a task together: the median, and as a multiple of the
-            # one of delegated search.
+            # Total time from request to answer on the wire per task: the median, and as a multiple of delegated
+            # search's.
             "wire_ms": 1000 * median(seconds[name]),
             "wire_ratio": asdict(ratio_of_medians(seconds[name], seconds[BASE])),
         }
@@ -109,17 +117,17 @@ def _costs(name: str, models: Sequence[StandIn], traffic: Sequence[Traffic], cou
     shares = [len(model.task.needed & model.requests[-1].available) / len(model.task.needed) for model in models]
     return {
         "way": name,
-        # Requests to the model, to the one in which it calls the tools that it found or gives up.
+        # Requests to the model, up to the one in which it calls the tools it found or gives up.
         "turns": sent.requests,
-        # On the wire before that call, and the bytes of requests and answers.
+        # Requests on the wire before that call, and the bytes of requests and answers.
         "requests": fmean(one.requests for one in traffic),
         "bytes": fmean(one.bytes for one in traffic),
-        # Before the model in its first turn, its second and so on, over the tasks that get so far; in all turns; and
-        # the same without the part that a provider has read in the turn before.
+        # Tokens in the model's first turn, second turn and so on, over the tasks that get this far; in all turns; and
+        # the same without the part that a provider has read in the previous turn.
         "turn_tokens": [turn.tokens for turn in sent.turns],
         "tokens": sent.tokens,
         "new_tokens": sent.new_tokens,
-        # The share of the tools that a task takes which are found, and the share of tasks with every tool.
+        # The share of a task's tools that are found, and the share of tasks for which all are.
         "found": asdict(mean(shares)),
         "complete": asdict(mean([float(share == 1) for share in shares])),
     }

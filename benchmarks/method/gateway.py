@@ -1,4 +1,4 @@
-"""A gateway over the servers of a data set, and a host's connections to its endpoints."""
+"""A gateway over a dataset's servers, and a host's connections to its endpoints."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ class Gateway:
     plain: Wire
     meta_tools: Wire
     keys: Mapping[str, ToolKey]
-    """Tools by the names that it gives them."""
+    """Tools by their names on the gateway."""
 
 
 @asynccontextmanager
 async def gateway_over(catalog: Catalog) -> AsyncGenerator[Gateway]:
-    """Start a gateway over the servers of a catalog, which are in another process.
+    """Start a gateway over a catalog's servers, which run in another process.
 
     Raises:
-        RuntimeError: It does not list every tool.
+        RuntimeError: The gateway does not list every tool.
     """
     with TemporaryDirectory() as folder:
         behind, port = free_port(), free_port()
@@ -53,5 +53,5 @@ async def gateway_over(catalog: Catalog) -> AsyncGenerator[Gateway]:
             with closing(Wire(port, "/mcp")) as plain, closing(Wire(port, "/mcp/meta-tools")) as meta_tools:
                 keys = {qualified_name(server, name): (server, name) for server, name in catalog.tools}
                 if {tool["name"] for tool in plain.listed()} != set(keys):  # the first request waits for the servers
-                    raise RuntimeError("the gateway does not list the tools of the data set")
+                    raise RuntimeError("the gateway does not list all of the dataset's tools")
                 yield Gateway(plain, meta_tools, keys)

@@ -1,6 +1,6 @@
-"""The servers of a data set in one process over HTTP: `python -m benchmarks.method.servers FILE PORT`.
+"""A dataset's servers in one process over HTTP: `python -m benchmarks.method.servers FILE PORT`.
 
-The file holds their tools, `{"server": [Tool, ...]}`; each server is at `/server`. They list, and do nothing else.
+The file contains their tools, `{"server": [Tool, ...]}`; each server is at `/server`. They only list tools.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The ways. Each holds one conversation with the stand-in of a model, from a cold start."""
+"""The methods. Each runs one conversation with a simulated model, from a cold start."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from benchmarks.method.gateway import Gateway
 from benchmarks.processes import Wire
 
 Way: TypeAlias = Callable[[Gateway, StandIn, int], None]
-"""Holds a conversation in which every search is for so many tools."""
+"""Runs a conversation in which every search has this limit."""
 
 BASE: Final = "`tools/search`, delegated"
 
@@ -29,11 +29,11 @@ _SEARCH: Final[Mapping[str, Any]] = {
         "required": ["query"],
     },
 }
-"""The host's own: no server sees a call of it."""
+"""The host's own tool, whose calls no server sees."""
 
 
 def _listed(gateway: Gateway, model: StandIn, _limit: int) -> None:
-    """Hand every definition to the model."""
+    """Send every definition to the model."""
     wire = gateway.plain
     messages = _opening(wire, model)
     tools = wire.listed()
@@ -43,7 +43,7 @@ def _listed(gateway: Gateway, model: StandIn, _limit: int) -> None:
 
 
 def _by_method(gateway: Gateway, model: StandIn, limit: int, *, is_delegated: bool) -> None:
-    """Search by request: with the user's text before the model is asked, or when the model searches."""
+    """Search by request: with the user's text before asking the model, or when the model searches."""
     wire = gateway.plain
     messages = _opening(wire, model)
     found: dict[str, dict[str, Any]] = {}
@@ -68,7 +68,7 @@ def _by_method(gateway: Gateway, model: StandIn, limit: int, *, is_delegated: bo
 
 
 def _by_tool(gateway: Gateway, model: StandIn, limit: int, *, level: str) -> None:
-    """Search by the server's tool; where `level` is not `full`, have the schemas described before a call."""
+    """Search with the server's tool; if `level` is not `full`, get the schemas before a call."""
     wire = gateway.meta_tools
     messages = _opening(wire, model)
     tools = [*map(_definition, wire.listed())]
@@ -89,13 +89,13 @@ def _by_tool(gateway: Gateway, model: StandIn, limit: int, *, level: str) -> Non
         found |= {one["name"]: gateway.keys[one["name"]] for one in call("search_tools", query)}
         searches += 1
     wanted = [name for name, key in found.items() if key in model.task.needed]
-    if level != "full" and wanted:  # the request in which it would have called is the one in which it asks
+    if level != "full" and wanted:  # it asks in the request in which it would otherwise have called
         call("describe_tools", {"names": wanted})
         model.requests.append(request(searches))
 
 
 def _opening(wire: Wire, model: StandIn) -> list[dict[str, Any]]:
-    """Return the messages of the first turn."""
+    """Return the first turn's messages."""
     instructions = wire.ask("server/discover", {}).get("instructions")
     return [*([system(instructions)] if instructions else []), user(model.task.text)]
 

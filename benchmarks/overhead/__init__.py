@@ -1,1 +1,1 @@
-"""The cost of the gateway: `python -m benchmarks.overhead`."""
+"""The gateway's overhead: `python -m benchmarks.overhead`."""

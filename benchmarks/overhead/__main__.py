@@ -1,6 +1,6 @@
-"""Costs of the gateway: `python -m benchmarks.overhead`.
+"""The gateway's overhead: `python -m benchmarks.overhead`.
 
-All ways take turns in one run, so that other work of the machine falls on all alike.
+All variants take turns in one run, so that other load on the machine affects them equally.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from benchmarks.processes import ROOT, connected, free_port, serving
 from benchmarks.report.tables import overhead_tables
 
 WAYS: Final = ("direct", "gateway", "fastmcp")
-"""To one server: itself, the gateway in front of it, and FastMCP's proxy."""
+"""Ways to reach one server: directly, through the gateway, and through FastMCP's proxy."""
 
 Seconds: TypeAlias = Mapping[str, Sequence[float]]
-"""By way."""
+"""Seconds by variant."""
 _Once: TypeAlias = Callable[[int], Awaitable[Any]]
 _UPSTREAM: Final[dict[str, Any]] = {
     "command": sys.executable, "args": ["-m", "benchmarks.overhead.upstream"], "cwd": str(ROOT),
@@ -57,7 +57,7 @@ _VERBS: Final = ("create", "list", "update", "delete", "restart", "resize", "clo
 
 
 async def calls(count: int, folder: Path, *, over_http: bool) -> Seconds:
-    """Return the seconds of each call of a tool."""
+    """Return the seconds of each tool call."""
     async with AsyncExitStack() as stack:
         clients: dict[str, Client] = {}
         upstream = _UPSTREAM
@@ -68,7 +68,7 @@ async def calls(count: int, folder: Path, *, over_http: bool) -> Seconds:
             port = free_port()
             url = await stack.enter_async_context(serving(_argv(way, folder, upstream, port), port))
             clients[way] = await stack.enter_async_context(Client(url, extensions=[TOOLS_SEARCH]))
-            if way == "direct":  # the server itself, which the others then stand in front of
+            if way == "direct":  # the server itself, which the others are in front of
                 upstream = {"type": "http", "url": url}
         names = {way: (await client.list_tools()).tools[0].name for way, client in clients.items()}
 
@@ -79,7 +79,7 @@ async def calls(count: int, folder: Path, *, over_http: bool) -> Seconds:
 
 
 def _argv(way: str, folder: Path, upstream: dict[str, Any], port: int | None) -> list[str]:
-    """Return the command that serves the upstream's tools in one way, on stdio or at a port."""
+    """Return the command that serves the upstream's tools with one variant, on stdio or at a port."""
     file = folder / f"{way}.json"
     file.write_text(json.dumps({"mcpServers": {"echo": upstream}}), encoding="utf-8")
     at = [] if port is None else [str(port)]
@@ -94,7 +94,7 @@ def _argv(way: str, folder: Path, upstream: dict[str, Any], port: int | None) ->
 
 
 async def starts(count: int, folder: Path) -> Seconds:
-    """Return the seconds from the start of each way to its first answer to `tools/list`."""
+    """Return the seconds from each variant's start to its first answer to `tools/list`."""
     took: dict[str, list[float]] = {way: [] for way in WAYS}
     for _ in range(count):
         for way in WAYS:
@@ -106,9 +106,9 @@ async def starts(count: int, folder: Path) -> Seconds:
 
 
 async def searches(count: int, folder: Path, tools: int, servers: int) -> Seconds:
-    """Return the seconds of a search over many tools on stdio, at one server that has all of them and at a gateway.
+    """Return the seconds of a search over many tools on stdio, on one server that has all of them and on a gateway.
 
-    A `trip` is a request to the gateway that is refused before anything is searched.
+    A `trip` is a request that the gateway refuses before searching.
     """
     definitions = catalog(tools)
     whole = _catalog_server(folder, "whole", definitions)
@@ -134,7 +134,8 @@ async def searches(count: int, folder: Path, tools: int, servers: int) -> Second
 async def search_work(count: int, folder: Path, tools: int, servers: int) -> Seconds:
     """Return the processor time of a search: in the bare index, and as a request to a gateway in this process.
 
-    The second is all that a gateway adds to the index apart from the trip. Processor time, since both work here.
+    The second includes everything that a gateway adds to the index except the trip. It is processor time because both
+    run in this process.
     """
     definitions = catalog(tools)
     index = floored(FieldedRanker())([Tool.model_validate(one) for one in definitions])
@@ -154,7 +155,7 @@ async def search_work(count: int, folder: Path, tools: int, servers: int) -> Sec
 
 
 async def memory(folder: Path, tools: int, servers: int) -> float:
-    """Return the bytes of memory that a gateway takes for 1,000 tools that it has listed and searched."""
+    """Return the bytes of memory that a gateway needs for 1,000 tools that it has listed and searched."""
     used: list[int] = []
     file = folder / "pid"
     program = "import os, pathlib, sys; pathlib.Path(sys.argv[1]).write_text(str(os.getpid())); "
@@ -173,7 +174,7 @@ async def memory(folder: Path, tools: int, servers: int) -> float:
 
 
 def catalog(count: int) -> list[dict[str, Any]]:
-    """Return as many tools of about 700 bytes each, all of them different."""
+    """Return `count` different tools of about 700 bytes each."""
     return [_tool(number) for number in range(count)]
 
 
@@ -224,15 +225,17 @@ async def _by_turns(ways: Mapping[str, _Once], count: int, clock: Callable[[], f
 @click.option("--calls", "call_count", type=click.IntRange(1), default=500, show_default=True, help="Calls each way.")
 @click.option("--searches", "search_count", type=click.IntRange(1), default=200, show_default=True)
 @click.option("--starts", "start_count", type=click.IntRange(1), default=5, show_default=True)
-@click.option("--tools", type=click.IntRange(20), default=10_000, show_default=True, help="Tools that are searched.")
-@click.option("--servers", type=click.IntRange(1), default=4, show_default=True, help="Servers that have them.")
+@click.option("--tools", type=click.IntRange(20), default=10_000, show_default=True, help="Number of tools to search.")
+@click.option(
+    "--servers", type=click.IntRange(1), default=4, show_default=True, help="Number of servers that have them."
+)
 @json_option
 def main(
     call_count: int, search_count: int, start_count: int, tools: int, servers: int, json_file: Path | None
 ) -> None:
-    """Measure the costs that a gateway adds: to calls, searches, the start and memory.
+    """Measure a gateway's overhead for calls, searches, the start and memory.
 
-    Ratios are to the first way of each row.
+    Ratios are relative to the first variant in each row.
     """
     with TemporaryDirectory() as name:
         folder = Path(name)
@@ -250,7 +253,7 @@ def main(
 
 
 def _figures(took: Seconds) -> dict[str, dict[str, Any]]:
-    # The first tenth does not count: everything is done for the first time there.
+    # Discard the first tenth, in which everything is done for the first time.
     counted = {way: seconds[len(seconds) // 10 :] for way, seconds in took.items()}
     first = next(iter(counted.values()))
     return {

@@ -1,4 +1,4 @@
-"""The server behind the others: one tool that gives back what it is given. `python -m benchmarks.overhead.upstream`."""
+"""The upstream server, with one tool that returns its argument: `python -m benchmarks.overhead.upstream`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ server = MCPServer("echo")
 
 @server.tool()
 def echo(text: str) -> str:
-    """Give back a text."""
+    """Return the text."""
     return text
 
 

@@ -1,4 +1,4 @@
-"""Command line of the measurements of catalogs in PostgreSQL."""
+"""The command that measures catalogs in PostgreSQL."""
 
 from __future__ import annotations
 
@@ -25,9 +25,11 @@ _QUERIES = 200
 @click.command()
 @data_option(SMALL)
 @split_option("test")
-@click.option("--database", help="Address; without it, a database that is started for this. Catalogs in it are kept.")
-@click.option("--sizes", default="", help="Numbers of synthetic tools. [default: answers only]")
-@click.option("--callers", default="1,8,32", show_default=True, help="How many search at the same time.")
+@click.option(
+    "--database", help="Database address; by default, a database is started for this. Catalogs in it are kept."
+)
+@click.option("--sizes", default="", help="Numbers of synthetic tools. [default: only compare answers]")
+@click.option("--callers", default="1,8,32", show_default=True, help="Number of concurrent searches.")
 @click.option("--searches", default=200, show_default=True, help="For each row.")
 @json_option
 def main(
@@ -39,9 +41,9 @@ def main(
     searches: int,
     json_file: Path | None,
 ) -> None:
-    """Compare the answers of a database with those of the ranking in memory, and measure searches in it.
+    """Compare a database's answers with those of the in-memory ranking, and measure searches in it.
 
-    Sizes are of tools that are made of those of the sets. A catalog of a size that is there already is not built again.
+    Sizes count synthetic tools made from the datasets' tools. An existing catalog of a size is reused.
     """
     datasets = [read_dataset(directory, split) for directory in directories]
     asked = [query.query for dataset in datasets for query in dataset.queries]

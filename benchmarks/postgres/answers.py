@@ -1,4 +1,4 @@
-"""Does the database answer as the ranking in memory does, request by request?"""
+"""Compares the database's answers with those of the in-memory ranking, request by request."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from benchmarks.retrieval.measure import DEPTH, quality
 
 @dataclass(frozen=True)
 class Answers:
-    """Both rankings over one set."""
+    """Both rankings on one dataset."""
 
     dataset: str
     tools: int
     requests: int
     same: float
-    """Part of the requests of which the first ten are the same, in the same order."""
+    """Share of the requests with the same first ten results in the same order."""
 
     ndcg: float
-    """nDCG@10 of the database."""
+    """The database's nDCG@10."""
 
     ndcg_in_memory: float
 
 
 def compare(connection: Connection, dataset: Dataset) -> Answers:
-    """Put every request of a set to both; the set is imported first."""
+    """Import a dataset, and make all of its requests to both rankings."""
     wire = (tool.model_dump(by_alias=True, mode="json", exclude_none=True) for tool in dataset.tools)
     import_catalog(connection, dataset.name, map(ToolEntry, wire))
     ours, memory = PostgresIndex(connection, dataset.name), FieldedRanker()(dataset.tools)
@@ -53,7 +53,7 @@ def compare(connection: Connection, dataset: Dataset) -> Answers:
 
 
 def first_ten(index: ToolIndex, query: str) -> Sequence[str]:
-    """Return the names of the ten best."""
+    """Return the names of the ten best results."""
     if isinstance(index, PostgresIndex):
         return [hit.name for hit in index.first(query, DEPTH).hits]
     return first_names(index.search(query), DEPTH)

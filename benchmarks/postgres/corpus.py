@@ -1,9 +1,9 @@
-"""As many tools as are wanted, made of real ones, with word frequencies as larger catalogs have them.
+"""Any number of synthetic tools made from real ones, with word frequencies like those in larger catalogs.
 
-A tool is crossed from two real ones, which keeps the lengths of texts. Were that all, a million tools would have the
-words of five thousand, each in two hundred times as many tools. In real text new words never end: their number grows
-as a power of the length (Heaps), and how often words come is a power of their rank (Zipf). So each word that is rare in
-the real tools stands for a family of words, of which one is drawn whose rank follows such a law.
+A tool is crossed from two real ones, which preserves text lengths. With that alone, a million tools would have the
+vocabulary of five thousand, with each word in two hundred times as many tools. In real text, new words keep appearing:
+their number grows as a power of the length (Heaps), and word frequency is a power of the rank (Zipf). So each word that
+is rare in the real tools represents a family of words, from which one is drawn with a rank that follows such a law.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from mcp_types import Tool
 from benchmarks.speed.corpus import halves
 
 _RARE: Final = 3
-"""Tools up to which a word counts as rare."""
+"""Words in at most this many tools count as rare."""
 
 _EXPONENT: Final = 1.25
-"""Of the law by which a word of a family is drawn: `random ** -EXPONENT`."""
+"""Exponent of the law for drawing a word from a family: `random ** -EXPONENT`."""
 
 _MOST_IN_FAMILY: Final = 100_000
 _CONSONANTS: Final = "bdfgklmnprst"
@@ -31,7 +31,7 @@ _WORD: Final = re.compile(r"[A-Za-z]{4,}")
 
 
 def synthetic(parents: Sequence[Tool], number: int, seed: int) -> Iterator[dict[str, Any]]:
-    """Yield so many definitions with unique names; equal arguments give equal tools."""
+    """Yield `number` definitions with unique names; equal arguments give equal tools."""
     chance = random.Random(seed)  # noqa: S311 - the same catalog in every run
     texts = [f"{tool.name.replace('_', ' ')} {tool.description or ''}".lower() for tool in parents]
     having = Counter(word for text in texts for word in set(_WORD.findall(text)))
@@ -52,7 +52,7 @@ def synthetic(parents: Sequence[Tool], number: int, seed: int) -> Iterator[dict[
 
 
 def _relative(word: str, rare: frozenset[str], chance: random.Random) -> str:
-    """Return a word of the family of `word`, if that is a rare one, most often itself."""
+    """Return a word from the family of `word` if it is rare; most often the word itself."""
     if word.lower() not in rare:
         return word
     rank = min(int((1 - chance.random()) ** -_EXPONENT), _MOST_IN_FAMILY) - 1

@@ -1,4 +1,4 @@
-"""How long searches take in catalogs of any size, and what these take to build and to keep."""
+"""Search times in catalogs of any size, and the cost of building and storing them."""
 
 from __future__ import annotations
 
@@ -30,74 +30,74 @@ from benchmarks.postgres.corpus import synthetic
 from benchmarks.processes import Wire, free_port
 
 _GROUP_SIZE: Final = 1_000
-"""Tools that the same callers see, as those of one server."""
+"""Number of tools that the same callers see, like one server's."""
 
 _COMPARED: Final = 100_000
-"""Most tools that are indexed in memory too, to compare the answers."""
+"""Maximum tools to index in memory as well, to compare the answers."""
 
 _CATALOG: Final = "synthetic"
 _TABLES: Final = ("tool", "document", "term", "posting")
 _SEED: Final = 1
 _ANYONE: Final = f"{LATEST_MODERN_VERSION} others"
-"""The group of callers of a catalog server, who see everything."""
+"""The group of a catalog server's callers, who see everything."""
 
 _MOST_FREQUENT: Final = 20
-"""Most frequent words, of which the hardest queries are made."""
+"""Number of most frequent words to make the hardest queries from."""
 
 
 @dataclass(frozen=True)
 class Times:
-    """Milliseconds of searches in turn."""
+    """Milliseconds of consecutive searches."""
 
     asked: str
-    """What: requests of the sets, or words that are in most tools."""
+    """The queries: the datasets' requests, or words that are in most tools."""
 
     visible: float
-    """Part of the tools that the caller sees."""
+    """Share of the tools that the caller sees."""
 
     callers: int
-    """How many search at the same time."""
+    """Number of concurrent searches."""
 
     p50: float
     p95: float
     per_second: float
     processor_p50: float
-    """Milliseconds of processor time of the database: on a busy machine, the figure to compare. 0 for many callers."""
+    """The database's processor time in milliseconds, the figure to compare on a busy machine. 0 for many callers."""
 
     processor_p95: float
 
 
 @dataclass(frozen=True)
 class Scale:
-    """One size."""
+    """The figures for one size."""
 
     tools: int
     build_seconds: float
 
     bytes: dict[str, int]
-    """By table, indexes included."""
+    """Bytes by table, including indexes."""
 
     memory: dict[str, int]
-    """Bytes: of the program that imports at its peak, of a catalog server, and of the database for each connection."""
+    """Bytes of memory: the importing program's peak, a catalog server's, and the database's per connection."""
 
     change_ms: float
-    """From a changed tool until a search finds it."""
+    """Milliseconds from a tool's change until a search finds it."""
 
     times: Sequence[Times]
     same: float | None
-    """Part of the requests of which the first ten are those in memory, over as many tools as are compared."""
+    """Share of the requests with the same first ten results as in memory, over the tools compared."""
 
     compared: int
-    """Tools of that comparison."""
+    """Number of tools in that comparison."""
 
     plan: Sequence[str]
-    """How the postings of the most frequent term are read."""
+    """The query plan for reading the most frequent term's postings."""
 
 
 def measure(
     address: str, parents: Sequence[Tool], queries: Sequence[str], size: int, callers: Sequence[int], searches: int
 ) -> Scale:
-    """Build a catalog of so many synthetic tools, unless it is there, and search it."""
+    """Build a catalog of synthetic tools, unless it exists, and search it."""
     name = f"{_CATALOG} {size}"
     with psycopg.connect(address, autocommit=True) as connection:
         build_seconds, import_memory = _built(connection, name, parents, size)
@@ -129,7 +129,7 @@ def measure(
 
 
 def _built(connection: Connection, name: str, parents: Sequence[Tool], size: int) -> tuple[float, int]:
-    """Return how many seconds it took to build a catalog, now or before, and the most memory that took."""
+    """Return the seconds it took to build a catalog, now or earlier, and the peak memory."""
     facts = connection.execute(
         "select facts from tools_search.catalog join tools_search.generation on generation.id = catalog.generation "
         "where name = %s",
@@ -156,7 +156,7 @@ def _built(connection: Connection, name: str, parents: Sequence[Tool], size: int
 
 
 def _frequent(connection: Connection, name: str, count: int) -> list[str]:
-    """Return queries of one to four of the most frequent words."""
+    """Return queries with one to four of the most frequent words."""
     rows = connection.execute(
         "select key from tools_search.catalog join tools_search.term using (generation) "
         "where name = %s and key !~ '^[=~]' order by tools desc limit %s",
@@ -167,7 +167,7 @@ def _frequent(connection: Connection, name: str, count: int) -> list[str]:
 
 
 def _memory(address: str, name: str, queries: Sequence[str]) -> dict[str, int]:
-    """Return what a catalog server and one connection hold after searches, on this machine."""
+    """Return the memory of a catalog server and of one connection after searches, on this machine."""
     port = free_port()
     arguments = ["--catalog", address, "--catalog-name", name, "--http", f"127.0.0.1:{port}"]
     with (
@@ -188,7 +188,7 @@ def _memory(address: str, name: str, queries: Sequence[str]) -> dict[str, int]:
 
 
 def _private(process: int) -> int:
-    """Return the bytes that a process shares with no other, if it is one of this machine."""
+    """Return a process's private memory in bytes, if it is on this machine."""
     file = Path(f"/proc/{process}/smaps_rollup")
     lines = file.read_text(encoding="ascii").splitlines() if file.exists() else []
     return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Private_"))
@@ -203,7 +203,7 @@ def _times(
     callers: int,
     searches: int,
 ) -> Times:
-    """Search `searches` times, by as many callers at the same time; the first ten of each caller do not count."""
+    """Make `searches` searches with a number of concurrent callers; each caller's first ten are discarded."""
     kind, queries = asked
     taken: list[float] = []
     processor: list[float] = []
@@ -242,7 +242,7 @@ def _percentiles(values: Sequence[float]) -> tuple[float, float]:
 
 
 def _processor_ms(connection: Connection) -> float:
-    """Return the processor time that the process of a connection has used, if it is one of this machine."""
+    """Return the processor time used by a connection's process, if it is on this machine."""
     file = Path(f"/proc/{connection.info.backend_pid}/schedstat")
     return int(file.read_text(encoding="ascii").split()[0]) / 1e6 if file.exists() else 0.0
 
@@ -274,7 +274,7 @@ def _change_ms(connection: Connection, name: str) -> float:
 def _compared(
     connection: Connection, name: str, queries: Sequence[str], parts: dict[float, list[str] | None], size: int
 ) -> tuple[float | None, int]:
-    """Compare the first ten with those of an index in memory, over the largest part that it holds."""
+    """Compare the first ten results with those of an in-memory index, over the largest part that it can hold."""
     part = next((one for one in sorted(parts, reverse=True) if one * size <= _COMPARED), None)
     if part is None:
         return None, 0

@@ -1,1 +1,1 @@
-"""The set over real servers, and the command that collects their tools: `python -m benchmarks.real`."""
+"""The dataset of real servers, and the command that collects their tools: `python -m benchmarks.real`."""

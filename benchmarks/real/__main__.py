@@ -1,4 +1,4 @@
-"""Command line that starts the servers of the set and writes their tools as `tools.jsonl`."""
+"""The command that starts the dataset's servers and writes their tools to `tools.jsonl`."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from benchmarks.datasets import REAL
 from benchmarks.options import FILE
 
 _SECONDS: Final = 300
-"""The first start of a server installs it."""
+"""In seconds. Long, because a server's first start installs it."""
 _MEMBERS: Final = {"name", "title", "description", "input_schema"}
 
 
 class Server(BaseModel):
-    """One server, and how to start it without an account: keys and files have no meaning, since it only lists."""
+    """A server, and how to start it without an account: keys and files can be dummies, because it only lists tools."""
 
     package: str
     version: str
@@ -32,11 +32,11 @@ class Server(BaseModel):
     command: list[str]
     env: dict[str, str] = {}
     files: dict[str, str] = {}
-    """Texts by their names in the folder that it starts in."""
+    """Contents of the files in its working folder, by name."""
 
 
 def read_servers() -> dict[str, Server]:
-    """Return the servers of the set by name."""
+    """Return the dataset's servers by name."""
     return TypeAdapter(dict[str, Server]).validate_json((REAL / "servers.json").read_bytes())
 
 
@@ -51,15 +51,15 @@ async def _listed(client: Client) -> AsyncIterator[Tool]:
 
 
 async def lines(name: str, server: Server) -> Sequence[str]:
-    """Start a server in an empty folder, which is its home too, and return a line of JSON for each of its tools.
+    """Start a server in an empty folder, which is also its home, and return a JSON line for each of its tools.
 
     Raises:
-        Exception: It does not start, or does not list.
+        Exception: The server does not start, or does not list its tools.
     """
     with TemporaryDirectory() as folder:
         for file, text in server.files.items():
             (Path(folder) / file).write_text(text, encoding="utf-8")
-        # What is downloaded stays; what a server writes does not.
+        # Keep downloads, but not what a server writes.
         kept = {"npm_config_cache": str(Path.home() / ".npm"), "UV_CACHE_DIR": str(Path.home() / ".cache" / "uv")}
         env = {**os.environ, **kept, **server.env, "HOME": folder}
         program, *arguments = server.command
@@ -78,10 +78,10 @@ async def lines(name: str, server: Server) -> Sequence[str]:
 
 
 @click.command()
-@click.option("--server", "names", multiple=True, help="Only this one; may be repeated. [default: all]")
-@click.option("--out", type=FILE, default=REAL / "tools.jsonl", help="File to write. [default: that of the set]")
+@click.option("--server", "names", multiple=True, help="Only this server; can be repeated. [default: all]")
+@click.option("--out", type=FILE, default=REAL / "tools.jsonl", help="File to write. [default: the dataset's]")
 def main(names: Sequence[str], out: Path) -> None:
-    """Start each server of the set with npx or uvx, and write a line for each of its tools."""
+    """Start each of the dataset's servers with npx or uvx, and write a line for each of its tools."""
     servers = read_servers()
     with out.open("w", encoding="utf-8") as file:
         for name in names or servers:

@@ -1,4 +1,4 @@
-"""Command line of the retrieval benchmark."""
+"""The retrieval benchmark's command."""
 
 from __future__ import annotations
 
@@ -42,21 +42,23 @@ from benchmarks.speed.engines import needs_installed
     default=["fielded"],
     show_default=True,
     callback=needs_installed,
-    help="May be repeated, for a comparison.",
+    help="Ranker to measure; can be repeated for a comparison.",
 )
 @click.option(
     "--least-confidence",
     "thresholds",
     type=click.FloatRange(0, 1),
     multiple=True,
-    help=f"Compare thresholds of {' or '.join(JUDGING)} with none; may be repeated.",
+    help=f"Compare thresholds of {' or '.join(JUDGING)} with none; can be repeated.",
 )
-@click.option("--foreign", default=0, help="Requests of each other set to put as well, which no tool serves.")
-@click.option("--depth", type=click.IntRange(min=DEPTH), default=100, show_default=True, help="Hits read per query.")
-@click.option("--slips", is_flag=True, help="With a typing error in 30 % of the words of five letters or more.")
-@click.option("--fit", is_flag=True, help="Print the weights of the confidence that fit, and words that say little.")
+@click.option("--foreign", default=0, help="Number of requests to add from each other dataset, which no tool serves.")
+@click.option("--depth", type=click.IntRange(min=DEPTH), default=100, show_default=True, help="Hits to read per query.")
+@click.option("--slips", is_flag=True, help="Add a typo to 30 % of the words of five letters or more.")
+@click.option(
+    "--fit", is_flag=True, help="Print fitted weights for the confidence, and words that carry little information."
+)
 @json_option
-@click.option("--run", "run_file", type=FILE, help="Write the ranked lists here, one query per line.")
+@click.option("--run", "run_file", type=FILE, help="Write the ranked lists to this file, one query per line.")
 def main(
     directories: Sequence[Path],
     split: str,
@@ -71,9 +73,9 @@ def main(
 ) -> None:
     """Measure how well a ranking finds the right tools in catalogs with labeled queries."""
     if run_file and len(rankers) > 1:
-        raise click.UsageError("--run writes the lists of one --ranker.")
+        raise click.UsageError("--run requires a single --ranker.")
     if unable := sorted(set(rankers) - set(JUDGING) if thresholds or fit else ()):
-        raise click.UsageError(f"{', '.join(unable)}: has no confidence; {' and '.join(JUDGING)} have.")
+        raise click.UsageError(f"{', '.join(unable)} has no confidence; {' and '.join(JUDGING)} have one.")
     datasets = with_foreign_requests([read_dataset(path, split) for path in directories], foreign)
     if slips:
         datasets = [with_slips(dataset) for dataset in datasets]
@@ -97,7 +99,7 @@ def main(
 
 
 def _report(ranker: str, split: str, measurements: Sequence[Measurement]) -> dict[str, Any]:
-    """Return the figures of one ranking: for each set, and as means over the sets, which count the same."""
+    """Return a ranking's figures: for each dataset, and as unweighted means over the datasets."""
     rows = [
         {
             "dataset": one.dataset,
@@ -125,7 +127,7 @@ def _report(ranker: str, split: str, measurements: Sequence[Measurement]) -> dic
 
 
 def _slice(answers: Sequence[Answer]) -> dict[str, Any]:
-    """Return the figures of one kind of request; `silent` is the part that is answered with nothing."""
+    """Return the figures for one kind of request; `silent` is the share with an empty answer."""
     qualities = [one.quality for one in answers if one.quality is not None]
     figures = {
         "silent": [float(not one.ranked) for one in answers],

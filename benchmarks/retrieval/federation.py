@@ -1,6 +1,6 @@
-"""Many servers as one ranking: each ranks its own tools alone, and their answers are merged into one order.
+"""Many servers as one ranking: each ranks its own tools, and the answers are merged.
 
-Every server is asked for its ten best, and ten are kept.
+Every server is asked for its ten best tools, and the ten best overall are kept.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from tools_search_ranking import FieldedRanker
 _LIMIT: Final = 10
 
 Order: TypeAlias = Callable[[str, Mapping[str, Found]], Sequence[str]]
-"""Makes full names, best first, of a query and the answer of each server."""
+"""Merges the servers' answers to a query into full names, best first."""
 _REMEMBERING: Final = RememberingRanker(FieldedRanker())
 
 
 class _Federation:
-    """Servers with an index each, in one process: the order of the answers is measured, and not the way to them."""
+    """Servers with an index each, in one process, because only the order of the answers is measured."""
 
     def __init__(self, tools: Sequence[Tool], order: Order) -> None:
         self._order = order
@@ -56,18 +56,18 @@ class _Federation:
 
 
 def federated(order: Order) -> Ranker:
-    """Return a ranker that gives each group of tools to a server of its own, and merges their answers."""
+    """Return a ranker that gives each group of tools to a separate server, and merges the answers."""
     return lambda tools: _Federation(tools, order)
 
 
 def _ranked_together(query: str, answers: Mapping[str, Found]) -> list[str]:
-    """Forget the rankings of the servers."""
+    """Ignore the servers' rankings."""
     tools = [found.tool.model_copy(update={"name": found.name}) for own in answers.values() for found in own.tools]
     return [hit.name for hit in FieldedRanker()(tools).search(query)]
 
 
 def _fused(query: str, answers: Mapping[str, Found], *, votes: int) -> Sequence[str]:
-    """Fuse the rankings of the servers and, with so many votes, the one of all hits together."""
+    """Fuse the servers' rankings and, with a weight of `votes`, the ranking of all hits together."""
     rankings = [[found.name for found in own.tools] for own in answers.values() if own.tools]
     if votes:
         rankings += [_ranked_together(query, answers)] * votes

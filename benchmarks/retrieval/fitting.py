@@ -1,4 +1,4 @@
-"""The weights of the confidence, and the words that say little, from labeled requests: `--fit`."""
+"""Fits the weights of the confidence, and finds words that carry little information, from labeled requests: `--fit`."""
 
 from __future__ import annotations
 
@@ -16,29 +16,30 @@ from benchmarks.datasets import Dataset
 from benchmarks.retrieval.measure import quality
 
 Weights: TypeAlias = tuple[float, tuple[float, ...]]
-"""Intercept and slopes of a logistic regression."""
+"""A logistic regression's intercept and slopes."""
 
 _RIDGE: Final = 0.003
 _STEPS: Final = 50
 _MIN_SHARE: Final = 0.02
 _MIN_SETS: Final = 2
 _BRANDS: Final = frozenset({"azur", "microsoft"})
-"""Common in a set of one vendor, and generic nowhere else."""
+"""Words that are common in one vendor's dataset, but not generic elsewhere."""
 
 
 class Judging(ToolIndex, Protocol):
     """An index with a confidence."""
 
     def signs(self, query: str) -> tuple[float, ...] | None:
-        """Return the signs that any tool serves `query`; `None` where there are none."""
+        """Return the signs that any tool serves `query`; `None` if there are none."""
         ...
 
 
 def fitted(datasets: Sequence[Dataset], ranker: Callable[[Sequence[Tool]], Judging]) -> Weights:
-    """Return intercept and weights that separate requests with a tool from those without.
+    """Return the intercept and weights that separate requests with a tool from those without.
 
-    Each catalog counts the same, and so do both kinds of request in it. A request whose right tool is not among the
-    first five is left out, since little is lost with it. Newton's method on standardized signs, with a ridge penalty.
+    All catalogs have equal weight, as do both kinds of request in each. Requests whose right tool is not among the
+    first five are left out, because little is lost with them. Uses Newton's method on standardized signs, with a ridge
+    penalty.
     """
     signs: list[tuple[float, ...]] = []
     groups: list[tuple[str, bool]] = []
@@ -64,7 +65,7 @@ def fitted(datasets: Sequence[Dataset], ranker: Callable[[Sequence[Tool]], Judgi
 def _newton(
     signs: NDArray[np.float64], served: NDArray[np.float64], weights: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the intercept and the slopes of standardized signs."""
+    """Return the intercept and the slopes for standardized signs."""
     inputs = np.column_stack((np.ones(len(signs)), signs))
     penalty = np.diag([0.0] + [_RIDGE] * signs.shape[1])
     slopes = np.zeros(inputs.shape[1])
@@ -77,7 +78,7 @@ def _newton(
 
 
 def generic_stems(datasets: Sequence[Dataset]) -> list[str]:
-    """Return the stems of English letters that 2 % of the tools have, in the mean over the sets."""
+    """Return the stems with English letters that on average 2 % of a dataset's tools have."""
     shares: list[dict[str, float]] = []
     for dataset in datasets:
         documents = Documents.of(dataset.tools)

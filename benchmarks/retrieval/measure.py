@@ -1,4 +1,4 @@
-"""The quality of a ranking over a data set: metrics, the requests of a set made harder, and one run over them."""
+"""A ranking's quality on a dataset: metrics, variants with harder requests, and one run over them."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from mcp_ext_tools_search.ranking import Ranker
 from benchmarks.datasets import Dataset, Query
 
 DEPTH: Final = 10
-"""Places of a list that are judged."""
+"""Number of ranks to judge."""
 
 _LONG_WORD: Final = re.compile(r"[A-Za-z]{5,}")
 _SLIPS: Final = 0.3
-"""Part of the long words that have an error."""
+"""Share of the long words that get a typo."""
 _SEED: Final = 5
 
 
@@ -29,17 +29,17 @@ class Quality:
     """Figures in [0, 1]; 1 is best."""
 
     ndcg_at_10: float
-    """Discounted cumulative gain over that of the best list (Järvelin and Kekäläinen, 2002)."""
+    """Discounted cumulative gain relative to that of the ideal list (Järvelin and Kekäläinen, 2002)."""
 
     recall_at_1: float
     recall_at_5: float
     recall_at_10: float
     reciprocal_rank: float
-    """1 / place of the first right tool within the depth, or 0."""
+    """1 / rank of the first right tool within the depth, or 0."""
 
 
 def quality(ranked: Sequence[str], relevant: Collection[str]) -> Quality:
-    """Judge `ranked`, best first, by the `relevant` ids, of which there is at least one."""
+    """Judge `ranked`, best first, by the `relevant` ids, which must not be empty."""
     wanted = frozenset(relevant)
     places = [place for place, tool in enumerate(ranked[:DEPTH], start=1) if tool in wanted]
     gain, best = (sum(1 / log2(place + 1) for place in own) for own in (places, range(1, min(DEPTH, len(wanted)) + 1)))
@@ -48,7 +48,7 @@ def quality(ranked: Sequence[str], relevant: Collection[str]) -> Quality:
 
 
 def mean_quality(qualities: Sequence[Quality]) -> Quality:
-    """Return the mean of each figure; of nothing, zeros."""
+    """Return the mean of each figure; zeros if there are none."""
     columns = zip(*map(astuple, qualities), strict=True)
     return Quality(*map(fmean, columns)) if qualities else Quality(0.0, 0.0, 0.0, 0.0, 0.0)
 
@@ -59,7 +59,7 @@ class Answer:
 
     query: Query
     ranked: Sequence[str]
-    """Ids of the tools found, best first, as far down as was asked for."""
+    """Ids of the tools found, best first, up to the depth."""
 
     quality: Quality | None
     """`None` for a query that no tool serves."""
@@ -67,7 +67,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Measurement:
-    """All answers of one ranking for one data set."""
+    """All of a ranking's answers for a dataset."""
 
     dataset: str
     tools: int
@@ -75,12 +75,12 @@ class Measurement:
 
     @property
     def qualities(self) -> Sequence[Quality]:
-        """The qualities of the queries that a tool serves."""
+        """The qualities for queries that a tool serves."""
         return [answer.quality for answer in self.answers if answer.quality is not None]
 
     @property
     def slices(self) -> Mapping[str, Sequence[Answer]]:
-        """The answers by the kind of the query, where the set has several."""
+        """The answers by kind of query, if the dataset has several."""
         slices: dict[str, list[Answer]] = {}
         for answer in self.answers:
             if answer.query.slice is not None:
@@ -88,12 +88,12 @@ class Measurement:
         return slices
 
     def silent(self, *, is_served: bool) -> Sequence[float]:
-        """Return for each query that a tool serves, or that none serves, 1 where the answer is empty and else 0."""
+        """For each query that a tool serves (or that none serves), return 1 if the answer is empty and otherwise 0."""
         return [float(not one.ranked) for one in self.answers if (one.quality is not None) == is_served]
 
 
 def measure(dataset: Dataset, ranker: Ranker, *, depth: int = DEPTH) -> Measurement:
-    """Index the catalog with `ranker`, and put every query to it; the first `depth` hits are read."""
+    """Index the catalog with `ranker`, and run every query; the first `depth` hits are read."""
     index = ranker(dataset.tools)
     answers: list[Answer] = []
     for query in dataset.queries:
@@ -103,10 +103,10 @@ def measure(dataset: Dataset, ranker: Ranker, *, depth: int = DEPTH) -> Measurem
 
 
 def with_foreign_requests(datasets: Sequence[Dataset], number: int) -> list[Dataset]:
-    """Return the sets, each with up to `number` requests of each other set that has other tools.
+    """Return the datasets, each with up to `number` requests from each other dataset with different tools.
 
-    Few sets have requests that no tool serves. Some of the added ones fit by chance (the time is to be had in many
-    catalogs); they stay, and count as errors.
+    Few datasets have requests that no tool serves. Some of the added ones fit by chance (many catalogs can tell the
+    time); they are kept, and count as errors.
     """
 
     def foreign(own: Dataset, other: Dataset) -> list[Query]:
@@ -123,7 +123,7 @@ def with_foreign_requests(datasets: Sequence[Dataset], number: int) -> list[Data
 
 
 def with_slips(dataset: Dataset) -> Dataset:
-    """Return the dataset with requests as someone types them in a hurry."""
+    """Return the dataset with typos in its requests."""
     slipped = [query.model_copy(update={"query": mistyped(query.query, query.id)}) for query in dataset.queries]
     return replace(dataset, queries=slipped)
 
@@ -131,7 +131,7 @@ def with_slips(dataset: Dataset) -> Dataset:
 def mistyped(text: str, seed: str) -> str:
     """Return `text` with one edit in each of 30 % of its words of five letters or more, drawn by `seed`.
 
-    An edit leaves a letter out, adds one, puts another in its place, or swaps two neighbors (Damerau, 1964).
+    An edit deletes, inserts or replaces a letter, or swaps two neighbors (Damerau, 1964).
     """
     random = Random(seed)  # noqa: S311 - the same in every run
 

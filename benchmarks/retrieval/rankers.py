@@ -1,6 +1,6 @@
-"""Rankers by name: ours as a server answers, of many servers as a client merges them, and other engines as they are.
+"""Rankers by name: ours as on a server, many servers merged as by a client, and other engines as they are.
 
-Ours have the matching floor of the draft under them; other engines have not.
+Ours include the draft's matching floor; other engines do not.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from benchmarks.retrieval.fitting import Judging
 from benchmarks.speed.engines import ENGINES, ENVIRONMENTS, Built
 
 _VECTORS: Final = Path.home() / ".cache" / "tools-search-benchmark"
-"""Where vectors are kept from one run to the next, so that only the first has to make them."""
+"""Cache folder for vectors, so that only the first run has to compute them."""
 
 
 def can_rank_by_meaning() -> bool:
@@ -51,7 +51,7 @@ def _embedder(make: Callable[[], Embedder]) -> Embedder:
     def remembered(texts: tuple[str, ...]) -> NDArray[Any]:
         return model.embed(texts)
 
-    def embed_once(texts: Sequence[str], /) -> NDArray[Any]:  # a request is put to several indexes
+    def embed_once(texts: Sequence[str], /) -> NDArray[Any]:  # the same request goes to several indexes
         return remembered(tuple(texts))
 
     return replace(model, embed_queries=embed_once)
@@ -60,7 +60,7 @@ def _embedder(make: Callable[[], Embedder]) -> Embedder:
 def semantic(
     least_confidence: float, model: Callable[[], Embedder] = minilm
 ) -> Callable[[Sequence[Tool]], SemanticIndex]:
-    """Return a ranker by words and meaning, whose indexes wait until all tools have vectors."""
+    """Return a ranker by words and meaning whose indexes wait until all tools have vectors."""
 
     def index(tools: Sequence[Tool], /) -> SemanticIndex:
         ranker = SemanticRanker(
@@ -77,17 +77,17 @@ JUDGING: Final[Mapping[str, Callable[[float], Callable[[Sequence[Tool]], Judging
     "fielded": lambda least: FieldedRanker(least_confidence=least),
     "semantic": semantic,
 }
-"""Rankers that find nothing below a confidence, by that confidence; without the floor."""
+"""Rankers that find nothing below a confidence threshold, by threshold; without the floor."""
 
 
 @dataclass(frozen=True)
 class Peer:
-    """An index of another engine, which answers with the ten best."""
+    """Another engine's index, which returns the ten best tools."""
 
     engine: Built
 
     def search(self, query: str, *, visible: Collection[str] | None = None) -> Sequence[Hit]:
-        """Return the hits of the engine; only a whole catalog is searched here."""
+        """Return the engine's hits; only searches of the whole catalog are supported."""
         if visible is not None:
             raise ValueError("a peer searches the whole catalog")
         names = self.engine.search(query)
@@ -101,7 +101,7 @@ def _peer(make: Callable[[Sequence[Tool]], Built]) -> Ranker:
 PEERS: Final[Mapping[str, Ranker]] = {
     name: _peer(make) for name, make in ENGINES.items() if name != "fielded" and name not in ENVIRONMENTS
 }
-"""By their names in `benchmarks.speed`, once each; each is loaded on demand."""
+"""The peers, by their names in `benchmarks.speed`; each is loaded on demand."""
 
 RANKERS: Final[Mapping[str, Ranker]] = {
     **{

@@ -1,7 +1,7 @@
-"""Cost of a search on stdio, next to a request that does nothing: `python -m benchmarks.roundtrip`.
+"""The cost of a search on stdio compared with a request that does nothing: `python -m benchmarks.roundtrip`.
 
-The client writes a line and reads a line, so what is measured is the server and the way there and back. Requests take
-turns, so that other work of the machine falls on all alike. On a busy machine compare the processor time.
+The client writes a line and reads a line, so this measures the server and the round trip. Requests take turns, so that
+other load on the machine affects all equally. On a busy machine, compare the processor time.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ _QUERIES: Final = (
 
 @dataclass(frozen=True)
 class Cost:
-    """What a request took."""
+    """The cost of a request."""
 
     seconds: float
     processor: float
-    """Seconds of the server's processor; 0 where the system does not report them."""
+    """The server's processor time in seconds; 0 if the system does not report it."""
 
     size: int
-    """Bytes of the answer."""
+    """The answer's size in bytes."""
 
 
 class Server:
-    """A catalog server on stdio, and the wire to it.
+    """A catalog server on stdio, and the connection to it.
 
     Args:
         file: The catalog.
-        is_modern: Whether each request carries what revision 2026-07-28 wants, in place of a handshake.
+        is_modern: Whether to use revision 2026-07-28, with metadata in each request instead of a handshake.
     """
 
     def __init__(self, file: Path, *, is_modern: bool) -> None:
@@ -65,10 +65,10 @@ class Server:
             self._write({"jsonrpc": "2.0", "method": "notifications/initialized"})
 
     def ask(self, method: str, params: Mapping[str, Any]) -> Cost:
-        """Put a request and wait for its answer.
+        """Send a request and wait for its answer.
 
         Raises:
-            RuntimeError: The server has refused it or ended.
+            RuntimeError: The server refused it or exited.
         """
         request = {"jsonrpc": "2.0", "id": next(self._ids), "method": method, "params": {**params, **self._envelope}}
         worked, began = self._processor(), perf_counter()
@@ -93,25 +93,25 @@ class Server:
 
 
 def roundtrips(server: Server, nothing: str, requests: int) -> Mapping[str, Sequence[Cost]]:
-    """Return what each of `requests` took by turns: nothing, a search for the ten best, and one for the best alone."""
+    """Return the costs of `requests` turns of three requests: nothing, a search with limit 10, and one with limit 1."""
     costs: dict[str, list[Cost]] = {nothing: [], "ten tools": [], "one tool": []}
     for turn in range(-1, requests):
         query = _QUERIES[turn % len(_QUERIES)]
         turns = {nothing: server.ask(nothing, {})}
         turns["ten tools"] = server.ask(METHOD, {"query": query, "limit": 10})
         turns["one tool"] = server.ask(METHOD, {"query": query, "limit": 1})
-        if turn >= 0:  # what comes first waits until the tools are indexed
+        if turn >= 0:  # the first request waits until the tools are indexed
             for way, cost in turns.items():
                 costs[way].append(cost)
     return costs
 
 
 @click.command()
-@click.option("--tools", type=click.IntRange(10), default=10_000, show_default=True, help="Tools that are searched.")
+@click.option("--tools", type=click.IntRange(10), default=10_000, show_default=True, help="Number of tools to search.")
 @click.option("--requests", type=click.IntRange(1), default=500, show_default=True, help="Of each kind.")
 @json_option
 def main(tools: int, requests: int, json_file: Path | None) -> None:
-    """Measure a search over many tools on stdio, and a request that does nothing, in both protocol eras."""
+    """Measure a search over many tools and a request that does nothing, on stdio, in both protocol eras."""
     figures: dict[str, Any] = {}
     with TemporaryDirectory() as name:
         file = Path(name) / "catalog.json"

@@ -1,1 +1,1 @@
-"""Speed of a ranking next to other engines: `python -m benchmarks.speed`."""
+"""The speed of a ranking compared with other engines: `python -m benchmarks.speed`."""

@@ -1,4 +1,4 @@
-"""Command line of the speed benchmark."""
+"""The speed benchmark's command."""
 
 from __future__ import annotations
 
@@ -27,11 +27,17 @@ _SEED: Final = 2026
     type=click.Choice(list(ENGINES)),
     multiple=True,
     callback=needs_installed,
-    help="May be repeated. [default: all that are installed]",
+    help="Engine to measure; can be repeated. [default: all that are installed]",
 )
-@click.option("--queries", type=click.IntRange(min=2), default=250, show_default=True, help="50 of them to warm up.")
-@click.option("--patience", default=30.0, show_default=True, help="Seconds of searching for one engine and size.")
-@click.option("--builds", default=3, show_default=True, help="Builds of each engine; the median counts.")
+@click.option(
+    "--queries",
+    type=click.IntRange(min=2),
+    default=250,
+    show_default=True,
+    help="Number of queries, 50 of them for warm-up.",
+)
+@click.option("--patience", default=30.0, show_default=True, help="Maximum seconds of searching per engine and size.")
+@click.option("--builds", default=3, show_default=True, help="Builds per engine; the median counts.")
 @json_option
 def main(
     directories: Sequence[Path],
@@ -42,10 +48,10 @@ def main(
     builds: int,
     json_file: Path | None,
 ) -> None:
-    """Measure how fast rankings are, on the same catalogs and queries, each engine alone in a process of its own.
+    """Measure how fast rankings are on the same catalogs and queries, each engine in its own process.
 
-    Ratios are to bm25s in the same run, with or without AVX-512 as it is faster, or to the first engine where bm25s is
-    not measured: times of other runs, on other machines, say little.
+    Ratios are relative to bm25s in the same run (with or without AVX-512, whichever is faster), or to the first engine
+    if bm25s is not measured. Times from other runs or machines are not comparable.
     """
     speeds = [
         speed

@@ -1,4 +1,4 @@
-"""Catalogs of any size made of real tools."""
+"""Catalogs of any size made from real tools."""
 
 from __future__ import annotations
 
@@ -19,21 +19,20 @@ _Part = TypeVar("_Part")
 
 @dataclass(frozen=True)
 class Corpus:
-    """A catalog and requests put to it."""
+    """A catalog and its requests."""
 
     tools: Sequence[Tool]
     queries: Sequence[str]
 
 
 def read_corpus(directories: Sequence[Path], size: int, *, queries: int, seed: int) -> Corpus:
-    """Return `size` tools and some of the queries of all directories.
+    """Return `size` tools and some queries from all directories.
 
-    A size below what there is takes a sample, one above adds tools that are `crossed`. Equal arguments give equal
-    results.
+    A size below the number of tools takes a sample; one above adds `crossed` tools. Equal arguments give equal results.
 
     Raises:
         OSError: A file is missing.
-        pydantic.ValidationError: A line is not of the format.
+        pydantic.ValidationError: A line has the wrong format.
     """
     datasets = [read_dataset(directory, "all") for directory in directories]
     chance = random.Random(seed)  # noqa: S311  # the same catalog in every run
@@ -44,10 +43,10 @@ def read_corpus(directories: Sequence[Path], size: int, *, queries: int, seed: i
 
 
 def crossed(parents: Sequence[Tool], number: int, seed: int) -> list[Tool]:
-    """Return tools of two parents each, which keep the vocabulary of the parents and the lengths of their texts.
+    """Return tools crossed from two parents each, which keep the parents' vocabulary and text lengths.
 
-    The first half of the name, the description and the parameters is that of one parent, the second half that of the
-    other; labels are those of the first.
+    The first half of the name, description and parameters comes from one parent, and the second half from the other;
+    labels come from the first.
     """
     chance = random.Random(seed)  # noqa: S311
     taken = {tool.name for tool in parents}
@@ -62,7 +61,7 @@ def crossed(parents: Sequence[Tool], number: int, seed: int) -> list[Tool]:
 
 
 def halves(one: Tool, other: Tool) -> tuple[str, str, dict[str, Any]]:
-    """Return name, description and input schema made of the first half of one tool's and the second of another's."""
+    """Return name, description and input schema from the first half of one tool and the second half of another."""
     words = _halves(re.findall(r"[A-Za-z0-9]+", one.name), re.findall(r"[A-Za-z0-9]+", other.name))
     description = _halves((one.description or "").split(" "), (other.description or "").split(" "))
     properties = dict(_halves(_properties(one), _properties(other)))
@@ -79,7 +78,7 @@ def _properties(tool: Tool) -> list[tuple[str, Any]]:
 
 
 def _free(name: str, taken: set[str]) -> str:
-    """Return the name, or the name with a number where it is taken, and take it."""
+    """Return the name, with a number if it is already taken, and mark it as taken."""
     free = name if name not in taken else next(own for end in count(2) if (own := f"{name}_{end}") not in taken)
     taken.add(free)
     return free

@@ -1,8 +1,8 @@
-"""The engines that are compared, each used as its own documentation shows.
+"""The engines to compare, each used as its documentation shows.
 
-All answer with the ten best. The peers are given name, title and description; FastMCP takes parameters as well, and
-`fielded` everything that a definition says. Peers are loaded when they are asked for, as none of them is needed for
-anything else (`pip install '.[benchmark]'`).
+All return the ten best tools. The peers index name, title and description; FastMCP also indexes parameters, and
+`fielded` everything in a definition. Peers are loaded on demand, because nothing else needs them (`pip install
+'.[benchmark]'`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MARK: Final = re.compile(r"[^\w\s]")
 
 
 class Built(Protocol):
-    """An engine with a catalog. One with `change(tool)` needs no rebuild when one tool changes."""
+    """An engine with a catalog. If it has `change(tool)`, it does not need a rebuild when a tool changes."""
 
     def search(self, query: str) -> Sequence[str]:
         """Return the names of the ten best tools."""
@@ -40,7 +40,7 @@ class Built(Protocol):
 
 
 class Fielded:
-    """The default ranking of this project, with the matching floor under it, as servers use it."""
+    """This project's default ranking with the matching floor, as servers use it."""
 
     def __init__(self, tools: Sequence[Tool]) -> None:
         ranker = FieldedRanker(least_confidence=DEFAULT_LEAST_CONFIDENCE)
@@ -54,7 +54,7 @@ class Fielded:
 
 
 class RankBM25:
-    """rank-bm25 over words in lower case."""
+    """rank-bm25 over lower-case words."""
 
     def __init__(self, tools: Sequence[Tool]) -> None:
         self._names = [tool.name for tool in tools]
@@ -67,7 +67,7 @@ class RankBM25:
 
 
 class BM25S:
-    """bm25s with English stop words, numpy alone, and optionally a stemmer."""
+    """bm25s with English stop words, only numpy, and optionally a stemmer."""
 
     def __init__(self, tools: Sequence[Tool], *, stemmed: bool = False) -> None:
         self._bm25s: Any = import_module("bm25s")
@@ -86,7 +86,7 @@ class BM25S:
 
 
 class FastMCPIndex:
-    """The index in FastMCP's BM25SearchTransform, without the hash of the catalog that each search makes there."""
+    """The index in FastMCP's BM25SearchTransform, without the catalog hash that it computes for each search."""
 
     def __init__(self, tools: Sequence[Tool]) -> None:
         base: Any = import_module("fastmcp.server.transforms.search.base")
@@ -104,7 +104,7 @@ class FastMCPIndex:
 
 
 class CasualMCP:
-    """The index of casual-mcp."""
+    """casual-mcp's index."""
 
     def __init__(self, tools: Sequence[Tool]) -> None:
         module: Any = import_module("casual_mcp.tool_search_index")
@@ -115,7 +115,7 @@ class CasualMCP:
 
 
 class SQLite:
-    """Full-text search of SQLite (FTS5) with its Porter stemmer, any word of the request."""
+    """SQLite full-text search (FTS5) with its Porter stemmer, matching any word in the request."""
 
     def __init__(self, tools: Sequence[Tool]) -> None:
         self._rows: dict[str, int | None] = {}
@@ -144,7 +144,7 @@ class SQLite:
 
 
 class Tantivy:
-    """tantivy in memory with its English stemmer, any word of the request."""
+    """tantivy in memory with its English stemmer, matching any word in the request."""
 
     def __init__(self, tools: Sequence[Tool], *, text_of: Callable[[Tool], str] | None = None) -> None:
         self._text_of = text_of or _text
@@ -167,7 +167,7 @@ class Tantivy:
         self._searcher = self._index.searcher()
 
     def search(self, query: str, *, depth: int = _DEPTH) -> Sequence[str]:
-        # Without the marks of its query language: `user:` is a field to it, and `-draft` what must not be there.
+        # Remove its query syntax, in which `user:` is a field and `-draft` an exclusion.
         wanted, _errors = self._index.parse_query_lenient(_MARK.sub(" ", query), ["text"])
         found = self._searcher.search(wanted, depth).hits
         return [self._searcher.doc(address)["name"][0] for _score, address in found]
@@ -179,7 +179,7 @@ class Tantivy:
 
 
 class TwoStages:
-    """tantivy over all texts that `fielded` reads, which ranks tantivy's best again: for what no process can hold."""
+    """tantivy over all texts that `fielded` reads, and `fielded` over its best: for catalogs that exceed memory."""
 
     def __init__(self, tools: Sequence[Tool]) -> None:
         self._tools = {tool.name: tool for tool in tools}
@@ -227,27 +227,27 @@ ENVIRONMENTS: Final[Mapping[str, Mapping[str, str]]] = {
         "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_SKX AVX512_CLX AVX512_CNL AVX512_ICL AVX512_SPR",
     }
 }
-"""Variables for the process of an engine.
+"""Environment variables for an engine's process.
 
-numpy's `argpartition` with AVX-512 takes many times as long for an array of mostly equal values, such as the scores of
-a query that few tools match, and bm25s spends most of a search in it. Where a processor has AVX-512, the same engine
-without it shows what bm25s itself takes.
+numpy's `argpartition` with AVX-512 takes many times as long for an array of mostly equal values, such as the scores for
+a query that few tools match, and bm25s spends most of a search in it. If a processor has AVX-512, the same engine
+without it shows the time of bm25s itself.
 """
 
 _NEEDS: Final = {
     "bm25s": "bm25s", "bm25s, no AVX-512": "bm25s", "bm25s, stemmed": "Stemmer", "FastMCP": "fastmcp",
     "casual-mcp": "casual_mcp", "tantivy": "tantivy", "tantivy, then fielded": "tantivy",
 }  # fmt: skip
-"""What has to be installed for an engine, in addition to this project's dependencies."""
+"""The packages that each engine needs, in addition to this project's dependencies."""
 
 
 def installed(engines: Iterable[str]) -> list[str]:
-    """Return those of `engines` that can be built here."""
+    """Return the engines that are installed."""
     return [engine for engine in engines if find_spec(_NEEDS.get(engine, "rank_bm25"))]
 
 
 def needs_installed(_context: click.Context, _option: click.Parameter, engines: Sequence[str]) -> Sequence[str]:
-    """Refuse an option that names engines which are not installed: before the measurement, not in it."""
+    """Reject engines that are not installed, before measuring."""
     if missing := sorted(frozenset(engines).difference(installed(engines))):
         raise click.UsageError(f"not installed: {', '.join(missing)}; pip install '.[benchmark]'")
     return engines

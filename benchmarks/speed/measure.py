@@ -1,8 +1,8 @@
-"""Timing engines on one catalog, each alone in a process of its own.
+"""Times engines on one catalog, each in its own process.
 
-In one process the engines would disturb each other: the garbage collector walks over the objects of all of them
-whenever one allocates, so engines that keep millions of objects slow those that keep few. The processes take turns, so
-only one works at any time, and every second turn is in reverse order, so no engine always follows the same one.
+In one process, engines would affect each other: the garbage collector traverses all of their objects whenever one
+allocates, so engines with millions of objects slow down those with few. The processes take turns, so only one works at
+any time. Every second turn is in reverse order, so that no engine always follows the same one.
 """
 
 from __future__ import annotations
@@ -25,39 +25,41 @@ from benchmarks.speed.corpus import Corpus, read_corpus
 from benchmarks.speed.engines import ENGINES, ENVIRONMENTS, Built
 
 _BASES: Final = ("bm25s", "bm25s, no AVX-512")
-"""Candidates for the baseline: the fastest measured one, else the first engine."""
+"""Candidates for the baseline: the fastest measured one, or else the first engine."""
 
 _TURN: Final = 50
-"""Queries at a turn; those of the first turn do not count."""
+"""Queries per turn; those in the first turn do not count."""
 
 _REFILL: Final = 3
-"""Queries before each turn that do not count: they bring the engine back into the processor's caches."""
+"""Uncounted queries before each turn, which bring the engine back into the processor's caches."""
 
 _CHANGES: Final = 9
 
 
 @dataclass(frozen=True)
 class Speed:
-    """The figures of one engine for one catalog."""
+    """An engine's figures for a catalog."""
 
     engine: str
     tools: int
     queries: int
-    """How many queries were put: all, unless the engine ran out of time."""
+    """Number of queries run: all, unless the engine ran out of time."""
 
     p50: Estimate
-    """Milliseconds of a query."""
+    """Milliseconds per query."""
 
     p95: Estimate
     ratio: Estimate
-    """The median over that of the engine of `base_of`, over the queries that both were asked."""
+    """The ratio of the median to that of the engine from `base_of`, over the queries that both ran."""
 
     build_seconds: float
     change_ms: float
-    """One changed tool, until it is found: the first search included. A rebuild where the engine can do no less."""
+    """Milliseconds from a tool's change through the first search that finds it; includes a rebuild if the engine needs
+    one.
+    """
 
     memory_mb: Memory | None
-    """`None` where the system does not show it under `/proc`."""
+    """`None` if the system does not report it under `/proc`."""
 
 
 def measure(
@@ -73,12 +75,12 @@ def measure(
     """Time `engines` on one corpus.
 
     Args:
-        directories: Datasets that the corpus is made of.
-        size: How many tools it has.
+        directories: The datasets for the corpus.
+        size: Number of tools.
         engines: Keys of `ENGINES`.
-        queries: How many queries are put; those of the first turn are not counted.
-        patience: Seconds of searching after which an engine is asked no more.
-        builds: How often each engine is built; the median counts.
+        queries: Number of queries; those in the first turn are not counted.
+        patience: Maximum seconds of searching per engine.
+        builds: Number of builds per engine; the median counts.
         seed: Equal seeds give equal corpora.
 
     Raises:
@@ -127,7 +129,7 @@ def measure(
 
 
 def base_of(medians: Mapping[str, float]) -> str:
-    """Return the engine that the others are compared with, by what each takes for a query."""
+    """Return the engine to compare the others with, given each one's median."""
     return min((engine for engine in _BASES if engine in medians), key=medians.__getitem__, default=next(iter(medians)))
 
 
@@ -147,11 +149,11 @@ def _in_turn(engines: Sequence[str], turn: int) -> Sequence[str]:
 
 
 def _warm_up(times: list[float]) -> int:
-    """Return how many queries do not count: an engine that ran out of time has none to lose."""
+    """Return how many queries to discard: none for an engine that ran out of time."""
     return _TURN if len(times) > 2 * _TURN else 0
 
 
-# What follows runs in the process of an engine, which holds one corpus and one index.
+# The following runs in an engine's process, which holds one corpus and one index.
 
 
 @dataclass
@@ -165,10 +167,10 @@ _state: _EngineState
 
 
 def _load(engine: str, directories: Sequence[Path], size: int, queries: int, seed: int) -> None:
-    global _state  # the state of this process
+    global _state  # this process's state
     corpus = read_corpus(directories, size, queries=queries, seed=seed)
     built = ENGINES[engine](corpus.tools[:_TURN])
-    built.search(corpus.queries[0])  # what is loaded once is loaded
+    built.search(corpus.queries[0])  # one-time loading is done
     _state = _EngineState(engine, corpus, built)
 
 
@@ -190,7 +192,7 @@ def _search_a_little(built: Built) -> None:
 
 
 def _search(first: int, seconds: float) -> list[float]:
-    """Return the seconds of each query of a turn, up to the one with which `seconds` were over."""
+    """Return the seconds of each query in a turn, up to the one that exceeds `seconds`."""
     queries = _state.corpus.queries[first : first + _TURN]
     for query in _state.corpus.queries[-_REFILL:]:
         _state.built.search(query)
@@ -205,7 +207,7 @@ def _search(first: int, seconds: float) -> list[float]:
 
 
 def _change() -> float | None:
-    """Return the seconds of a changed tool and the next search, less a search; `None` where nothing changes."""
+    """Return the seconds for a changed tool and the next search, minus a search; `None` if nothing changes."""
     change = getattr(_state.built, "change", None)
     if change is None:
         return None

@@ -1,1 +1,1 @@
-"""Parts of the ToolRet benchmark as data sets of this project: `python -m benchmarks.toolret`."""
+"""Converts parts of the ToolRet benchmark to this project's datasets: `python -m benchmarks.toolret`."""

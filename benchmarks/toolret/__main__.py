@@ -1,7 +1,7 @@
-"""Turn parts of ToolRet into data sets for `benchmarks.retrieval`: `python -m benchmarks.toolret FOLDER OUT`.
+"""Convert parts of ToolRet to datasets for `benchmarks.retrieval`: `python -m benchmarks.toolret FOLDER OUT`.
 
-Nothing is fetched. ToolRet (Shi et al., "Retrieval Models Aren't Tool-Savvy", 2025) has requests and tools of many
-benchmarks. Put those of each part into a folder of its own, as one JSON array or as JSON lines:
+Nothing is downloaded. ToolRet (Shi et al., "Retrieval Models Aren't Tool-Savvy", 2025) has requests and tools from many
+benchmarks. Put each part in its own folder, as a JSON array or as JSON lines:
 
     FOLDER/gorilla-huggingface/tools.json      {"id", "documentation": {"name", "description", ...}}
     FOLDER/gorilla-huggingface/queries.json    {"id", "query", "instruction"?, "labels": [{"id"}]}
@@ -27,7 +27,7 @@ _Row: TypeAlias = Mapping[str, Any]
 
 
 def converted_tool(row: _Row) -> dict[str, Any]:
-    """Return a line of `tools.jsonl` for a tool of ToolRet."""
+    """Return a line of `tools.jsonl` for a ToolRet tool."""
     found = row["documentation"]
     documentation = {**cast("_Row", found)} if isinstance(found, dict) else {"description": str(found)}
     name, description = (str(documentation.pop(key, "") or "") for key in ("name", "description"))
@@ -44,14 +44,14 @@ def converted_tool(row: _Row) -> dict[str, Any]:
 
 
 def converted_query(row: _Row, *, is_instructed: bool) -> dict[str, Any]:
-    """Return a line of `queries.jsonl` for a request of ToolRet."""
+    """Return a line of `queries.jsonl` for a ToolRet request."""
     said = [row.get("instruction") if is_instructed else None, row["query"]]
     relevant = [label["id"] for label in row["labels"] if label.get("relevance", 1) > 0]
     return {"id": row["id"], "query": "\n".join(filter(None, said)), "relevant": relevant}
 
 
 def _properties(parameters: object) -> Iterator[tuple[str, _Row]]:
-    """Yield the parameters that are given by name: as a list of objects, or as an object of objects."""
+    """Yield the named parameters from a list of objects or an object of objects."""
     if isinstance(parameters, list):
         for parameter in cast("list[Any]", parameters):
             if isinstance(parameter, dict) and "name" in parameter:
@@ -80,7 +80,7 @@ def _write(file: Path, rows: Sequence[_Row]) -> None:
 @click.argument("folder", type=DIRECTORY)
 @click.argument("out", type=click.Path(file_okay=False, path_type=Path))
 def main(folder: Path, out: Path) -> None:
-    """Make data sets in OUT of the parts of ToolRet in FOLDER, each a folder with tools.json and queries.json."""
+    """Create datasets in OUT from the parts of ToolRet in FOLDER, each a folder with tools.json and queries.json."""
     parts = sorted(file.parent for file in folder.glob("*/tools.json") if (file.parent / "queries.json").exists())
     if not parts:
         raise click.ClickException(f"{folder} has no folder with tools.json and queries.json: see --help")
