@@ -169,7 +169,7 @@ def test_tasks_of_several_steps_are_measured_by_their_text_and_step_by_step(step
 def test_a_set_without_steps_cannot_be_searched_step_by_step(directory: Path):
     outcome = CliRunner().invoke(main, ["--data", str(directory), "--steps"])
     assert outcome.exit_code == 2
-    assert "no task" in outcome.output
+    assert "cannot serve any task" in outcome.output
 
 
 class _LateAnswer(BaseHTTPRequestHandler):

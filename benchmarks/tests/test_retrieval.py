@@ -187,7 +187,7 @@ def test_the_lists_of_one_ranking_alone_can_be_written(directory: Path):
     options = ["--ranker", "simple", "--ranker", "fielded", "--run", str(directory / "run.jsonl")]
     outcome = CliRunner().invoke(main, ["--data", str(directory), *options])
     assert outcome.exit_code == 2
-    assert "one --ranker" in outcome.output
+    assert "a single --ranker" in outcome.output
 
 
 def test_an_engine_that_is_not_installed_is_named_with_what_installs_it(
@@ -274,7 +274,7 @@ def test_thresholds_are_compared_with_none(tmp_path: Path):
 def test_a_ranking_without_a_confidence_has_no_thresholds():
     outcome = CliRunner().invoke(main, ["--ranker", "simple", "--least-confidence", "0.1"])
     assert outcome.exit_code == 2
-    assert "simple: has no confidence" in outcome.output
+    assert "simple has no confidence" in outcome.output
 
 
 def test_fitted_weights_separate_requests_with_a_tool_from_those_without():
