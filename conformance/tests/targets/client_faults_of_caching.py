@@ -535,6 +535,12 @@ class ListChangeWithUnknownParamsIgnored(Client):
             super().notified(notification)
 
 
+class ListChangeWithUnknownMetadataIgnored(Client):
+    def notified(self, notification: Json) -> None:
+        if len(notification.get("params", {}).get("_meta", {})) <= 1:
+            super().notified(notification)
+
+
 class ListChangeDropsLastQuery(Client):
     last = ""
 

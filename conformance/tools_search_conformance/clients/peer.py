@@ -201,6 +201,8 @@ class Peer:
         self._note("to", notification)
         for send, meta in list(self._subscribers):
             there = {**params, **meta}
+            if "_meta" in there:
+                there["_meta"] = {**params.get("_meta", {}), **meta.get("_meta", {})}
             with suppress(*CONNECTION_ERRORS):  # it has disconnected meanwhile
                 await send({**notification, "params": there} if there else notification)
 

@@ -104,6 +104,13 @@ _CHANGED: Final = ((_NEED, _ALL), (_OTHER, _LIMIT), (_NOTHING, _LIMIT))
 _MORE_CHANGES: Final = 10
 """List changes in a row, after the first ones."""
 
+_ODD_PARAMS: Final[Sequence[JsonObject]] = (
+    {},
+    {"reason": "deployed", "count": 7},
+    {"_meta": {"org.example/reason": "deployed"}},
+)
+"""Params of list changes; a receiver ignores fields that it does not recognize."""
+
 
 def _cacheable(*tools: JsonObject, scope: str = "public", cursor: str | None = None) -> Reply:
     return found(*tools, cursor=cursor, ttlMs=_HOUR, cacheScope=scope)
@@ -467,8 +474,7 @@ async def list_change_drops_cache(bench: ClientBench) -> None:
         if keeps:
             await changing.expect_dropped(session, min(max(_PAUSE, 5 * seconds), _NOTIFICATION_SECONDS))
             for number, _ in enumerate(bench.some(range(_MORE_CHANGES), 2), 1):
-                # A receiver ignores params that it does not recognize.
-                await changing.change(session.peer, **({"reason": "deployed", "count": number} if number % 2 else {}))
+                await changing.change(session.peer, **_ODD_PARAMS[number % len(_ODD_PARAMS)])
                 await changing.expect_current(session, f"after list change {number} in a row", ((_OTHER, 1),))
     if not keeps:
         return
