@@ -226,6 +226,18 @@ def test_a_check_is_an_object_for_programs(configuration: Any, raw: Any, tmp_pat
     assert "was not found" in missing["reason"]
 
 
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_check_shows_the_last_line_of_a_server_that_ended(configuration: Any, as_json: bool) -> None:
+    words = "import sys; print('starting', file=sys.stderr); sys.exit('set API_KEY')"
+    file = str(configuration(keyless={"command": sys.executable, "args": ["-c", words]}))
+    checked = run("--check", *(["--json"] if as_json else []), "--config", file)
+    assert checked.returncode == 1
+    if as_json:
+        assert json.loads(checked.stdout)["servers"][0]["lastOutput"] == "set API_KEY"
+    else:
+        assert "\nkeyless\n  last output: set API_KEY\n" in checked.stdout
+
+
 async def test_a_check_that_is_told_to_stop_leaves_nothing_running(
     servers: Any, configuration: Any, raw: Any, is_alive: Callable[[int], bool], until: Any, tmp_path: Path
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
 import textwrap
@@ -24,6 +25,7 @@ from tools_search_server.gateway.views import Views
 from tools_search_server.programs.database import show_catalogs
 from tools_search_server.programs.health import HEALTH_PATH, gateway_health, lost_by_toolsets
 from tools_search_server.programs.serving import ignore_signals, stop_on_signal
+from tools_search_server.upstreams import stderr_log
 from tools_search_server.upstreams.listing import PROMPTS, RESOURCES, TEMPLATES
 
 TOKEN_VARIABLE: Final = "TOOLS_SEARCH_TOKEN"  # noqa: S105 - a name
@@ -110,6 +112,8 @@ async def check(gateway: Gateway, always: AlwaysAvailable, as_json: bool = False
 
     health: Mapping[str, Any] = {}
     document: dict[str, Any] = {}
+    output = _LastOutput()
+    stderr_log.logger.addHandler(output)
     stop_on_signal(stop)
     async with gateway.running(), anyio.create_task_group() as tasks:
         tasks.start_soon(read)
@@ -121,7 +125,12 @@ async def check(gateway: Gateway, always: AlwaysAvailable, as_json: bool = False
         document = {
             "ok": health["status"] == "ok" and not unknown and not any(state["reason"] for state in health["servers"]),
             "servers": [
-                {**state, "tools": [*upstream.tools], "features": upstream.greeting.features}
+                {
+                    **state,
+                    "tools": [*upstream.tools],
+                    "features": upstream.greeting.features,
+                    "lastOutput": output.of.get(upstream.name) if state["reason"] else None,
+                }
                 for state, upstream in states
             ],
             "unknownAlwaysAvailable": unknown,
@@ -129,12 +138,25 @@ async def check(gateway: Gateway, always: AlwaysAvailable, as_json: bool = False
         }
         tasks.cancel_scope.cancel()
     ignore_signals()
+    stderr_log.logger.removeHandler(output)
     if as_json:
         click.echo(json.dumps(document, indent=2))
     else:
         _print_servers(health["servers"])
         _print_offers(document)
     return document["ok"]
+
+
+class _LastOutput(logging.Handler):
+    """Keeps the last line that each server wrote to standard error, as it is logged: with secrets masked."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self.of: dict[str, str] = {}
+
+    def emit(self, record: logging.LogRecord) -> None:
+        server = str(record.__dict__.get("server"))
+        self.of[server] = record.getMessage().removeprefix(f"{server}: ")
 
 
 def _print_searches(searches: Mapping[str, Any]) -> None:
@@ -151,9 +173,10 @@ def _print_offers(document: Mapping[str, Any]) -> None:
         width, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False, break_long_words=False
     )
     for server in document["servers"]:
-        if server["tools"] or server["features"]:
+        said = [server["lastOutput"]] if server["lastOutput"] else []
+        if server["tools"] or server["features"] or said:
             click.echo(f"\n{printable(server['name'])}")
-        for what, listed in (("tools", server["tools"]), ("also", server["features"])):
+        for what, listed in (("tools", server["tools"]), ("also", server["features"]), ("last output", said)):
             if listed:
                 click.echo(wrapper.fill(printable(f"{what}: {', '.join(listed)}")))
     for name in document["unknownAlwaysAvailable"]:
