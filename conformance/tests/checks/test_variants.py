@@ -140,9 +140,8 @@ async def test_a_server_behind_a_rate_limit_is_judged_like_one_without(
     limit = run.target["servers"][0]["rateLimit"]
     assert limit["refused"] > 100
     waited = limit["secondsWaited"]  # requests side by side can make one of them be refused several times in turn
-    assert f"(HTTP status 429 or 503 refused {limit['refused']} requests; the run waited {waited:g} s for that)" in (
-        target_text(run.target)
-    )
+    refused = f"it refused {limit['refused']} requests with HTTP 429 or 503"
+    assert f"({refused}, and the run waited {waited:g} s for it)" in target_text(run.target)
 
 
 async def test_a_server_that_is_always_too_busy_is_told_so_and_found_wanting_in_nothing(

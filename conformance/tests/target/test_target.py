@@ -85,7 +85,7 @@ async def test_what_one_target_of_a_run_is_given_to_serve_is_not_changed_for_the
 
 
 async def test_a_server_that_is_running_already_is_given_no_catalog():
-    with pytest.raises(TargetError, match="let the suite start it"):
+    with pytest.raises(TargetError, match="have the suite start the server"):
         UrlTarget("http://127.0.0.1:1/mcp", headers={}, start_seconds=1).place("core", {"tools": []})
 
 

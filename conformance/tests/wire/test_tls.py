@@ -80,4 +80,4 @@ def test_a_file_without_certificates_is_wrong_usage(tmp_path: Path):
     arguments = ["server", "--url", "https://127.0.0.1:1/", "--ca-file", str(tmp_path / "none.pem")]
     ended = CliRunner().invoke(cli, arguments)
     assert ended.exit_code == 2
-    assert "no certificate authorities can be read" in ended.output
+    assert "cannot read certificate authorities from" in ended.output
