@@ -283,7 +283,7 @@ def test_another_machine_only_if_that_was_asked_for():
     ],
 )  # fmt: skip
 def test_what_is_no_address_is_refused(url: str):
-    with pytest.raises(TargetError, match="is not an? (http|URL)"):
+    with pytest.raises(TargetError, match=r"is not an? (http|URL)"):
         check_address(url, allow_remote=True)
 
 
