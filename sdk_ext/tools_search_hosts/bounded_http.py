@@ -1,8 +1,8 @@
-"""Bounds on what an HTTP server makes its client read and wait for, beneath the transports of the SDK.
+"""Limits what an HTTP server makes its client read and wait for, underneath the SDK's transports.
 
-The SDK reads a JSON body whole however large it is or becomes when it is decompressed, takes 20 times the memory for
-parsing it, and lets a request wait for the whole of its time where the answer cannot be attributed. So bodies and
-events are read here, and the SDK gets a stand-in of a few bytes for each message, which is exchanged for the message
+The SDK reads any JSON body whole, however large it is before or after decompression, and parsing it takes 20 times its
+size in memory. If it cannot match an answer to a request, the request waits for its whole time limit. So this module
+reads bodies and events itself. The SDK gets a placeholder of a few bytes for each message, and the message replaces it
 when it comes out of the transport.
 """
 
@@ -48,26 +48,26 @@ from tools_search_hosts.messages import (
 )
 
 ACCEPTED_ENCODING: Final = "gzip"
-"""The value for `Accept-Encoding`; others are refused, since some take 128 MiB for any content."""
+"""The value of `Accept-Encoding`. Other encodings are refused, because some take 128 MiB for any content."""
 
 KEEP_ALIVE_SECONDS: Final = 2
-"""How long a client uses an idle connection again. Servers close theirs after 5 s, as uvicorn and Node do; a request on
-one that is being closed is lost, and nobody knows whether it has taken effect."""
+"""How long a client reuses an idle connection. Servers such as uvicorn and Node close theirs after 5 s. A request on a
+connection that is being closed is lost, and nobody knows whether it took effect."""
 
 _PIECE_BYTES: Final = 256 * 1024
-"""Bytes that are decompressed before others have their turn."""
+"""Bytes to decompress before other tasks get a turn."""
 
 _SESSION_END_SECONDS: Final = 2
 _LAST_WORDS_SECONDS: Final = 2
-"""How long the response to a request may go on that was given up."""
+"""How long the response to an abandoned request can continue."""
 
 _IN_ORDER_SECONDS: Final = 1
-"""How long the next message waits for one that is no request, on the old HTTP+SSE transport."""
+"""How long the next message waits for a notification or answer, on the old HTTP+SSE transport."""
 
 _NOT_FOUND: Final = 404
 
 _MAX_GIVEN_UP: Final = 1000
-"""Requests that were given up and whose responses may still begin."""
+"""Maximum abandoned requests to remember whose responses have not begun."""
 
 _BROKEN_OFF: Final = (
     httpx2.TimeoutException,
@@ -76,11 +76,11 @@ _BROKEN_OFF: Final = (
     httpx2.CloseError,
     httpx2.ProtocolError,
 )
-"""Failures of one exchange, which say nothing of others. One that refuses the connection answers nobody."""
+"""Failures of a single exchange. A refused connection is not one: such a server answers nobody."""
 
 _MAX_SMALL_PIECES: Final = 5000
 _SMALL_BYTES: Final = 32
-"""Average size of so many pieces of one body or event; each piece takes as much time as 10 kB of a large one."""
+"""Minimum average size of a large number of pieces. Each piece takes as long as 10 kB of a large one."""
 
 _MAX_LINES: Final = 500_000
 _GZIP: Final = zlib.MAX_WBITS | 16
@@ -90,28 +90,28 @@ _KEY: Final = "stand-in:"
 
 
 async def limit_session_end(request: httpx2.Request) -> None:
-    """Bound the request that ends a session; for the `request` hooks of the client that the transport uses.
+    """Limit the time of the request that ends a session; a `request` hook for the transport's HTTP client.
 
-    The transport awaits it when a connection is left, and under the time limit of calls a server that hangs would hold
-    its client for minutes.
+    The transport awaits that request when a connection closes. With the time limit of calls, a hanging server would
+    hold its client for minutes.
     """
     if request.method == "DELETE":
         request.extensions["timeout"] = httpx2.Timeout(_SESSION_END_SECONDS).as_dict()
 
 
 class IsolatingClient(httpx2.AsyncClient):
-    """A client for which an exchange that breaks off before the response begins is one that breaks off just after.
+    """An HTTP client that treats an exchange broken off before the response as one broken off just after it began.
 
-    The SDK's transport ends with the former, and with it all other requests of the connection; the latter costs one.
+    The former ends the SDK's transport and all other requests on the connection; the latter fails one request.
     """
 
     def __init__(self, isolates: Callable[[Exception], bool], **options: Any) -> None:
-        """Take what is called with the failure of an exchange: whether it is to cost that request alone."""
+        """Take a function that returns whether a failed exchange fails only its own request."""
         super().__init__(**options)
         self._isolates = isolates
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
-        """Send a request as any client does."""
+        """Send a request like any client."""
         try:
             return await super().send(request, **options)
         except _BROKEN_OFF as error:
@@ -121,10 +121,10 @@ class IsolatingClient(httpx2.AsyncClient):
 
 
 class IsolatingSse:
-    """The messages to a server on the old HTTP+SSE transport; one that cannot be delivered costs its own request alone.
+    """Sends messages on the old HTTP+SSE transport, where one that cannot be delivered fails only its own request.
 
-    The SDK's transport sends a message when the one before has been responded to, and none after one that fails. Some
-    servers respond to a request only once its answer is in the stream of events.
+    The SDK's transport waits for the HTTP response before it sends the next message, and sends none after a failure.
+    Some servers respond to a request only once its answer is in the event stream.
     """
 
     def __init__(
@@ -132,17 +132,17 @@ class IsolatingSse:
         isolates: Callable[[Exception], bool],
         explain: Callable[[httpx2.Response], ErrorData | None] = lambda _: None,
     ) -> None:
-        """Take what `IsolatingClient` and `BoundedHttp` take."""
+        """Take the functions that `IsolatingClient` and `BoundedHttp` take."""
         self._isolates = isolates
         self._explain = explain
 
     def make_client(self, **options: Any) -> httpx2.AsyncClient:
-        """Return the client that the transport is to use."""
+        """Return the HTTP client for the transport."""
         return _SseClient(self, **options)
 
     @asynccontextmanager
     async def over(self, transport: AbstractAsyncContextManager[Any]) -> AsyncGenerator[Any]:
-        """Open a transport with that client, and yield its two streams."""
+        """Open a transport that uses that client, and yield its two streams."""
         async with transport as (received, outgoing):
             self._failures, incoming = anyio.create_memory_object_stream[Any]()
             async with incoming, self._failures, anyio.create_task_group() as self._tasks:
@@ -153,9 +153,9 @@ class IsolatingSse:
                     self._tasks.cancel_scope.cancel()
 
     async def post(self, send: Callable[[httpx2.Request], Awaitable[httpx2.Response]], request: httpx2.Request) -> None:
-        """Deliver a message, and return at once where it is a request, whose answer comes by itself.
+        """Deliver a message. Return at once for a request, because its answer arrives as an event.
 
-        Any other is waited for, so that the next message does not overtake it, unless that takes too long.
+        Wait for other messages, so that the next one does not overtake them, unless that takes too long.
         """
         delivered = anyio.Event()
         asked = _request_id(request)
@@ -177,7 +177,7 @@ class IsolatingSse:
                 response = await send(redirected)
             response.raise_for_status()
         except httpx2.ReadTimeout:
-            return  # the answer comes with the events, and may take longer than any response
+            return  # the answer arrives as an event, and can take longer than any response
         except (*_BROKEN_OFF, httpx2.HTTPStatusError) as error:
             if not self._isolates(error):
                 raise
@@ -189,7 +189,7 @@ class IsolatingSse:
             delivered.set()
 
     def _failure(self, error: Exception) -> ErrorData:
-        """Return what the SDK's other transport says in such a case."""
+        """Return the error that the SDK's other transport reports in this case."""
         if not isinstance(error, httpx2.HTTPStatusError):
             return ErrorData(code=CONNECTION_CLOSED, message="SSE stream ended without a response")
         status = error.response.status_code
@@ -218,7 +218,7 @@ async def _pass_on(received: Any, incoming: Any) -> None:
 
 
 def _same_message_to_same_origin(response: httpx2.Response) -> httpx2.Request | None:
-    """Return the request that a redirect asks for, where the SDK would follow it: never to another host."""
+    """Return the request for a redirect that the SDK would follow, which is never to another host."""
     redirected, sent = response.next_request, response.request.url
     if redirected is None or redirected.method != "POST":
         return None
@@ -228,22 +228,22 @@ def _same_message_to_same_origin(response: httpx2.Response) -> httpx2.Request | 
 
 @dataclass(kw_only=True)
 class BoundedHttp:
-    """The messages of an HTTP server on one connection."""
+    """An HTTP server's messages on one connection."""
 
     max_bytes: int = MAX_MESSAGE_BYTES
-    """Decoded bytes of a body or an event; a server that sends more is not read any further."""
+    """Maximum decoded bytes of a body or event. Reading stops if a server sends more."""
 
     on_excess: Callable[[str], None]
-    """Called with a description of an answer or event that is more than that."""
+    """Called with a description of an answer or event that exceeds it."""
 
     on_malformed: Callable[[str], None]
-    """Called with the flaw of each message that cannot be read."""
+    """Called with what is wrong with each unreadable message."""
 
     answers_in_body: bool = True
-    """Whether the response to a POST holds the answer, as it does but for the old HTTP+SSE transport."""
+    """Whether the response to a POST contains the answer, as in every transport but the old HTTP+SSE."""
 
     explain: Callable[[httpx2.Response], ErrorData | None] = lambda _: None
-    """Returns the error that the status and the headers of a response stand for; `None` where its body counts."""
+    """Returns the error that a response's status and headers mean, or `None` if its body counts."""
 
     def __post_init__(self) -> None:
         self._held: OrderedDict[str, tuple[JSONRPCMessage, int]] = OrderedDict()
@@ -251,13 +251,13 @@ class BoundedHttp:
         self._numbers = count(1)
         self._responses: dict[RequestId, _Response] = {}
         self._given_up: OrderedDict[RequestId, float] = OrderedDict()
-        """When the response to a request that was given up before it began ends at the latest."""
+        """By abandoned request whose response has not begun: when that response must end."""
 
     async def guard(self, response: httpx2.Response) -> None:
-        """Bound the body of a response; for the `response` hooks of the client that the transport uses.
+        """Limit a response's body; a `response` hook for the transport's HTTP client.
 
         Raises:
-            DecodingError: It is compressed in a way that was not asked for.
+            DecodingError: The body has an encoding that was not requested.
         """
         encoding = response.headers.get("content-encoding", "identity").strip().lower()
         if encoding not in ("identity", ACCEPTED_ENCODING):
@@ -281,9 +281,9 @@ class BoundedHttp:
         response.stream = _Body(response.stream, pieces)
 
     def sent(self, item: SessionMessage) -> SessionMessage:
-        """Note in a message to the server which request was given up, and return the message.
+        """Record which request a message to the server abandons, if any, and return the message.
 
-        A legacy server gets a notification and need not answer: some never end the response then.
+        A legacy server gets a notification and does not have to answer. Some then never end the response.
         """
         match item.message:
             case JSONRPCNotification(method="notifications/cancelled", params={"requestId": int() | str() as request}):
@@ -301,7 +301,7 @@ class BoundedHttp:
     async def _until_given_up(
         self, pieces: AsyncGenerator[bytes], asked: RequestId, kind_of_end: Callable[[str], Exception]
     ) -> AsyncGenerator[bytes]:
-        """Yield a body up to its end, or until its request was given up, with an error that the transport expects."""
+        """Yield a body until it ends or its request is abandoned. Then raise an error that the transport expects."""
         response = self._responses[asked] = _Response(self._given_up.pop(asked, math.inf))
         try:
             async with aclosing(pieces):
@@ -319,7 +319,7 @@ class BoundedHttp:
                 del self._responses[asked]
 
     def exchange(self, item: SessionMessage) -> SessionMessage:
-        """Return the message for which the transport was given `item`, and `item` itself where that is no stand-in."""
+        """Return the message that the placeholder `item` stands for, or `item` itself if it is not a placeholder."""
         match item.message:
             case JSONRPCRequest(method=key) | JSONRPCNotification(method=key):
                 pass
@@ -338,14 +338,14 @@ class BoundedHttp:
         return item if message is None else SessionMessage(message, item.metadata)
 
     async def _failure(self, response: httpx2.Response, asked: RequestId) -> AsyncGenerator[bytes]:
-        # Explained only now: an authorization that failed may have learned why.
+        # Explain only now: a failed authorization might have learned the reason.
         error = self.explain(response) or ErrorData(code=INTERNAL_ERROR, message="it refuses the request")
         yield self._stand_in(JSONRPCError(jsonrpc="2.0", id=asked, error=error), _SMALL_BYTES)
 
     async def _whole(
         self, body: AsyncGenerator[bytes], asked: RequestId | None, *, is_error: bool
     ) -> AsyncGenerator[bytes]:
-        """Yield the body of a response, or the stand-in for the answer that it is."""
+        """Yield a response's body, or a placeholder if it is an answer."""
         data, number = bytearray(), 0
         try:
             async with aclosing(body):
@@ -360,11 +360,11 @@ class BoundedHttp:
         except MessageTooLargeError as error:
             yield self._exceeded(str(error), asked)
             return
-        if not is_error or isinstance(message, JSONRPCError):  # else the status says it all
+        if not is_error or isinstance(message, JSONRPCError):  # otherwise the status is enough
             yield self._stand_in(message, len(data))
 
     async def _events(self, body: AsyncGenerator[bytes], asked: RequestId | None) -> AsyncGenerator[bytes]:
-        """Yield the events of a stream one by one, with the stand-ins for the messages that they hold."""
+        """Yield a stream's events one by one, with placeholders for their messages."""
         buffer, number = bytearray(), 0
         try:
             async with aclosing(body):
@@ -382,17 +382,17 @@ class BoundedHttp:
             yield b"data: " + self._exceeded(str(error), asked) + b"\n\n"
 
     def _check(self, data: bytes | bytearray, pieces: int, kind: str) -> None:
-        """Raise a `MessageTooLargeError` where a body or event is too large, or comes in too many small pieces."""
+        """Raise a `MessageTooLargeError` if a body or event is too large, or arrives in too many small pieces."""
         if len(data) > self.max_bytes:
             raise MessageTooLargeError(f"{kind} of more than {mebibytes(self.max_bytes)}")
         if pieces > _MAX_SMALL_PIECES and len(data) < pieces * _SMALL_BYTES:
             raise MessageTooLargeError(f"{kind} in {pieces:,} pieces of a few bytes")
 
     def _event(self, event: bytes, asked: RequestId | None) -> bytes:
-        """Return an event with the stand-in for its message.
+        """Return an event with a placeholder for its message.
 
         Raises:
-            MessageTooLargeError: It is more than is read.
+            MessageTooLargeError: The message exceeds the limit.
         """
         self._check(event, 0, "an event")
         kind, data, others = b"message", bytearray(), bytearray()
@@ -410,20 +410,20 @@ class BoundedHttp:
         data = data.removesuffix(b"\n")
         if kind == b"message" and data:
             data = self._stand_in(self._message(data, asked, is_all=False), len(data))
-        # An event without data has an id at most, from which a broken stream is taken up again.
+        # An event without data has at most an id, from which a broken stream can be resumed.
         return bytes(others + (b"data: " + data.replace(b"\n", b"\ndata: ") + b"\n" if data or others else b"") + b"\n")
 
     def _message(
         self, data: bytes | bytearray, asked: RequestId | None, *, is_all: bool, refuses: bool = False
     ) -> JSONRPCMessage | None:
-        """Return the message, an answer in place of one that cannot be read, or `None` for one that is passed over.
+        """Return the message, an error in place of an unreadable answer, or `None` for a message to ignore.
 
         Args:
             data: The text.
-            asked: The request in whose response it came.
-            is_all: Whether nothing else comes there.
-            refuses: Whether the HTTP status says that the request is refused. Then some servers, as all on version 1 of
-                the Python SDK, give the error an id of their own, even a string for all of them.
+            asked: The request whose response contains it.
+            is_all: Whether the response contains nothing else.
+            refuses: Whether the HTTP status refuses the request. Some servers, such as all on version 1 of the Python
+                SDK, then give the error an id of their own, even the same string for every error.
         """
         try:
             message = read_message(data, self.max_bytes)
@@ -447,13 +447,13 @@ class BoundedHttp:
         return failed_answer(asked, reason)
 
     def _stand_in(self, message: JSONRPCMessage | None, size: int) -> bytes:
-        """Hold a message of some bytes, and return what the transport is given for it."""
+        """Keep a message of the given size, and return the placeholder for the transport."""
         if message is None:
             return b""
         key = f"{_KEY}{next(self._numbers)}"
         self._held[key] = message, size
         self._held_bytes += size
-        # A message whose request was given up meanwhile never comes out of the transport.
+        # A message whose request has been abandoned never comes out of the transport.
         while self._held_bytes > 2 * self.max_bytes and len(self._held) > 1:
             _, (_, dropped) = self._held.popitem(last=False)
             self._held_bytes -= dropped
@@ -467,10 +467,10 @@ class BoundedHttp:
         return message.model_copy(update=small).model_dump_json(by_alias=True, exclude_unset=True).encode()
 
     def _exceeded(self, excess: str, asked: RequestId | None) -> bytes:
-        """Report that the server sends too much, and return the failure of the request that is concerned.
+        """Report that the server sends too much, and return the failure of the affected request.
 
         Raises:
-            StreamError: There is no such request.
+            StreamError: No request is affected.
         """
         self.on_excess(f"it sent {excess}")
         if asked is None:
@@ -481,17 +481,17 @@ class BoundedHttp:
 
 @dataclass
 class _Response:
-    """The response to a request, while it is read."""
+    """The response to a request, while it is being read."""
 
     latest: float = math.inf
-    """When it ends at the latest."""
+    """When reading must end."""
 
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
-    """That of the piece which is read."""
+    """The cancel scope of the current piece."""
 
 
 class _Body(httpx2.AsyncByteStream):
-    """The body of a response, read by way of `pieces`."""
+    """A response body, read through `pieces`."""
 
     def __init__(self, stream: Any, pieces: AsyncGenerator[bytes]) -> None:
         self._stream = stream
@@ -507,12 +507,12 @@ class _Body(httpx2.AsyncByteStream):
 
 
 async def _decoded(stream: Any, *, is_compressed: bool) -> AsyncGenerator[bytes]:
-    """Yield a body without its compression, never much of it at once."""
+    """Yield a decompressed body in small pieces."""
     decoder = zlib.decompressobj(_GZIP)
     pieces = aiter(stream)
     try:
         async for raw in pieces:
-            await anyio.lowlevel.checkpoint()  # a full buffer of small chunks is read without ever waiting
+            await anyio.lowlevel.checkpoint()  # reading a full buffer of small chunks never waits
             if not is_compressed:
                 yield raw
             elif not decoder.eof:
@@ -528,8 +528,8 @@ async def _decoded(stream: Any, *, is_compressed: bool) -> AsyncGenerator[bytes]
 
 
 def _request_id(request: httpx2.Request) -> RequestId | None:
-    """Return the id of the JSON-RPC request that is to be answered in the response to an HTTP request."""
+    """Return the id of the JSON-RPC request that the response to an HTTP request must answer."""
     if request.method != "POST" or not request.headers.get("content-type", "").startswith("application/json"):
-        return None  # a form asks an authorization server
+        return None  # a form is a request to an authorization server
     sent = from_json(request.content)
     return sent.get("id") if "method" in sent else None

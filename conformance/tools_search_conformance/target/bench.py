@@ -1,4 +1,4 @@
-"""The bench of a server check, in one cell: the server under test, queries that suit it, and further fixtures."""
+"""The bench for server checks in one cell: the server under test, queries that suit it, and more fixtures."""
 
 from __future__ import annotations
 
@@ -53,29 +53,29 @@ MISSING_CAPABILITY: Final = -32021
 _INVALID: Final = (INVALID_PARAMS,)
 
 _SHARE_OF_EXAMPLES: Final = 1 / 5
-"""How many of the generated cases another method than `tools/search` gets."""
+"""The share of the generated cases for methods other than `tools/search`."""
 _CASES: Final = 24
 _MORE_CASES: Final = 3
-"""At least so many cases, and so many times those of a brief run, it gets."""
+"""Such a method gets at least `_CASES`, and at least this multiple of a brief run's cases."""
 _ROUNDS: Final = 3
 _LOOK_SECONDS: Final = 0.05
 _WATCHED_SECONDS: Final = 5.0
 _ENOUGH_PAGES: Final = 60
 _MAX_BYTES_SHARED: Final = 16 * 1024 * 1024
-"""How much memory answers may take for those of earlier checks to be kept."""
+"""Maximum memory for keeping the answers of earlier checks."""
 _JUDGES_OF_STATE: Final = frozenset(
     {"any-sequence", "declaration-per-request", "list-unchanged", "refusal-changes-nothing"}
 )
 _TOLD_APART: Final = 8
-"""How many outcomes of a cell are tried again on another connection."""
+"""Maximum outcomes per cell to retry on another connection."""
 
 
 class Bench(Workbench):
     """One cell's workbench.
 
-    A method that returns a query, a page or a listing raises `UnverifiableError` where the server cannot be brought to
-    what the method promises, and `InapplicableError` where the server lists too few tools for it. One that may start
-    another server raises `LeftOutError` where that is too much for a brief run.
+    Methods that return a query, a page or a listing raise `UnverifiableError` if the server does not deliver what the
+    method promises, and `InapplicableError` if it lists too few tools. Methods that can start another server raise
+    `LeftOutError` if that is too much for a brief run.
     """
 
     def __init__(
@@ -97,18 +97,18 @@ class Bench(Workbench):
         self._first_of_target = first_of_target
         self.shared = SharedCases()
         self.first_search: tuple[str | None, Exchange] | None = None
-        """How the list differs after the first searches of all, by any method, and the exchange that ended it then."""
+        """How the list differs after the very first searches by any method, and the last exchange of that listing."""
         self._listed_first: tuple[Listing, Listing] | None = None
         self.early_death: tuple[str, Exchange] | None = None
-        """How the target ended by itself before any check, at its first search perhaps, and the exchange before it."""
+        """How the target ended before any check, perhaps at its first search, and the exchange before that."""
         self.has_served = False
-        """Whether a search has been answered by a result; served-where-advertised finds out, or `find_others`."""
+        """Whether a search has returned a result; served-where-advertised or `find_others` finds out."""
         self.serves_first_alone = False
-        """Whether a search on a second connection has been answered by none."""
+        """Whether a search on a second connection has returned no result."""
         self.first_answer: Exchange | None = None
-        """Of another method than `tools/search`, the answer to the first search that was served, or to the last one."""
+        """For other methods than `tools/search`: the answer to the first search with a result, or to the last one."""
         self.unread = ""
-        """Why there is none."""
+        """Why there is no such answer."""
         self._target = target
         self._key_query: str | None = None
         self._query_with_matches: tuple[str, int] | None = None
@@ -116,29 +116,29 @@ class Bench(Workbench):
         self._control: tuple[Params, Exchange] | None = None
         self._words: Vocabulary | None = None
         self.faults_of_state: list[ViolationError] = []
-        """What checks have found that an earlier request was the cause of."""
+        """Violations that an earlier request caused."""
         self._told_apart = 0
         self._every: dict[str, Bench] = {self.method: self}
-        """The benches of this one's connections, by the method that each is for."""
+        """The benches on this one's connections, by method."""
 
     @property
     def primitive(self) -> Primitive:
-        """The list that is searched: a check is run with a bench for each method that it is for."""
+        """The list to search. A check runs with one bench for each of its methods."""
         return self.server.primitive
 
     @property
     def method(self) -> str:
-        """The method that searches."""
+        """The search method."""
         return self.server.method
 
     @property
     def list_method(self) -> str:
-        """The method that lists."""
+        """The list method."""
         return self.server.list_method
 
     @property
     def noun(self) -> str:
-        """What messages call one item."""
+        """The word for one item in messages."""
         return noun_of(self.primitive)
 
     @property
@@ -148,7 +148,7 @@ class Bench(Workbench):
 
     @property
     def serves_catalog(self) -> bool:
-        """Whether the list is that of the fixture's catalog; one of a server's own may be too short for many rules."""
+        """Whether the list is the fixture's catalog. A server's own list can be too short for many rules."""
         if self.primitive is TOOLS:
             return True
         listed, member = self.server.last_listing, self.primitive.member
@@ -157,24 +157,24 @@ class Bench(Workbench):
 
     @property
     def others_served(self) -> list[Bench]:
-        """The benches for the methods besides this one's that are served, that for tools among them."""
+        """The benches for the other served methods, including the one for tools."""
         benches = [bench for bench in self._every.values() if bench.primitive is TOOLS or bench.has_served]
         return [bench for bench in benches if bench.primitive is not self.primitive]
 
     @property
     def performances(self) -> int:
-        """How often a check may be run, once for each method that it is for."""
+        """How often a check can run: once for each of its methods."""
         return len(self._every)
 
     @property
     def share_of_examples(self) -> float:
-        """How many of the usual number of generated cases a property gets."""
+        """The share of the usual number of generated cases for each property."""
         return 1 if self.primitive is TOOLS else _SHARE_OF_EXAMPLES
 
     def searching(self, primitive: Primitive) -> Bench:
-        """Return this bench as it is for another list: on the same connections, with queries that suit that list.
+        """Return this bench for another list: on the same connections, with queries that suit that list.
 
-        It has no server started: what takes other catalogs and other processes is tried with tools.
+        It starts no servers: checks that need other catalogs or processes use tools.
         """
         if primitive.method not in self._every:
             other = self._every[primitive.method] = copy(self)
@@ -189,9 +189,9 @@ class Bench(Workbench):
         return self.searching(TOOLS)
 
     async def find_others(self) -> None:
-        """Find out which other lists the settings say can be searched, and whether these searches are served.
+        """Find out which other searches the settings advertise, and whether the server serves them.
 
-        Nothing is asked of a server that advertises none.
+        Sends nothing to a server that advertises none.
         """
         settings = advertised_settings(await self.server.connection())
         others = [self.searching(each) for each in OTHERS if settings_for(settings, each) is not None]
@@ -202,11 +202,11 @@ class Bench(Workbench):
 
     async def list_twice(self) -> None:
         """Keep two listings from before the first searches, for `note_first_search`."""
-        with suppress(UnverifiableError):  # a listing that fails is for the checks to find
+        with suppress(UnverifiableError):  # the checks find listings that fail
             self._listed_first = await self.server.known_listing(), await self.server.listing()
 
     async def note_first_search(self) -> None:
-        """Keep whether the list is as it was before the first searches."""
+        """Record whether the list is the same as before the first searches."""
         if self._listed_first is None:
             return
         with suppress(UnverifiableError):
@@ -227,11 +227,11 @@ class Bench(Workbench):
 
     @property
     def listing_seconds(self) -> float:
-        """How long a whole listing was seen to take."""
+        """How long a complete listing has taken."""
         return self.server.listing_seconds
 
     async def benches_for(self, check: Check) -> Sequence[Workbench]:
-        """Return the benches for the methods that a check is for and the server offers, in the turn of this cell."""
+        """Return the benches for those of a check's methods that the server offers and that are this cell's turn."""
         own: list[Workbench] = [self] if self.method in check.methods else []
         others = [bench for bench in self.offered if bench._is_to_judge(check)]
         if not own and not others and any(b.has_served and b.method in check.methods for b in self.offered):
@@ -239,7 +239,7 @@ class Bench(Workbench):
         return [*own, *others]
 
     def counts_unverified(self, verdict: UnverifiableError) -> bool:
-        """Return whether a rule that could not be exercised is left open: a list of a server's own may be too short."""
+        """Return whether a rule that could not be exercised counts as open: a server's own list can be too short."""
         return self.serves_catalog or verdict.consequence_of is not None
 
     async def run(self, check: Check) -> None:
@@ -247,10 +247,11 @@ class Bench(Workbench):
         await self._perform(partial(check.run, self))
 
     def _is_to_judge(self, check: Check) -> bool:
-        """Return whether it is the turn of this cell to run a check for this method, and be brief where it has been.
+        """Return whether it is this cell's turn to run a check for this method; later turns are brief.
 
-        A rule is seldom broken for one method over one transport only. So where there are two, each check is run over
-        one of them, in the first era that is spoken there; and every second one briefly in the other era.
+        An implementation seldom breaks a rule for one method over one transport only. So with two transports, each
+        check runs over one of them, in the first era spoken there, and every second check also briefly in the other
+        era.
         """
         options: Options = self._of_tools.options
         self.options: Options = options
@@ -267,9 +268,9 @@ class Bench(Workbench):
         return True
 
     async def _perform(self, body: Callable[[], Awaitable[None]]) -> None:
-        """Run the body of a check, again where the list changed meanwhile.
+        """Run a check's body, and repeat it if the list changed meanwhile.
 
-        What a check found counts only if the list is as it was when the check compared with it.
+        A finding counts only if the list is still the one that the check compared with.
         """
         for _ in range(_ROUNDS):
             basis = self.server.last_listing
@@ -279,7 +280,7 @@ class Bench(Workbench):
                 if (compared := self.server.last_listing) is None or await self.lists_steadily(compared):
                     raise
             except UnverifiableError:
-                # It may lack a tool that was there when the listing was asked for, long ago.
+                # The server might no longer have a tool of a listing that was read long ago.
                 compared = self.server.last_listing
                 if compared is None or compared is not basis or await self._lists(compared):
                     raise
@@ -288,7 +289,7 @@ class Bench(Workbench):
         raise UnverifiableError(changed)
 
     async def _with_state_told_apart(self, body: Callable[[], Awaitable[None]]) -> None:
-        """Run the body of a check, and keep what it found for any-sequence where an earlier request is the cause."""
+        """Run a check's body. If an earlier request caused its finding, keep that for any-sequence."""
         try:
             await body()
         except (ViolationError, UnverifiableError) as verdict:
@@ -297,19 +298,19 @@ class Bench(Workbench):
                 raise
             self.faults_of_state.append(fault)
             self._forget_choices()
-            await self.server.aclose()  # so that the checks that follow meet a server that is as it was
+            await self.server.aclose()  # so that later checks get a server without that state
             message = f"{fault.message}; see any-sequence"
             raise UnverifiableError(message, verdict.exchange, consequence_of="any-sequence") from verdict
 
     async def _fault_of_state(self, verdict: VerdictError) -> ViolationError | None:
-        """Return the fault if the deciding search, without a cursor, fails again here and not on a new connection."""
+        """Return the fault if the decisive search, without a cursor, fails again here but not on a new connection."""
         exchange = verdict.exchange
         if exchange is None or verdict.catalog is not None or not exchange.replied or not self._may_tell_state_apart():
-            return None  # the catalog is named where the connection was a new one
+            return None  # findings name a catalog if their connection was new
         if exchange.method != self.method or "cursor" in exchange.params or busy_seconds(exchange) is not None:
             return None
         if exchange.error is None and (isinstance(verdict, UnverifiableError) or is_base(self.recorder.check)):
-            return None  # what the base protocol refuses may be served for what the SDK remembers: no search did that
+            return None  # an SDK's memory can decide what the base protocol refuses, without any search
         self._told_apart += 1
         try:
             if _outcome(await self._send_again(exchange)) != _outcome(exchange):
@@ -340,9 +341,9 @@ class Bench(Workbench):
         return await connection.resend(message, exchange.headers, seconds=self.options.timeout)
 
     async def lists_steadily(self, listing: Listing) -> bool:
-        """Return whether `listing` is what is listed now.
+        """Return whether the server still lists `listing`.
 
-        A live server is watched for some seconds, once and after each change: its list may come and go meanwhile.
+        Watches a live server for some seconds, once and after each change, because its list can come and go.
         """
         until = time.monotonic() + (0 if self.profile == "fixture" or self.server.steady else _WATCHED_SECONDS)
         while await self._lists(listing):
@@ -361,15 +362,15 @@ class Bench(Workbench):
             return True  # the fault that was found breaks the listing, too
 
     def _forget_choices(self) -> None:
-        """Forget the queries and answers that suited another listing."""
+        """Forget the queries and answers chosen for another listing."""
         self._key_query = self._query_with_matches = self.shared.walked_over = None
         self.shared.walks.clear()
         self.shared.answers.clear()
 
     async def each(self, cases: Iterable[Case], act: Callable[[Case], Awaitable[Found]]) -> list[Found]:
-        """Act on the cases side by side where the server is slow and bears that: on as many as it has turns for.
+        """Act on the cases, concurrently if the server is slow and can handle that.
 
-        What failed among others is tried again alone, and counts only if it fails then.
+        A case that failed among others is repeated alone, and counts only if it fails then.
         """
         concurrency, waiting = self.server.concurrency, list(cases)
         if concurrency.most == 1 or len(waiting) == 1:
@@ -389,9 +390,9 @@ class Bench(Workbench):
         return [brought[place] for place in range(len(waiting))]
 
     async def once(self, name: str, make: Callable[[], Awaitable[Found]]) -> Found:
-        """Return what `make` brings, asked for once in a cell: several checks judge the same answers.
+        """Return the result of `make`, which runs once per cell, so that several checks judge the same answers.
 
-        It is asked for again where the list has changed since then, or where answers take much memory.
+        It runs again if the list has changed since, or if the answers take much memory.
         """
         listing, answers = await self.server.known_listing(), self.shared.answers
         if name not in answers or not (listing is answers[name][0] or listing.same_as(answers[name][0])):
@@ -404,10 +405,10 @@ class Bench(Workbench):
     async def fresh(
         self, *, catalog: str = "core", capabilities: Params = DECLARED, own_process: bool = False
     ) -> AsyncGenerator[Bench]:
-        """Give a bench like this one, on a new connection to a fixture serving `catalog`.
+        """Yield a bench like this one on a new connection to a fixture that serves `catalog`.
 
-        With `own_process` that is also over HTTP one that nobody has asked for anything, where the suite starts it and
-        the run is not a brief one.
+        With `own_process`, that is a process without earlier requests over HTTP too, if the suite starts it and the
+        run is not brief.
         """
         self._require_start(catalog)
         env = self._own_process(self.recorder.check) if own_process else {}
@@ -419,12 +420,12 @@ class Bench(Workbench):
             await other.aclose()
 
     def older(self) -> AbstractAsyncContextManager[Bench]:
-        """Give a bench on a connection that asks for an older revision of the legacy era to each check."""
+        """Yield a bench on a connection that requests an older legacy revision, the same for every check."""
         return self._kept(Opening(revision=OLDER), "older")
 
     @asynccontextmanager
     async def of_legacy_client(self) -> AsyncGenerator[Bench]:
-        """Give a bench like `fresh` of a client of the legacy era, over HTTP of the same process."""
+        """Yield a bench like `fresh` for a legacy client; over HTTP, of the same process."""
         self._require_start("core")
         cell, own = replace(self.cell, era=LEGACY), Opening()
         other = Bench(
@@ -437,7 +438,7 @@ class Bench(Workbench):
             await other.aclose()
 
     def undeclaring(self) -> AbstractAsyncContextManager[Bench]:
-        """Give a bench like `fresh` with its own process, of a client that declares nothing, to each check."""
+        """Yield a bench like `fresh` with its own process, for a client without a declaration, to every check."""
         return self._kept(Opening(capabilities=UNDECLARED, env=self._own_process("undeclaring")), "undeclaring")
 
     @asynccontextmanager
@@ -457,13 +458,13 @@ class Bench(Workbench):
 
     @asynccontextmanager
     async def serving(self, catalog: str) -> AsyncGenerator[Bench]:
-        """Give a bench of the fixture that serves `catalog` to every check of this cell."""
+        """Yield a bench on the fixture that serves `catalog`; the same for every check of this cell."""
         async with self._opened(await self.fixture(catalog, Opening(catalog=catalog)), catalog) as other:
             yield other
 
     @asynccontextmanager
     async def _kept(self, opening: Opening, name: str) -> AsyncGenerator[Bench]:
-        """Give the bench `name`, which is kept until a check that uses it ends early."""
+        """Yield the bench `name`, and keep it until a check that uses it ends early."""
         self._of_tools._require_start("core")
         other = self._fixtures.setdefault(name, self._bench(opening, self.server.timeouts))
         try:
@@ -475,7 +476,7 @@ class Bench(Workbench):
 
     @asynccontextmanager
     async def _opened(self, other: Bench, catalog: str) -> AsyncGenerator[Bench]:
-        """Give another bench, connected, for the same list; what is found with it was seen on `catalog`."""
+        """Yield another connected bench for the same list. Its findings name `catalog`."""
         if self._of_tools.serves_first_alone:
             rule = "served-where-advertised"
             raise UnverifiableError("no search is served on another connection", consequence_of=rule)
@@ -490,14 +491,14 @@ class Bench(Workbench):
             raise
 
     def _own_process(self, name: str) -> dict[str, str]:
-        """Return the environment of a process that is shared under this name only; on stdio each bench has its own."""
+        """Return the environment of a process that only this name shares. On stdio, each bench has its own process."""
         shared = self.cell.transport == "stdio" or self._shares_starts
         return {} if shared else {"TOOLS_SEARCH_START": name}
 
     async def fixture(self, name: str, opening: Opening) -> Bench:
-        """Return the bench `name`, opened as `opening` says when it is first asked for and kept until this one closes.
+        """Return the bench `name`, opened with `opening` on first use and kept until this bench closes.
 
-        Checks that need the same fixture share it: starting one is what takes longest.
+        Checks that need the same fixture share it, because starting one takes longest.
         """
         self._of_tools._require_start(name)
         if name not in self._fixtures:
@@ -510,11 +511,11 @@ class Bench(Workbench):
         return Bench(*own, opening, timeouts, self.server.concurrency)
 
     def place(self, catalog: str, document: JsonObject) -> None:
-        """Put a catalog file where fixtures find it, in place of the one of that name."""
+        """Replace the catalog file of that name where fixtures find it."""
         self._target.place(catalog, document)
 
     async def aclose(self) -> None:
-        """Close the connection and every fixture, all at the same time: a process may take a second."""
+        """Close the connection and every fixture concurrently, since a process can take a second."""
         fixtures, self._fixtures = self._fixtures, {}
         async with anyio.create_task_group() as closing:
             for other in fixtures.values():
@@ -522,7 +523,7 @@ class Bench(Workbench):
             await self.server.aclose()
 
     def can_start(self, catalog: str) -> bool:
-        """Return whether `fresh` may start the target: a brief run starts it once, except where HTTP has it running."""
+        """Return whether `fresh` may start the target. A brief run starts it once, unless it is running over HTTP."""
         return not self._shares_starts or (self.cell.transport == "http" and catalog == "core")
 
     @property
@@ -530,7 +531,7 @@ class Bench(Workbench):
         return self.options.effective_brief or self.primitive is not TOOLS
 
     def may_serve(self, catalog: str) -> bool:
-        """Return whether it is the turn of this cell to start the target with another catalog than the usual one."""
+        """Return whether it is this cell's turn to start the target with another catalog than the usual one."""
         return self.profile == "fixture" and self.can_start(catalog) and self.has_turn(0)
 
     @property
@@ -544,10 +545,10 @@ class Bench(Workbench):
             raise LeftOutError("takes another start of the server; --effort default runs it")
 
     def has_turn(self, number: int) -> bool:
-        """Return whether a case of this number is for this cell: one of half of them where a run has four.
+        """Return whether the case with this number is for this cell, which gets half of them in a run with four cells.
 
-        Every transport and every era gets all of them then. A deep run has all of them in each cell, and so has a check
-        of another method than `tools/search`, which is run in few cells.
+        Then every transport and every era still gets all cases. A deep run has all of them in each cell, and so does a
+        check for another method than `tools/search`, which runs in few cells.
         """
         options, cell = self.options, self.cell
         if (
@@ -560,13 +561,13 @@ class Bench(Workbench):
         return (number + (cell.transport == "http") + (cell.era == LEGACY)) % 2 == 0
 
     def share(self, cases: Iterable[Case]) -> list[Case]:
-        """Return those of many like cases that are for this cell, by `has_turn`; of a brief run's few, all."""
+        """Return those of many similar cases that are for this cell, by `has_turn`; in a brief run, all of its few."""
         return [case for number, case in enumerate(cases) if self.options.effective_brief or self.has_turn(number)]
 
     def some(self, cases: Sequence[Case], most: int = 3) -> Sequence[Case]:
-        """Return the cases to try: all of them, or in a brief run at most `most`, from everywhere among them.
+        """Return the cases to try: all, or in a brief run at most `most`, spread over all of them.
 
-        Of a method other than `tools/search`, which was asked all of them, there are a few more, not the same of each.
+        For methods other than `tools/search`, which gets all of them, returns a few more, different ones for each.
         """
         if self.primitive is not TOOLS and not self.options.effective_brief and self.options.effort != "deep":
             step = -(-len(cases) // max(_CASES, _MORE_CASES * most)) or 1
@@ -576,22 +577,22 @@ class Bench(Workbench):
         return [cases[number * (len(cases) - 1) // max(1, most - 1)] for number in range(most)]
 
     async def vocabulary(self) -> Vocabulary:
-        """Return the words of the target's listing, which this connection asked for once."""
+        """Return the words of the target's listing, which this connection reads once."""
         items = (await self.server.known_listing()).items
         if self._words is None or self._words.items is not items:
             self._words = Vocabulary(items, self.primitive.key)
         return self._words
 
     async def nonempty_listing(self) -> Listing:
-        """Return the listing of a target that has an item, which this connection asked for once."""
+        """Return the target's non-empty listing, which this connection reads once."""
         listing = await self.server.known_listing()
         self.applies(bool(listing.items), f"the server lists no {self.noun}")
         return listing
 
     async def with_stable_listing(self, act: Callable[[Listing], Awaitable[Found]]) -> tuple[Listing, Found]:
-        """List, act and list again until both listings agree; return the listing and the value of `act` in between.
+        """List, act and list again until both listings agree. Return the listing and the result of `act`.
 
-        A `ViolationError` of `act` counts only if the listing was the same before and after.
+        A `ViolationError` from `act` counts only if the listing was the same before and after.
         """
         before = await self.server.known_listing()
         for _ in range(_ROUNDS):
@@ -613,7 +614,7 @@ class Bench(Workbench):
         raise UnverifiableError(changed)
 
     async def key_query(self) -> str:
-        """Return an item's key, a query that matches something unless the target lists no item at all."""
+        """Return an item's key: a query that matches something, unless the target lists nothing."""
         if self._key_query is None:
             words = await self.vocabulary()
             key = words.key_query
@@ -626,22 +627,22 @@ class Bench(Workbench):
 
     @property
     def exact_check(self) -> str:
-        """The rule of the check that finds an item by its key."""
+        """The rule of the check that searches for an item by its key."""
         return "exact-uri-first" if self.method in METHODS_OF_RESOURCES else "exact-name-first"
 
     async def wants_name_header(self) -> tuple[bool, Exchange]:
-        """Return whether a search is served with an `Mcp-Name` header only, and the exchange without it."""
+        """Return whether the server serves a search only with an `Mcp-Name` header, and the exchange without it."""
         query = (await self.vocabulary()).key_query
         named = await self.server.search({"query": query}, headers={"Mcp-Name": query})
         exchange = await self.server.search({"query": query})
         return named.result is not None and exchange.result is None, exchange
 
     async def query_with_matches(self) -> str:
-        """Return the query with most matches of some that were tried, one at least."""
+        """Return the query with the most matches of several; at least one match."""
         return (await self._most_matches())[0]
 
     async def query_with_two_matches(self) -> str:
-        """Return the query with most matches of some that were tried, two at least."""
+        """Return the query with the most matches of several; at least two matches."""
         self.applies(len((await self.nonempty_listing()).items) > 1, f"the server lists a single {self.noun}")
         query, count = await self._most_matches()
         self.require(count > 1, f"no query matched two {self.noun}s; tried {query!r} last. A richer catalog would help")
@@ -659,7 +660,7 @@ class Bench(Workbench):
         return self._query_with_matches
 
     async def page_with_cursor(self, query: str, *, limit: int = 1) -> tuple[Page, str]:
-        """Return the first page of a search that has more of them, and the cursor of the next one."""
+        """Return the first page of a search with several pages, and the cursor of the next one."""
         page = await self.server.page(query, limit=limit)
         if not page.next_cursor:
             several = len((await self.nonempty_listing()).items) > 1
@@ -679,18 +680,18 @@ class Bench(Workbench):
                 return
 
     async def require_no_match_served(self) -> None:
-        """Go on only where a query that matches nothing is no error, as odd queries often match nothing."""
+        """Continue only if a query that matches nothing is not an error, since odd queries often match nothing."""
         exchange = await self.server.search({"query": NONSENSE})
         self.require(exchange.result is not None, "a query without matches is refused; see no-match-empty", exchange)
 
     async def served(self, params: Params, case: str, **overrides: Any) -> Page:
-        """Expect a search, sent with `overrides` as `Server.ask` has them, to be answered with a page."""
+        """Expect a page in answer to a search sent with `overrides`, as for `Server.ask`."""
         exchange = await self.server.search(params, **overrides)
         self.expect(exchange.result is not None, exchange, f"{case} was answered by {exchange.describe()}", case=case)
         return read_page(exchange, case)
 
     async def next_served(self, page: Page, case: str, **more: Any) -> None:
-        """Expect the page after `page`, if there is one, asked for with `more` members, or its cursor to be refused.
+        """Expect the page after `page`, if there is one, requested with `more` members, or a refusal of its cursor.
 
         A server may cease to honor its cursors at any time.
         """
@@ -703,9 +704,9 @@ class Bench(Workbench):
     async def refused(
         self, bad: Params, good: Params, case: str, *, codes: Sequence[int] = _INVALID, **overrides: Any
     ) -> Exchange:
-        """Expect `bad`, sent with `overrides`, to be refused with one of `codes` because of its difference from `good`.
+        """Expect the server to refuse `bad`, sent with `overrides`, with one of `codes`, as it differs from `good`.
 
-        `UnverifiableError` says that `good`, sent without overrides, is refused as well, so that nothing was shown.
+        Raises `UnverifiableError` if it refuses `good` without overrides too, which shows nothing.
         """
         await self._require_served(good, case)
         exchange = await self.server.search(bad, **overrides)
@@ -714,9 +715,9 @@ class Bench(Workbench):
         return exchange
 
     async def refused_each(self, cases: Sequence[tuple[Params, str]], good: Params) -> None:
-        """Expect each of the `cases`, params and words for them, to be refused as one is by `refused`.
+        """Expect the server to refuse each of the `cases` (params and a description), as `refused` does for one.
 
-        `good` is sent before all of them and after: a server that it has stopped serving shows that as well then.
+        Sends `good` before and after all of them, which also shows a server that stopped serving it.
         """
 
         async def refuse(case: tuple[Params, str]) -> None:
@@ -727,7 +728,7 @@ class Bench(Workbench):
         await self._require_served(good, cases[-1][1])
 
     async def refused_cursor(self, bad: Params, good: Params, case: str) -> None:
-        """Expect `bad` to be refused as `refused` does, sending `good` once: its cursor may hold only once."""
+        """Expect a refusal of `bad`, as `refused` does, but send `good` once: its cursor might be valid only once."""
         exchange = await self.server.search(bad)
         if exchange.result is not None:
             self.expect_code(exchange, case)
@@ -737,10 +738,10 @@ class Bench(Workbench):
     async def refused_cursors(
         self, issue: Callable[[], Awaitable[JsonObject]], vary: Callable[[JsonObject], Sequence[tuple[JsonObject, str]]]
     ) -> None:
-        """Expect each variation of what `issue` returns, params with a genuine cursor, to be refused as such.
+        """Expect the server to refuse each variation of the params with a genuine cursor that `issue` returns.
 
-        All are sent with one cursor, and each with its own only where that leaves open what is wrong: a cursor may hold
-        only once.
+        Sends all of them with one cursor, and each with its own cursor only if that leaves open what is wrong, since a
+        cursor might be valid only once.
         """
         good = await issue()
         cases = {place: case for place, case in enumerate(self.some(vary(good))) if not self._is_genuine(case[0])}
@@ -761,11 +762,11 @@ class Bench(Workbench):
                     await self.refused_cursor(bad, good, case)
 
     def _is_genuine(self, params: Params) -> bool:
-        """Return whether a search for this query has brought this cursor, which may come to be by chance."""
+        """Return whether a search for this query has returned this cursor, which can happen by chance."""
         return self.recorder.has_issued(self.method, params["query"], params["cursor"])
 
     def expect_code(self, exchange: Exchange, case: str, codes: Sequence[int] = _INVALID) -> None:
-        """Expect an exchange to be refused with one of `codes`."""
+        """Expect a refusal with one of `codes`."""
         wanted = " or ".join(map(str, codes))
         message = f"{case} was answered by {exchange.describe()} instead of error {wanted}"
         self.expect(exchange.error is not None and exchange.error.code in codes, exchange, message, case=case)
@@ -784,7 +785,7 @@ def _outcome(exchange: Exchange) -> tuple[str, list[Any]]:
 
 
 def once(make: Callable[[Bench], Awaitable[Found]]) -> Callable[[Bench], Awaitable[Found]]:
-    """Have what the decorated function brings asked for once in a cell, as by `Bench.once`."""
+    """Run the decorated function once per cell, as with `Bench.once`."""
 
     @wraps(make)
     async def asked_once(bench: Bench) -> Found:
@@ -794,6 +795,6 @@ def once(make: Callable[[Bench], Awaitable[Found]]) -> Callable[[Bench], Awaitab
 
 
 SERVER_CHECKS: Final = Registry[Bench](SERVER_PREFIX)
-"""Every check of servers; `tools_search_conformance.checks` declares them all."""
+"""All server checks; `tools_search_conformance.checks` declares them."""
 
 server_check = SERVER_CHECKS.check

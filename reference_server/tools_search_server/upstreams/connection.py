@@ -1,7 +1,7 @@
-"""Connections to one upstream: one at a time, over the transport of its kind, and why the last one ended or failed.
+"""Connects to one upstream: one connection at a time, over its transport, with the reason why the last one ended.
 
-A server at an HTTP address that refuses the first message of Streamable HTTP, as one on the old HTTP+SSE transport
-does, is tried over that transport too, and the one that worked is kept (MCP, Transports, Backwards Compatibility).
+If a server at an HTTP address refuses the first message of Streamable HTTP, as a server on the old HTTP+SSE transport
+does, the gateway tries that transport and keeps the one that works (MCP, Transports, Backwards Compatibility).
 """
 
 from __future__ import annotations
@@ -62,48 +62,48 @@ _AUTHORIZATION_STATUSES: Final = frozenset({401, 403})
 _NO_COMMON_REVISION: Final = "it speaks no revision of MCP that this program knows"
 _FOREIGN_REVISION: Final = re.compile(r"Unsupported protocol version from the server: (.*)", re.DOTALL)
 _MAX_FOREIGN_CHARS: Final = 200
-"""Characters of a reason that are the server's own."""
+"""Maximum characters of server text in a reason."""
 
 _MAX_UNANSWERED: Final = 256
-"""Requests of a server whose answers wait to be sent to it; one that sends more does not read."""
+"""Maximum requests from a server with unsent answers. A server that exceeds this does not read."""
 
 _TOKEN_BYTES: Final = 16
 _MAX_TOKENS: Final = 10_000
 
 Use: TypeAlias = Callable[[Client, Callable[[], None]], Awaitable[None]]
-"""Uses a connected client; calls the given function as soon as the server has proved usable."""
+"""Uses a connected client, and calls the given function once the server has proved usable."""
 
 
 @dataclass
 class Connection:
-    """The way to one server."""
+    """Connects to one server."""
 
     target: Target
     make_client: Callable[[Any], Client]
-    """Builds the client on the streams of a connection."""
+    """Builds a client on a connection's streams."""
     use: Use
-    """Called with each connected client; the connection lasts as long as the call."""
+    """Called with each connected client. The connection closes when the call returns."""
     server: str
-    """Its name, for the log."""
+    """The server's name, for the log."""
     start_seconds: float
-    """How long the server may take until it is usable."""
+    """Time limit until the server must be usable."""
     read_seconds: float
-    """How long an HTTP server may be silent during a request."""
+    """How long an HTTP server can be silent during a request."""
     max_message_bytes: int
-    """Size of a message; the connection ends when the server sends a larger one."""
+    """Maximum message size. A larger message ends the connection."""
 
     def __post_init__(self) -> None:
         self.secrets = Secrets(self.target)
-        """Values of the configuration that are not to be passed on."""
+        """Configuration values that must not be passed on."""
         self.ended = Ending()
-        """The end of the present connection."""
+        """The end of the current connection."""
         self._is_proven = False
         self._is_usable = False
-        """Whether the present connection has proved usable."""
+        """Whether the current connection has proved usable."""
         self._flaws = 0
-        """How many messages of the present connection were malformed."""
+        """Number of malformed messages on the current connection."""
         self._broken = 0
-        """How many exchanges of it have broken off."""
+        """Number of its exchanges that have broken off."""
 
     @property
     def is_http(self) -> bool:
@@ -112,13 +112,13 @@ class Connection:
 
     @property
     def transport(self) -> str:
-        """How the server is reached: `stdio`, `streamable-http` or `sse`; `unknown` where its entry has a mistake."""
+        """The server's transport: `stdio`, `streamable-http` or `sse`; `unknown` if its entry has a mistake."""
         if isinstance(self.target, UnusableTarget):
             return "unknown"
         return self.target.transport if isinstance(self.target, HttpTarget) else "stdio"
 
     async def run(self) -> str:
-        """Connect, and return the reason when the connection has ended or could not be made."""
+        """Connect. Return the reason once the connection has ended, or if it fails."""
         tried = self.target
         if isinstance(tried, UnusableTarget):
             return str(tried)
@@ -175,7 +175,7 @@ class Connection:
 
     @asynccontextmanager
     async def _transport(self) -> AsyncGenerator[Any]:
-        """Open the streams to the server, for the SDK's `Client`; note in `ended` when and why they end."""
+        """Open the streams to the server for the SDK's `Client`. Record in `ended` when and why they end."""
         bounded = BoundedHttp(
             max_bytes=self.max_message_bytes,
             on_excess=partial(self.ended.set, is_excess=True),
@@ -215,13 +215,13 @@ class Connection:
                 raise OSError(str(unusable))
 
     def _heard(self, bounded: BoundedHttp, item: SessionMessage | Exception) -> SessionMessage | Exception:
-        """Return the real message in place of its stand-in, and note that the server is alive."""
+        """Return the real message for its placeholder, and record that the server is alive."""
         self.ended.heard = anyio.current_time()
         self.ended.has_spoken = True
         return bounded.exchange(item) if isinstance(item, SessionMessage) else item
 
     def _isolates(self, error: Exception) -> bool:
-        """Return whether a failed exchange is to cost nothing but the request that it is about."""
+        """Return whether a failed exchange fails only its own request."""
         if self._is_usable:
             self._broken += 1
             if _is_reported(self._broken):
@@ -234,12 +234,12 @@ class Connection:
         self.ended.set(f"it asks, and does not read the answers: {_MAX_UNANSWERED} wait for it", is_excess=True)
 
     async def _note_refusal(self, response: httpx2.Response) -> None:
-        """Keep the status of a refused message, which the SDK leaves out of its errors."""
+        """Record the status of a refused message, which the SDK's errors omit."""
         if response.request.method == "POST":
             self.ended.http_status = response.status_code if response.is_error else None
 
     def _note_malformed(self, flaw: str) -> None:
-        """Log the flaw of a message on this connection."""
+        """Log a malformed message on this connection."""
         self._flaws += 1
         if _is_reported(self._flaws):
             text = "%s: a message is malformed: %s (number %d on this connection)"
@@ -247,7 +247,7 @@ class Connection:
 
 
 def _is_reported(number: int) -> bool:
-    """Return whether what has happened so many times is logged: the first time, the tenth, the hundredth and so on."""
+    """Return whether to log an event that has happened this often: the first time, the tenth, the hundredth etc."""
     return str(number).strip("0") == "1"
 
 
@@ -269,7 +269,7 @@ def _certificates() -> ssl.SSLContext:
 
 
 class _Converted(ObjectReceiveStream[Any], ObjectSendStream[Any]):
-    """One direction of a transport, with each message converted on its way."""
+    """One direction of a transport, which converts each message."""
 
     def __init__(
         self,
@@ -300,7 +300,7 @@ class _Converted(ObjectReceiveStream[Any], ObjectSendStream[Any]):
 
 
 class _Exchange:
-    """The messages of one connection: what comes in is redacted by `Secrets.masked_message`.
+    """The messages of one connection. `Secrets.masked_message` redacts incoming ones.
 
     Requests get random progress tokens. Those of the SDK count the requests of the connection, so that a server that
     repeats one would reveal to its caller how many requests others make.
@@ -313,11 +313,11 @@ class _Exchange:
         self._on_excess = on_excess
         self._tokens: dict[str, RequestId] = {}
         self._unanswered = Counter[RequestId | None]()
-        """Requests of the server by id, which it may use twice."""
+        """The server's requests by id, which it can use twice."""
 
     @asynccontextmanager
     async def over(self, transport: AbstractAsyncContextManager[Any]) -> AsyncGenerator[Any]:
-        """Open a transport for these messages."""
+        """Open the transport and yield its streams with these conversions."""
         async with transport as (to_us, to_it):
             yield _Converted(to_us, self._incoming), _Converted(to_it, self._outgoing, on_sent=self._sent)
 
@@ -369,10 +369,10 @@ class _Exchange:
 
 
 def explain(error: BaseException, target: Target, *, http_status: int | None = None) -> str:
-    """Return in one line, for operators, why a server cannot be used.
+    """Return one line for operators that says why a server is unusable.
 
-    The type of an error, and its text in most cases, are for those who write programs. `http_status` is that with which
-    the server refused the last message, where it is known.
+    An error's type, and mostly its text, are written for programmers. `http_status` is the status with which the server
+    refused the last message, if known.
     """
     error = first_error(error)
     if isinstance(error, OSError) and isinstance(target, StdioTarget):
@@ -406,7 +406,7 @@ _REASONS: Final[Sequence[tuple[type[Exception] | tuple[type[Exception], ...], st
     (httpx2.RemoteProtocolError, "buffer too long", "it sent HTTP headers of more than 100 kB"),
     ((httpx2.NetworkError, httpx2.RemoteProtocolError), "", "the connection broke off while it answered"),
 )
-"""Kinds of errors, words in the text of one, and the reason."""
+"""Error types, words in the error's text, and the reason to show."""
 
 
 def _explain_start(error: OSError, target: StdioTarget) -> str:
@@ -455,7 +455,7 @@ def _refused(http_status: int) -> str:
 
 
 def first_error(error: BaseException) -> BaseException:
-    """Return the first of the errors that a group holds, however deep."""
+    """Return the first error in a group, at any depth."""
     if isinstance(error, BaseExceptionGroup):
         return first_error(cast("BaseExceptionGroup[BaseException]", error).exceptions[0])
     return error

@@ -1,8 +1,8 @@
-"""The lists of one upstream: every page of a listing, within bounds, without invalid entries.
+"""Reads one upstream's lists: all pages, within limits, without invalid entries.
 
-Tools are read whenever they change, prompts, resources and templates when somebody asks for them. A server may send
-anything: an invalid entry and the second of two with one name are left out and reported, a listing without end is cut,
-and the JSON of all lists of one server is bounded.
+Tools are read whenever they change; prompts, resources and templates when somebody requests them. A server can send
+anything: the gateway omits and reports invalid entries and duplicate names, cuts endless listings, and limits the JSON
+of all of a server's lists together.
 """
 
 from __future__ import annotations
@@ -43,55 +43,55 @@ logger = logging.getLogger(__name__)
 _MAX_PAGES: Final = 1000
 
 _MIN_BYTES_OF_AN_ENTRY: Final = 800
-"""What each entry counts for at least, of the bytes that lists may have: a small tool takes 5 kB of memory, too."""
+"""Minimum size to count per entry toward the limit for lists: even a small tool takes 5 kB of memory."""
 
 _ENTRIES_AT_ONCE: Final = 100
-"""Entries that are validated before other tasks have their turn."""
+"""Entries to validate before other tasks get a turn."""
 
 _MAX_REPORTED: Final = 10
-"""Faults of one list that are logged one by one."""
+"""Maximum faults of one list to log individually."""
 
 _TOOLS_SECONDS: Final = 30
-"""How long a server may take for one page of its tools."""
+"""Time limit for one page of tools."""
 
 _LIST_SECONDS: Final = 5
-"""How long one server may hold up a listing of prompts, resources or templates of all of them."""
+"""How long one server can delay a combined listing of prompts, resources or templates."""
 
 _FRESH_SECONDS: Final = 5
-"""How long a list stays current of a server whose changes are not heard of: as long as callers may keep it."""
+"""How long a list stays fresh without change notifications: as long as callers may cache it."""
 
 _TOOLS_FRESH_SECONDS: Final = 300
-"""How long tools stay current of a server that neither announces changes nor says how long."""
+"""How long tools stay fresh if the server neither announces changes nor states a `ttlMs`."""
 
 _MIN_TOOLS_FRESH_SECONDS: Final = 60
 _MAX_TOOLS_FRESH_SECONDS: Final = 3600
 
 _FAILED_SECONDS: Final = 30
-"""How long a server that failed to list is left alone."""
+"""How long to wait before listing again after a failure."""
 
 _EXCESS_SECONDS: Final = 3600
-"""How long a list is left alone that is larger than is read."""
+"""How long to wait before reading a list again that exceeded the limit."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A list that a server may have."""
+    """A kind of list that a server can have."""
 
     primitive: core.Primitive[Any]
-    """Its methods, and the shape of their results."""
+    """The list's methods and result shapes."""
 
     page: type[PaginatedResult]
     """The model of a page."""
 
     key: str
-    """The attribute that is the key of an entry: its name or URI."""
+    """The attribute that identifies an entry: its name or URI."""
 
     noun: str
     """The word for an entry in the log."""
 
     @property
     def method(self) -> str:
-        """The request for a page of it."""
+        """The method that lists a page."""
         return self.primitive.list_method
 
     @property
@@ -111,49 +111,49 @@ TEMPLATES: Final = Kind(optional.RESOURCE_TEMPLATES, ListResourceTemplatesResult
 
 
 GATEWAYS: Final = "io.github.tools-search/gateways"
-"""Member of `_meta` by which one gateway asks another in `tools/list` which gateways its tools may come through. In the
-result it holds the id of the process of each, including the other gateway's own."""
+"""Member of `_meta` in `tools/list`. In a request, a gateway asks another which gateways its tools can come through. In
+the result it lists the process id of each, including the other gateway's own."""
 
 _GATEWAY_NAME: Final = "tools-search-"
-"""What the names begin with by which gateways introduce themselves."""
+"""Prefix of the names with which gateways introduce themselves."""
 
 _GATEWAY: Final = re.compile(r"[0-9a-f]{32}")
 _MAX_GATEWAYS: Final = 100
 
 
 class TooManyToolsError(Exception):
-    """A server has more tools than are wanted."""
+    """A server has more tools than requested."""
 
 
 class ListingError(Exception):
-    """A server's answer is no list; the message names the method, and the member that is wrong."""
+    """A server's answer is not a list. The message names the method and the wrong member."""
 
 
 class ListingTooLargeError(ListingError):
-    """A server lists more than is read; the message says what."""
+    """A server's list exceeds a limit. The message says which."""
 
 
 @dataclass
 class Lists:
-    """The lists of one server on one connection, or as it listed them last."""
+    """One server's lists, on one connection or as last read."""
 
     server: str
     """The server's name, for the log."""
 
     client: Client | None
-    """The connection; `None` if there is none, and `saved` is all that is known."""
+    """The connection, or `None` without one; then only `saved` is known."""
 
     max_bytes: int = 0
-    """Size of the JSON of all lists together."""
+    """Maximum size of the JSON of all lists together."""
 
     on_faults: Callable[[str], None] = lambda _: None
-    """Called with the faults of its lists whenever they have changed, with an empty text when none is left."""
+    """Called with the lists' faults whenever they change, and with an empty text when none are left."""
 
     hears_changes: Callable[[], bool] = lambda: True
-    """Returns whether changes that the server announces are heard of."""
+    """Returns whether the server's change notifications arrive here."""
 
     own_gateway: str = ""
-    """The id of the gateway that reads; one whose tools come through it is not read."""
+    """This gateway's id. A server whose tools come through this gateway is not read."""
 
     saved: InitVar[Mapping[Kind, Sequence[BaseModel]] | None] = None
     """The entries of each kind."""
@@ -165,30 +165,30 @@ class Lists:
             kind.method: (math.inf, {kind.key_of(entry): entry for entry in entries})
             for kind, entries in (saved or {}).items()
         }
-        """The entries of a kind by key, and until when they are current."""
+        """The entries of a kind by key, and until when they are fresh."""
         self._rests_until: dict[str, float] = {}
-        """Until when a list that was not there in time is left alone, even if changes of it are announced."""
+        """Until when not to read a list that was too late or too large, even if the server announces changes."""
         self._locks = {kind.method: anyio.Lock() for kind in (PROMPTS, RESOURCES, TEMPLATES)}
         self._changes = 0
         self.gateways: frozenset[str] = frozenset()
-        """The gateways that the tools may come through."""
+        """The gateways that the tools can come through."""
         self._fresh_seconds: dict[str, float] = {}
-        """How long the entries of a kind stay current that were read last, where no change is announced."""
+        """How long the entries of a kind stay fresh after they were read, if the server announces no changes."""
 
     @property
     def tools_fresh_seconds(self) -> float:
-        """How long the tools stay current that were read last: forever where the server announces their changes."""
+        """How long the tools stay fresh after they were read: forever if the server announces changes."""
         offered = None if self.client is None else self.client.server_capabilities.tools
         if offered is None or (offered.list_changed and self.hears_changes()):
             return math.inf
         return self._fresh_seconds.get(TOOLS.method, _TOOLS_FRESH_SECONDS)
 
     async def tools(self, most: int | None = None) -> dict[str, Tool]:
-        """Return the tools by name, callable without being listed again.
+        """Return the tools by name. They can be called without listing them again.
 
         Raises:
             TooManyToolsError: There are more than `most`.
-            ListingError: The server sent no list, or one without a single valid tool, or more than is read.
+            ListingError: The server did not send a list, or its list has no valid tool or exceeds a limit.
             MCPError: It refused to list, or took too long for one page.
         """
         client = self.client
@@ -201,10 +201,10 @@ class Lists:
         return kept
 
     async def require_no_loop(self) -> None:
-        """Look at the gateways that the tools come through, where the tools are not read.
+        """Check which gateways the tools come through, when the tools themselves are not read.
 
         Raises:
-            ListingError: The gateway that reads is one of them.
+            ListingError: This gateway is one of them.
             MCPError: The server refused, or took too long.
         """
         if self.client is not None and _is_gateway(self.client):
@@ -212,9 +212,9 @@ class Lists:
             self._note_gateways(await raw_request(self.client, TOOLS.method, params, seconds=_TOOLS_SECONDS))
 
     async def entries(self, kind: Kind) -> Mapping[str, BaseModel]:
-        """Return the prompts, resources or templates by key; none where the server has none or fails to list.
+        """Return the prompts, resources or templates by key; none if the server has none or fails to list them.
 
-        It is the same object until they change.
+        Returns the same object until they change.
         """
         if self.client is None:
             return self._known[kind.method][1]
@@ -231,7 +231,7 @@ class Lists:
             try:
                 with anyio.fail_after(_LIST_SECONDS):
                     read = await self._read(self.client, kind, _LIST_SECONDS)
-                # The same object where nothing has changed: what is made of it, such as an index, is kept.
+                # Keep the same object if nothing has changed, and so what was derived from it, such as an index.
                 entries = entries if [*read.items()] == [*entries.items()] else read
             except (ListingError, MCPError, TimeoutError) as error:
                 entries = {}
@@ -240,7 +240,7 @@ class Lists:
                     isinstance(error, MCPError) and timed_out(error)
                 ):
                     self._rests_until[kind.method] = anyio.current_time() + seconds
-                # Templates are optional, and there is no capability that says so.
+                # Templates are optional, and no capability announces them.
                 if kind is not TEMPLATES or not isinstance(error, MCPError) or error.code != METHOD_NOT_FOUND:
                     reason = quoted(error.message) if isinstance(error, MCPError) else str(error)
                     fault = f"its list of {kind.noun}s failed: {reason or f'it took more than {_LIST_SECONDS} s'}"
@@ -265,11 +265,11 @@ class Lists:
                 )
 
     def has_failed(self, kind: Kind) -> bool:
-        """Return whether the server failed to list a kind when it was asked last."""
+        """Return whether the last attempt to list a kind failed."""
         return bool(self._faults.get(kind.method))
 
     def forget(self, event: ServerEvent) -> bool:
-        """Read the changed lists again at the next request for them; return whether any was known before."""
+        """Mark the changed lists to be read again on the next request. Return whether any had been read."""
         if self.client is None:
             return False
         self._changes += 1
@@ -280,7 +280,7 @@ class Lists:
     async def _read(
         self, client: Client, kind: Kind, page_seconds: float, most: int | None = None
     ) -> dict[str, BaseModel]:
-        """Return the entries of a list by key, in the order of the server; raises what `tools` does."""
+        """Return a list's entries by key, in the server's order. Raises the same errors as `tools`."""
         entries: list[Any] = []
         fresh_seconds: list[float] = []
         max_entries = self.max_bytes // _MIN_BYTES_OF_AN_ENTRY
@@ -314,7 +314,7 @@ class Lists:
                 place = "the log says at which member the first fails"
                 raise ListingError(f"its {kind.method} holds no valid {kind.noun}; {place}")
         except BaseException:
-            self._bytes[kind.method] = 0  # nothing of it is kept
+            self._bytes[kind.method] = 0  # none of it is kept
             raise
         self._fresh_seconds[kind.method] = min(fresh_seconds)
         return usable
@@ -332,10 +332,10 @@ def _fresh_seconds(page: Mapping[str, Any]) -> float:
 
 
 def entries_of(page: Mapping[str, Any], member: str, method: str) -> list[Any]:
-    """Return the entries of a page, valid or not.
+    """Return a page's entries, valid or not.
 
     Raises:
-        ListingError: `member` of the page is no array.
+        ListingError: The page's `member` is not an array.
     """
     listed = page.get(member)
     if not isinstance(listed, list):
@@ -347,7 +347,7 @@ def entries_of(page: Mapping[str, Any], member: str, method: str) -> list[Any]:
 async def usable_entries(
     entries: Sequence[Any], server: str, kind: Kind, *, level: int = logging.WARNING
 ) -> dict[str, BaseModel]:
-    """Return the valid entries by key; the others, and duplicates, are reported at `level`."""
+    """Return the valid entries by key. Log invalid ones and duplicates at `level`."""
     usable: dict[str, BaseModel] = {}
     faults: list[str] = []
     for number, entry in enumerate(entries, 1):
@@ -365,7 +365,7 @@ async def usable_entries(
 
 
 def _report(server: str, kind: Kind, faults: Sequence[str], level: int = logging.WARNING) -> None:
-    """Log the faults in a list, the first few one by one: it may be nothing but faults, and be read again and again."""
+    """Log a list's faults, only the first few individually: it can consist of faults, and be read repeatedly."""
     more = len(faults) - _MAX_REPORTED
     for fault in [*faults[:_MAX_REPORTED], *([f"{more} more {kind.noun}s are left out"] if more > 0 else [])]:
         logger.log(level, "%s: %s", server, fault, extra={"server": server})

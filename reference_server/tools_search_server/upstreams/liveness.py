@@ -1,21 +1,21 @@
-"""Liveness of a connected server: one rule for every transport.
+"""Detects dead servers, with the same rules for every transport.
 
-Every message of a server is a sign of life. One that is silent is asked for a sign, by `ping` or in revision 2026-07-28
-`server/discover`, to which any answer will do:
+Every message from a server is a sign of life. The gateway probes a silent server with `ping`, or in revision 2026-07-28
+with `server/discover`. Any answer counts:
 
-1.  It is asked after 5 s of silence; a program that has nothing to do after 30 s, since many log each message.
-2.  It is dead if nothing has come within 30 s of that.
-3.  A server with one thread answers nothing while it works. So where it owes an answer to an earlier request, the time
-    that a request may take is added. No time passes while a question of the server waits for an answer.
-4.  Even if it owes an answer, it is dead if nothing has come within 5 s and its process is suspended, as by SIGSTOP.
-    Only Linux shows that.
+1.  It probes after 5 s of silence. It probes an idle program only after 30 s, because many log each message.
+2.  The server is dead if nothing arrives within 30 s of the probe.
+3.  A single-threaded server answers nothing while it works. So if it owes an answer to an earlier request, it gets a
+    request's time limit in addition. The clock stops while a question from the server waits for an answer.
+4.  Even if it owes an answer, it is dead if nothing arrives within 5 s and its process is suspended, for example by
+    SIGSTOP. Only Linux shows that.
 5.  An HTTP server is dead at once if it refuses the connection or no longer knows the session. If the exchange merely
-    breaks off, it is asked again.
-6.  A server that has answered no such request on this connection may be one that ignores them: it is dead only by 4 and
-    5, or if it owes an answer. One that has ended where the first was due is not asked again.
+    breaks off, the gateway probes again.
+6.  A server that has never answered a probe on this connection might ignore probes. It is dead only by rules 4 and 5,
+    or if it owes an answer. A server that ended at its first probe is not probed again.
 
-So a call ends with the reason within about 10 s of its server's suspension, and a server that hangs is started again
-within 65 s; if it hangs in a call, within 35 s and the time that the call may take.
+So a call ends with the reason within about 10 s of its server's suspension, and a hanging server is restarted within
+65 s. If it hangs in a call, that takes up to 35 s plus the call's time limit.
 """
 
 from __future__ import annotations
@@ -40,22 +40,22 @@ _POLL_SECONDS: Final = 1
 
 @dataclass
 class Liveness:
-    """The watch over one connection."""
+    """Monitors one connection."""
 
     client: Client
     ended: Ending
     is_http: bool
     call_seconds: float
-    """How long a request may take."""
+    """A request's time limit."""
 
     questions: Questions
-    """The requests in progress, and the questions of the server that wait for an answer."""
+    """The requests in progress, and the server's unanswered questions."""
 
     sends_probes: bool = True
-    """Whether the server is asked for signs of life; otherwise it is treated as one that ignores such requests."""
+    """Whether to probe the server. If not, it counts as a server that ignores probes."""
 
     has_answered: bool = False
-    """Whether the server has answered a request for a sign of life."""
+    """Whether the server has answered a probe."""
 
     async def until_dead(self) -> str:
         """Return the reason once the server is dead."""
@@ -74,10 +74,10 @@ class Liveness:
             except MCPError as error:
                 if not self.is_http or not answer_broke_off(error):
                     raise
-                await anyio.sleep(_POLL_SECONDS)  # one exchange has failed, and the next one may not
+                await anyio.sleep(_POLL_SECONDS)  # one exchange failed, but the next might not
 
     async def _probe(self) -> str | None:
-        """Ask for a sign of life; return why the server is dead, or `None` when there is a sign."""
+        """Probe the server. Return why it is dead, or `None` once it shows a sign of life."""
         answered = anyio.Event()
         reason: str | None = None
 
@@ -90,7 +90,7 @@ class Liveness:
                 if connection_ended(error):
                     if self.is_http:
                         reason = "nothing answers at its address any more"
-                    return  # which is no answer; the end of a program is noticed where its output ends
+                    return  # not an answer; the end of a program shows where its output ends
                 is_old = self.is_http and not is_modern(self.client)
                 if is_old and session_lost(error, self.ended.http_status):
                     reason = "it no longer knows the session, as after a restart"
@@ -108,9 +108,9 @@ class Liveness:
                 with anyio.move_on_after(_POLL_SECONDS):
                     await answered.wait()
                     break
-                # Counted and not measured: time in which this process itself was suspended is no silence of another.
+                # Count instead of measuring: time in which this process was suspended says nothing about the server.
                 waited += 0 if self.questions.is_asking else _POLL_SECONDS
-                # Whether a server owed an answer before says nothing of one that may ignore requests for a sign.
+                # A server that might ignore probes can come to owe an answer while this waits.
                 owes = owes or (self.questions.owes_answer(self.ended.heard) and not self.has_answered)
                 allowed = _ANSWER_SECONDS + (self.call_seconds if owes else 0)
                 if waited >= _SUSPENDED_SECONDS and self.ended.is_suspended():

@@ -1,8 +1,8 @@
-"""The text of the resources of one upstream, read in advance so that they can be found by what they say.
+"""Reads the texts of one upstream's resources in advance, so that searches can find resources by their contents.
 
-It is read over a connection of its own, with a small limit on each message, and only while there is something to read.
-A resource of gigabytes, one that never ends, or one that brings its server down so costs that connection, and never the
-requests of callers. A resource that cost a connection is not read again.
+It uses a separate connection with a small message limit, which is open only while there is something to read. So a
+resource of gigabytes, an endless one, or one that crashes its server costs that connection, and never a caller's
+request. A resource that cost a connection is not read again.
 """
 
 from __future__ import annotations
@@ -26,37 +26,37 @@ from tools_search_server.upstreams.listing import RESOURCES, Lists
 logger = logging.getLogger(__name__)
 
 MAX_READ_BYTES: Final = 2 * 1024 * 1024
-"""Size of a message of the reading connection: a larger one ends it."""
+"""Maximum message size on the reading connection. A larger message ends it."""
 
 _MAX_RESOURCES: Final = 10_000
-"""Resources of one server that are read; those behind them in its list are found by their definitions."""
+"""Maximum resources to read per server. Later ones in its list are found by their definitions only."""
 
 _MAX_CHARS: Final = 64 * 1024
-"""Characters of one resource that are kept."""
+"""Maximum characters to keep per resource."""
 
 _MAX_ALL_CHARS: Final = 16 * 1024 * 1024
-"""Characters of all resources of one server together."""
+"""Maximum characters to keep for all of a server's resources."""
 
 _READ_SECONDS: Final = 5
-"""How long one resource may take."""
+"""Time limit for one resource."""
 
 _ALL_SECONDS: Final = 60
-"""How long all resources of one server may take each time."""
+"""Time limit for one pass over all of a server's resources."""
 
 _AGAIN_SECONDS: Final = 600
-"""When all of it is read again, in which something may have changed without notice."""
+"""How often to read everything again, since contents can change without notice."""
 
 _WAITED_SECONDS: Final = 3
-"""How long searches wait for the texts of a server, from when the reading of it has begun for the first time."""
+"""How long searches wait for a server's texts after its first reading has begun."""
 
 _FEW: Final = 100
-"""Texts that are put to use before all are read; from there on, whenever they have doubled."""
+"""Number of texts to publish before all are read; then again each time the number has doubled."""
 
 _MAX_LOSSES: Final = 5
-"""Connections that reading may cost, each time."""
+"""Maximum connections to lose per pass."""
 
 _NO_TEXT: Final = ("image/", "audio/", "video/", "font/", "application/octet-stream", "application/zip")
-"""How the types of resources begin that have no text."""
+"""Prefixes of the MIME types of resources without text."""
 
 
 class ResourceTexts:
@@ -69,33 +69,33 @@ class ResourceTexts:
 
     def __init__(self, server: str, connection: Callable[[Use], Connection]) -> None:
         self.texts: Mapping[str, str] = {}
-        """The texts by the server's own URIs: another object whenever they change."""
+        """The texts by the server's own URIs; a new object whenever they change."""
         self._has_read = anyio.Event()
-        """Set once everything that is to be read was read for the first time, or given up."""
+        """Set once everything has been read for the first time, or abandoned."""
         self._waited_for_until = -math.inf
         self._server = server
         self._connection = connection
         self._changed = anyio.Event()
         self._read_as: dict[str, Resource] = {}
-        """The resources that have been read, as they were listed then."""
+        """The resources that have been read, as listed at that time."""
         self._reading: str | None = None
-        """The resource that is being read."""
+        """The resource being read."""
         self._is_late = False
-        """Whether the last reading that cost a connection took too long."""
+        """Whether the last lost connection was due to a timeout."""
         self._harmful: set[str] = set()
         """The resources whose reading has cost a connection."""
 
     def note_change(self) -> None:
-        """Note that the list of resources may have changed."""
+        """Note that the list of resources might have changed."""
         self._changed.set()
 
     async def first_read(self) -> None:
-        """Wait until everything was read for the first time, but not for long after that has begun."""
+        """Wait until everything has been read for the first time, but at most a few seconds after that began."""
         with anyio.CancelScope(deadline=self._waited_for_until):
             await self._has_read.wait()
 
     async def keep_read(self, lists: Lists) -> None:
-        """Read what the server lists, and again what changes, until cancelled."""
+        """Read the listed resources, and again those that change, until cancelled."""
         if math.isinf(self._waited_for_until):
             self._waited_for_until = anyio.current_time() + _WAITED_SECONDS
         while True:
@@ -118,7 +118,7 @@ class ResourceTexts:
             while wanted and losses <= _MAX_LOSSES:
                 self._reading = None
                 ended = await self._connection(partial(self._read_all, wanted, listed)).run()
-                if self._reading is None:  # all is read, or it cannot be connected to once more
+                if self._reading is None:  # everything is read, or the server cannot be reached again
                     reason = ended if wanted else reason
                     break
                 self._harmful.add(self._reading)
@@ -132,7 +132,7 @@ class ResourceTexts:
     async def _read_all(
         self, wanted: deque[str], listed: Mapping[str, Resource], client: Client, is_usable: Callable[[], None]
     ) -> None:
-        """Read the texts until one costs the connection."""
+        """Read texts until one costs the connection."""
         is_usable()
         texts = dict(self.texts)
         size = sum(map(len, texts.values()))
@@ -151,7 +151,7 @@ class ResourceTexts:
                     texts[uri] = text
                     size += len(text)
                 self._reading, self._read_as[uri] = None, listed[uri]
-                if len(texts) >= 2 * max(len(self.texts), _FEW):  # each time all of it is indexed again
+                if len(texts) >= 2 * max(len(self.texts), _FEW):  # everything is indexed again each time
                     self.texts = dict(texts)
             if size >= _MAX_ALL_CHARS:
                 wanted.clear()
@@ -168,7 +168,7 @@ def _may_have_text(resource: Resource) -> bool:
 
 
 def _text_of(result: Mapping[str, Any]) -> str:
-    """Return the text of what a resource holds, or as much of it as is kept; other content is passed over."""
+    """Return the text in a resource's contents, up to the limit. Ignore other contents."""
     contents: object = result.get("contents")
     parts: list[str] = []
     for content in cast("Sequence[Any]", contents) if isinstance(contents, list) else ():

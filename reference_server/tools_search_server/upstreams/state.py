@@ -1,4 +1,4 @@
-"""States of an upstream, its greeting, the errors of one that cannot be asked, and the pauses between attempts."""
+"""An upstream's state and greeting, the errors of an unavailable one, and the delays between attempts."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ _FIRST_DELAY_AFTER_EXCESS: Final = 60
 _MAX_DELAY_AFTER_EXCESS: Final = 3600
 
 STEADY_SECONDS: Final = 30
-"""How long an attempt lasts after which the pauses before the next ones are short again."""
+"""How long an attempt must last before the delays start over from the shortest."""
 
 _MAX_INSTRUCTIONS_CHARS: Final = 4_000
 _MAX_SUMMARY_CHARS: Final = 120
 
 
 class UnavailableError(Exception):
-    """The server cannot be asked, or went away before it answered; the message says which, and since when."""
+    """The server is unavailable, or went away before it answered. The message says which, and since when."""
 
 
 class SessionLostError(UnavailableError):
-    """The server has restarted and no longer knows the session: it has not looked at the request."""
+    """The server has restarted and no longer knows the session, so it did not process the request."""
 
 
 @dataclass(frozen=True)
 class State:
-    """State of an upstream, since when, and why; `upstream.py` lists the transitions."""
+    """An upstream's state, since when, and why. `upstream.py` lists the transitions."""
 
     kind: Literal["starting", "ready", "idle", "down"]
     """`idle`: not connected because there has been no request for a while."""
@@ -49,7 +49,7 @@ class State:
 
     @property
     def is_usable(self) -> bool:
-        """Whether its tools are there."""
+        """Whether its tools are available."""
         return self.kind in ("ready", "idle")
 
     def __str__(self) -> str:
@@ -58,7 +58,7 @@ class State:
 
 
 class Greeting(BaseModel):
-    """What a server says of itself when it is connected."""
+    """What a server says about itself on connection."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -69,10 +69,10 @@ class Greeting(BaseModel):
     """Its instructions to models, on one line."""
 
     protocol: str | None = None
-    """The revision spoken."""
+    """The negotiated protocol revision."""
 
     capabilities: ServerCapabilities | None = None
-    """`None` while it has never been reached."""
+    """`None` until the server has been reached once."""
 
     @classmethod
     def of(cls, client: Client) -> Greeting:
@@ -89,7 +89,7 @@ class Greeting(BaseModel):
 
     @property
     def features(self) -> list[str]:
-        """What it offers in addition to tools."""
+        """Names of what the server offers in addition to tools."""
         offered = self.capabilities or ServerCapabilities()
         named = {
             "resources": offered.resources,
@@ -105,12 +105,12 @@ def _on_one_line(text: str, max_chars: int) -> str:
 
 
 def is_modern(client: Client) -> bool:
-    """Return whether the server speaks 2026-07-28 or later."""
+    """Return whether the negotiated revision is 2026-07-28 or later."""
     return client.protocol_version in MODERN_PROTOCOL_VERSIONS
 
 
 def backoff_delays(longest: float = _MAX_DELAY, *, first: float = _FIRST_DELAY) -> Iterator[float]:
-    """Yield growing delays in seconds, spread so that many servers do not come back in step."""
+    """Yield growing delays in seconds, randomized so that many servers do not reconnect at the same time."""
     spread = secrets.SystemRandom()
     delay = first
     while True:
@@ -119,7 +119,7 @@ def backoff_delays(longest: float = _MAX_DELAY, *, first: float = _FIRST_DELAY) 
 
 
 class Retries:
-    """The pauses before the next attempts at what is to last: they grow, and are short again after one that lasted."""
+    """Growing delays between attempts at a lasting operation. They start over after an attempt that lasted."""
 
     def __init__(self, longest: float = _MAX_DELAY) -> None:
         self._longest = longest
@@ -135,9 +135,9 @@ class Retries:
 
 
 def attempt_delays() -> dict[bool, Iterator[float]]:
-    """Return the delays before the next attempts to reach a server, by whether it has sent more than is read.
+    """Return the delays between attempts to reach a server, by whether it has exceeded the size limits.
 
-    Such a server is left alone for minutes at least, since each attempt costs all others some of their time.
+    A server that has is not contacted for at least a minute, because each attempt takes time from all other servers.
     """
     after_excess = backoff_delays(_MAX_DELAY_AFTER_EXCESS, first=_FIRST_DELAY_AFTER_EXCESS)
     return {False: backoff_delays(), True: after_excess}

@@ -1,7 +1,7 @@
-"""One upstream server: the task that supervises its connection, and everything that is known of the server.
+"""One upstream server: the task that supervises its connection, and everything known about the server.
 
-`Upstream` alone owns the state of a server. The gateway reads it; the other modules of this folder hold one thing each
-(a connection, the lists, the questions) and report to `Upstream`, which decides. Trouble of a server stays its own.
+Only `Upstream` owns a server's state. The gateway reads it. The other modules in this folder each manage one thing
+(the connection, the lists, the questions) and report to `Upstream`. A failing server never affects the others.
 
 States and transitions, with the method that makes each:
 
@@ -76,27 +76,27 @@ from tools_search_server.upstreams.state import (
 logger = logging.getLogger(__name__)
 
 NAME: Final = "tools-search-gateway"
-"""How this program introduces itself, to servers and to clients."""
+"""How this program identifies itself to servers and clients."""
 
 _START_SECONDS: Final = 60
 _READ_SECONDS: Final = 30
-"""What an HTTP server may be silent for in addition to the time that a request and its questions may take."""
+"""How long an HTTP server can be silent beyond the time limits of a request and its questions."""
 
 _GATHER_SECONDS: Final = 0.1
-"""Changes of the list of tools that come together are read once."""
+"""How long to collect changes of the tool list before reading it once."""
 
 _REST_SHARE: Final = 5
-"""How many times the processor time of a reading passes before the next one: others must not wait for a server with
-many tools that announces changes all the time."""
+"""Minimum interval between readings, as a multiple of the last one's processor time, so that a server with many tools
+that constantly announces changes does not delay others."""
 
 _UNASKED_REST_SHARE: Final = 100
-"""The same for a reading that no change was announced for."""
+"""The same for readings without an announced change."""
 
 _RETURN_SECONDS: Final = 10
 """How long a request waits for a server that has restarted."""
 
 _MAX_PROGRESS: Final = 64
-"""Messages of progress that wait for the caller of one request to read them; further ones are left out."""
+"""Maximum progress messages queued for one request's caller; further ones are dropped."""
 
 _MIN_IDLE_SECONDS: Final = 0.05
 
@@ -113,17 +113,17 @@ class Upstream:
     """A configured server.
 
     Args:
-        entry: Its name, and how to reach it.
-        on_change: Called with this object when its tools or its state have changed.
-        on_event: Called with this object and each change of anything but its tools.
-        call_seconds: When a request is given up that reports no progress, unless the entry says otherwise.
-        max_message_bytes: Size of a message, and of all lists of the server together.
-        index_at_most: Returns how many tools of a server that can be searched itself are read; `None` for all.
-        on_notification: Called with its name and each change of a list that the server announces.
+        entry: The server's name, and how to reach it.
+        on_change: Called with this object when its tools or state have changed.
+        on_event: Called with this object and each change of anything except its tools.
+        call_seconds: Time limit of a request without progress, unless the entry sets one.
+        max_message_bytes: Maximum size of a message, and of all of the server's lists together.
+        index_at_most: Returns how many tools to read from a server with its own search; `None` for all.
+        on_notification: Called with the server's name and each list change that it announces.
         laziness: Which servers run only while they are used; `None` for none, regardless of their entries.
-        searched: What is searched at the server in addition to its tools, if it offers that.
-        reads_texts: Whether the texts of its resources are read, unless they are searched at the server.
-        gateway: The id of the gateway, by which it knows itself again.
+        searched: What to search at the server in addition to its tools, if it offers that.
+        reads_texts: Whether to read the texts of its resources, unless the server searches them itself.
+        gateway: The gateway's id, by which it recognizes itself.
     """
 
     def __init__(
@@ -143,20 +143,20 @@ class Upstream:
     ) -> None:
         self.name = entry.name
         self.state = State("starting", datetime.now(UTC))
-        """The state of the server now."""
+        """The server's current state."""
         self.settled = anyio.Event()
         """Set once the server has been reached or has failed for the first time."""
         self.tools: Mapping[str, Tool] = {}
         self.delegated: DelegatedSearch | None = None
-        """The search of the connected server itself, if its tools are so many that they are not among `tools`."""
+        """The connected server's own search, if it has too many tools for `tools`."""
         self.searches = OfferedSearches()
         """What else the connected server searches itself."""
         self.lists: Lists | None = None
-        """Its prompts and resources, while it is connected or, if it is lazy, known."""
+        """Its prompts and resources, while it is connected or, for a lazy server, known."""
         self.subscriptions = ResourceSubscriptions(self.name, lambda uri: on_event(self, ResourceUpdated(uri)))
-        """Its resources to which callers subscribe."""
+        """The resources that callers subscribe to."""
         self.greeting = Greeting()
-        """What it said of itself on the latest connection."""
+        """What it said about itself on the latest connection."""
         self._on_change = on_change
         self._on_event = on_event
         self._on_notification = on_notification
@@ -164,9 +164,9 @@ class Upstream:
         self._max_message_bytes = max_message_bytes
         self._index_at_most = index_at_most
         self._client: Client | None = None
-        """The connected client: there is one in the state `ready` and in no other."""
+        """The connected client; set in the state `ready` only."""
         self._moved = anyio.Event()
-        """Set when a state is entered, and replaced then."""
+        """Set, and replaced, at each state change."""
         self._are_tools_stale = anyio.Event()
         self._questions = Questions()
         self._searched = searched
@@ -174,15 +174,15 @@ class Upstream:
         self._reads_texts = reads_texts
         self._gateway = gateway
         self._wanted = anyio.Event()
-        """Set when a request asks for a lazy server to be started."""
+        """Set when a request needs a lazy server to start."""
         self._last_used = -math.inf
         self._is_removed = False
         self._supervision: anyio.CancelScope | None = None
-        """That of the supervision under the present entry."""
+        """The cancel scope of supervision under the current entry."""
         self._configure(entry)
 
     def _configure(self, entry: ServerEntry) -> None:
-        """Set what depends on the entry."""
+        """Set the attributes that depend on the entry."""
         self._call_seconds = entry.call_seconds or self._default_call_seconds
         self._era: EraChoice = entry.era or "auto"
         connection = partial(
@@ -205,47 +205,47 @@ class Upstream:
         self._idle_seconds = laziness.idle_seconds if laziness and is_lazy else math.inf
         self._file = ListingFile(entry.target) if is_lazy else None
         self._saved: SavedListing | None = None
-        """What is known of a lazy server; while there is nothing, it is started without a request."""
+        """The saved listing of a lazy server. Without one, the server starts without a request."""
         self._is_pausing = False
-        """Whether the pause after a failure is not over, in which a lazy server is not started."""
+        """Whether a lazy server must not start yet, because the delay after a failure is not over."""
 
     @property
     def transport(self) -> str:
-        """How the server is reached: `stdio`, `streamable-http`, `sse` or `unknown`."""
+        """The server's transport: `stdio`, `streamable-http`, `sse` or `unknown`."""
         return self._connection.transport
 
     @property
     def is_modern(self) -> bool:
-        """Whether the connected server speaks 2026-07-28 or later."""
+        """Whether the connected server uses revision 2026-07-28 or later."""
         return self._client is not None and is_modern(self._client)
 
     @property
     def gateways(self) -> frozenset[str]:
-        """The ids of the gateways that its tools may come through."""
+        """The ids of the gateways that its tools can come through."""
         return frozenset() if self.lists is None else self.lists.gateways
 
     @property
     def tool_count(self) -> int | None:
-        """About how many tools it has; `None` if it is searched itself and does not say."""
+        """The approximate number of its tools; `None` if the server searches itself and does not state it."""
         return len(self.tools) if self.delegated is None else self.delegated.size
 
     # The supervising task.
 
     async def run(self) -> None:
-        """Keep the server connected, a lazy one while it is used, until it is removed; raises only when cancelled."""
+        """Keep the server connected (a lazy one while it is used) until it is removed. Raise only when cancelled."""
         while not self._is_removed:
             with anyio.CancelScope() as self._supervision:
                 await self._supervise()
 
     def reconfigure(self, entry: ServerEntry) -> None:
-        """Reconnect under another entry of the same name; callers keep following what they follow of the server."""
+        """Reconnect under a new entry with the same name. Callers keep their subscriptions to the server."""
         self._end("its configuration has changed")
         self._configure(entry)
         self.greeting = Greeting()
         self._move("starting")
 
     def remove(self) -> None:
-        """End for good: requests of this server fail with the reason, and `run` returns."""
+        """End permanently: requests to this server fail with the reason, and `run` returns."""
         self._is_removed = True
         self._end("it was taken out of the configuration")
 
@@ -260,12 +260,12 @@ class Upstream:
     async def _supervise(self) -> None:
         self._delays = attempt_delays()
         self._stands_probes = True
-        """Whether it can be asked for signs of life."""
+        """Whether it can be probed."""
         if self._file is not None:
             await self._recall(self._file)
         while True:
             if self._saved is not None:
-                if not self.subscriptions.is_any_wanted:  # as when it ends by itself while a caller follows a resource
+                if not self.subscriptions.is_any_wanted:  # it can end while a caller is subscribed
                     await self._wanted.wait()
                 self._move("starting")
             began = anyio.current_time()
@@ -298,7 +298,7 @@ class Upstream:
         )
 
     async def _use(self, client: Client, is_usable: Callable[[], None]) -> None:
-        """Serve callers on a new connection until it has ended."""
+        """Serve callers on a new connection until it ends."""
         notifications = self._notifications
         lists = Lists(
             self.name,
@@ -328,7 +328,7 @@ class Upstream:
             tasks.cancel_scope.cancel()
 
     async def _read_catalog(self, client: Client, lists: Lists) -> tuple[Mapping[str, Tool], DelegatedSearch | None]:
-        """Return the tools by name, or none of them and the server's own search, where they are many and it has one."""
+        """Return the tools by name, or no tools and the server's own search if it has one and too many tools."""
         settings, most = server_settings(client), self._index_at_most()
         if settings is not None and most is not None:
             if settings.catalog_size is None or settings.catalog_size <= most:
@@ -367,7 +367,7 @@ class Upstream:
                     extra = {"server": self.name, "state": "ready", "tools": len(tools)}
                     logger.info("%s changed: %d tools", self.name, len(tools), extra=extra)
                     self._move("ready", tools, self.state.reason)
-            elif self._index_at_most() is None:  # a caller may see a part of it now
+            elif self._index_at_most() is None:  # a caller might see a part of it now
                 tools, delegated = await self._read_catalog(client, lists)
                 if self._client is client:
                     self._learn(client, tools, delegated)
@@ -384,14 +384,14 @@ class Upstream:
         try:
             connection.ended.set(await liveness.until_dead())
         finally:
-            # Some programs end at a request that they do not know. They served well before they were asked.
+            # Some programs end on an unknown request. They worked before they were probed.
             self._stands_probes = liveness.has_answered or connection.is_http
 
     async def _stop_when_unused(self, client: Client, lists: Lists, file: ListingFile) -> None:
-        """Save the listing of a lazy server, and stop it when it has had no request for a while."""
+        """Save a lazy server's listing, and stop the server when it has had no request for a while."""
         self._delays = attempt_delays()
         self._last_used = anyio.current_time()
-        if self.delegated is not None:  # a server that is searched cannot be known without a connection
+        if self.delegated is not None:  # a server with its own search cannot be known without a connection
             return
 
         def seconds_left() -> float:
@@ -403,7 +403,7 @@ class Upstream:
         while self._client is client:
             while (left := seconds_left()) > 0:  # noqa: ASYNC110 - the passing of time is the thing to wait for
                 await anyio.sleep(max(left, _MIN_IDLE_SECONDS))
-            await self._save(lists, file)  # its lists may have changed
+            await self._save(lists, file)  # its lists might have changed
             if self._client is client and seconds_left() <= 0:
                 logger.info("%s is stopped: it was not used for %g s", self.name, self._idle_seconds)
                 self._leave("idle")
@@ -416,7 +416,7 @@ class Upstream:
         tools: Mapping[str, Tool] | None = None,
         reason: str = "",
     ) -> None:
-        """Enter a state, with these tools or the present ones; a state that it is in lasts since it began."""
+        """Enter a state, with these tools or the current ones. Entering the current state again keeps its `since`."""
         since = self.state.since if kind == self.state.kind else datetime.now(UTC)
         self.state = State(kind, since, reason)
         if tools is not None:
@@ -427,7 +427,7 @@ class Upstream:
         self._on_change(self)
 
     def _learn(self, client: Client, tools: Mapping[str, Tool], delegated: DelegatedSearch | None) -> None:
-        """Note that the server is ready, and what it says of itself on this connection."""
+        """Record that the server is ready, and what it says about itself on this connection."""
         self.delegated, self.greeting = delegated, Greeting.of(client)
         protocol = self.greeting.protocol
         offer = f"about {delegated.size or 'many'} tools, searched there" if delegated else f"{len(tools)} tools"
@@ -436,18 +436,18 @@ class Upstream:
         self._move("ready", tools)
 
     def _note(self, client: Client, faults: str) -> None:
-        """Note the faults in the lists of a server that is ready."""
+        """Record the faults in a ready server's lists."""
         if self._client is client:
             self.state = replace(self.state, reason=printable(self._connection.secrets.masked(faults)))
 
     def _lose(self, client: Client) -> None:
-        """Take a connection out of use, if it is still the one in use."""
+        """Stop using a connection, if it is still the current one."""
         if self._client is client:
             self._leave("down", "the connection was lost")
             self._announce_lists()
 
     def _leave(self, kind: Literal["idle", "down"], reason: str = "") -> None:
-        """Enter a state without a connection, in which a server has what is known of it from its saved listing."""
+        """Enter a state without a connection, in which the server has only its saved listing."""
         self._client = self.delegated = None
         self.searches = OfferedSearches()
         self._connection.ended.set()
@@ -460,10 +460,10 @@ class Upstream:
             self.lists.gateways = gateways
         self._move(kind, {} if self._saved is None else None, reason)
 
-    # What is known of a lazy server while it does not run.
+    # A lazy server while it is not running.
 
     async def _recall(self, file: ListingFile) -> None:
-        """Know the server from its saved listing."""
+        """Restore the server's saved listing."""
         saved = self._saved = await anyio.to_thread.run_sync(file.load)
         if saved is None:
             return
@@ -475,9 +475,9 @@ class Upstream:
 
     async def _save(self, lists: Lists, file: ListingFile) -> None:
         listed: dict[str, Any] = {name: [*(await lists.entries(kind)).values()] for name, kind in _SAVED.items()}
-        if self.lists is not lists:  # the connection is lost, and with it perhaps the lists
+        if self.lists is not lists:  # the connection is lost, and perhaps the lists with it
             return
-        if self._saved is not None:  # a list that has failed now is as it was
+        if self._saved is not None:  # a list that just failed keeps its old entries
             listed |= {name: getattr(self._saved, name) for name, kind in _SAVED.items() if lists.has_failed(kind)}
         self._saved = SavedListing(greeting=self.greeting, tools=[*self.tools.values()], **listed)
         await anyio.to_thread.run_sync(file.save, self._saved)
@@ -485,10 +485,10 @@ class Upstream:
     # Requests.
 
     async def ensure_running(self, tool: str | None = None) -> None:
-        """Start a lazy server if it does not run; it must then have the `tool`, if one is named.
+        """Start a lazy server that is not running. If `tool` is given, the server must have it.
 
         Raises:
-            UnavailableError: It cannot be started, or no longer has the tool.
+            UnavailableError: The server cannot start, or no longer has the tool.
         """
         self._last_used = anyio.current_time()
         if self._file is None or self._client is not None:
@@ -515,13 +515,13 @@ class Upstream:
         on_progress: ProgressFnT | None = None,
         capabilities: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
-        """Send a request of `caller` and return its result as the server sent it; starts a lazy server.
+        """Send `caller`'s request and return the result as the server sent it. Start a lazy server if needed.
 
-        A server that refuses because it has restarted is asked once more when it is back.
+        If the server refuses the request because it has restarted, repeat it once when the server is back.
 
         Raises:
-            MCPError: It answered with an error, or took too long.
-            UnavailableError: It is not connected, or the connection was lost before it answered.
+            MCPError: The server answered with an error, or took too long.
+            UnavailableError: The server is not connected, or the connection was lost before it answered.
         """
 
         async def ask(client: Client) -> dict[str, Any]:
@@ -562,7 +562,7 @@ class Upstream:
         except TimeoutError:
             raise MCPError(REQUEST_TIMEOUT, f"Request {method!r} timed out") from None
         except MCPError as error:
-            # A program has no session to lose: when it is started again, the connection ends as well.
+            # A program has no session to lose: if it restarts, the connection ends too.
             is_lost = self._connection.is_http and not is_modern(client) and session_lost(error, ended.http_status)
             if not is_lost and not connection_ended(error):
                 raise
@@ -579,7 +579,7 @@ class Upstream:
     # Changes.
 
     def note_change(self, event: ServerEvent) -> None:
-        """Read a list again, since another replica has heard that it has changed, or since others may see it now."""
+        """Read a list again, because another replica was notified of a change, or other callers might see it now."""
         self._on_announced(event, False)
 
     def _on_announced(self, event: ServerEvent, is_certain: bool) -> None:
@@ -595,7 +595,7 @@ class Upstream:
             self._on_event(self, event)
 
     def _announce_lists(self) -> None:
-        """Report that its prompts and resources have come or gone."""
+        """Report that its prompts and resources have appeared or disappeared."""
         for feature, event in (("prompts", PromptsListChanged()), ("resources", ResourcesListChanged())):
             if feature in self.greeting.features:
                 self._on_event(self, event)
