@@ -556,7 +556,7 @@ class Upstream:
     async def _send(self, method: str, ask: Callable[[Client], Awaitable[dict[str, Any]]]) -> dict[str, Any]:
         client, ended = self._client, self._connection.ended
         if client is None:
-            raise UnavailableError(f"The MCP server {self.name!r} is {self.state}. It is tried again by itself.")
+            raise UnavailableError(f"The MCP server {self.name!r} is {self.state}. It is retried automatically.")
         try:
             return await ask(client)
         except TimeoutError:

@@ -34,9 +34,11 @@ _ANSWER_SECONDS: Final = 8
 
 _CONNECT_SECONDS: Final = 2
 
+_STATEMENT_MILLISECONDS: Final = "5000"
+
 _SETTINGS: Final[LiteralString] = (
-    "select set_config('statement_timeout', '5s', true), set_config('transaction_read_only', 'on', true), "
-    "set_config('plan_cache_mode', 'force_generic_plan', true)"
+    f"select set_config('statement_timeout', '{_STATEMENT_MILLISECONDS}', true), "
+    "set_config('transaction_read_only', 'on', true), set_config('plan_cache_mode', 'force_generic_plan', true)"
 )
 """Settings of one transaction. Behind a pooler such as PgBouncer, the next transaction may use another connection.
 
@@ -180,7 +182,7 @@ class PostgresPool:
             kwargs={
                 "autocommit": True,
                 "connect_timeout": _CONNECT_SECONDS,
-                "tcp_user_timeout": 5_000,
+                "tcp_user_timeout": _STATEMENT_MILLISECONDS,
                 "application_name": "tools-search",
                 "prepare_threshold": None,  # behind a pooler, the next connection may lack a prepared statement
             },

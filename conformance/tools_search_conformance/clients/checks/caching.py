@@ -526,7 +526,7 @@ class _Changing:
         return _cacheable(tool(f"crane_{page}_{self._changes}"), scope=self._scope, cursor=cursor)
 
     async def change(self, peer: Peer, **params: Any) -> None:
-        """Have other tools from now on, and say so, with `params` beside the usual ones."""
+        """Switch to other tools, and notify the client, with `params` added to the usual ones."""
         self._changes += 1
         await peer.notify_change(**params)
 
