@@ -53,7 +53,7 @@ def test_a_server_that_does_not_conform_fails_unless_that_is_known(baseline: str
     assert outcome in done.stdout
     if not baseline:
         assert "NOT CONFORMANT" in done.stdout
-        assert "limit 0 was answered by a result instead of error -32602" in done.stdout
+        assert "limit 0 got a result instead of error -32602" in done.stdout
         assert "Traceback" not in done.stdout
         (replay,) = {line for line in done.stdout.splitlines() if line.endswith("stdio-2026-07-28.json")}
         assert Path(replay.split()[-1]).exists()

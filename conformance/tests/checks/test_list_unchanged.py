@@ -15,9 +15,9 @@ pytestmark = pytest.mark.anyio
 @pytest.mark.parametrize(
     ("fault", "difference"),
     [
-        ("search-moves-a-tool", "it has another order: '"),
-        ("search-marks-listing", "with another value of "),
-        ("search-enables-a-tool", "it has besides '"),
+        ("search-moves-a-tool", "it has a different order: '"),
+        ("search-marks-listing", "with a different "),
+        ("search-enables-a-tool", "it also has '"),
     ],
 )
 async def test_it_says_what_differs(

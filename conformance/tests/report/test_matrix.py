@@ -39,7 +39,7 @@ def test_each_implementation_has_its_column(reports: dict[str, Path], tmp_path: 
     assert table[-1] == f"| **Verdict** | {' | '.join(f'{word} {covered}' for word in words)} |"
     page = (tmp_path / "matrix.html").read_text(encoding="utf-8")
     assert "2 implementations of tools/search" in page
-    assert "limit 0 was answered by a result instead of error -32602" in page
+    assert "limit 0 got a result instead of error -32602" in page
     assert "<script" not in page
 
 

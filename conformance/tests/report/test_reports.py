@@ -508,7 +508,7 @@ def test_a_case_that_the_message_states_is_not_shown_once_more(target: Command, 
     server = target("miniature", "--fault", "limit-zero-served")
     given = ["--effort=quick", "--era=2026-07-28", "--only=limit-invalid", "--out", str(tmp_path)]
     shown = click.testing.CliRunner().invoke(cli, ["server", *given, "--", *server]).output
-    assert "stdio-2026-07-28: limit 0 was answered by a result" in shown
+    assert "stdio-2026-07-28: limit 0 got a result" in shown
     assert "case     " not in shown
     assert "Smallest case" not in (tmp_path / "report.html").read_text(encoding="utf-8")
 

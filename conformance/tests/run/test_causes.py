@@ -65,7 +65,7 @@ def test_a_target_that_ended_explains_that_it_is_gone():
 
 def test_of_checks_that_see_the_target_end_the_one_whose_own_request_ends_it_is_the_cause():
     how = "status 1; stderr: oops"
-    own = result(SECOND, f"no query was answered by no response ({how}) instead of error -32602")
+    own = result(SECOND, f"params without query got no response ({how}) instead of error -32602")
     others = [result(rule, f"{ENDED}: {how}") for rule in (FIRST, THIRD)]
     other = result(FOURTH, f"{ENDED}: status 2")
     assert causes(*others, other, own) == [SECOND, SECOND, None, None]

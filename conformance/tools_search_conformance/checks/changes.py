@@ -65,7 +65,7 @@ def _after(primitive: Primitive) -> list[JsonObject]:
 
 async def changing(bench: Bench) -> Bench:
     """Return a bench whose fixture serves a catalog that `other_catalog` changes."""
-    bench.applies(bench.serves_catalog, f"{bench.list_method} does not show the {bench.noun}s of the catalog file")
+    bench.applies(bench.serves_catalog, f"{bench.list_method} does not list the {bench.noun}s of the catalog file")
     bench.place(_CATALOG, document_of(_before))
     other = await bench.fixture("reload", Opening(catalog=_CATALOG))
     await _replace(other, _before)
@@ -101,29 +101,33 @@ async def _replace(bench: Bench, items: Items) -> Listing:
                 if {key: item.get("description") for key, item in listing.by_key.items()} == wanted:
                     return listing
             except UnverifiableError:
-                bench.require(not bench.recorder.deaths, "the target ended when its catalog file was replaced")
+                bench.require(not bench.recorder.deaths, "the target exited when its catalog file was replaced")
             await anyio.sleep(_LOOK_SECONDS)
     raise UnverifiableError(
-        f"{bench.options.timeout:g} s after its catalog file was replaced, {bench.list_method} did not show it;"
-        " the fixture is said to have the feature `reload`"
+        f"{bench.list_method} did not show the new catalog within {bench.options.timeout:g} s of the file's"
+        " replacement, although the fixture has the feature `reload`"
     )
 
 
 def _expect_as_listed(bench: Bench, page: Page, listing: Listing, case: str) -> None:
     for key, item in zip(page.keys, page.items, strict=True):
         listed = listing.by_key.get(key)
-        bench.expect(listed is not None, page.exchange, f"{key!r} was found although it is gone", case=case)
+        bench.expect(
+            listed is not None, page.exchange, f"{key!r} was found although it was removed from the catalog", case=case
+        )
         as_listed = listed is not None and same(bare(item), bare(listed))
-        bench.expect(as_listed, page.exchange, f"{key!r} was found as it was before the change", case=case)
+        bench.expect(
+            as_listed, page.exchange, f"{key!r} was found with its definition from before the change", case=case
+        )
 
 
 @server_check(
-    title="After a change of the catalog, the next search agrees with the list",
-    sends="Searches by exact name, and for a word of all tools. Then one tool goes, two come, two are altered, one"
-    " of them in its `inputSchema` only, and once a search that no listing precedes, or `tools/list`, shows it, each is"
-    " searched for again. At last, every tool goes.",
-    passes="The tool that went is not found, the one that came is the first match, the altered ones are as listed; what"
-    " `tools/list` shows was found before it was asked. Of no tools, none is found.",
+    title="After a change of the catalog, searches agree with the list",
+    sends="Searches by exact name and for a word of all tools. Then one tool is removed, two are added, and two are"
+    " altered, one of them only in its `inputSchema`; once a search not preceded by a listing, or `tools/list`, shows"
+    " this, the same searches again. Finally, every tool is removed.",
+    passes="The removed tool is not found, an added one is the first match, and altered ones are found as listed. A"
+    " search shows the change without a `tools/list` before it. After every tool is removed, none is found.",
     fixture_feature="reload",
     methods=EVERY_METHOD,
 )
@@ -138,12 +142,12 @@ async def change_seen(bench: Bench) -> None:
         _expect_as_listed(other, await other.served({"query": key}, case), listing, case)
         if key in listing.by_key:
             first = await other.server.first(key)
-            message = f"{key!r} is listed, but not the first match"
+            message = f"after a change, {key!r} is listed, but a search for it returned {first.keys[:3]}"
             other.expect(first.keys[:1] == [key], first.exchange, message, case=case)
     if bench.primitive is TOOLS:
         await _replace(other, lambda _: [])
-        page = await other.served({"query": COMMON}, "a search after every tool has gone")
-        other.expect(not page.items, page.exchange, f"{page.keys[:5]} were found although every tool is gone")
+        page = await other.served({"query": COMMON}, "a search after every tool was removed")
+        other.expect(not page.items, page.exchange, f"{page.keys[:5]} were found although every tool was removed")
 
 
 async def _replaced_unlisted(bench: Bench, other: Bench) -> Listing:
@@ -165,16 +169,19 @@ async def _replaced_unlisted(bench: Bench, other: Bench) -> Listing:
         await anyio.sleep(_LOOK_SECONDS)
     if key not in found:
         listing = await other.server.listing()
-        message = f"{key!r}, which {bench.list_method} shows at once, was not found for {_IN_TIME_SECONDS:g} s before"
-        other.expect(key not in listing.by_key, exchange, message, case=f"query {key!r}, not preceded by a listing")
+        message = (
+            f"{key!r} was added to the catalog, but searches did not find it for {_IN_TIME_SECONDS:g} s,"
+            f" until {bench.list_method} was called, which lists it"
+        )
+        other.expect(key not in listing.by_key, exchange, message, case=f"query {key!r} without a listing before it")
     return await _replace(other, _after)
 
 
 @server_check(
-    title="A cursor from before a change brings tools as they are listed now",
-    sends="The first page of a search; then a tool goes, one comes, one is altered, and once `tools/list` shows it, the"
-    " search goes on with its cursor.",
-    passes="Listed tools as they are listed, or a refusal; the next search is served in any case.",
+    title="A cursor from before a change returns tools as they are listed now",
+    sends="The first page of a search; then tools are removed, added and altered, and once `tools/list` shows this, the"
+    " search continues with its cursor.",
+    passes="Tools as they are listed now, or a refusal; in either case, a result for the next search.",
     fixture_feature="reload",
     methods=EVERY_METHOD,
 )
@@ -190,9 +197,9 @@ async def cursor_after_change(bench: Bench) -> None:
 
 @server_check(
     title=f"A cursor that a change made invalid is refused with error {INVALID_PARAMS}",
-    sends="The first page of a search; then a tool that it showed goes, and once `tools/list` shows it, the search goes"
-    " on with its cursor.",
-    passes=f"Error {INVALID_PARAMS}. Not applicable where cursors outlive such a change.",
+    sends="The first page of a search; then a tool on that page is removed, and once `tools/list` shows this, the"
+    " search continues with its cursor.",
+    passes=f"Error {INVALID_PARAMS}. Not applicable if cursors survive such a change.",
     fixture_feature="reload",
     methods=EVERY_METHOD,
 )

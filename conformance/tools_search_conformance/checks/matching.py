@@ -74,9 +74,9 @@ def chosen(bench: Bench, tools: Sequence[JsonObject]) -> list[JsonObject]:
 
 
 @server_check(
-    title="A tool whose name is the query is the first one of the first page",
-    sends="The names of listed tools as queries, under several limits, with all kinds of white space around them; of a"
-    " fixture that lists such tools, names that are not ASCII, or differ by white space or by how they are composed.",
+    title="A tool whose name is the query comes first",
+    sends="The names of listed tools as queries, with several limits, surrounded by all kinds of white space; on a"
+    " fixture that lists such tools, names that are not ASCII, or that differ only in white space or composition.",
     passes="Each first page begins with that tool.",
     methods=_NAMED_ALONE,
 )
@@ -86,8 +86,8 @@ async def exact_name_first(bench: Bench) -> None:
     async with found_by_unusual_names(bench) as (other, _, searches):
         for name, exchange in searches:
             query, found = exchange.params["query"], [key_in(item, exchange.method) for item in items_in(exchange)]
-            brought = found if exchange.result is not None else exchange.describe()
-            message = f"the query {query!r} brought {brought} instead of {name!r} first"
+            got = f"returned {found}" if exchange.result is not None else f"got {exchange.describe()}"
+            message = f"the query {query!r} {got} instead of {name!r} first"
             other.expect(found[:1] == [name], exchange, message, case=f"query {query!r}")
 
 
@@ -121,10 +121,10 @@ async def _unusual_names(bench: Bench) -> tuple[Listing, list[tuple[str, Exchang
 
 
 @server_check(
-    title="A resource whose `uri`, or a template whose `uriTemplate`, is the query is the first of the first page",
-    sends="The URIs of listed resources, and the URI templates of listed templates, as queries, under several limits,"
-    " with all kinds of white space around them.",
-    passes="Each first page begins with that resource, or template.",
+    title="A resource whose `uri` is the query, or a template whose `uriTemplate` is the query, comes first",
+    sends="The URIs of listed resources and the URI templates of listed templates as queries, with several limits,"
+    " surrounded by all kinds of white space.",
+    passes="Each first page begins with that resource or template.",
     methods=METHODS_OF_RESOURCES,
 )
 async def exact_uri_first(bench: Bench) -> None:
@@ -132,10 +132,10 @@ async def exact_uri_first(bench: Bench) -> None:
 
 
 @server_check(
-    title="Where no `uri` is the query, a resource whose name it is comes first",
-    sends="The names of listed resources and templates, some of which share one, as queries, under several limits, with"
-    " all kinds of white space around them.",
-    passes="Each first page begins with one that has the name.",
+    title="If no `uri` is the query, a resource whose name is the query comes first",
+    sends="The names of listed resources and templates, some of which share a name, as queries, with several limits,"
+    " surrounded by all kinds of white space.",
+    passes="Each first page begins with a resource or template of that name.",
     methods=METHODS_OF_RESOURCES,
 )
 async def exact_shared_name_first(bench: Bench) -> None:
@@ -155,7 +155,7 @@ async def _expect_first(bench: Bench, member: str) -> None:
                 raise
             return
         found = [item.get(member) for item in page.items[:3]]
-        message = f"the query {query!r} brought {found} instead of {text!r} first"
+        message = f"the query {query!r} returned {found} instead of {text!r} first"
         bench.expect(found[:1] == [text], page.exchange, message, case=f"query {query!r}, limit {limit}")
 
     def judge_named(survey: Survey) -> None:
@@ -163,13 +163,14 @@ async def _expect_first(bench: Bench, member: str) -> None:
             found = items_in(exchange)
             first = key_in(found[0], bench.method) if found else exchange.describe()
             query = exchange.params["query"]
-            message = f"the query {query!r} brought {first!r} instead of {name!r} first"
+            got = f"returned {first!r}" if found else f"got {first}"
+            message = f"the query {query!r} {got} instead of {name!r} first"
             bench.expect(first == name, exchange, message, case=f"query {query!r}")
 
     listing = await bench.nonempty_listing()
     keys = {*listing.by_key} if member != bench.primitive.key else set[str]()
     items = [item for item in listing.items if is_query(str(item.get(member, ""))) and item[member] not in keys]
-    bench.applies(bool(items), f"no {bench.noun} has a {member} that can be a query")
+    bench.applies(bool(items), f"no {bench.noun} has a {member} that is a valid query")
     # A fixture has URIs that only differ in what some take to mean nothing: none of them is left out.
     every = bench.profile == "fixture" and not bench.options.effective_brief
     texts = list(dict.fromkeys(item[member] for item in (items if every else chosen(bench, items))))
@@ -190,32 +191,34 @@ async def _expect_first(bench: Bench, member: str) -> None:
 
 
 @server_check(
-    title="A tool that has every term of the query is among the matches",
-    sends="For each tool, one to three distinctive terms of its name, title and description, however they are written,"
-    " and its whole text; words, and pairs of words, that several tools share.",
-    passes="That tool is on one of the pages, and so is each of those that share the words.",
+    title="A tool whose texts contain every term of the query matches",
+    sends="For each tool, one to three distinctive terms of its name, title and description in various spellings, and"
+    " its whole text; words and pairs of words that several tools share.",
+    passes="That tool is on one of the pages; for shared words, each tool that contains them is.",
     methods=EVERY_METHOD,
 )
 async def all_terms_match(bench: Bench) -> None:
     async def judge(case: tuple[str, str]) -> None:
         name, query = case
         walk = await bench.server.walk(query, await bench.server.large_limit(), most=20)
-        bench.require(walk.ended or name in walk.keys, "a search does not end; see pages-end", walk.last)
-        message = f"{name!r} has every term of {query!r}, but is not among {walk.keys[:5]}"
+        bench.require(walk.ended or name in walk.keys, f"a search for {query!r} does not end; see pages-end", walk.last)
+        message = f"{name!r} contains every term of {query!r}, but the search found only {walk.keys[:5]}"
         bench.expect(name in walk.keys, walk.last, message, case=f"query {query!r}")
 
     async def judge_shared(query: str) -> None:
         wanted = {item[words.key] for item in words.items if {*terms_of(query)} <= words.terms_of(item)}
         walk = await bench.server.walk(query, await bench.server.large_limit(), most=_BROAD_PAGES)
         lost = sorted(wanted.difference(walk.keys)) if walk.ended else []
-        message = f"{lost[:5]} have every term of {query!r}, but are not among the {len(walk.keys)} matches"
+        message = f"{lost[:5]} contain every term of {query!r}, but are not among the {len(walk.keys)} matches"
         bench.expect(not lost, walk.last, message, case=f"query {query!r}")
 
     def judge_many(survey: Survey) -> None:
         for walk in (walk for walk in survey.shared if walk.ended):
             wanted = {tool["name"] for tool in survey.listing.items if walk.query in terms_of("\n".join(text_of(tool)))}
             lost = wanted.difference(walk.keys)
-            message = f"{walk.query!r} is a term of {len(wanted)} tools, of which {len(lost)} do not match it"
+            message = (
+                f"{len(wanted)} tools contain the term {walk.query!r}, but a search for it misses {len(lost)} of them"
+            )
             bench.expect(not lost, walk.last, message, case=walk.case)
 
     await bench.nonempty_listing()
@@ -260,15 +263,15 @@ def _queries(words: Vocabulary, tool: JsonObject, number: int) -> list[str]:
 
 
 @server_check(
-    title="A resource is found by what its content says, where the settings promise that",
-    sends="Where the settings have `contents`, `resources/read` of listed resources, and searches for distinctive terms"
-    " of their text, alone and together with terms of their definitions.",
-    passes="That resource is on one of the pages.",
+    title="If the settings say `contents`, a resource is found by terms of its content",
+    sends="`resources/read` of listed resources, and searches for distinctive terms of their text, alone and together"
+    " with terms of their definitions.",
+    passes="That resource is on one of the pages. Not applicable without `contents`.",
     methods=(RESOURCES.method,),
 )
 async def contents_match(bench: Bench) -> None:
     promised = (await bench.server.settings()).get("contents") is True
-    bench.applies(promised, "the settings do not promise that contents are searched")
+    bench.applies(promised, "the settings do not say that contents are searched")
     items = (await bench.nonempty_listing()).items
     # What a server reads is up to it, and large resources hardly are.
     small = [item for item in items if (integer(item.get("size")) or 0) <= _SMALL]
@@ -285,12 +288,12 @@ async def contents_match(bench: Bench) -> None:
         inside = [term for term in terms if term not in own]
         outside = [term for term in terms if term in own][:1]
         cases += [(item["uri"], " ".join(each)) for each in (inside[:1], inside[-3:], outside + inside[:1]) if each]
-    bench.applies(bool(cases), "no resource that was read has a text with a distinctive term")
+    bench.applies(bool(cases), "no resource that was read has a distinctive term in its text")
 
     async def judge(case: tuple[str, str]) -> None:
         uri, query = case
         walk = await bench.server.walk(query, await bench.server.large_limit(), most=20)
-        message = f"{uri!r} has every term of {query!r}, some of them in its content, but is not found"
+        message = f"{uri!r} contains every term of {query!r}, some of them in its content, but was not found"
         bench.expect(uri in walk.keys, walk.last, message, case=f"query {query!r}")
 
     await bench.each(bench.share(cases), judge)
@@ -304,31 +307,31 @@ async def _text_of(bench: Bench, uri: str) -> str:
 
 
 @server_check(
-    title="No match is an empty array, not an error",
-    sends="Words of no language; on a fixture that serves no tool at all, any words; templates of one that has none.",
-    passes="A result whose `tools` is an array, and with nothing to find an empty one.",
+    title="A search without a match returns an empty array, not an error",
+    sends="Words that are in no language; on a fixture with an empty catalog, any words, and a search for templates.",
+    passes="A result whose `tools` is an array, which is empty on an empty catalog.",
     methods=EVERY_METHOD,
 )
 async def no_match_empty(bench: Bench) -> None:
     def judge(survey: Survey) -> None:
-        message = f"a search for {NONSENSE!r}, which nothing matches, was answered by {survey.nothing.describe()}"
+        message = f"a search without a match ({NONSENSE!r}) got {survey.nothing.describe()}"
         bench.expect(survey.nothing.result is not None, survey.nothing, message, case=f"query {NONSENSE!r}")
 
     async def serve(query: str) -> None:
-        await bench.served({"query": query}, f"a search for {query!r}, which nothing matches,")
+        await bench.served({"query": query}, f"a search without a match ({query!r})")
 
     await bench.each((NONSENSE, "ƶʬʭ ꙮꙮꙮ", "!?…", "🦉🪁", "qzx"), serve)
-    limited = f"a search for {NONSENSE!r} under limit 1, which nothing matches,"
+    limited = f"a search without a match ({NONSENSE!r}, limit 1)"
     await bench.served({"query": NONSENSE, "limit": 1}, limited)
     if bench.may_serve("empty"):
         async with bench.serving("empty") as other:
             for query in ("anything", NONSENSE):
-                page = await other.served({"query": query}, "a search of an empty catalog")
-                other.expect(page.items == [], page.exchange, f"an empty catalog brought {page.keys}")
+                page = await other.served({"query": query}, "a search on an empty catalog")
+                other.expect(page.items == [], page.exchange, f"a search on an empty catalog returned {page.keys}")
             if settings_for(advertised_settings(await other.server.connection()), TEMPLATES) is not None:
-                case = f"{TEMPLATES.method} where there are resources and no templates"
+                case = f"{TEMPLATES.method} on a catalog without templates"
                 exchange = await other.searching(TEMPLATES).server.search({"query": "anything"})
                 empty = exchange.result is not None and exchange.result.get(TEMPLATES.member) == []
-                brought = exchange.describe() if exchange.result is None else json_text(exchange.result)[:200]
-                other.expect(empty, exchange, f"{case} brought {brought} and no empty array")
+                answer = exchange.describe() if exchange.result is None else json_text(exchange.result)[:200]
+                other.expect(empty, exchange, f"{case} got {answer} instead of an empty array")
     await judge_surveys(bench, judge)

@@ -113,22 +113,22 @@ async def _walks_read_on(bench: Bench) -> list[tuple[Walk, Walk, str]]:
         return []
 
     ways: list[tuple[Sequence[int | None], str]] = [
-        ([None], "without a limit"), (_MIXED_LIMITS, f"under limits {_MIXED_LIMITS} in turn"),
+        ([None], "without a limit"), (_MIXED_LIMITS, f"with limits {_MIXED_LIMITS} in turn"),
     ]  # fmt: skip
     walks = await _walks(bench)
     cases = [(walk, limits, how) for walk in walks for limits, how in ways]
     rests = [(walk, len(walk.keys) - len(walk.pages[0].keys) - 1) for walk in walks]
-    cases += [(walk, [rest], f"under limit {rest}, which leaves one tool") for walk, rest in rests if rest > 1]
+    cases += [(walk, [rest], f"with limit {rest}, which leaves one match") for walk, rest in rests if rest > 1]
     return [*chain(*await bench.each(cases, read_on))]
 
 
 @server_check(
-    title="The pages together hold every match",
-    sends="A query in one large page; in pages of several sizes; from their first pages on without a limit, and under"
-    " ever other ones; the same of a fixture of 120 tools; second pages of queries in capitals, with white space around"
-    " them, decomposed, long; generated queries and limits.",
-    passes="The same tools however a first page is read on from, and none missing between others; no cursor refused as"
-    " soon as it is issued while those of another query are honored.",
+    title="The pages of a search together contain every match",
+    sends="A query in one large page; in pages of several sizes; its first pages continued without a limit and with"
+    " other limits; the same on a fixture's catalog of 120 tools; second pages of queries in capitals, surrounded by"
+    " white space, decomposed, or long; generated queries and limits.",
+    passes="The same tools however a first page is continued, with none missing in between; new cursors of one query"
+    " are not refused while those of another query are honored.",
     methods=EVERY_METHOD,
 )
 async def pages_complete(bench: Bench) -> None:
@@ -138,7 +138,8 @@ async def pages_complete(bench: Bench) -> None:
         in_order = [name for name in whole.keys if name in walk.keys] == list(dict.fromkeys(walk.keys))
         until = whole.keys.index(walk.keys[-1]) if in_order and walk.keys else 0
         lost = [name for name in whole.keys[:until] if name not in walk.keys]
-        bench.expect(not lost, walk.last, f"{lost} lost between pages", case=walk.case)
+        message = f"no page contains {lost}, which the same query returns with a larger limit"
+        bench.expect(not lost, walk.last, message, case=walk.case)
 
     async def judge_walk(walk: Walk, _: Listing) -> None:
         judge(walk, await shared_whole(bench, walk.query))
@@ -151,8 +152,8 @@ async def pages_complete(bench: Bench) -> None:
             judge(walk, whole)
         for walk, other, how in await _walks_read_on(bench):
             found, read_on = listed.intersection(walk.keys), listed.intersection(other.keys)
-            for missing, when in ((found - read_on, how), (read_on - found, f"as with {walk.case}")):
-                message = f"{sorted(missing)} lost when reading on {when}"
+            for missing, when in ((found - read_on, how), (read_on - found, "with the limit of the first page")):
+                message = f"no page contains {sorted(missing)} if later pages are requested {when}"
                 bench.expect(not missing, other.last, message, case=walk.case)
 
     await judge_read_on(bench)
@@ -178,8 +179,8 @@ async def _expect_own_cursors_honored(bench: Bench) -> None:
             exchange, control = await second_page(query), await second_page(plain)
             if exchange is None or exchange.result is not None or control is None or control.result is None:
                 return  # a server may cease to honor its cursors at any time
-            what = f"the cursor of the first page for {query[:60]!r} was answered by {exchange.describe()} each time"
-            message = f"{what}, that for {plain!r} by a page"
+            what = f"{_REPEATS} times, a new cursor of the query {query[:60]!r} got {exchange.describe()}"
+            message = f"{what}, but one of the query {plain!r} got a page"
             bench.expect(times < _REPEATS - 1, exchange, message, case=f"query {query!r:.100}")
 
     composed = [unicodedata.normalize("NFD", word) for word in (await bench.vocabulary()).composed(1)]
@@ -191,18 +192,19 @@ async def _expect_own_cursors_honored(bench: Bench) -> None:
 
 
 @server_check(
-    title="No match occurs on two pages",
-    sends="A query in pages of several sizes, also from one page to the next, the same of a fixture of 120 tools;"
-    " generated queries and limits.",
+    title="No match is on two pages of a search",
+    sends="A query in pages of several sizes, also with limits that change from page to page; the same on a fixture's"
+    " catalog of 120 tools; generated queries and limits.",
     passes="The pages of one search have no tool in common.",
     methods=EVERY_METHOD,
 )
 async def pages_disjoint(bench: Bench) -> None:
     def judge(walk: Walk) -> None:
         seen: set[str] = set()
-        for page in walk.pages:
+        for number, page in enumerate(walk.pages, start=1):
             twice = seen & set(page.keys)
-            bench.expect(not twice, page.exchange, f"{sorted(twice)} on an earlier page already", case=walk.case)
+            message = f"page {number} repeats {bench.noun}s of earlier pages: {sorted(twice)}"
+            bench.expect(not twice, page.exchange, message, case=walk.case)
             seen.update(page.keys)
 
     async def judge_read_on(bench: Bench) -> None:
@@ -233,14 +235,18 @@ async def _walks_of_every_kind(bench: Bench) -> list[Walk]:
 
 @server_check(
     title="A search ends after finitely many pages, the last of which has no `nextCursor`",
-    sends="Queries with and without matches, every cursor followed; one of a fixture of 120 tools, too.",
-    passes="A page without `nextCursor` after no more pages than the catalog could fill twice.",
+    sends="Queries with and without matches, following every cursor; one of them on a fixture's catalog of 120 tools.",
+    passes="A page without `nextCursor` comes within twice as many pages as the catalog could fill.",
     methods=EVERY_METHOD,
 )
 async def pages_end(bench: Bench) -> None:
     def judge(walk: Walk, on: Bench = bench) -> None:
         pages = f"after {len(walk.pages)} page{'s' * (len(walk.pages) != 1)}"
-        message = f"a nextCursor that was followed already {pages}" if walk.again else f"still a nextCursor {pages}"
+        message = (
+            f"{pages}, the nextCursor is one that was already followed"
+            if walk.again
+            else f"{pages}, there is still a nextCursor"
+        )
         on.expect(walk.ended, walk.last, message, case=walk.case)
 
     if bench.first_cell and bench.may_serve("large"):
@@ -257,9 +263,9 @@ async def pages_end(bench: Bench) -> None:
 
 
 @server_check(
-    title="No `nextCursor` is empty",
-    sends="Queries with and without matches, every cursor followed.",
-    passes="Each `nextCursor` is absent or has a character.",
+    title="`nextCursor` is never an empty string",
+    sends="Queries with and without matches, following every cursor.",
+    passes="Each `nextCursor` is absent or has at least one character.",
     methods=EVERY_METHOD,
 )
 async def cursor_nonempty(bench: Bench) -> None:
@@ -271,7 +277,7 @@ async def cursor_nonempty(bench: Bench) -> None:
 @server_check(
     title="A search with matches does not end with an empty page",
     sends="A query in pages of several sizes, some of which divide its matches evenly.",
-    passes="The last page holds a tool.",
+    passes="The last page contains a tool.",
     methods=EVERY_METHOD,
 )
 async def last_page_nonempty(bench: Bench) -> None:
@@ -282,14 +288,16 @@ async def last_page_nonempty(bench: Bench) -> None:
     others = await bench.each([n for n in limits if n not in known], lambda n: bench.server.whole(query, n))
     for walk in [*(known[n] for n in limits if n in known), *others]:
         if len(walk.pages) > 1:
-            bench.expect(bool(walk.pages[-1].items), walk.last, "the last page is empty", case=walk.case)
+            bench.expect(
+                bool(walk.pages[-1].items), walk.last, "the last page of a search with matches is empty", case=walk.case
+            )
     bench.require(bool(bench.recorder.judged), f"no search for {query!r} had a second page")
 
 
 @server_check(
     title="All pages of a search have the same `cacheScope`",
     sends="A query in pages of several sizes.",
-    passes="One `cacheScope` for all pages.",
+    passes="Every page has the `cacheScope` of the first one.",
     eras=(MODERN,),
     methods=EVERY_METHOD,
 )
@@ -298,13 +306,18 @@ async def cache_scope_stable(bench: Bench) -> None:
         first = (walk.pages[0].exchange.result or {}).get("cacheScope")
         for page in walk.pages[1:]:
             scope = (page.exchange.result or {}).get("cacheScope")
-            bench.expect(scope == first, page.exchange, f"cacheScope {scope!r} after {first!r}", case=walk.case)
+            bench.expect(
+                scope == first,
+                page.exchange,
+                f"cacheScope is {scope!r} but was {first!r} on the first page",
+                case=walk.case,
+            )
 
 
 @server_check(
-    title="Identical requests get the identical sequence",
-    sends="Queries of every kind, without a limit, under a large one and under a small one, three times each, second"
-    " pages as well; one after what it found was used, and once more on another connection; generated ones twice.",
+    title="Identical requests return the identical sequence of tools",
+    sends="Various queries without a limit, with a large one and with a small one, three times each, and second pages;"
+    " one of them after a found tool was used; each again on another connection; generated queries twice.",
     passes="The same names in the same order.",
     methods=EVERY_METHOD,
 )
@@ -315,7 +328,8 @@ async def deterministic(bench: Bench) -> None:
         names = read_page(exchange, "a search that was answered before").keys
         where = "" if by is bench else " on another connection"
         case = ", ".join(f"{name} {value!r:.100}" for name, value in params.items())
-        bench.expect(names == first.keys, exchange, f"{names[:5]} after {first.keys[:5]}{where}", case=case)
+        message = f"the same request returned {first.keys[:5]} and then{where} {names[:5]}"
+        bench.expect(names == first.keys, exchange, message, case=case)
 
     async def repeat_often(first: Page) -> None:
         with suppress(UnverifiableError):  # a cursor may hold only once
@@ -343,9 +357,9 @@ async def deterministic(bench: Bench) -> None:
 
 
 @server_check(
-    title="`limit` only cuts pages",
-    sends="A query under limits from 1 up to beyond its matches; generated queries and limits.",
-    passes="Each first page begins the full sequence; small pages together hold what large ones do.",
+    title="`limit` changes only where pages end",
+    sends="A query with limits from 1 to more than its number of matches; generated queries and limits.",
+    passes="Each first page is a prefix of the full sequence; small pages together contain what large ones do.",
     methods=EVERY_METHOD,
 )
 async def limit_only_cuts(bench: Bench) -> None:
@@ -354,20 +368,20 @@ async def limit_only_cuts(bench: Bench) -> None:
         begins = first.keys == whole.keys[: len(first.keys)]
         if not begins and (await bench.server.whole(walk.query)).keys != whole.keys:
             return  # identical requests differ; see deterministic
-        what = f"the page under limit {walk.limit} is no beginning of the full sequence"
+        what = f"the first page with limit {walk.limit} is not a prefix of the full sequence"
         bench.expect(begins, first.exchange, what, case=walk.case)
 
     query = await bench.query_with_two_matches()
     whole, again = await bench.server.whole(query), await bench.server.whole(query)
-    differ = "identical requests differ, so that nothing can be compared; see deterministic"
+    differ = "the same request returns different sequences, so limits cannot be compared; see deterministic"
     bench.applies(whole.keys == again.keys, differ)
     count = len(whole.keys)
     short = list[tuple[str, Page]]()
     limits = bench.some((1, 2, 3, 5, 7, 10, 20, 100, 1000, None, max(1, count - 1), count + 1))
     pages = await bench.each(limits, lambda limit: bench.server.page(query, limit=limit))
     for limit, page in zip(limits, pages, strict=True):
-        which = f"under limit {limit}" if limit else "without a limit"
-        message = f"the page {which} is no beginning of the full sequence"
+        which = f"with limit {limit}" if limit else "without a limit"
+        message = f"the first page {which} is not a prefix of the full sequence"
         begins = page.keys == whole.keys[: len(page.keys)]
         if not begins:
             bench.applies((await bench.server.page(query, limit=limit)).keys == page.keys, differ)
@@ -376,7 +390,7 @@ async def limit_only_cuts(bench: Bench) -> None:
             short.append((which, page))
     for which, page in short:
         lost = set(whole.keys) - set(page.keys)
-        message = f"{sorted(lost)} do not match {which}"
+        message = f"a search {which} ends without {sorted(lost)}, which match with a larger limit"
         bench.expect(not lost, page.exchange, message, case=f"query {query!r}, {which}")
     # Where the same first page is read on to more tools in larger steps, paging is at fault, as pages-complete reports.
     if count <= _MAX_PAGES:
@@ -387,7 +401,8 @@ async def limit_only_cuts(bench: Bench) -> None:
         if lost := set(whole.keys) - set(small.keys):
             other = await bench.server.walk(query, first=small.pages[0])
             fault_of_paging = bool(set(other.keys) - set(small.keys))
-            bench.expect(fault_of_paging, small.last, f"{sorted(lost)} do not match under limit 1", case=small.case)
+            message = f"a search with limit 1 ends without {sorted(lost)}, which match with a larger limit"
+            bench.expect(fault_of_paging, small.last, message, case=small.case)
     await explore_walks(bench, judge_walk)
 
 
@@ -400,7 +415,7 @@ async def _second_page(bench: Bench, query: str | None = None) -> JsonObject:
 
 @server_check(
     title="A cursor that this server did not issue is refused",
-    sends="Made-up cursors: the empty string, words, numbers, encoded ones, unusual characters, 50,000 letters; some"
+    sends="Made-up cursors: the empty string, words, numbers, base64, unusual characters, 50,000 letters; some of them"
     " with a query without matches.",
     passes="Error -32602 for each.",
     methods=EVERY_METHOD,
@@ -428,24 +443,24 @@ async def cursor_forged(bench: Bench) -> None:
 
 
 @server_check(
-    title="A cursor that was answered is answered again",
-    sends="A first page, and the request for the second one three times, once more after another search.",
+    title="A cursor can be used more than once",
+    sends="A first page, then the request for its second page twice, and a third time after another search.",
     passes="A result for each.",
     methods=EVERY_METHOD,
 )
 async def cursor_repeated(bench: Bench) -> None:
     following = await _second_page(bench)
     once = await bench.server.search(following)
-    bench.require(once.result is not None, f"the second page was answered by {once.describe()}", once)
+    bench.require(once.result is not None, f"the second page got {once.describe()}", once)
     await bench.served(following, "a cursor that was answered before")
     await bench.server.search({"query": NONSENSE})
     await bench.served(following, "a cursor that was answered twice before")
 
 
 @server_check(
-    title="A cursor that was altered is refused",
-    sends="A genuine cursor with a character exchanged, each in turn, cut, doubled, extended, in another spelling of"
-    " base64, with the case of its letters exchanged, or with the numbers in it raised or lowered.",
+    title="An altered cursor is refused",
+    sends="A genuine cursor with one character changed, at each of several positions; cut, doubled or extended; in"
+    " another spelling of base64; with the case of its letters swapped; or with the numbers in it raised or lowered.",
     passes="Error -32602 for each.",
     methods=EVERY_METHOD,
 )
@@ -478,12 +493,12 @@ def _alterations(cursor: str) -> Iterator[tuple[str, str]]:
         yield cursor[_FEW_CHARACTERS:], f"without its first {_FEW_CHARACTERS} characters"
     yield cursor + cursor, "doubled"
     yield f"{cursor}AAAA", "with a suffix"
-    yield f"{cursor}.AAAA", "with another part"
+    yield f"{cursor}.AAAA", "with another dot-separated part"
     yield f"AAAA{cursor}", "with a prefix"
-    yield f"{cursor}\u00e9", "with a letter beyond ASCII"
+    yield f"{cursor}\u00e9", "with a non-ASCII letter appended"
     # Many decoders of base64 read both alphabets, and pass over padding and line breaks.
-    yield cursor.removesuffix("=") if cursor.endswith("=") else f"{cursor}=", "padded otherwise"
-    yield f"{cursor}\n", "with a line break"
+    yield cursor.removesuffix("=") if cursor.endswith("=") else f"{cursor}=", "with other padding"
+    yield f"{cursor}\n", "with a line break appended"
     yield f'"{cursor}"', "in quotes"
     yield f"%{ord(cursor[0]):02X}{cursor[1:]}", "with a character escaped as in a URL"
     if (other := cursor.translate(_OTHER_ALPHABET)) != cursor:
@@ -494,7 +509,7 @@ def _alterations(cursor: str) -> Iterator[tuple[str, str]]:
         yield head + last[_FEW_CHARACTERS:], f"without the first {_FEW_CHARACTERS} characters of its last part"
     for before, part in dict.fromkeys((("", cursor), (head, last))):
         if part.upper() != part != part.lower():  # hexadecimal digits mean the same in either case
-            yield before + part.swapcase(), f"with the case of its last {len(part)} characters exchanged"
+            yield before + part.swapcase(), f"with the case of its last {len(part)} characters swapped"
     for more in _RAISED_BY:
         how = f"{'raised' if more > 0 else 'lowered'} by {abs(more)}"
         yield from ((raised, f"with {numbers} {how}") for raised, numbers in _raised(cursor, more))
@@ -505,14 +520,14 @@ def _exchanged(cursor: str) -> Iterator[tuple[str, str]]:
     if places:
         last = places[-1]
         other = _BASE64[_BASE64.index(cursor[last]) ^ 1]  # which many decoders of base64 read as the same
-        yield cursor[:last] + other + cursor[last + 1 :], f"with the lowest bit of character {last + 1} exchanged"
+        yield cursor[:last] + other + cursor[last + 1 :], f"with the lowest bit of character {last + 1} flipped"
     for place in dict.fromkeys((*places[:: -(-len(places) // _PLACES) or 1], *places[-2:])):
         ring = next(ring for ring in (digits, ascii_lowercase, ascii_uppercase) if cursor[place] in ring)
         other = ring[(ring.index(cursor[place]) + 1) % len(ring)]
         if place > 0 and not cursor[place + 1 : place + 2].isalnum():
             # The low bits of the last character of base64 may mean nothing; of the high ones this changes some.
             other = _BASE64[(_BASE64.index(cursor[place]) + 32) % len(_BASE64)]
-        yield cursor[:place] + other + cursor[place + 1 :], f"with character {place + 1} exchanged"
+        yield cursor[:place] + other + cursor[place + 1 :], f"with character {place + 1} changed"
 
 
 def _raised(cursor: str, more: int) -> Iterator[tuple[str, str]]:
@@ -542,8 +557,9 @@ def _from_base64(cursor: str, *, urlsafe: bool) -> str | None:
 
 @server_check(
     title="A cursor issued for another query is refused",
-    sends="Genuine cursors with queries other than their own: other words, also of the same length, others that begin"
-    " or end alike, white space, case, order, composition, punctuation, or share a hash; the cursors of later pages.",
+    sends="Genuine cursors with another query than their own: other words, some of the same length, with the same"
+    " beginning or end, or with the same hash; the query with other white space, case, order, Unicode composition or"
+    " punctuation. Cursors of later pages too.",
     passes="Error -32602 for each.",
     methods=EVERY_METHOD,
 )
@@ -618,7 +634,7 @@ async def _refused_with_others(bench: Bench, query: str, others: Sequence[str]) 
         shown = f"{query[:60]!r}"
         different = [other for other in dict.fromkeys(others) if other != query]
         return [
-            ({**good, "query": o}, f"a cursor of {shown} with {o if len(o) < 60 else o[:60] + '…'!r}")
+            ({**good, "query": o}, f"a cursor of the query {shown} with {o if len(o) < 60 else o[:60] + '…'!r}")
             for o in different
         ]
 
@@ -627,8 +643,8 @@ async def _refused_with_others(bench: Bench, query: str, others: Sequence[str]) 
 
 @server_check(
     title="A cursor of `tools/list` is refused",
-    sends="The `nextCursor` of a `tools/list` page with a search, also one for the name of that method; on a fixture of"
-    " 120 tools, too.",
+    sends="Searches with the `nextCursor` of a `tools/list` page, one of them for the name of that method; where"
+    " possible, on a fixture's catalog of 120 tools.",
     passes="Error -32602.",
     methods=EVERY_METHOD,
 )
@@ -637,9 +653,9 @@ async def cursor_of_list(bench: Bench) -> None:
         for other in dict.fromkeys((bench, large)):
             if cursor := await _cursor_of_list(other):
                 for query in (await other.key_query(), bench.list_method):
-                    case = f"a cursor of {bench.list_method}, for {query!r}"
+                    case = f"a cursor of {bench.list_method} with the query {query!r}"
                     await other.refused({"query": query, "cursor": cursor}, {"query": query}, case)
-    bench.applies(bool(bench.recorder.judged), f"{bench.list_method} has a single page, and so no cursor")
+    bench.applies(bool(bench.recorder.judged), f"{bench.list_method} returns a single page, which has no cursor")
 
 
 async def _cursor_of_list(bench: Bench) -> str | None:
@@ -651,12 +667,12 @@ async def _cursor_of_list(bench: Bench) -> str | None:
 
 @server_check(
     title="A cursor of one method is refused by every other",
-    sends="The cursor of a second page of each other search that is served, with its query.",
+    sends="For each other search that the server supports, the cursor of its second page, with its query.",
     passes="Error -32602.",
     methods=EVERY_METHOD,
 )
 async def cursor_other_method(bench: Bench) -> None:
-    bench.applies(bool(bench.others_served), "a single search is served")
+    bench.applies(bool(bench.others_served), "the server supports no other search")
     for issuer in bench.others_served:
         with suppress(UnverifiableError, InapplicableError):  # it may have no second page
             query = await issuer.query_with_matches()
@@ -668,9 +684,9 @@ async def cursor_other_method(bench: Bench) -> None:
 
 @server_check(
     title="Every replica honors a cursor that one of them issued",
-    sends=f"The first page of a search to one process, and its cursor to another one that has the same {KEY_VARIABLE};"
-    " each way, page by page in turns.",
-    passes="A page that goes on where the other process left off, each time.",
+    sends=f"The first page of a search to one of two processes with the same {KEY_VARIABLE}, then the following pages"
+    " to each in turn; once starting with either process.",
+    passes="Each page continues where the other process left off.",
     fixture_feature="replicas",
     methods=EVERY_METHOD,
 )
@@ -686,11 +702,12 @@ async def cursor_at_every_replica(bench: Bench) -> None:
         page, cursor = await one.page_with_cursor(query)
         seen, turns = set(page.keys), [other, one]
         for number in range(_REPLICA_PAGES):
-            case = f"a cursor of another replica, for {query!r}"
+            case = f"a cursor of another replica for the query {query!r}"
             page = await turns[number % 2].served({"query": query, "limit": 1, "cursor": cursor}, case)
             # Their orders may differ, which is for `deterministic`; one that starts over shows the same tools again.
             again = [name for name in page.keys if name in seen]
-            bench.expect(not again, page.exchange, f"{again} on an earlier page already, of another replica", case=case)
+            message = f"a page repeats {bench.noun}s that another replica already returned: {again}"
+            bench.expect(not again, page.exchange, message, case=case)
             seen.update(page.keys)
             if not page.next_cursor:
                 break

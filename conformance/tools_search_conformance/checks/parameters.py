@@ -28,16 +28,16 @@ _LONGEST: Final = 1024
 _LONGEST_SERVED: Final = {
     "one byte each": "x",
     "three bytes each": "語",
-    "words of one letter": "a b c d e ",
+    "words of one letter each": "a b c d e ",
     "four bytes each": "🔧",
-    "twelve bytes each, since they are escaped in JSON": "x" + "\ud83d\udd27" * 1023,
-    "compatibility forms of eighteen letters each": "\ufdfa" * 1024,
-    "marks that compose": "a\u0301" * 512,
-    "escapes in JSON": '"\\\x01\x00' * 256,
+    "twelve bytes each, as JSON escapes": "x" + "\ud83d\udd27" * 1023,
+    "ligatures that normalize to eighteen letters each": "\ufdfa" * 1024,
+    "letters with combining marks": "a\u0301" * 512,
+    "characters that JSON escapes": '"\\\x01\x00' * 256,
     "white space": "x" + "\u3000" * 1022 + "x",
     "words": " ".join(f"{number:03}" for number in range(256)) + "x",
     "a single word": "x" * 1024,
-    "letters that take more decomposed or in another case": "\u00e9\u00df\u0130",
+    "letters that grow when decomposed or in another case": "\u00e9\u00df\u0130",
 }
 """What fills a query after a word of the catalog, or the whole of one."""
 _CONTENT_TOO_LARGE: Final = 413
@@ -63,33 +63,33 @@ _UNUSUAL: Final = {
     "C1 controls": "any\x80\x84\x86\x9fthing",
     "directional marks": "any\u200e\u200f\u061cthing",
     "control characters": "\x01\x02any\x1b[31mthing\x7f",
-    "a control character that is no white space": "\x1c",
-    "a zero width space, which is no White_Space": "\u200b",
-    "a byte order mark, which is no White_Space": "\ufeff",
+    "a control character that is not white space": "\x1c",
+    "a zero width space, which is not White_Space": "\u200b",
+    "a byte order mark, which is not White_Space": "\ufeff",
     "bidi marks": "\u202eanything\u2066\u2069",
-    "white space of other kinds": "any\u0085\u00a0\u1680\u202f\u205f\u3000thing",
+    "unusual white space": "any\u0085\u00a0\u1680\u202f\u205f\u3000thing",
     "line separators": "any\u2028thing\u2029",
     "combining marks": "a\u0301\u0327\u0323nything",
     "astral characters": "\U0001d51e\U0001d52b\U0001d536 \U0001f527\U0001f9d1\u200d\U0001f527",
     "right-to-left and CJK text": "ابحث عن أداة 检索工具",
     "noncharacters, the last code point and the replacement character": "\ufffe\uffff\U0010ffff\ufffd",
     "quotes, backslashes and brackets": "\"any\\thing' [({*+?^$|.%_`--;</>",
-    "regular expression that explodes": "(a+)+$ aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!",
+    "a regular expression with exponential backtracking": "(a+)+$ aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!",
     "one punctuation mark": "?",
 }
 _NO_URIS: Final = ("http://[", "docs://a b|c", "a:%zz", "://", "docs://{a", "{+a}")
 _TRAPS: Final = {
-    "quotes around nothing": '""',
+    "empty quotation marks": '""',
     "one letter": "a",
     "one digit": "7",
     "one combining mark": "\u0301",
     "stop words only": "the of and to a",
-    "words that operate": 'AND OR NOT NEAR( -anything +* title:anything^2 "~1',
-    "names that every object has": "__proto__ constructor toString hasOwnProperty __class__ length",
-    "places to fill in": "%s %d %n {0} {} ${x} #{x} {{x}} %zz %00",
+    "search operators": 'AND OR NOT NEAR( -anything +* title:anything^2 "~1',
+    "names of built-in members": "__proto__ constructor toString hasOwnProperty __class__ length",
+    "format placeholders": "%s %d %n {0} {} ${x} #{x} {{x}} %zz %00",
     "literals": 'null true undefined NaN {"query": 5}',
     **{
-        f"nothing but {text}": text
+        f"only {text}": text
         for text in (
             "__proto__",
             "constructor",
@@ -131,13 +131,13 @@ _TRAPS: Final = {
             "\u00b2",
         )
     },
-    **{f"a URI that is none, {text}": text for text in _NO_URIS},
-    "characters for private use": "any\ue000thing\U000f0000",
+    **{f"an invalid URI, {text}": text for text in _NO_URIS},
+    "private use characters": "any\ue000thing\U000f0000",
     "unassigned code points": "any\u0378thing\U000e0fff",
-    "tags": "any\U000e0041\U000e0001thing",
-    "letters that grow in capitals": "\u0149 \ufb03 \u0130 \u00df \u1e9e",
+    "tag characters": "any\U000e0041\U000e0001thing",
+    "letters that grow in uppercase": "\u0149 \ufb03 \u0130 \u00df \u1e9e",
     **{
-        f"only U+{ord(character):04X}, which is no White_Space": character
+        f"only U+{ord(character):04X}, which is not White_Space": character
         for character in "\x00\x08\x1d\x1e\x1f\x7f\u00ad\u180e\u200c\u200d\u2060\u2800\u3164"
     },
 }
@@ -199,24 +199,24 @@ async def _second_page(bench: Bench) -> JsonObject | None:
 
 @server_check(
     title="A search without `query` is refused",
-    sends="`tools/search` without `query`, with and without other members; by a legacy client also without params.",
-    passes="Error -32602.",
+    sends="`tools/search` without `query`, with and without other members; from a legacy client, also without params.",
+    passes="Error -32602 for each.",
     methods=EVERY_METHOD,
 )
 async def query_missing(bench: Bench) -> None:
     good = {"query": await bench.key_query()}
-    await bench.refused({"limit": 3}, {"limit": 3, **good}, "params with limit but no query")
+    await bench.refused({"limit": 3}, {"limit": 3, **good}, "params with `limit` but without `query`")
     cases: list[tuple[JsonObject, str]] = [
-        ({}, "params without query"),
-        ({"Query": "anything"}, "`Query` in place of `query`"),
-        ({"q": "anything", "text": "anything"}, "other members in place of `query`"),
+        ({}, "params without `query`"),
+        ({"Query": "anything"}, "`Query` instead of `query`"),
+        ({"q": "anything", "text": "anything"}, "other members instead of `query`"),
     ]
     await bench.refused_each(cases, good)
     if bench.cell.era != MODERN:  # where the params say who the client is
         bench.expect_code(await bench.server.ask(bench.method), "a search without params")
     if (page := await _second_page(bench)) is not None:
         bad = {"limit": 1, "cursor": page["cursor"]}
-        await bench.refused_cursor(bad, {**page, "limit": 1}, "params with a genuine cursor but no query")
+        await bench.refused_cursor(bad, {**page, "limit": 1}, "params with a genuine cursor but without `query`")
 
 
 @server_check(
@@ -231,12 +231,14 @@ async def query_type(bench: Bench) -> None:
     await bench.refused_each(_some_with_limit(cases), good)
     await refused_by_empty(bench, [({"query": 5}, "query 5")])
     if (page := await _second_page(bench)) is not None:
-        await bench.refused({**page, "query": [page["query"]]}, good, "the query of a genuine cursor in an array")
+        await bench.refused(
+            {**page, "query": [page["query"]]}, good, "the query of a genuine cursor wrapped in an array"
+        )
 
 
 @server_check(
-    title="A `query` of white space alone is refused",
-    sends="The empty string, each White_Space character and strings of them, with and without a limit.",
+    title="A `query` of only white space is refused",
+    sends="The empty string, each White_Space character, and strings of these characters, with and without a limit.",
     passes="Error -32602 for each.",
     methods=EVERY_METHOD,
 )
@@ -252,7 +254,7 @@ async def refused_by_empty(bench: Bench, cases: Sequence[tuple[JsonObject, str]]
     if bench.may_serve("empty"):
         async with bench.serving("empty") as other:
             with suppress(UnverifiableError):  # that such a search is no error is for no-match-empty to judge
-                await other.refused_each([(bad, f"{case}, of an empty catalog") for bad, case in cases], _OF_NOTHING)
+                await other.refused_each([(bad, f"{case}, on an empty catalog") for bad, case in cases], _OF_NOTHING)
 
 
 def _some_with_limit(cases: Sequence[tuple[JsonObject, str]]) -> list[tuple[JsonObject, str]]:
@@ -262,21 +264,22 @@ def _some_with_limit(cases: Sequence[tuple[JsonObject, str]]) -> list[tuple[Json
 
 @server_check(
     title="A `query` of 1,024 characters is served; a longer one is served or refused with -32602",
-    sends="1,024 scalar values of one, three and four bytes each, and such as grow when they are normalized, escaped or"
-    " split, with a limit and without; then 1,025 to 1,000,000 of them, and a plain search after each.",
-    passes="A result for 1,024, however many bytes they take; a result or error -32602 for more.",
+    sends="1,024 scalar values of one, three or four bytes each, or that grow when they are normalized, escaped or"
+    " split, with and without a limit; then 1,025 to 1,000,000 of them, each followed by a plain search.",
+    passes="A result for 1,024 characters, however many bytes they take; a result or error -32602 for more; a result"
+    " for each plain search.",
     methods=EVERY_METHOD,
 )
 async def query_long(bench: Bench) -> None:
     async def serve(case: tuple[str, str]) -> None:
         query = case[1] if len(case[1]) >= _LONGEST - 1 else f"{word} {case[1] * _LONGEST}"[:_LONGEST]
         for params in ({"query": query}, {"query": query, "limit": 1}):
-            await bench.served(params, f"a query of 1,024 characters, {case[0]},")
+            await bench.served(params, f"a query of 1,024 characters ({case[0]})")
 
     await bench.require_no_match_served()
     name = await bench.key_query()
     word = next(iter((await bench.vocabulary()).broad(1)), name)
-    longest = [*_LONGEST_SERVED.items(), ("a name and white space", name.ljust(_LONGEST))]
+    longest = [*_LONGEST_SERVED.items(), ("a name padded with white space", name.ljust(_LONGEST))]
     await bench.each(bench.some(longest, 4), serve)
     good = {"query": "anything"}
     for length in _LONG:
@@ -285,17 +288,23 @@ async def query_long(bench: Bench) -> None:
             continue
         case, error = f"query of {length:,} characters", exchange.error
         fitting = exchange.result is not None or (error is not None and error.code == INVALID_PARAMS)
-        bench.expect(fitting, exchange, f"a {case} was answered by {exchange.describe()}", case=case)
+        bench.expect(
+            fitting,
+            exchange,
+            f"a {case} got {exchange.describe()} instead of a result or error {INVALID_PARAMS}",
+            case=case,
+        )
         after = await bench.server.search(good)
-        later = f"after a {case}, a plain search got {after.describe()}"
+        later = f"a plain search after a {case} got {after.describe()}"
         bench.expect(after.result is not None, after, later, case=case)
 
 
 @server_check(
-    title="Every Unicode scalar value is ordinary input",
-    sends="Queries with NUL, controls, bidi marks, astral characters, noncharacters, texts that mean something to some"
-    " program; the characters next to a word of the catalog, so that there are pages; generated ones.",
-    passes="A result for each; for a second page a result, or error -32602 where its cursor does not hold.",
+    title="A query may contain any Unicode scalar value",
+    sends="Queries with NUL, control characters, bidi marks, astral characters, noncharacters, and texts that have a"
+    " meaning to some program; such characters next to a word of the catalog, so that there are several pages;"
+    " generated queries.",
+    passes="A result for each; for a second page a result, or error -32602 if its cursor is no longer honored.",
     methods=EVERY_METHOD,
 )
 async def query_unusual_characters(bench: Bench) -> None:
@@ -309,7 +318,9 @@ async def query_unusual_characters(bench: Bench) -> None:
         await serve_trap(case)
         what = case[0]
         after = await bench.server.search(good)
-        bench.expect(after.result is not None, after, f"after a query with {what}, a plain one got {after.describe()}")
+        bench.expect(
+            after.result is not None, after, f"a plain search after a query with {what} got {after.describe()}"
+        )
 
     async def serve_pages(case: tuple[str, str]) -> None:
         what, query = f"a query with matches and {case[0]}", f"{word} {case[1]}"
@@ -329,8 +340,9 @@ async def query_unusual_characters(bench: Bench) -> None:
 
 
 @server_check(
-    title="A message with unpaired surrogates does not end the server",
-    sends="Queries with unpaired surrogates, escaped in JSON, which may be refused or dropped; a plain one after each.",
+    title="A message with unpaired surrogates does not crash the server",
+    sends="Queries with unpaired surrogates as JSON escapes, which may be refused or dropped; a plain query after"
+    " each.",
     passes="A result for each plain query, from the same process.",
 )
 async def surrogates_survived(bench: Bench) -> None:
@@ -339,15 +351,15 @@ async def surrogates_survived(bench: Bench) -> None:
         case = f"query {query!a}"
         sent = await bench.server.ask(bench.method, {"query": query}, seconds=0.25)
         deaths = [ended for ended, _ in bench.recorder.deaths]
-        bench.expect(not deaths, sent, f"after the {case}, {', '.join(deaths)}", case=case)
+        bench.expect(not deaths, sent, f"at the {case}, {', '.join(deaths)}", case=case)
         after = await bench.server.search(good)
-        bench.expect(after.result is not None, after, f"after the {case}, a plain one got {after.describe()}")
+        bench.expect(after.result is not None, after, f"a plain search after the {case} got {after.describe()}")
 
 
 @server_check(
-    title="Everything sent is valid JSON in UTF-8, whatever the query",
-    sends="Queries with unpaired surrogates, which may be refused or dropped; a plain one after each.",
-    passes="Nothing but valid messages, and a result for each plain query.",
+    title="The server sends valid JSON in UTF-8, whatever the query",
+    sends="Queries with unpaired surrogates, which may be refused or dropped; a plain query after each.",
+    passes="The server sends only valid messages, and a result for each plain query.",
 )
 async def valid_json(bench: Bench) -> None:
     before = len((await bench.server.connection()).transport.malformed)
@@ -357,14 +369,15 @@ async def valid_json(bench: Bench) -> None:
         after = await bench.server.search({"query": await bench.key_query()})
         bench.require(after.replied, f"a plain search got {after.describe()}", after)
         found = bench.server.transport.malformed[before:]
-        bench.expect(not found, after, f"after the query {query!a} this came: {found[:1]}", case=f"query {query!a}")
+        message = f"after the query {query!a}, the server sent invalid JSON: {found[:1]}"
+        bench.expect(not found, after, message, case=f"query {query!a}")
 
 
 @server_check(
     title="Unknown members of `params` change nothing",
-    sends="A search, and the same one with members that this draft does not know, of `params` and of `_meta`, many of"
-    " which mean something elsewhere; a second page with some.",
-    passes="The same tools, and a second page.",
+    sends="A search, and the same search with unknown members in `params` and `_meta`, many of which have a meaning in"
+    " other APIs; a second page with some of them.",
+    passes="The same tools each time, and a second page.",
     methods=EVERY_METHOD,
 )
 async def unknown_members_ignored(bench: Bench) -> None:
@@ -376,7 +389,12 @@ async def unknown_members_ignored(bench: Bench) -> None:
         page = await bench.served({"query": query, **extra}, f"a search with {case}")
         # Order is only a SHOULD: where two plain searches differ, a third difference shows nothing.
         if same(names, again):
-            bench.expect(same(page.keys, names), page.exchange, f"{case} changed the result", case=case)
+            bench.expect(
+                same(page.keys, names),
+                page.exchange,
+                f"with {case}, the search returned {page.keys[:5]} instead of {names[:5]}",
+                case=case,
+            )
 
     await bench.each(_UNKNOWN_MEMBERS, serve)
     if (second := await _second_page(bench)) is not None:
@@ -385,7 +403,7 @@ async def unknown_members_ignored(bench: Bench) -> None:
 
 @server_check(
     title="A `cursor` that is not a string is refused",
-    sends="`cursor` as null, number, boolean, array and object; a genuine one in an array, and in an object.",
+    sends="`cursor` as null, number, boolean, array and object; a genuine cursor in an array and in an object.",
     passes="Error -32602 for each.",
     methods=EVERY_METHOD,
 )
@@ -417,14 +435,15 @@ async def _refusals(bench: Bench) -> list[tuple[str, Exchange]]:
         cases.append(("cursor", {**page, "cursor": page["cursor"][:-4]}))
     exchanges = await bench.each(cases, send)
     refusals = [(field, found) for field, found in exchanges if found.error and found.error.code == INVALID_PARAMS]
-    bench.require(bool(refusals), f"no invalid request was refused with {INVALID_PARAMS}", exchanges[-1][1])
+    bench.require(bool(refusals), f"no invalid request got error {INVALID_PARAMS}", exchanges[-1][1])
     return refusals
 
 
 @server_check(
-    title="A refusal says which member is wrong, and why",
-    sends="Searches with one invalid member each, also a query that is very long, and cursors of others and cut off.",
-    passes="`data` with the strings `field`, the member at fault, and `reason` in each -32602.",
+    title="Error -32602 says which member is invalid, and why",
+    sends="Searches with one invalid member each, including a very long query, a cursor of another query and one cut"
+    " short.",
+    passes="`data` of each error -32602 has the strings `field`, the invalid member, and `reason`.",
     methods=EVERY_METHOD,
 )
 async def error_data(bench: Bench) -> None:
@@ -432,13 +451,20 @@ async def error_data(bench: Bench) -> None:
         data = exchange.error.data if exchange.error else None
         case = f"params {json_text(exchange.params)}"
         wrong = complaint(data, "InvalidParamsData")
-        bench.expect(wrong is None, exchange, f"the error's data is malformed at {wrong}", case=case)
+        bench.expect(
+            wrong is None, exchange, f"the error's `data` does not conform to the schema at {wrong}", case=case
+        )
         named = (as_object(data) or {}).get("field")
-        bench.expect(named == field, exchange, f"the error's data blames {named!r} for `{field}`", case=case)
+        bench.expect(
+            named == field,
+            exchange,
+            f"the error's `data.field` is {named!r}, but the invalid member is {field!r}",
+            case=case,
+        )
 
 
 @server_check(
-    title="A refusal has HTTP status 400",
+    title="Error -32602 has HTTP status 400",
     sends="Searches with one invalid member each, over modern Streamable HTTP.",
     passes="HTTP status 400 with each -32602.",
     eras=(MODERN,),
@@ -448,20 +474,21 @@ async def error_data(bench: Bench) -> None:
 async def invalid_params_status(bench: Bench) -> None:
     for _, exchange in await _refusals(bench):
         status = exchange.answer.status
-        bench.expect(status == 400, exchange, f"HTTP status {status} with error {INVALID_PARAMS}")
+        bench.expect(status == 400, exchange, f"error {INVALID_PARAMS} came with HTTP status {status} instead of 400")
 
 
 @server_check(
-    title="A page holds at most `limit` tools",
-    sends="A query with several matches under each limit up to their number, of a fixture of 120 tools from 21 to 101;"
-    " a name, with white space around it too, and a phrase; generated queries and limits; later pages as well.",
-    passes="No page holds more tools than its limit.",
+    title="A page contains at most `limit` tools",
+    sends="A query with each limit up to its number of matches, and with limits from 21 to 101 on a fixture's catalog"
+    " of 120 tools; a name, also surrounded by white space, and a phrase; generated queries and limits; later pages"
+    " too.",
+    passes="No page contains more tools than its limit.",
     methods=EVERY_METHOD,
 )
 async def limit_honored(bench: Bench) -> None:
     def judge(walk: Walk) -> None:
         for page in walk.pages:
-            excess = f"{len(page.items)} {bench.noun}s under limit {walk.limit}"
+            excess = f"a page with limit {walk.limit} contains {len(page.items)} {bench.noun}s"
             bench.expect(len(page.items) <= (walk.limit or 0), page.exchange, excess, case=walk.case)
 
     async def judge_each(other: Bench, cases: Sequence[tuple[str, int, int]]) -> None:
@@ -485,9 +512,9 @@ async def limit_honored(bench: Bench) -> None:
 
 
 @server_check(
-    title="A `limit` above the server's own maximum is clamped silently",
-    sends="A tool's name under limits from 21 to 2^53 - 1, next to powers of two; a second page under the largest.",
-    passes="A result for each, never an error, that finds what a small limit finds.",
+    title="A `limit` above the server's maximum is reduced without an error",
+    sends="A tool's name with limits from 21 to 2^53 - 1, many next to powers of two; a second page with the largest.",
+    passes="A result for each, with tools wherever a small limit returns some.",
     methods=EVERY_METHOD,
 )
 async def limit_clamped(bench: Bench) -> None:
@@ -496,24 +523,32 @@ async def limit_clamped(bench: Bench) -> None:
         page = await bench.served({"query": query, "limit": limit}, case)
         page = page if page.items else await bench.server.first(query, limit=limit)
         kept = bool(page.items) or not few.items
-        bench.expect(kept, page.exchange, f"nothing is found under {case}", case=case)
+        bench.expect(
+            kept, page.exchange, f"with {case} the search found nothing, but with limit 3 {few.keys}", case=case
+        )
 
     query = await bench.key_query()
     few = await bench.server.first(query, limit=3)
     await bench.each(bench.some(_LARGE_LIMITS, 4), serve)
     if (second := await _second_page(bench)) is not None:
-        case = "a second page under limit 2^53 - 1"
+        case = "a second page with limit 2^53 - 1"
         page = await bench.served({**second, "limit": 2**53 - 1}, case)
         if not page.items and page.next_cursor is None:
             small = await _second_page(bench)
-            under_two = await bench.served({**(small or second), "limit": 2}, "a second page under limit 2")
-            bench.expect(not under_two.items, page.exchange, f"nothing is on {case}", case=case)
+            under_two = await bench.served({**(small or second), "limit": 2}, "a second page with limit 2")
+            bench.expect(
+                not under_two.items,
+                page.exchange,
+                f"{case} is empty, but with limit 2 it has {under_two.keys}",
+                case=case,
+            )
 
 
 @server_check(
     title="No page is larger than the advertised `maxLimit`",
-    sends="Broad queries without a limit and with one above `maxLimit`, to a fixture of 120 tools, and as many others.",
-    passes="No page holds more than `maxLimit` tools.",
+    sends="Broad queries without a limit and with one above `maxLimit`; where possible, on a fixture's catalog of 120"
+    " tools, and as many resources, templates and prompts.",
+    passes="No page contains more than `maxLimit` tools.",
     methods=EVERY_METHOD,
 )
 async def max_limit_honored(bench: Bench) -> None:
@@ -527,7 +562,7 @@ async def max_limit_honored(bench: Bench) -> None:
             except UnverifiableError:
                 return 0  # that a large limit is no error is for limit-clamped to judge
             for page in walk.pages:
-                message = f"{other.method}: {len(page.items)} {other.noun}s where maxLimit is {most}"
+                message = f"{other.method}: a page contains {len(page.items)} {other.noun}s, but maxLimit is {most}"
                 other.expect(len(page.items) <= most, page.exchange, message, case=walk.case)
             return len({*walk.keys})
 
@@ -545,13 +580,13 @@ async def max_limit_honored(bench: Bench) -> None:
             with suppress(UnverifiableError, InapplicableError):  # a fixture may have no such list
                 await judge(other.searching(each.primitive))
         bench.applies(most > 0, "the settings have no maxLimit")
-        other.applies(matches > most, f"no query matches more than {matches} {bench.noun}s, and maxLimit is {most}")
+        other.applies(matches > most, f"no query matches more than {matches} {bench.noun}s, but maxLimit is {most}")
 
 
 @server_check(
-    title="Without `limit` a page holds at most 20 tools",
-    sends="Broad queries and phrases without a limit; a second page without one.",
-    passes="No page holds more than 20 tools.",
+    title="Without `limit`, a page contains at most 20 tools",
+    sends="Broad queries and phrases without a limit; a second page without a limit.",
+    passes="No page contains more than 20 tools.",
     methods=EVERY_METHOD,
 )
 async def default_limit(bench: Bench) -> None:
@@ -565,14 +600,14 @@ async def default_limit(bench: Bench) -> None:
     queries = bench.some((query, *words.broad(), *words.pairs(2), *words.sample(6)[-3:]))
     pages = await bench.each(queries, bench.server.first)
     for page in (*pages, await later_page(query)):
-        message = f"{len(page.items)} {bench.noun}s on a page without limit"
+        message = f"a page without a limit contains {len(page.items)} {bench.noun}s, more than {_DEFAULT_LIMIT}"
         case = f"query {page.exchange.params['query']!r}"
         bench.expect(len(page.items) <= _DEFAULT_LIMIT, page.exchange, message, case=case)
 
 
 @server_check(
-    title="A `limit` that is no integer of at least 1 is refused",
-    sends="Zero, negative numbers, fractions, booleans, strings, null, an array and an object.",
+    title="A `limit` that is not an integer of at least 1 is refused",
+    sends="`limit` as zero, negative numbers, fractions, booleans, strings, null, an array and an object.",
     passes="Error -32602 for each.",
     methods=EVERY_METHOD,
 )
@@ -599,7 +634,7 @@ async def limit_integral_float(bench: Bench) -> None:
     async def serve(case: tuple[str, Spelled, int]) -> None:
         query, spelled, most = case
         page = await bench.served({"query": query, "limit": spelled}, f"limit {spelled!r}")
-        excess = f"{len(page.items)} {bench.noun}s under limit {spelled!r}"
+        excess = f"a page with limit {spelled!r} contains {len(page.items)} {bench.noun}s"
         bench.expect(len(page.items) <= most, page.exchange, excess, case=f"limit {spelled!r}")
 
     words = await bench.vocabulary()
@@ -611,7 +646,8 @@ async def limit_integral_float(bench: Bench) -> None:
 
 @server_check(
     title="`limit` may differ from page to page",
-    sends="A first page under limit 1, the next one, by its cursor, under limit 3 and without any.",
+    sends="A first page with limit 1, and the next page with limit 3 or without a limit; a first page with limit 2, and"
+    " the next page with limit 1.",
     passes="A result for each, within its own limit.",
     methods=EVERY_METHOD,
 )
@@ -623,17 +659,17 @@ async def limit_may_vary(bench: Bench) -> None:
         if exchange.error is not None:  # it may have been answered before, and hold only once
             _, fresh = await bench.page_with_cursor(query, limit=first)
             control = await bench.server.search({**issued, "cursor": fresh})
-            message = f"a cursor is answered by {control.describe()} under the limit that it was issued under as well"
+            message = f"a cursor sent with the same limit as the first page also got {control.describe()}"
             bench.require(control.result is not None, message, control)
-        bench.expect(exchange.result is not None, exchange, f"{case} was answered by {exchange.describe()}", case=case)
+        bench.expect(exchange.result is not None, exchange, f"{case} got {exchange.describe()}", case=case)
         return read_page(exchange, case)
 
     query = await bench.query_with_two_matches()
-    for other, case in (({}, "without the first one's limit"), ({"limit": 3}, "under another limit")):
-        page = await second_page(1, other, f"the second page {case}")
+    for other, case in (({}, "without a limit"), ({"limit": 3}, "with limit 3")):
+        page = await second_page(1, other, f"the second page {case} after a first page with limit 1")
         within = len(page.items) <= other.get("limit", len(page.items))
-        bench.expect(within, page.exchange, f"more than 3 {bench.noun}s {case}")
+        bench.expect(within, page.exchange, f"a second page {case} contains {len(page.items)} {bench.noun}s")
     if (await bench.server.page(query, limit=2)).next_cursor:
-        case = "the second page under limit 1 after one under limit 2"
+        case = "the second page with limit 1 after a first page with limit 2"
         page = await second_page(2, {"limit": 1}, case)
-        bench.expect(len(page.items) <= 1, page.exchange, f"{len(page.items)} {bench.noun}s on {case}", case=case)
+        bench.expect(len(page.items) <= 1, page.exchange, f"{case} contains {len(page.items)} {bench.noun}s", case=case)

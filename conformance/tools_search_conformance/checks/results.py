@@ -74,7 +74,7 @@ async def _pages(bench: Bench, query: str) -> AsyncGenerator[Exchange]:
 def _require_finds(bench: Bench, exchanges: list[Exchange]) -> None:
     found = any(map(items_in, exchanges))
     queries = list(dict.fromkeys(exchange.sent["params"]["query"] for exchange in exchanges))
-    bench.require(found, f"no search found anything; tried {queries}", exchanges[0])
+    bench.require(found, f"none of the queries {queries} found anything", exchanges[0])
 
 
 async def _judge_results(bench: Bench, judge: Callable[[Exchange], None]) -> None:
@@ -88,17 +88,19 @@ async def _judge_results(bench: Bench, judge: Callable[[Exchange], None]) -> Non
 
 
 @server_check(
-    title="A result has the shape of the draft",
-    sends="Searches of every kind, with and without matches, first pages, later ones and last ones.",
-    passes="A result whose `tools` are definitions and whose `nextCursor`, where present, is a string.",
+    title="A search result conforms to the schema",
+    sends="Various searches, with and without matches; their first, later and last pages.",
+    passes="A result whose `tools` are definitions and whose `nextCursor`, if present, is a string.",
     methods=EVERY_METHOD,
 )
 async def result_schema(bench: Bench) -> None:
     def expect_shape(exchange: Exchange) -> None:
         query = exchange.sent["params"]["query"]
-        bench.require(exchange.result is not None, f"a search for {query!r} brought {exchange.describe()}", exchange)
+        bench.require(exchange.result is not None, f"a search for {query!r} got {exchange.describe()}", exchange)
         wrong = complaint(exchange.result, page_schema(bench.cell.era, bench.primitive))
-        bench.expect(wrong is None, exchange, f"the result is malformed at {wrong}", case=f"query {query!r}")
+        bench.expect(
+            wrong is None, exchange, f"the result does not conform to the schema at {wrong}", case=f"query {query!r}"
+        )
 
     # A result without `tools` finds nothing, and is judged all the same.
     exchanges = await _searches(bench)
@@ -121,7 +123,7 @@ async def result_schema(bench: Bench) -> None:
 
 @server_check(
     title='`resultType` is "complete"',
-    sends="Searches of every kind.",
+    sends="Various searches.",
     passes='`resultType: "complete"` in each result.',
     eras=(MODERN,),
     methods=EVERY_METHOD,
@@ -131,14 +133,14 @@ async def result_type(bench: Bench) -> None:
         kind = (exchange.result or {}).get("resultType")
         # A request for input is for no-input-required to find.
         if kind != "input_required":
-            bench.expect(kind == "complete", exchange, f"resultType is {kind!r}")
+            bench.expect(kind == "complete", exchange, f"resultType is {kind!r} instead of 'complete'")
 
     await _judge_results(bench, judge)
 
 
 @server_check(
     title="A modern result says how long and for whom it may be cached",
-    sends="Searches of every kind.",
+    sends="Various searches.",
     passes="`ttlMs`, an integer of at least 0, and `cacheScope`, `public` or `private`, in each result.",
     eras=(MODERN,),
     methods=EVERY_METHOD,
@@ -146,14 +148,14 @@ async def result_type(bench: Bench) -> None:
 async def cache_hints(bench: Bench) -> None:
     def judge(exchange: Exchange) -> None:
         wrong = complaint(exchange.result, _CACHE_MEMBERS)
-        bench.expect(wrong is None, exchange, f"the cache hints are malformed at {wrong}")
+        bench.expect(wrong is None, exchange, f"the cache hints do not conform to the schema at {wrong}")
 
     await _judge_results(bench, judge)
 
 
 @server_check(
     title="A search never asks for input",
-    sends="Vague and ordinary searches by a client that could be asked: it declares elicitation and sampling.",
+    sends="Vague and ordinary searches from a client that declares elicitation and sampling, so it could be asked.",
     passes="No result is an `InputRequiredResult`.",
     eras=(MODERN,),
     methods=EVERY_METHOD,
@@ -164,13 +166,16 @@ async def no_input_required(bench: Bench) -> None:
         exchange = await bench.server.search({"query": query}, capabilities=able)
         result = exchange.result or {}
         asks = result.get("resultType") == "input_required" or "inputRequests" in result
-        bench.expect(not asks, exchange, "the search was answered with a request for input", case=f"query {query!r}")
+        bench.expect(
+            not asks, exchange, "the search got a request for input instead of a result", case=f"query {query!r}"
+        )
 
 
 @server_check(
-    title="Hit metadata has the shape of the draft",
-    sends="Searches of every kind.",
-    passes="`_meta` at the extension's key holds an object whose `score`, `matched` and `group` are as defined.",
+    title="Hit metadata conforms to the schema",
+    sends="Various searches.",
+    passes="Where `_meta` of a tool has the extension identifier, its value is an object with valid `score`, `matched`"
+    " and `group`.",
     methods=EVERY_METHOD,
 )
 async def hit_metadata(bench: Bench) -> None:
@@ -179,24 +184,26 @@ async def hit_metadata(bench: Bench) -> None:
             meta = as_object(item.get("_meta")) or {}
             if EXTENSION_ID in meta:
                 wrong = complaint(meta[EXTENSION_ID], "HitMetadata")
-                message = f"the hit metadata of {key_in(item, bench.method)!r} is malformed at {wrong}"
+                message = (
+                    f"the hit metadata of {key_in(item, bench.method)!r} does not conform to the schema at {wrong}"
+                )
                 bench.expect(wrong is None, exchange, message)
 
     await _judge_results(bench, judge)
-    bench.applies(bool(bench.recorder.judged), "the server sends no hit metadata, which is optional")
+    bench.applies(bool(bench.recorder.judged), "the server sends no hit metadata; it is optional")
 
 
 @server_check(
     title="Only `tools` reveals the number of matches",
-    sends="Queries with different numbers of matches, under several limits and without one, first pages and second"
-    " and last ones; on a fixture, other catalogs too.",
-    passes="No member of the results, hit metadata included, holds, each time, the number of matches or of those still"
-    " to come, as a number, in a text, as the length of an array or the sum of an object.",
+    sends="Queries with different numbers of matches, with several limits and without one; first, second and last"
+    " pages; on a fixture, other catalogs too.",
+    passes="No member of the results or of hit metadata always equals the number of matches or of remaining matches: as"
+    " a number, in a text, as the length of an array, or as the sum of an object.",
     methods=EVERY_METHOD,
 )
 async def no_match_count(bench: Bench) -> None:
     items = (await bench.nonempty_listing()).items
-    bench.applies(len(items) > 1, f"with a single {bench.noun} there is no number to reveal")
+    bench.applies(len(items) > 1, f"the server lists a single {bench.noun}, so there is no number to reveal")
     words = Vocabulary(items, bench.primitive.key).broad(12)
     several = [" ".join(words[:count]) for count in (2, 4, 8)]
     totals = await _totals(bench, [*words, *several])
@@ -208,7 +215,7 @@ async def no_match_count(bench: Bench) -> None:
         bench.place("pair", document([made_tool(word) for word in WORDS[:2]]))
         async with bench.fresh(catalog="pair") as other:
             totals |= await _totals(other, [COMMON])
-    bench.require(len(totals) > 1, "fewer than two queries with different numbers of matches were found")
+    bench.require(len(totals) > 1, "no two queries with different numbers of matches were found")
     # A count may be reported for a few matches or for many only; fewer than three numbers may be the same by chance.
     few, many = ({n for n in totals if (n > _LARGE) is large} for large in (False, True))
     firsts = [page for views in totals.values() if (page := views[0]) is not None]
@@ -227,7 +234,7 @@ def _expect_no_count(bench: Bench, pages: Mapping[int, Page], view: int, positio
     if len(pages) < 2:
         return  # what one page holds may be anything
     before = _VIEWS[view][1]
-    for gone, what in ((0, "the number of matches"), (1, "how many matches are still to come")):
+    for gone, what in ((0, "the number of matches"), (1, "the number of remaining matches")):
         if gone and before < 0:
             break  # there are none, and any zero would reveal it
         places = [
@@ -236,7 +243,7 @@ def _expect_no_count(bench: Bench, pages: Mapping[int, Page], view: int, positio
         ]
         everywhere = sorted(set[str].intersection(*places).difference(positions if before < 0 else ()))
         for page in pages.values():
-            bench.expect(not everywhere, page.exchange, f"the result tells {what} at {', '.join(everywhere)}")
+            bench.expect(not everywhere, page.exchange, f"the result reveals {what} in {', '.join(everywhere)}")
 
 
 async def _totals(bench: Bench, queries: list[str]) -> dict[int, list[Page | None]]:

@@ -285,7 +285,7 @@ class Bench(Workbench):
                 if compared is None or compared is not basis or await self._lists(compared):
                     raise
             self._forget_choices()
-        changed = f"what {self.list_method} returns changed when anything was found; see list-unchanged"
+        changed = f"the list that {self.list_method} returns changed during every attempt; see list-unchanged"
         raise UnverifiableError(changed)
 
     async def _with_state_told_apart(self, body: Callable[[], Awaitable[None]]) -> None:
@@ -323,8 +323,8 @@ class Bench(Workbench):
             return None
         if isinstance(verdict, UnverifiableError) and alone.result is None:
             return None
-        first = f"as the first search of another connection, the same one was answered by {alone.describe()}"
-        message = f"{verdict.message}; but {first}: an earlier request changed it"
+        first = f"as the first search on another connection, the same request got {alone.describe()}"
+        message = f"{verdict.message}; but {first}, so an earlier request changed the answer"
         fault = ViolationError(message, exchange, verdict.case)
         fault.steps = tuple(self.recorder.leading_to(exchange))
         return fault
@@ -479,7 +479,7 @@ class Bench(Workbench):
         """Yield another connected bench for the same list. Its findings name `catalog`."""
         if self._of_tools.serves_first_alone:
             rule = "served-where-advertised"
-            raise UnverifiableError("no search is served on another connection", consequence_of=rule)
+            raise UnverifiableError("the server serves no search on another connection", consequence_of=rule)
         try:
             await other.server.connection()
         except RefusedError as error:
@@ -542,7 +542,7 @@ class Bench(Workbench):
 
     def _require_start(self, catalog: str) -> None:
         if not self.can_start(catalog):
-            raise LeftOutError("takes another start of the server; --effort default runs it")
+            raise LeftOutError("it takes another start of the server; --effort default runs it")
 
     def has_turn(self, number: int) -> bool:
         """Return whether the case with this number is for this cell, which gets half of them in a run with four cells.
@@ -610,7 +610,7 @@ class Bench(Workbench):
                 if after.same_as(before):
                     return before, found
             before = after
-        changed = f"what {self.list_method} returns changed while it was compared; see list-unchanged"
+        changed = f"the list that {self.list_method} returns changed during every comparison; see list-unchanged"
         raise UnverifiableError(changed)
 
     async def key_query(self) -> str:
@@ -620,7 +620,7 @@ class Bench(Workbench):
             key = words.key_query
             if (await self.server.search({"query": key})).result is not None and words.items:
                 found = (await self.server.first(key)).items
-                what = f"{key!r}, the {self.primitive.key} of a {self.noun}, finds nothing"
+                what = f"a search for {key!r}, the {self.primitive.key} of a {self.noun}, found nothing"
                 self.require(bool(found), f"{what}; see {self.exact_check}")
             self._key_query = key
         return self._key_query
@@ -645,7 +645,7 @@ class Bench(Workbench):
         """Return the query with the most matches of several; at least two matches."""
         self.applies(len((await self.nonempty_listing()).items) > 1, f"the server lists a single {self.noun}")
         query, count = await self._most_matches()
-        self.require(count > 1, f"no query matched two {self.noun}s; tried {query!r} last. A richer catalog would help")
+        self.require(count > 1, f"no query matched two {self.noun}s, not even {query!r}; a richer catalog would help")
         return query
 
     async def _most_matches(self) -> tuple[str, int]:
@@ -655,7 +655,9 @@ class Bench(Workbench):
             limit = await self.server.large_limit()
             walks = await self.each(words, lambda word: self.server.walk(word, limit, most=_ENOUGH_PAGES))
             best = max(walks, key=lambda walk: len({*walk.keys}))
-            self.require(bool(best.keys), f"no query matched a {self.noun}; tried {words}. A richer catalog would help")
+            self.require(
+                bool(best.keys), f"none of the queries {words} matched a {self.noun}; a richer catalog would help"
+            )
             self._query_with_matches = best.query, len({*best.keys})
         return self._query_with_matches
 
@@ -664,8 +666,8 @@ class Bench(Workbench):
         page = await self.server.page(query, limit=limit)
         if not page.next_cursor:
             several = len((await self.nonempty_listing()).items) > 1
-            self.applies(several, f"the server lists a single {self.noun}, and issues no cursor")
-            raise UnverifiableError(f"a search for {query!r} under limit {limit} has one page", page.exchange)
+            self.applies(several, f"the server lists a single {self.noun}, so it issues no cursor")
+            raise UnverifiableError(f"a search for {query!r} with limit {limit} has only one page", page.exchange)
         return page, page.next_cursor
 
     async def pages_from(self, query: str, cursor: str, case: str, *, most: int) -> AsyncGenerator[Page]:
@@ -682,12 +684,14 @@ class Bench(Workbench):
     async def require_no_match_served(self) -> None:
         """Continue only if a query that matches nothing is not an error, since odd queries often match nothing."""
         exchange = await self.server.search({"query": NONSENSE})
-        self.require(exchange.result is not None, "a query without matches is refused; see no-match-empty", exchange)
+        self.require(
+            exchange.result is not None, "the server refuses a query without matches; see no-match-empty", exchange
+        )
 
     async def served(self, params: Params, case: str, **overrides: Any) -> Page:
         """Expect a page in answer to a search sent with `overrides`, as for `Server.ask`."""
         exchange = await self.server.search(params, **overrides)
-        self.expect(exchange.result is not None, exchange, f"{case} was answered by {exchange.describe()}", case=case)
+        self.expect(exchange.result is not None, exchange, f"{case} got {exchange.describe()}", case=case)
         return read_page(exchange, case)
 
     async def next_served(self, page: Page, case: str, **more: Any) -> None:
@@ -698,7 +702,7 @@ class Bench(Workbench):
         if page.next_cursor:
             exchange = await self.server.search({**page.exchange.params, **more, "cursor": page.next_cursor})
             refused = exchange.error is not None and exchange.error.code == INVALID_PARAMS
-            message = f"{case} was answered by {exchange.describe()}"
+            message = f"{case} got {exchange.describe()}"
             self.expect(refused or exchange.result is not None, exchange, message, case=case)
 
     async def refused(
@@ -768,14 +772,14 @@ class Bench(Workbench):
     def expect_code(self, exchange: Exchange, case: str, codes: Sequence[int] = _INVALID) -> None:
         """Expect a refusal with one of `codes`."""
         wanted = " or ".join(map(str, codes))
-        message = f"{case} was answered by {exchange.describe()} instead of error {wanted}"
+        message = f"{case} got {exchange.describe()} instead of error {wanted}"
         self.expect(exchange.error is not None and exchange.error.code in codes, exchange, message, case=case)
 
     async def _require_served(self, params: Params, case: str) -> None:
         if self._control is not None and self._control[0] == params and self._control[1] is self.recorder.last:
             return  # it was served just now, after the refusal before this one
         exchange = await self.server.search(params)
-        message = f"the same request with {case} corrected was answered by {exchange.describe()}"
+        message = f"the valid request sent to compare with {case} got {exchange.describe()}"
         self.require(exchange.result is not None, message, exchange)
         self._control = params, exchange
 

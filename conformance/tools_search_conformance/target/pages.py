@@ -101,7 +101,7 @@ class Listing:
 
     def difference_from(self, before: Listing) -> str:
         """Return a short description of what changed: items, a member of one, or the order."""
-        for text, these, those in (("has no more", before, self), ("has besides", self, before)):
+        for text, these, those in (("no longer has", before, self), ("also has", self, before)):
             if keys := [repr(key) for key in these.by_key if key not in those.by_key]:
                 return f"{text} {', '.join(keys[:3])}{f' and {len(keys) - 3} others' if len(keys) > 3 else ''}"
         for key, item in self.by_key.items():
@@ -109,13 +109,13 @@ class Listing:
             differing = [each for each in {**was, **item} if not same({each: was.get(each)}, {each: item.get(each)})]
             if differing or was.keys() != item.keys():
                 members = ", ".join(differing or sorted(was.keys() ^ item.keys()))
-                return f"has {key!r} with another value of {members}"
+                return f"has {key!r} with a different {members}"
         if len(self.items) != len(before.items):
             nouns = f"{noun_of(primitive_of(self.exchange.method))}s"
-            return f"has {len(self.items)} {nouns} in place of {len(before.items)}, one of them several times"
+            return f"has {len(self.items)} {nouns} instead of {len(before.items)}, one of them several times"
         keys, others = (_keys(listing.items, listing.exchange) for listing in (self, before))
         place = next((place for place, pair in enumerate(zip(keys, others, strict=True)) if pair[0] != pair[1]), 0)
-        return f"has another order: {keys[place]!r} in place {place + 1}, where {others[place]!r} was"
+        return f"has a different order: {keys[place]!r} is at position {place + 1} instead of {others[place]!r}"
 
 
 def _keys(items: Iterable[JsonObject], exchange: Exchange) -> list[Any]:
@@ -171,12 +171,12 @@ def read_page(exchange: Exchange, what: str) -> Page:
     """Return an exchange's page; raises `UnverifiableError` (the checks of its shape say what is wrong)."""
     result = exchange.result
     if result is None:
-        raise UnverifiableError(f"{what} was answered by {exchange.describe()}", exchange)
+        raise UnverifiableError(f"{what} got {exchange.describe()}", exchange)
     primitive = primitive_of(exchange.method)
     held, cursor = as_array(result.get(primitive.member)), result.get("nextCursor")
     items = [item for each in held or () if (item := as_object(each)) and isinstance(item.get(primitive.key), str)]
     if held is None or len(items) != len(held) or not (cursor is None or isinstance(cursor, str)):
-        raise UnverifiableError(f"{what} brought no well-formed page; see result-schema", exchange)
+        raise UnverifiableError(f"{what} returned no well-formed page; see result-schema", exchange)
     return Page(exchange, items, cursor)
 
 

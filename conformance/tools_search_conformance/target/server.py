@@ -204,7 +204,7 @@ class Server:
             raise TargetError(self.timeouts.gone)
         self._shared.starts += 1
         if self._shared.starts > _MAX_STARTS:
-            raise TargetError("the target had to be started too often; see the wire log")
+            raise TargetError(f"the target had to be started more than {_MAX_STARTS} times; see the wire log")
         try:
             self._shared.connection = await self._connect()
             self.asked.clear()
@@ -329,7 +329,9 @@ class Server:
             else:
                 waited, repeats = waited + wait, repeats + 1
             if repeats > _BUSY_REPEATS or waited > self._options.timeout:
-                raise UnverifiableError("the server says each time that it is too busy to search", exchange)
+                raise UnverifiableError(
+                    "the server answered every attempt by saying that it is too busy to search", exchange
+                )
             await anyio.sleep(wait)
             most = self.concurrency.most
             exchange = await self.ask(self.method, params, **overrides)
@@ -396,7 +398,7 @@ class Server:
         """Return all pages of a search, large ones by default."""
         walk = await self.walk(query, limit or await self.large_limit())
         if not walk.ended:
-            pages = f"{len(walk.pages)} pages of a search for {query!r} are not all; see pages-end"
+            pages = f"a search for {query!r} did not end within {len(walk.pages)} pages; see pages-end"
             raise UnverifiableError(pages, walk.last)
         return walk
 
@@ -420,7 +422,7 @@ class Server:
         for _ in range(_MAX_LIST_PAGES):
             exchange = await self.ask(method, {} if cursor is None else {"cursor": cursor})
             if cursor is not None and exchange.error is not None:
-                raise ChangedError(f"a cursor of {method} was answered by {exchange.describe()}", exchange)
+                raise ChangedError(f"a cursor of {method} got {exchange.describe()}", exchange)
             unlisted = exchange.error is not None and exchange.error.code == _METHOD_NOT_FOUND
             if self.primitive is TEMPLATES and unlisted:  # a server without templates does not have to serve their list
                 return Listing((), exchange)
@@ -429,7 +431,7 @@ class Server:
             cursor = page.next_cursor
             if cursor is None:
                 return Listing(tuple(items), page.exchange)
-        raise UnverifiableError(f"{method} does not end")
+        raise UnverifiableError(f"{method} does not end within {_MAX_LIST_PAGES} pages")
 
     async def known_listing(self) -> Listing:
         """Return this connection's last listing, or list now if there is none."""

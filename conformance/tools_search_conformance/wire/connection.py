@@ -80,7 +80,7 @@ class Connection:
         method = "server/discover" if modern else "initialize"
         exchange = await self.request(method, params, seconds=seconds)
         if exchange.result is None:
-            reason = f"{method} was answered by {exchange.describe()}{_remedy(exchange)}"
+            reason = f"{method} got {exchange.describe()}{_remedy(exchange)}"
             raise RefusedError(reason, exchange, is_refusal=_is_refusal(exchange))
         if modern and MODERN not in (as_array(exchange.result.get("supportedVersions")) or []):
             reason = f"server/discover does not name {MODERN} among its supportedVersions"
