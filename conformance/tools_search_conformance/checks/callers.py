@@ -91,14 +91,15 @@ def _searches(primitive: Primitive) -> tuple[JsonObject, ...]:
 
 async def _fixture(bench: Bench, name: str, opening: Opening, items: Sequence[JsonObject], whose: str) -> Bench:
     """Return the bench of a fixture whose listing shows a caller these items."""
-    bench.applies(bench.serves_catalog, f"{bench.list_method} does not show the {bench.noun}s of the catalog file")
+    bench.applies(bench.serves_catalog, f"{bench.list_method} does not list the {bench.noun}s of the catalog file")
     other = await bench.fixture(name, opening)
     # Each fixture that is compared has been listed, so that none is ahead of another.
     wanted = {item[bench.primitive.key] for item in items}
     listing = await other.server.listing()
     if set(listing.by_key) != wanted:  # one that takes a caller for the one before shows that in searches, too
         listing = await other.server.listing()
-    wrong = f"{bench.list_method} does not show {whose} what the catalog file says; see the feature `callers`"
+    wrong = f"{bench.list_method} does not return the list for {whose} that the catalog file defines"
+    wrong += "; see the fixture feature `callers`"
     other.require(set(listing.by_key) == wanted, wrong, listing.exchange)
     return other
 
@@ -124,9 +125,9 @@ async def _reference(bench: Bench, name: str) -> Bench:
 
 
 @server_check(
-    title="`cacheScope` is private where callers see different tools",
-    sends="Searches without a token, and with that of a caller who sees fewer tools: first and second pages, many"
-    " matches, one and none.",
+    title="`cacheScope` is private if callers see different tools",
+    sends="Searches without a token, and with the token of a caller who sees fewer tools: first and second pages, with"
+    " many matches, one, and none.",
     passes='`cacheScope` is `"private"` on each page.',
     eras=(MODERN,),
     transports=("http",),
@@ -144,17 +145,18 @@ async def cache_scope_varying(bench: Bench) -> None:
             pages.append(await other.server.page(COMMON, limit=1, cursor=first.next_cursor))
         for page in pages:
             scope = (page.exchange.result or {}).get("cacheScope")
-            wrong = f"cacheScope is {scope!r}, but callers see different {bench.noun}s"
+            wrong = f"cacheScope is {scope!r} instead of 'private', but callers see different {bench.noun}s"
             other.expect(scope == "private", page.exchange, wrong, case=f"params {json_text(page.exchange.params)}")
 
 
 @server_check(
-    title="Tools that a caller may not see leave no trace in the answers to that caller",
-    sends="`server/discover` or `initialize` and the same searches, good and bad ones, later pages too, by a caller"
-    " from whom two thirds of the tools are hidden, and to a fixture that does not have these tools.",
-    passes="The same settings, where `catalogSize` may be absent; the same tools in the same order with the same hit"
-    " metadata, a next page where there is one, the same other members, and the same error texts; to each of two"
-    " callers on one connection what it gets on its own.",
+    title="Tools that a caller may not see do not influence the answers to that caller",
+    sends="`server/discover` or `initialize`, and valid and invalid searches, including later pages: from a caller from"
+    " whom most tools are hidden, and to a fixture that does not have these tools. Searches from two callers in turn on"
+    " one connection.",
+    passes="The same settings, except that `catalogSize` may be absent; the same tools in the same order with the same"
+    " hit metadata, a next page in the same cases, the same other members, and the same errors. On one connection, each"
+    " caller gets the same answers as on its own connection.",
     transports=("http",),
     fixture_feature="callers",
     methods=EVERY_METHOD,
@@ -179,10 +181,10 @@ async def hidden_tools_inert(bench: Bench) -> None:
             difference = _difference(exchange, expected, varying)
         compared += 1
         which = json_text(params) if page == 1 else f"{json_text(params)}, page {page}"
-        case = f"{which}, by a caller from whom {len(_NUMBERS)} {bench.noun}s are hidden"
-        message = f"without the hidden {bench.noun}s the answer {difference}"
+        case = f"{which}, from a caller from whom {len(_NUMBERS)} {bench.noun}s are hidden"
+        message = f"on a server without the hidden {bench.noun}s, the answer {difference}"
         restricted.expect(difference is None, exchange, message, case=case)
-    restricted.require(compared > 0, "two fixtures of one catalog give different answers without anything hidden")
+    restricted.require(compared > 0, "two fixtures with the same catalog and nothing hidden return different answers")
     if bench.cell.era == MODERN:  # a legacy session may be that of one caller
         await _expect_callers_told_apart(everyone, restricted)
 
@@ -209,8 +211,9 @@ async def _expect_callers_told_apart(everyone: Bench, restricted: Bench) -> None
             exchange, again = exchanges
             varying = _differing(exchange, again) | (_differing(exchange, own) - _MAIN)
             difference = _difference(exchange, own, varying)
-            message = f"on a connection of its own, the answer {difference}"
-            other.expect(difference is None, exchange, message, case=f"{json_text(params)}, after another caller")
+            message = f"for the same caller on its own connection, the answer {difference}"
+            case = f"{json_text(params)}, after another caller on the same connection"
+            other.expect(difference is None, exchange, message, case=case)
 
 
 async def _compare_settings(bench: Bench, restricted: Bench, reference: Bench) -> int:
@@ -226,8 +229,10 @@ async def _compare_settings(bench: Bench, restricted: Bench, reference: Bench) -
         if not same(advertised_settings(await again.server.connection()), expected):
             return 0
     expected = comparable
-    message = f"without the hidden tools the settings are {expected!r:.300} instead of {shown!r:.300}"
-    restricted.expect(same(shown, expected), opening, message, case=f"a caller from whom {len(_NUMBERS)} are hidden")
+    message = f"on a server without the hidden tools, the settings are {expected!r:.300} instead of {shown!r:.300}"
+    restricted.expect(
+        same(shown, expected), opening, message, case=f"a caller from whom {len(_NUMBERS)} tools are hidden"
+    )
     return 1
 
 
@@ -261,10 +266,10 @@ def _difference(exchange: Exchange, expected: Exchange, ignored: Collection[str]
 
 
 @server_check(
-    title="A tool that a caller may not see cannot be called, whatever was found",
-    sends="A search that finds a tool, and `tools/call` of it, which is served; then the same call with the token of a"
-    " caller from whom it is hidden, and to whom another one is served.",
-    passes="An error, or a result with `isError`.",
+    title="A caller cannot call a tool that is hidden from it, even after another caller found it",
+    sends="A search that finds a tool, and `tools/call` of it by the same caller; then the same call with the token of"
+    " a caller from whom the tool is hidden and who can call another one.",
+    passes="For the last call, an error or a result with `isError`.",
     transports=("http",),
     fixture_feature="callers",
     methods=(TOOLS.method, RESOURCES.method, PROMPTS.method),
@@ -282,22 +287,24 @@ async def call_authorized(bench: Bench) -> None:
     for other, key in ((everyone, secret), (everyone, last), (restricted, key_of(bench.primitive, _SHARED_WORD))):
         exchange, served = await call(other, key)
         answer = exchange.describe()
-        other.require(served, f"{key!r} is not hidden, but {use} got {answer}; see callable", exchange)
+        other.require(served, f"{key!r} is not hidden from this caller, but {use} got {answer}; see callable", exchange)
     for key in (secret, secret, last):
         exchange, served = await call(restricted, key)
-        message = f"{use} of {key!r} was served to a caller from whom it is hidden"
+        message = f"{use} of {key!r} got a result for a caller from whom it is hidden"
         restricted.expect(not served, exchange, message, case=key)
     if bench.cell.era == MODERN:  # a legacy session may be that of one caller
         exchange, served = await call(everyone, secret, headers=_AUTHORIZED)
-        message = f"{use} of {secret!r} was served to a caller from whom it is hidden, on the connection of another one"
+        message = (
+            f"on another caller's connection, {use} of {secret!r} got a result for a caller from whom it is hidden"
+        )
         everyone.expect(not served, exchange, message, case=secret)
 
 
 @server_check(
-    title="The cursor of another caller is no way to hidden tools",
-    sends="A first page whose caller sees every tool, and its cursor with the token of a caller who does not; the pages"
-    " that follow.",
-    passes="Tools that this caller may see, or a refusal.",
+    title="The cursor of another caller does not return hidden tools",
+    sends="A first page for a caller who sees every tool, and its cursor and the following ones with the token of a"
+    " caller from whom some are hidden.",
+    passes="Only tools that this caller may see, or a refusal.",
     transports=("http",),
     fixture_feature="callers",
     methods=EVERY_METHOD,
@@ -307,25 +314,30 @@ async def cursor_other_caller(bench: Bench) -> None:
     keys = _hidden_keys(bench.primitive)
     for query in (keys[0], COMMON):
         _, cursor = await everyone.page_with_cursor(query)
-        case = f"a cursor of another caller, for {query!r}"
+        case = f"a cursor of another caller for the query {query!r}"
         async for page in restricted.pages_from(query, cursor, case, most=len(keys)):
             shown = [key for key in page.keys if key in keys]
-            restricted.expect(not shown, page.exchange, f"{shown} are hidden from this caller", case=case)
-        await restricted.served({"query": query}, "a search after one with the cursor of another caller")
+            restricted.expect(
+                not shown,
+                page.exchange,
+                f"a page contains {bench.noun}s that are hidden from this caller: {shown}",
+                case=case,
+            )
+        await restricted.served({"query": query}, "a search after the cursor of another caller")
 
 
 @server_check(
     title="Content that the caller cannot read does not influence a search",
-    sends="Where the settings have `contents`, searches for words of content by a caller who may not read it, and to a"
-    " fixture whose resources have no such content.",
-    passes="The same answers, to a caller to whom `resources/read` refuses the content.",
+    sends="If the settings have `contents`, searches for words of content from a caller for whom `resources/read` of it"
+    " is refused, and to a fixture whose resources lack that content.",
+    passes="The same answers from both.",
     transports=("http",),
     fixture_feature="callers",
     methods=(RESOURCES.method,),
 )
 async def unreadable_content_inert(bench: Bench) -> None:
     promised = (await bench.server.settings()).get("contents") is True
-    bench.applies(promised, "the settings do not promise that contents are searched")
+    bench.applies(promised, "the settings do not say that contents are searched")
     sealed = [key_of(RESOURCES, word) for word in WORDS[::2]]
     contents = {key_of(RESOURCES, word): f"{_SEALED} about {word}, {word} and {COMMON}" for word in WORDS}
     opened = {uri: text for uri, text in contents.items() if uri not in sealed}
@@ -336,9 +348,9 @@ async def unreadable_content_inert(bench: Bench) -> None:
     reader = replace(anyone, headers=_AUTHORIZED)
     restricted = await _fixture(bench, "restricted reader", reader, visible, "the restricted caller")
     read = await restricted.server.ask("resources/read", {"uri": sealed[0]})
-    restricted.applies(read.error is not None, "the fixture lets every caller read what is listed")
+    restricted.applies(read.error is not None, "the fixture lets every caller read every listed resource")
     found = await everyone.server.first(_SEALED)
-    everyone.applies(sealed[0] in found.keys, "the content of the fixture is not found")
+    everyone.applies(sealed[0] in found.keys, "searches do not find the content of the fixture's resources")
     bench.place("contents-opened", document_of(_visible, contents=opened))
     reference = await _fixture(bench, "opened", Opening(catalog="contents-opened"), visible, "a caller without a token")
     for query in (_SEALED, f"{_SEALED} {WORDS[0]}", WORDS[0], COMMON):
@@ -346,5 +358,5 @@ async def unreadable_content_inert(bench: Bench) -> None:
         await everyone.server.search(params)  # whose answer may be kept
         exchange, expected = await restricted.server.search(params), await reference.server.search(params)
         difference = _difference(exchange, expected)
-        message = f"without the content that this caller cannot read the answer {difference}"
+        message = f"on a server without the content that this caller cannot read, the answer {difference}"
         restricted.expect(difference is None, exchange, message, case=f"query {query!r}")

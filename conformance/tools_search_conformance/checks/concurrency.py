@@ -35,9 +35,9 @@ _OF_EACH: Final = 2
 _FEWER: Final = (_IN_FLIGHT, 8, 2)
 """How many are sent at once, where more are refused: whether and how a server bounds its searches is up to it."""
 _BURST: Final = 64
+"""How many are sent at once to find out how a server answers that is too busy."""
 _PERIOD: Final = 1.5
 """Seconds after which a server may serve again that counts requests by the second."""
-"""How many are sent at once to find out how a server answers that is too busy."""
 _WORDS: Final = 9
 _LIMITS: Final = (None, 1, 3)
 _REPEATS: Final = 3
@@ -73,12 +73,12 @@ def _searches(words: Vocabulary) -> list[JsonObject]:
 
 
 @server_check(
-    title="Searches in flight together are answered as each alone",
-    sends=f"Up to {_IN_FLIGHT} searches, some of them invalid, one after another; then all before any is answered, or"
-    f" {_FEWER[1]} or {_FEWER[2]} at a time where more are refused as too many. A few of each method together, and over"
-    " HTTP of two connections under the same ids.",
-    passes="To each the answer that it got alone, with its own id, unless the server was too busy; where answers vary"
-    " without other searches, listed tools only and no more than `limit`.",
+    title="Concurrent searches get the same answers as single ones",
+    sends=f"Up to {_IN_FLIGHT} searches, some of them invalid, one after another; then all of them concurrently, or"
+    f" {_FEWER[1]} or {_FEWER[2]} at a time if the server is too busy for more. A few searches by each method"
+    " concurrently, and over HTTP on two connections with the same ids.",
+    passes="Each search gets the answer that it got alone, with its own id, unless the server is too busy; if answers"
+    " vary even alone, only listed tools and no more than `limit`.",
     methods=EVERY_METHOD,
 )
 async def concurrent_searches(bench: Bench) -> None:
@@ -90,26 +90,27 @@ async def concurrent_searches(bench: Bench) -> None:
     answers = [first, *[await bench.server.search(params) for params in searches[1:]]]
     # An answer without an id is lost among others; that it has none is for id-echoed to find.
     alone = [each for each in answers if each.answer.message is None or each.answer.message.get("id") is not None]
-    bench.applies(
-        any(map(_names, alone)), "no first page of a search holds anything, so that there is nothing to mix up"
-    )
+    bench.applies(any(map(_names, alone)), "every first page is empty, so there is nothing to mix up")
     together = await _send_together(bench, alone)
     taken = [pair for pair in zip(alone, together, strict=True) if not _too_many(*pair)]
-    refused = "of searches at once, each is refused as one too many; see busy-refusal"
+    refused = "the server refuses every concurrent search as one too many; see busy-refusal"
     bench.require(any(_names(exchange) for _, exchange in taken), refused, together[-1])
     for before, exchange in taken:
         case = f"params {json_text(exchange.params)}"
-        lost = f"alone it was answered by {before.describe()}, among others by {exchange.describe()}"
+        lost = f"alone, the search got {before.describe()}; among other searches, {exchange.describe()}"
         bench.expect(exchange.replied or not before.replied, exchange, lost, case=case)
         within = _within_limit(exchange) or not _within_limit(before)
-        bench.expect(within, exchange, "among others the page is larger than its limit", case=case)
+        large = (
+            f"among other searches, a page with limit {exchange.params.get('limit')} contains {len(_names(exchange))}"
+        )
+        bench.expect(within, exchange, f"{large} {bench.noun}s", case=case)
     differing = [(before, exchange) for before, exchange in taken if not _agree(before, exchange)]
     varies = False
     for before, exchange in differing:
         again = [await bench.server.search(exchange.params) for _ in range(_REPEATS)]
         varies = varies or not all(_agree(before, other) for other in again)
     for before, exchange in differing:
-        different = f"alone it was answered by {_described(before)}, among others by {_described(exchange)}"
+        different = f"alone, the search got {_described(before)}; among other searches, {_described(exchange)}"
         known = {*_names(exchange)} <= {*listing.by_key, *_names(before)}
         kept = varies and exchange.result is not None and known
         bench.expect(kept, exchange, different, case=f"params {json_text(exchange.params)}")
@@ -125,14 +126,14 @@ async def _expect_methods_apart(bench: Bench) -> None:
     benches = [bench, *bench.others_served]
     words = [[*(await each.vocabulary()).broad(_OF_EACH)] for each in benches]
     common = [query for queries in words for query in queries]
-    await _expect_apart([(each, common) for each in benches], "those of other methods")
+    await _expect_apart([(each, common) for each in benches], "searches by other methods")
 
 
 async def _expect_callers_apart(benches: Sequence[Bench]) -> None:
     """Expect searches on two connections to one process, in flight together under the same ids, not to be mixed up."""
     words = (await benches[0].vocabulary()).broad(2 * _OF_EACH)
     mine = [(each, words[number::2]) for number, each in enumerate(benches)]
-    await _expect_apart(mine, "those of another connection with the same ids", same_ids=True)
+    await _expect_apart(mine, "searches on another connection with the same ids", same_ids=True)
 
 
 async def _expect_apart(
@@ -154,7 +155,7 @@ async def _expect_apart(
         for before, exchange in zip(alone[place], together[place], strict=True):
             different = not (_agree(before, exchange) or _too_many(before, exchange))
             steady = different and _agree(before, await by.server.search(exchange.params))
-            message = f"alone it was answered by {_described(before)}, among {others} by {_described(exchange)}"
+            message = f"alone, the search got {_described(before)}; among {others}, {_described(exchange)}"
             case = f"{exchange.method}, params {json_text(exchange.params)}"
             by.expect(not steady, exchange, message, case=case)
 
@@ -212,9 +213,9 @@ def _within_limit(exchange: Exchange) -> bool:
 
 
 @server_check(
-    title="A server that is too busy says so, and for how long",
-    sends=f"{_BURST} searches before any is answered, some of which may be too many.",
-    passes=f"To each a result, or error {_INTERNAL} whose `data` has an integer `retryAfterMs` of at least 0.",
+    title="A server that is too busy says when to try again",
+    sends=f"{_BURST} concurrent searches, which may be too many.",
+    passes=f"For each, a result, or error {_INTERNAL} whose `data` has an integer `retryAfterMs` of at least 0.",
     methods=EVERY_METHOD,
 )
 async def busy_refusal(bench: Bench) -> None:
@@ -239,15 +240,15 @@ async def busy_refusal(bench: Bench) -> None:
             if again.result is None:  # of a rate limit, the period may have to pass first
                 await anyio.sleep(_PERIOD)
                 again = await bench.server.search(exchange.params)
-            bench.require(again.result is not None, f"alone, the same search got {again.describe()}", again)
+            bench.require(again.result is not None, f"the same search sent alone got {again.describe()}", again)
         answer = exchange.describe()
         if exchange.error is not None and exchange.error.code == _INTERNAL:
             answer = f"{answer} with the data {json_text(exchange.error.data)}"
-        what = f"one of {_BURST} searches at once was answered by {answer}, the same search alone by a result"
-        bench.expect(fitting, exchange, what, case=f"{_BURST} searches at once")
-    bench.require(bool(exchanges), f"{_BURST} requests at once are all refused by HTTP status")
+        what = f"one of {_BURST} concurrent searches got {answer}, but the same search alone got a result"
+        bench.expect(fitting, exchange, what, case=f"{_BURST} concurrent searches")
+    bench.require(bool(exchanges), f"all of {_BURST} concurrent searches are refused by their HTTP status")
     silent = [exchange for exchange in exchanges if not exchange.replied]
-    bench.require(not silent, f"of {_BURST} searches at once, {len(silent)} got no response", (silent or [None])[0])
+    bench.require(not silent, f"of {_BURST} concurrent searches, {len(silent)} got no response", (silent or [None])[0])
 
 
 async def _delayed(bench: Bench) -> tuple[Bench, str, str]:
@@ -333,53 +334,56 @@ async def _cancel(
         answers = [exchange for exchange in (cancelled, *others) if exchange is not None]
         busy = next((exchange for exchange in answers if busy_seconds(exchange) is not None), None)
         at_once = [*meanwhile, *joining]
-        bench.applies(busy is None or not at_once, "the server is too busy for two searches at once")
+        bench.applies(busy is None or not at_once, "the server is too busy for two concurrent searches")
         bench.require(busy is None, "the server says that it is too busy to search", busy)
         if not early:
             return cancelled, others
-    answered = "a search was answered before it could be cancelled; the fixture is said to have the feature `delay`"
+    answered = "a search got its answer before it could be cancelled, although the fixture has the feature `delay`"
     raise UnverifiableError(answered, cancelled)
 
 
 @server_check(
-    title="A cancelled search is not answered",
+    title="A cancelled search gets no response",
     sends="A search, `notifications/cancelled` for it, and two more searches, one after the other.",
-    passes="Those two are answered, the cancelled one is not; over HTTP, an error may end its stream.",
+    passes="A response to these two and none to the cancelled one; over HTTP, an error may end its stream.",
     fixture_feature="delay",
 )
 async def cancelled_not_answered(bench: Bench) -> None:
     http = bench.cell.transport == "http"
-    by_closing = "over modern HTTP a search is cancelled by closing what would carry its answer"
+    by_closing = "over modern HTTP, a client cancels a search by closing the response"
     bench.applies(not (http and bench.cell.era == MODERN), by_closing)
     other, one, another = await _delayed(bench)
     _, opening = await other.server.opening()
     session = not http or "mcp-session-id" in opening.answer.headers
-    other.applies(session, "the server keeps no session, so that it cannot tell whose search is cancelled")
+    other.applies(session, "the server keeps no session, so it cannot know whose search is cancelled")
     cancelled, (second, third) = await _cancel(other, one, later=(another, another))
     for exchange in (second, third):
         other.require(exchange.replied, f"a search after a cancelled one got {exchange.describe()}", exchange)
     slow = second.milliseconds >= _NOT_DELAYED_MS
-    other.require(slow, f"a search took {second.milliseconds:.0f} ms under {DELAY_VARIABLE}={_DELAY_MS}", second)
+    took = f"a search took only {second.milliseconds:.0f} ms with {DELAY_VARIABLE}={_DELAY_MS}"
+    other.require(slow, took, second)
     # Over HTTP the revision wants a response at the end of each stream: an error there is an end, and no answer.
     answered = cancelled is not None and (cancelled.result is not None if http else cancelled.replied)
     decisive = cancelled if cancelled is not None and answered else third
-    what = f"a search was answered by {decisive.describe()} although it had been cancelled"
+    what = f"a search got {decisive.describe()} although it had been cancelled"
     other.expect(not answered, decisive, what, case=f"query {one!r}, cancelled")
 
 
 @server_check(
-    title="A cancelled search does not affect another one",
-    sends="Searches at once, each for a tool by its name; one of them is cancelled, and one that was never sent. Then"
-    " two searches for the same, of which the first one is cancelled.",
-    passes="The others are answered as usual: their tools are the first matches.",
+    title="Cancelling a search does not affect another one",
+    sends="Two concurrent searches, each for a tool by its name; cancellations of one of them and of an id that was"
+    " never used. Then two searches for the same name, of which the first one is cancelled.",
+    passes="The other search gets its usual result, with its tool as the first match.",
     fixture_feature="delay",
 )
 async def cancelled_leaves_others(bench: Bench) -> None:
     other, one, another = await _delayed(bench)
     for name, together in ((another, {"meanwhile": (another,)}), (one, {"joining": (one,)})):
         _, (neighbor,) = await _cancel(other, one, **together)
-        which = "the same" if name == one else "another"
+        which = "an identical" if name == one else "another"
         case, answer = f"query {name!r}, while {which} search was cancelled", neighbor.describe()
-        other.expect(neighbor.result is not None, neighbor, f"a search got {answer} while {which} was cancelled")
+        message = f"a search got {answer} while {which} search was cancelled"
+        other.expect(neighbor.result is not None, neighbor, message)
         names = read_page(neighbor, case).keys
-        other.expect(names[:1] == [name], neighbor, f"{name!r} is not the first match", case=case)
+        message = f"while {which} search was cancelled, a search for {name!r} returned {names[:3]}"
+        other.expect(names[:1] == [name], neighbor, message, case=case)

@@ -60,7 +60,7 @@ async def _judge_every_page(bench: Bench, judge: Callable[[Page, Listing], None]
     found = [await bench.once("pages", lambda: bench.with_stable_listing(search))]
     found += [await bench.with_stable_listing(lambda _: bench.each(names, first))] if names else []
     some = any(page.items for _, pages in found for page in pages)
-    bench.require(some, f"no search found anything; tried {queries}")
+    bench.require(some, f"none of the queries {queries} found anything")
     for listing, pages in found:
         for page in pages:
             judge(page, listing)
@@ -68,10 +68,10 @@ async def _judge_every_page(bench: Bench, judge: Callable[[Page, Listing], None]
 
 
 @server_check(
-    title="Only listed tools are found",
-    sends="`tools/list`, searches of every kind and generated ones, for names that a fixture leaves out in this era,"
-    " `tools/list`.",
-    passes="Every tool found is on the list.",
+    title="A search returns only listed tools",
+    sends="`tools/list`; various and generated searches, and searches for names that a fixture does not list in this"
+    " era; `tools/list` again.",
+    passes="Every found tool is listed.",
     methods=(TOOLS.method, TEMPLATES.method, PROMPTS.method),
 )
 async def subset_of_list(bench: Bench) -> None:
@@ -81,22 +81,22 @@ async def subset_of_list(bench: Bench) -> None:
 
 
 @server_check(
-    title="Resources that are not listed are found only where the settings say so",
-    sends="`resources/list`, searches of every kind and generated ones, `resources/list`.",
-    passes="Every resource found is on the list, unless `unlisted` is `true`.",
+    title="A search returns resources that are not listed only if the settings say so",
+    sends="`resources/list`, various and generated searches, `resources/list` again.",
+    passes="Every found resource is listed. Not applicable if `unlisted` is `true`.",
     methods=(RESOURCES.method,),
 )
 async def unlisted_stated(bench: Bench) -> None:
     stated = (await bench.server.settings()).get("unlisted") is True
-    bench.applies(not stated, "the settings say that resources are found that are not listed")
+    bench.applies(not stated, "the settings say that searches also return resources that are not listed")
     await _expect_listed(bench, [])
 
 
 @server_check(
-    title="A resource that is found without being listed can be read",
-    sends="Where the settings have `unlisted`, searches of every kind and generated ones, and `resources/read` of what"
-    " they find that is not on the list.",
-    passes="A result for each.",
+    title="A found resource that is not listed can be read",
+    sends="If the settings have `unlisted`, various and generated searches, and `resources/read` of the found resources"
+    " that are not listed.",
+    passes="A result for each `resources/read`.",
     methods=(RESOURCES.method,),
 )
 async def unlisted_readable(bench: Bench) -> None:
@@ -106,30 +106,31 @@ async def unlisted_readable(bench: Bench) -> None:
         found.update(dict.fromkeys(key for key in page.keys if key not in listing.by_key))
 
     stated = (await bench.server.settings()).get("unlisted") is True
-    bench.applies(stated, "the settings do not say that resources are found that are not listed")
+    bench.applies(stated, "the settings do not say that searches return resources that are not listed")
     await _judge_every_page(bench, collect)
     for uri in [*found][:_USED]:
         read = await bench.server.ask("resources/read", {"uri": uri})
-        message = f"{uri!r} was found without being listed, but resources/read was answered by {read.describe()}"
+        message = f"{uri!r} was found and is not listed, but resources/read got {read.describe()}"
         bench.expect(read.result is not None, read, message, case=uri)
-    bench.applies(bool(found), "no resource was found that is not listed")
+    bench.applies(bool(found), "every found resource is listed")
 
 
 async def _expect_listed(bench: Bench, names: Sequence[str]) -> None:
     def judge(page: Page, listing: Listing) -> None:
         case = f"query {page.exchange.sent['params']['query']!r}"
         for name in page.keys:
-            unlisted = f"{name!r} was found but is not on the list"
+            unlisted = f"{name!r} was found but is not listed"
             bench.expect(name in listing.by_key, page.exchange, unlisted, case=case)
 
     await _judge_every_page(bench, judge, names=names)
 
 
 @server_check(
-    title="A tool is found as it is listed",
-    sends="`tools/list`, searches of every kind, generated ones and for each tool by its name, `tools/list`; later"
-    " pages with what a fixture lists otherwise in this era; names that are not ASCII, where a fixture lists such.",
-    passes="Definitions equal as JSON values, apart from `_meta` at the extension's key.",
+    title="A search returns a tool with its listed definition",
+    sends="`tools/list`; various and generated searches, and a search for each tool by its name; `tools/list` again."
+    " Later pages with tools whose listed definition differs from the fixture's catalog in this era; names that are not"
+    " ASCII if a fixture lists them.",
+    passes="Found and listed definitions are equal as JSON values, except for the extension identifier in `_meta`.",
     methods=EVERY_METHOD,
 )
 async def definition_identity(bench: Bench) -> None:
@@ -137,7 +138,7 @@ async def definition_identity(bench: Bench) -> None:
         for key, item in zip(page.keys, page.items, strict=True):
             if (listed := listing.by_key.get(key)) is not None:
                 where = _difference(bare(listed), bare(item))
-                on.expect(where is None, page.exchange, f"{key!r} differs from its listing: {where}")
+                on.expect(where is None, page.exchange, f"the found {key!r} differs from the listed one: {where}")
 
     some = chosen(bench, (await bench.nonempty_listing()).items)
     keys = [item[bench.primitive.key] for item in some]
@@ -175,12 +176,12 @@ def _difference(listed: Any, found: Any, path: str = "") -> str | None:
         if name in one and name in other:
             return _difference(one[name], other[name], path)
         shown, wanted = (_shown(held[name]) if name in held else "absent" for held in (other, one))
-        return f"member {path!r} is {shown}, listed is {wanted}"
+        return f"member {path!r} is {shown} instead of {wanted}"
     first, second = as_array(listed) or [], as_array(found) or []
     if first and len(first) == len(second):
         place = next(n for n in range(len(first)) if not same(first[n], second[n]))
         return _difference(first[place], second[place], f"{path}[{place}]")
-    return f"member {path!r} is {_shown(found)}, listed is {_shown(listed)}"
+    return f"member {path!r} is {_shown(found)} instead of {_shown(listed)}"
 
 
 def _shown(value: Any) -> str:
@@ -188,39 +189,41 @@ def _shown(value: Any) -> str:
 
 
 @server_check(
-    title="A page holds each tool once",
-    sends="Searches of every kind, and generated ones.",
+    title="A page contains each tool once",
+    sends="Various and generated searches.",
     passes="The names on each page are distinct.",
     methods=EVERY_METHOD,
 )
 async def no_duplicates(bench: Bench) -> None:
     def judge(page: Page, _: Listing) -> None:
         twice = sorted({name for name in page.keys if page.keys.count(name) > 1})
-        bench.expect(not twice, page.exchange, f"{twice} more than once on a page")
+        bench.expect(not twice, page.exchange, f"one page contains these {bench.noun}s more than once: {twice}")
 
     await _judge_every_page(bench, judge)
 
 
 @server_check(
-    title="A search changes no listing",
-    sends="`tools/list` twice, a search for a tool by its name, and `tools/list` again: first of all, with the other"
-    " searches that are served, then once more; on generated catalogs after many searches.",
-    passes="The same definitions in the same order each time, on pages of the same size, with the same other members.",
+    title="A search does not change what `tools/list` returns",
+    sends="`tools/list` twice, a search for a tool by its name, and `tools/list` again: once before all other checks,"
+    " together with the other searches that the server supports, and once more; on generated catalogs, after many"
+    " searches.",
+    passes="`tools/list` returns the same definitions in the same order each time, on pages of the same size, with the"
+    " same other members.",
     methods=EVERY_METHOD,
 )
 async def list_unchanged(bench: Bench) -> None:
     if bench.first_search is not None:
         difference, exchange = bench.first_search
         await _require_steady(bench, difference is None)
-        message = f"after the first searches of all, {bench.list_method} returned something else: it {difference}"
+        message = f"after the very first searches, {bench.list_method} returned something else: it {difference}"
         bench.expect(difference is None, exchange, message)
     await bench.nonempty_listing()
     before, again = await bench.server.listing(), await bench.server.listing()
     steadily = again.same_as(before)
-    bench.require(steadily, f"{bench.list_method} changes without any search", again.exchange)
+    bench.require(steadily, f"what {bench.list_method} returns changes without any search", again.exchange)
     same_listing, same_frame = again.compared_to(before), same(_frame(again), _frame(before))
     names = [name for name in before.by_key if is_query(name)]
-    bench.require(bool(names), "the list is empty")
+    bench.require(bool(names), f"no {bench.noun} has a {bench.primitive.key} that is a valid query")
     allowed = 0 if bench.profile == "fixture" else 1  # on a live server one change may be a coincidence
     for name, limit in zip(names[:: max(1, len(names) // 3)], (None, 3, 7), strict=False):
         await bench.server.page(name, limit=limit)
@@ -234,7 +237,7 @@ async def list_unchanged(bench: Bench) -> None:
             await anyio.sleep(_SECOND)  # after which a time that was stated is another one
             lasts = same(_frame(await bench.server.listing()), _frame(after))
             message = f"after a search for {name!r}, the last page of {bench.list_method} has"
-            message += f" {json_text(_frame(after)):.200}, before {json_text(_frame(before)):.200}"
+            message += f" {json_text(_frame(after)):.200} instead of {json_text(_frame(before)):.200}"
             bench.expect(not lasts or bench.profile == "live", after.exchange, message, case=f"query {name!r}")
         before = after
 
@@ -260,14 +263,15 @@ async def _require_steady(bench: Bench, kept: bool) -> None:
     if not kept and bench.profile == "live":
         bench.server.steady = False
         steady = await bench.lists_steadily(await bench.server.listing())
-        bench.require(steady, f"{bench.list_method} changes without any search")
+        bench.require(steady, f"what {bench.list_method} returns changes without any search")
 
 
 @server_check(
     title="A refused request changes no other answer",
-    sends="On a new connection, `tools/list` and a first page; many invalid searches; `tools/list`, that page, its"
-    " second one and one without a limit, that also after an invalid search by each other method.",
-    passes="The same listing and page, the first page's cursor still holds, and the server is not busy for good.",
+    sends="On a new connection, `tools/list`, a first page, and a page without a limit; many invalid searches; then the"
+    " same requests again, and the second page. The same after an invalid search by each other method.",
+    passes="The same listing and pages; the cursor of the first page is still honored; the server does not stay too"
+    " busy to search.",
     methods=EVERY_METHOD,
 )
 async def refusal_changes_nothing(bench: Bench) -> None:
@@ -292,15 +296,21 @@ async def refusal_changes_nothing(bench: Bench) -> None:
         after = await other.server.listing()
         kept = listing.compared_to(earlier)(listing, after)
         await _require_steady(other, kept)
-        other.expect(kept, after.exchange, f"{bench.list_method} returned something else after refused searches")
+        message = f"after refused searches, {bench.list_method} returned something else"
+        message += "" if kept else f": it {after.difference_from(listing)}"
+        other.expect(kept, after.exchange, message)
         if first.next_cursor:
-            await other.served({**good, "cursor": first.next_cursor}, "a cursor from before refused searches")
-        repeated = await other.served(good, "a search after refused ones")
+            await other.served({**good, "cursor": first.next_cursor}, "a cursor issued before refused searches")
+        repeated = await other.served(good, "a search after refused searches")
         kept = bool(repeated.items) == bool(first.items)
-        other.expect(kept, repeated.exchange, "a search found something else after refused ones")
-        later = await other.served({"query": query}, "a search without a limit after refused ones")
+        message = f"a search returned {first.keys} before refused searches and {repeated.keys} after them"
+        other.expect(kept, repeated.exchange, message)
+        later = await other.served({"query": query}, "a search without a limit after refused searches")
         kept = later.keys == plain[0].keys or plain[0].keys != plain[1].keys
-        other.expect(kept, later.exchange, "a search without a limit found something else after refused ones")
+        message = (
+            f"a search without a limit returned {plain[0].keys} before refused searches and {later.keys} after them"
+        )
+        other.expect(kept, later.exchange, message)
         await _expect_next_unchanged(other, [other.searching(each.primitive) for each in bench.others_served])
         wide = [await other.server.page(query, limit=await other.server.large_limit()) for _ in range(2)]
         for each in bench.others_served if wide[0].keys == wide[1].keys else ():
@@ -310,9 +320,13 @@ async def refusal_changes_nothing(bench: Bench) -> None:
             after = await by.server.listing()
             kept = again.compared_to(before)(again, after)
             await _require_steady(by, kept)
-            other.expect(kept, after.exchange, f"{by.list_method} returned something else after a refused {by.method}")
+            message = f"after a refused {by.method}, {by.list_method} returned something else"
+            message += "" if kept else f": it {after.difference_from(again)}"
+            other.expect(kept, after.exchange, message)
             repeated = await other.served(wide[0].exchange.params, f"a search after a refused {each.method}")
-            message = f"a search found something else after a refused {each.method}"
+            message = (
+                f"a search returned {wide[0].keys[:5]} before a refused {each.method} and {repeated.keys[:5]} after it"
+            )
             other.expect(repeated.keys == wide[0].keys, repeated.exchange, message)
 
 
@@ -333,7 +347,7 @@ async def _expect_next_unchanged(bench: Bench, others: Sequence[Bench]) -> None:
             exchange = await by.server.ask(method, {})
             answers.append(without_times(exchange.result or {}))
             if refused is not None and same(*answers[1:3]):
-                message = f"{method} was answered otherwise after a refused search"
+                message = f"{method} returned something else after a refused search"
                 bench.expect(same(answers[1], answers[-1]), exchange, message)
 
 
@@ -360,33 +374,33 @@ async def _judge_busy(bench: Bench, verdict: UnverifiableError, good: JsonObject
     async with bench.fresh(own_process=True) as other:
         for _ in range(_refusals(bench)):
             await other.server.search(good)
-    message = "after refused searches it is too busy, however long one waits; after as many served ones it is not"
+    message = "after refused searches the server stays too busy to search; after as many served ones it does not"
     bench.expect(False, verdict.exchange, message)
 
 
 @server_check(
-    title="A search needs no listing before it",
-    sends="`tools/search` for a tool by its name, as the first request of a fresh connection.",
-    passes="A result that begins with that tool.",
+    title="A search needs no `tools/list` before it",
+    sends="`tools/search` for a tool by its name, as the first request on another connection.",
+    passes="A result in which that tool is found.",
     methods=EVERY_METHOD,
 )
 async def search_unlisted(bench: Bench) -> None:
     await bench.nonempty_listing()
     name = (await bench.vocabulary()).key_query
     async with bench.another(unasked={bench.list_method, bench.method}) as other:
-        first = await other.served({"query": name}, "a search as the first request of a connection")
+        first = await other.served({"query": name}, "a search as the first request on a connection")
         walk = await other.server.walk(name, first=first, most=_ENOUGH_PAGES)
-        message = f"{name!r} is not found by the first search, before tools are listed"
+        message = f"{name!r} is not found by the first search on a connection that has not called {bench.list_method}"
         other.expect(name in walk.keys, first.exchange, message, case=f"query {name!r}")
 
 
 @server_check(
-    title="A found tool can be called at once",
-    sends="On another connection a search of two pages, and `tools/call` of the tools found, without any `tools/list`;"
-    " the same for one that came with a change of the catalog, where a fixture can be reloaded, and for names that are"
-    " not ASCII or have spaces at their ends, where a fixture lists such tools; in the same way"
-    " `resources/read` and `prompts/get`, where resources and prompts can be searched.",
-    passes="A result that is no error for each, and with an unusual name not that of another tool.",
+    title="A found tool can be called without listing it",
+    sends="On another connection, two pages of a search and `tools/call` of the found tools, without any `tools/list`."
+    " The same for a tool that a change of the catalog added, if the fixture can be reloaded, and for names that are"
+    " not ASCII or have leading or trailing spaces, if the fixture lists such tools. Likewise `resources/read` and"
+    " `prompts/get` if resources and prompts can be searched.",
+    passes="A result without `isError` for each, and for unusual names a result of the right tool.",
     profiles=("fixture",),
     methods=(TOOLS.method, RESOURCES.method, PROMPTS.method),
 )
@@ -401,7 +415,7 @@ async def callable_(bench: Bench) -> None:
             used = await other.server.ask(use, params_of_use(item, bench.primitive))
             fine = used.result is not None and used.result.get("isError") is not True
             answer = used.describe() if used.result is None else json.dumps(used.result.get("content"))[:200]
-            other.expect(fine, used, f"{key!r} was found, but {use} of it was answered by {answer}", case=key)
+            other.expect(fine, used, f"{key!r} was found, but {use} of it got {answer}", case=key)
 
         first = await other.server.page(query, limit=1)
         if first.next_cursor is not None:
@@ -415,10 +429,10 @@ async def callable_(bench: Bench) -> None:
         for name in dict.fromkeys(name for name, exchange in searches[::2] if exchange.result is not None):
             used = await unusual.server.ask(use, {"name": name, "arguments": {}})
             fine = used.result is not None and used.result.get("isError") is not True
-            message = f"{name!r} was found, but {use} of it was answered by {used.describe()}"
+            message = f"{name!r} was found, but {use} of it got {used.describe()}"
             unusual.expect(fine, used, message, case=name)
             called = _called(used)
-            message = f"{use} of {name!r}, which was found, was answered as one of {called!r}"
+            message = f"{use} of the found {name!r} returned the result of {called!r}"
             unusual.expect(called not in {*listing.by_key} - {name}, used, message, case=name)
     if "reload" in bench.options.fixture_features and bench.can_start("changing"):
         with suppress(InapplicableError, UnverifiableError):  # that a change shows is for change-seen to judge
@@ -429,7 +443,7 @@ async def callable_(bench: Bench) -> None:
             if item is not None:
                 used = await changed.server.ask(use, params_of_use(item, bench.primitive))
                 fine = used.result is not None and used.result.get("isError") is not True
-                message = f"{key!r} came with a change and was found, but {use} of it was answered by {used.describe()}"
+                message = f"{key!r}, added by a change of the catalog, was found, but {use} of it got {used.describe()}"
                 changed.expect(fine, used, message, case=key)
 
 

@@ -22,20 +22,20 @@ from tools_search_conformance.wire.record import Exchange
 _METHOD_NOT_FOUND: Final = -32601
 _SETTINGS: Final = {primitive.setting for primitive in OTHERS}
 _NAME_RULE: Final = "http-name-not-required"
-_ONLY_NAMED: Final = "a search is only served with an Mcp-Name header"
-_NO_OTHERS: Final = "the settings name no search but that for tools"
+_ONLY_NAMED: Final = "the server serves a search only with an Mcp-Name header"
+_NO_OTHERS: Final = "the settings advertise no other search than the one for tools"
 _NON_OBJECTS: Final[tuple[Any, ...]] = (True, None, "yes", [], [{}], 1, 0, False, "", "{}", 0.5)
 _UNDECLARED: Final[tuple[tuple[JsonObject, str], ...]] = (
     ({}, "no capability"),
     ({"extensions": {"com.example/other": {}}}, "another extension only"),
-    ({"experimental": {EXTENSION_ID: {}}}, "it where only legacy clients do"),
+    ({"experimental": {EXTENSION_ID: {}}}, "the extension under experimental, as only legacy clients may"),
     ({"extensions": {}, "tools": {"search": {}}, "sampling": {}, "roots": {}}, "other capabilities"),
-    ({EXTENSION_ID: {}}, "it outside of extensions"),
-    ({"extensions": {EXTENSION_ID.upper(): {}}}, "it in capitals"),
+    ({EXTENSION_ID: {}}, "the extension outside of extensions"),
+    ({"extensions": {EXTENSION_ID.upper(): {}}}, "the identifier in capitals"),
     ({"extensions": {f"{EXTENSION_ID}/": {}, f"{EXTENSION_ID}-2": {}, f" {EXTENSION_ID}": {}}}, "longer identifiers"),
     ({"extensions": {EXTENSION_ID.partition("/")[0]: {}, EXTENSION_ID[:-1]: {}}}, "the beginning of the identifier"),
-    ({"extensions": {EXTENSION_ID.partition("/")[2]: {}, "com.example/tools-search": {}}}, "the identifier's end"),
-    ({"extensions": {"com.example/other": {EXTENSION_ID: {}}}}, "it within another extension"),
+    ({"extensions": {EXTENSION_ID.partition("/")[2]: {}, "com.example/tools-search": {}}}, "the end of the identifier"),
+    ({"extensions": {"com.example/other": {EXTENSION_ID: {}}}}, "the extension within another extension"),
 )
 _MALFORMED: Final[tuple[JsonObject, ...]] = (
     {"extensions": None}, {"extensions": [EXTENSION_ID]}, {"extensions": EXTENSION_ID}, {"extensions": True},
@@ -43,34 +43,41 @@ _MALFORMED: Final[tuple[JsonObject, ...]] = (
 """Capabilities that a server may refuse as a whole, with any error."""
 _DECLARATIONS: Final[tuple[tuple[JsonObject, str], ...]] = (
     ({"future": [1, {"deep": None}], "x": True}, "unknown members"),
-    ({"enabled": False, "version": "2", "maxLimit": "many", "": None}, "members that might mean something"),
-    ({"version": 99, "maxLimit": 1, "limit": 1, "pageSize": 1, "settings": {"maxLimit": 1}}, "numbers"),
+    ({"enabled": False, "version": "2", "maxLimit": "many", "": None}, "unknown members with familiar names"),
+    (
+        {"version": 99, "maxLimit": 1, "limit": 1, "pageSize": 1, "settings": {"maxLimit": 1}},
+        "unknown members with numbers",
+    ),
 )
 
 
 @server_check(
-    title="The extension and `tools` are advertised",
-    sends="`server/discover`, before any search and after some, also by a client that declares nothing; or `initialize`"
-    " by such a client, by one of an older revision and by an ordinary one.",
-    passes="`capabilities.extensions` of a discovery holds the settings object; `capabilities.tools` is declared too.",
+    title="The server advertises the extension and the `tools` capability",
+    sends="In the modern era, `server/discover` before any search and after some, also from a client that declares"
+    " nothing; in the legacy era, `initialize` from such a client, from a client of an older revision, and from an"
+    " ordinary client.",
+    passes="`capabilities.extensions` in a `server/discover` result has the settings object; `capabilities.tools` is"
+    " declared too.",
 )
 async def advertised(bench: Bench) -> None:
     async for capabilities, exchange, whom in _openings(bench):
         present = settings_of(capabilities, bench.cell.era) is not None
         if bench.cell.era == LEGACY and not present:
             continue  # for advertised-legacy-both to judge
-        bench.expect(present, exchange, f"capabilities.extensions holds no object at {EXTENSION_ID!r}{whom}")
+        bench.expect(present, exchange, f"capabilities.extensions has no object at {EXTENSION_ID!r}{whom}")
         tools = as_object((as_object(capabilities) or {}).get("tools"))
         bench.expect(tools is not None, exchange, f"the extension is advertised without the tools capability{whom}")
-    bench.applies(bool(bench.recorder.judged), "nothing is advertised; see advertised-legacy-both")
+    bench.applies(
+        bool(bench.recorder.judged), "the server does not advertise the extension; see advertised-legacy-both"
+    )
 
 
 @server_check(
-    title="Other searches are advertised with the base protocol's capability for their list",
-    sends="`server/discover` or `initialize`, as for the advertisement; to a fixture, a search by each method that the"
-    " settings do not name, for an item of the catalog file.",
-    passes="Where the settings have `resources` or `prompts`, `capabilities` declares the member of that name too; no"
-    " other search finds the item.",
+    title="Other searches are advertised along with the base protocol's capability for their list",
+    sends="`server/discover` or `initialize`, as in `advertised`; to a fixture, a search for an item of the catalog"
+    " file with each method that the settings do not advertise.",
+    passes="If the settings have `resources` or `prompts`, `capabilities` has the member of that name too; no search"
+    " that is not advertised finds the item.",
 )
 async def primitives_advertised(bench: Bench) -> None:
     settings = advertised_settings(await bench.server.connection())
@@ -87,22 +94,22 @@ async def primitives_advertised(bench: Bench) -> None:
     async for capabilities, settings, exchange, whom in _openings_with_others(bench):
         for name in (name for name in _SETTINGS if as_object(settings.get(name)) is not None):
             declared = as_object((as_object(capabilities) or {}).get(name)) is not None
-            message = f"the settings have {name}, but the capability {name} is not declared{whom}"
+            message = f"the settings have {name}, but capabilities.{name} is not declared{whom}"
             bench.expect(declared, exchange, message)
             judged = True
     bench.applies(judged, _NO_OTHERS)
 
 
 @server_check(
-    title="The settings of other searches have the shape of the draft",
-    sends="`server/discover` or `initialize`, as for the advertisement.",
-    passes="`resources` and `prompts` conform to `PrimitivesServerSettings` where present; unknown members are free.",
+    title="The settings of other searches conform to the schema",
+    sends="`server/discover` or `initialize`, as in `advertised`.",
+    passes="`resources` and `prompts`, if present, conform to `PrimitivesServerSettings`; unknown members are allowed.",
 )
 async def primitives_settings_shape(bench: Bench) -> None:
     async for _, settings, exchange, whom in _openings_with_others(bench):
         own = {name: settings[name] for name in _SETTINGS if name in settings}
         wrong = complaint(own, "PrimitivesServerSettings")
-        bench.expect(wrong is None, exchange, f"the settings are malformed at {wrong}{whom}")
+        bench.expect(wrong is None, exchange, f"the settings do not conform to the schema at {wrong}{whom}")
 
 
 async def _openings_with_others(bench: Bench) -> AsyncGenerator[tuple[Any, JsonObject, Exchange, str]]:
@@ -115,10 +122,10 @@ async def _openings_with_others(bench: Bench) -> AsyncGenerator[tuple[Any, JsonO
 
 
 @server_check(
-    title="Each other search that is advertised is served",
-    sends="First of all, the list of resources, of templates and of prompts, where their search is advertised, and"
-    " searches for one by its key, for a word that they have and for nothing that there is.",
-    passes="A result for one of the searches at least: with `resources` of both resources and templates.",
+    title="The server serves every other search that it advertises",
+    sends="Before any check, the list of resources, templates and prompts if their search is advertised, and searches"
+    " for one by its key, for a word that several have, and for a word that none has.",
+    passes="A result for at least one of these searches per list; `resources` stands for both resources and templates.",
 )
 async def primitives_served(bench: Bench) -> None:
     bench.applies(bool(bench.offered), _NO_OTHERS)
@@ -132,26 +139,26 @@ async def primitives_served(bench: Bench) -> None:
             bench.require(not only_named, f"{other.method}: {_ONLY_NAMED}", again, consequence_of=_NAME_RULE)
         unknown = exchange.error is not None and exchange.error.code == _METHOD_NOT_FOUND
         hint = ": is the method registered?" if unknown else ""
-        message = f"it is advertised, but each plain search was answered by {exchange.describe()}{hint}"
-        bench.expect(other.has_served, exchange, f"{other.method}: {message}")
+        message = f"{other.method} is advertised, but plain searches got {exchange.describe()}{hint}"
+        bench.expect(other.has_served, exchange, message)
 
 
 async def _openings(bench: Bench) -> AsyncGenerator[tuple[Any, Exchange, str]]:
     """Yield what the server says of its capabilities, the exchange, and to whom or of what it says so."""
     connection, exchange = await bench.server.opening()
     yield connection.server.get("capabilities"), exchange, ""
-    nothing = ", to a client that declares nothing"
+    nothing = " for a client that declares nothing"
     if bench.cell.era == MODERN:
         exchange = await bench.server.ask("server/discover", {}, capabilities=UNDECLARED)
-        bench.require_result(exchange, "a discovery by a client that declares nothing")
+        bench.require_result(exchange, "server/discover from a client that declares nothing")
         yield (exchange.result or {}).get("capabilities"), exchange, nothing
     others: list[tuple[AbstractAsyncContextManager[Bench], str]] = []
     if bench.cell.era == LEGACY and bench.can_start("core"):
         others.append((bench.undeclaring(), nothing))
         if bench.starts_freely:
-            others.append((bench.older(), f", to a client of revision {OLDER}"))
+            others.append((bench.older(), f" for a client of revision {OLDER}"))
     if bench.may_serve("empty"):
-        others.append((bench.serving("empty"), ", of an empty catalog"))
+        others.append((bench.serving("empty"), " for an empty catalog"))
     for opened, whom in others:
         with suppress(UnverifiableError):  # an older revision may be refused
             async with opened as other:
@@ -160,10 +167,10 @@ async def _openings(bench: Bench) -> AsyncGenerator[tuple[Any, Exchange, str]]:
 
 
 @server_check(
-    title="Both legacy places hold equal settings",
-    sends="`initialize`, also by a client that declares nothing and by one of an older revision; over HTTP, of a"
-    " fixture that can be reloaded, once more after a change of its catalog.",
-    passes="`capabilities.extensions` and `capabilities.experimental` hold equal objects.",
+    title="`extensions` and `experimental` in an `initialize` result have equal settings",
+    sends="`initialize`, also from a client that declares nothing and from a client of an older revision; over HTTP, to"
+    " a fixture that can be reloaded, once more after a change of its catalog.",
+    passes="`capabilities.extensions` and `capabilities.experimental` have equal objects at the extension identifier.",
     eras=(LEGACY,),
 )
 async def advertised_legacy_both(bench: Bench) -> None:
@@ -171,25 +178,25 @@ async def advertised_legacy_both(bench: Bench) -> None:
     async for capabilities, exchange, whom in _openings(bench):
         held = [settings_in(capabilities, place) for place in places]
         for place, settings in zip(places, held, strict=True):
-            message = f"capabilities.{place} holds no object at {EXTENSION_ID!r}{whom}"
+            message = f"capabilities.{place} has no object at {EXTENSION_ID!r}{whom}"
             bench.expect(settings is not None, exchange, message)
-        different = f"capabilities.extensions and capabilities.experimental hold different settings{whom}"
+        different = f"capabilities.extensions and capabilities.experimental have different settings{whom}"
         bench.expect(same(*held), exchange, different)
     reloads = "reload" in bench.options.fixture_features and bench.can_start("changing")
     if reloads and bench.cell.transport == "http":
         other = await changed_for_new_connections(bench)
         connection, exchange = await other.server.opening()
         held = [settings_in(connection.server.get("capabilities"), place) for place in places]
-        message = "after a change of the catalog, capabilities.extensions and capabilities.experimental hold different"
+        message = "after a change of the catalog, capabilities.extensions and capabilities.experimental have different"
         other.expect(same(*held), exchange, f"{message} settings")
 
 
 @server_check(
     title="A server that advertises the extension serves searches",
-    sends="First of all, searches for a tool by its name, for a word of its tools and for nothing that there is; over"
-    " HTTP, one that was served on another connection as well.",
-    passes="A result for one of them at least; otherwise the checks that follow have nothing to judge. A result on the"
-    " other connection. The server has not ended by itself before, as at the first search of all.",
+    sends="Before all other checks, searches for a tool by its name, for a word of several tools, and for a word of"
+    " none; over HTTP, one that was served again on another connection.",
+    passes="A result for at least one of them; otherwise the other checks have nothing to judge. A result on the other"
+    " connection. The server has not exited before, such as at the very first search.",
 )
 async def served_where_advertised(bench: Bench) -> None:
     words = await bench.vocabulary()
@@ -205,51 +212,53 @@ async def served_where_advertised(bench: Bench) -> None:
     answer = exchange.describe()
     unknown = exchange.error is not None and exchange.error.code == _METHOD_NOT_FOUND
     hint = ": is the method registered?" if unknown else ""
-    message = f"the extension is advertised, but each plain search was answered by {answer}{hint}"
+    message = f"the extension is advertised, but plain searches got {answer}{hint}"
     bench.expect(exchange.result is not None, exchange, message)
     bench.has_served = True
     if bench.cell.transport == "http" and bench.can_start("core"):
         async with bench.fresh() as other:
             exchange = await other.server.search(exchange.params)
-            message = f"a search on a second connection was answered by {exchange.describe()}, on the first by a result"
+            message = f"a search that got a result on one connection got {exchange.describe()} on a second connection"
             bench.serves_first_alone = exchange.result is None and exchange.replied
             other.expect(not bench.serves_first_alone, exchange, message)
     if bench.early_death is not None:
         ended, last = bench.early_death
-        bench.expect(False, last, f"at the first {last.sent['method']} of all, {ended}; later searches are served")
+        bench.expect(False, last, f"at the very first {last.sent['method']}, {ended}; later searches were served")
 
 
 @server_check(
-    title="The settings have the shape of the draft",
-    sends="`server/discover` or `initialize`, as for the advertisement; also of a fixture that serves no tool at all.",
-    passes="`catalogSize`, `topics` and `maxLimit` have their types where present; unknown members are free.",
+    title="The settings conform to the schema",
+    sends="`server/discover` or `initialize`, as in `advertised`; also to a fixture with an empty catalog.",
+    passes="`catalogSize`, `topics` and `maxLimit`, if present, have the right types; unknown members are allowed.",
 )
 async def settings_shape(bench: Bench) -> None:
     async for capabilities, exchange, whom in _openings(bench):
         settings = settings_of(capabilities, bench.cell.era)
         if settings is not None:
             wrong = complaint(settings, "ServerSettings")
-            bench.expect(wrong is None, exchange, f"the settings are malformed at {wrong}{whom}")
-    bench.applies(bool(bench.recorder.judged), "nothing is advertised; see advertised")
+            bench.expect(wrong is None, exchange, f"the settings do not conform to the schema at {wrong}{whom}")
+    bench.applies(bool(bench.recorder.judged), "the server does not advertise the extension; see advertised")
 
 
 async def _require_declared_served(bench: Bench, query: str) -> None:
     control = await bench.server.search({"query": query}, capabilities=DECLARED)
-    failed = f"the same search by a declaring client failed: {control.describe()}"
+    failed = f"the same search from a client that declares the extension got {control.describe()}"
     bench.require(control.result is not None, failed, control)
 
 
 async def _require_undeclared_refused(bench: Bench) -> None:
     exchange = await bench.server.search({"query": "anything, undeclared"}, capabilities=UNDECLARED)
-    served = "a client that declares nothing is served; see undeclared-client-refused"
+    served = "the server serves a client that declares nothing; see undeclared-client-refused"
     bench.require(exchange.error is not None, served, exchange)
 
 
 @server_check(
-    title="A client that did not declare the extension is refused",
-    sends="`tools/search` whose client capabilities have no extensions, other ones only, the extension elsewhere or"
-    " nearly its identifier; as the first search of a connection and, with a cursor, after one that declares it.",
-    passes=f"Error {MISSING_CAPABILITY} with `data.requiredCapabilities.extensions` naming the extension.",
+    title="A search that does not declare the extension is refused",
+    sends="`tools/search` whose client capabilities have no extensions, only other extensions, the extension in another"
+    " place, or a similar identifier; as the first search of a connection, and with a cursor after a search that"
+    " declares the extension.",
+    passes=f"Error {MISSING_CAPABILITY} with an empty object for the extension in"
+    " `data.requiredCapabilities.extensions`.",
     eras=(MODERN,),
     methods=EVERY_METHOD,
 )
@@ -266,7 +275,7 @@ async def undeclared_client_refused(bench: Bench) -> None:
         async def expect_error(capabilities: JsonObject) -> None:
             shown = json_text(capabilities)
             exchange = await other.server.search({"query": f"anything for {shown}"}, capabilities=capabilities)
-            message = f"a client with the capabilities {shown} was answered by {exchange.describe()}"
+            message = f"a client with the capabilities {shown} got {exchange.describe()} instead of an error"
             other.expect(exchange.error is not None, exchange, message, case=f"capabilities {shown}")
 
         await other.each(enumerate(bench.some(_UNDECLARED, 4)), expect_missing)
@@ -277,7 +286,7 @@ async def undeclared_client_refused(bench: Bench) -> None:
     if late.error is not None and bench.may_serve("empty"):  # that it is served then is for declaration-per-request
         async with bench.serving("empty") as other:
             exchange = await other.server.search({"query": "anything"}, capabilities=UNDECLARED)
-            _expect_missing(other, exchange, "no capability, of an empty catalog")
+            _expect_missing(other, exchange, "no capability, on an empty catalog")
 
 
 async def _refuse_undeclared_pages(bench: Bench) -> None:
@@ -289,24 +298,27 @@ async def _refuse_undeclared_pages(bench: Bench) -> None:
             exchange = await bench.server.search(params, capabilities=UNDECLARED)
             # Where the cursor no longer holds, two errors apply.
             refused = exchange.error is not None and exchange.error.code in (MISSING_CAPABILITY, INVALID_PARAMS)
-            message = f"a client declaring no capability was answered by {exchange.describe()} on a second page"
+            message = (
+                f"a client that declares no capability got {exchange.describe()} for a second page instead of error"
+                f" {MISSING_CAPABILITY}"
+            )
             bench.expect(refused, exchange, message, case="no capability, with a cursor")
             return
 
 
 def _expect_missing(bench: Bench, exchange: Exchange, case: str) -> None:
     error, answer = exchange.error, exchange.describe()
-    message = f"a client declaring {case} was answered by {answer} instead of error {MISSING_CAPABILITY}"
+    message = f"a client that declares {case} got {answer} instead of error {MISSING_CAPABILITY}"
     bench.expect(error is not None and error.code == MISSING_CAPABILITY, exchange, message, case=case)
     required: Any = error.data if error else None
     for member in ("requiredCapabilities", "extensions", EXTENSION_ID):
         required = (as_object(required) or {}).get(member)
     place = f"requiredCapabilities.extensions[{EXTENSION_ID!r}]"
-    bench.expect(same(required, {}), exchange, f"the refusal's data has no empty object at {place}", case=case)
+    bench.expect(same(required, {}), exchange, f"the error's `data` has no empty object at {place}", case=case)
 
 
 @server_check(
-    title="The refusal of an undeclared client has HTTP status 400",
+    title=f"Error {MISSING_CAPABILITY} has HTTP status 400",
     sends="`tools/search` whose client capabilities lack the extension, over modern Streamable HTTP.",
     passes="HTTP status 400.",
     eras=(MODERN,),
@@ -315,21 +327,21 @@ def _expect_missing(bench: Bench, exchange: Exchange, case: str) -> None:
 )
 async def undeclared_client_status(bench: Bench) -> None:
     exchange = await bench.server.search({"query": "anything, with a status"}, capabilities=UNDECLARED)
-    bench.require(exchange.error is not None, f"the search was answered by {exchange.describe()}", exchange)
+    bench.require(exchange.error is not None, f"the search got {exchange.describe()} instead of an error", exchange)
     status = exchange.answer.status
-    bench.expect(status == 400, exchange, f"HTTP status {status} instead of 400")
+    bench.expect(status == 400, exchange, f"the error came with HTTP status {status} instead of 400")
 
 
 @server_check(
     title="A declaration that is not an object is treated as absent, or refused",
-    sends="`tools/search`, or `initialize`, with `true`, `null`, a string or an array at the extension's key.",
-    passes=f"Error {MISSING_CAPABILITY}, or another one where an SDK refuses such capabilities as a whole; for a"
-    " handshake, an error, or a result; after `null` also a search that is served.",
+    sends="`tools/search` or `initialize` with `true`, `null`, a string or an array at the extension identifier.",
+    passes=f"For a search, error {MISSING_CAPABILITY}, or another error if an SDK refuses such capabilities as a whole;"
+    " for `initialize`, an error or a result, and after `null` also a result for a search.",
     methods=EVERY_METHOD,
 )
 async def declaration_not_object(bench: Bench) -> None:
     if bench.cell.era == LEGACY:
-        bench.applies(bench.primitive is TOOLS, "a handshake is not for one method")
+        bench.applies(bench.primitive is TOOLS, "a handshake is about the whole extension and not about one method")
         # On stdio each handshake is a start; where HTTP is judged as well, most of them are sent there.
         costly = bench.cell.transport == "stdio" and bench.options.http_argv
         for value in _NON_OBJECTS[1:2] if costly else _NON_OBJECTS[:4]:
@@ -341,7 +353,7 @@ async def declaration_not_object(bench: Bench) -> None:
             shown = json_text(value)
             params = {"query": f"anything for a client that declares {shown}"}
             exchange = await other.server.search(params, capabilities={"extensions": {EXTENSION_ID: value}})
-            message = f"a client declaring {shown} was answered by {exchange.describe()}"
+            message = f"a client that declares {shown} got {exchange.describe()} instead of an error"
             other.expect(exchange.error is not None, exchange, message, case=f"declaration {shown}")
 
         await _require_undeclared_refused(other)
@@ -354,21 +366,22 @@ async def _expect_handshake(bench: Bench, value: Any) -> None:
         async with bench.fresh(capabilities={"extensions": {EXTENSION_ID: value}}) as other:
             _, exchange = await other.server.opening()
             if value is None and bench.starts_freely:  # of the others a handshake is enough
-                await other.served({"query": await bench.key_query()}, "a search by a client that declared null")
+                await other.served({"query": await bench.key_query()}, "a search from a client that declared null")
     except UnverifiableError as error:
         if error.exchange is None:
             raise
         exchange = error.exchange
     answered = exchange.error is not None or exchange.result is not None
-    message = f"a client declaring {json_text(value)} was answered by {exchange.describe()}"
+    message = f"initialize from a client that declares {json_text(value)} got {exchange.describe()}"
     bench.expect(answered, exchange, message, case=f"declaration {json_text(value)}")
 
 
 @server_check(
-    title="Each modern request declares for itself",
-    sends="A search that declares the extension, then on the same connection one that does not; one that does not on a"
-    " connection that began with a discovery that did; and, over HTTP, one after a legacy client's `initialize` did.",
-    passes=f"A result for the first, error {MISSING_CAPABILITY} for the second, a result for one that declares again.",
+    title="A declaration in one modern request does not count for another",
+    sends="A search that declares the extension, then on the same connection one that does not, and one that does. A"
+    " search without a declaration on a connection that began with a `server/discover` that declares the extension."
+    " Over HTTP, one after a legacy client declared it in `initialize`.",
+    passes=f"A result for each search that declares the extension, error {MISSING_CAPABILITY} for each that does not.",
     eras=(MODERN,),
     methods=EVERY_METHOD,
 )
@@ -378,12 +391,14 @@ async def declaration_per_request(bench: Bench) -> None:
         await _require_undeclared_refused(other)
         await _require_declared_served(other, query)
         late = await other.server.search({"query": query}, capabilities=UNDECLARED)
-        served = "once a client had declared the extension, one that did not was served"
+        served = "after a search that declared the extension, one that did not was served"
         other.expect(late.error is not None, late, served)
         again = await other.server.search({"query": query}, capabilities=DECLARED)
-        other.expect(again.result is not None, again, f"a later search that declares it got {again.describe()}")
+        other.expect(
+            again.result is not None, again, f"a later search that declared the extension got {again.describe()}"
+        )
     late = await bench.server.search({"query": query}, capabilities=UNDECLARED)
-    served = "after a discovery that declared the extension, a search that did not was served"
+    served = "after a server/discover that declared the extension, a search that did not was served"
     bench.expect(late.error is not None, late, served)
     if bench.cell.transport == "http" and len(bench.options.eras) > 1 and bench.can_start("core"):
         with suppress(UnverifiableError):  # that era may not be spoken
@@ -396,8 +411,8 @@ async def declaration_per_request(bench: Bench) -> None:
 
 @server_check(
     title="Unknown members of a declaration are ignored",
-    sends="`tools/search` whose declaration has members that this draft does not know, among other capabilities.",
-    passes="The tools that a plain declaration brings.",
+    sends="`tools/search` whose declaration has unknown members, next to other capabilities.",
+    passes="The same tools as with a plain declaration.",
     methods=EVERY_METHOD,
 )
 async def declaration_unknown_members(bench: Bench) -> None:
@@ -413,7 +428,7 @@ async def declaration_unknown_members(bench: Bench) -> None:
                 await other.server.known_listing()
                 if any([await plain(other) != names for _ in range(2)]):
                     return
-        message = f"{case} brought {page.keys[:5]} instead of {names[:5]}"
+        message = f"{case} returned {page.keys[:5]} instead of {names[:5]}"
         bench.expect(page.keys == names, page.exchange, message, case=case)
 
     names = await plain(bench)
@@ -434,9 +449,9 @@ async def declaration_unknown_members(bench: Bench) -> None:
 
 @server_check(
     title="A legacy client is served even if it declared nothing",
-    sends="`initialize` without the extension, then searches, a second page among them; where that takes no other start"
-    " of the server, also by a client that declares another extension, and by one of an older revision.",
-    passes="A result for each, with a tool: a stateless legacy server cannot know what was declared.",
+    sends="`initialize` without the extension, then searches, including a second page; if that needs no other start of"
+    " the server, also from a client that declares another extension and from a client of an older revision.",
+    passes="A result with a tool for each search: a stateless legacy server cannot know what was declared.",
     eras=(LEGACY,),
     methods=EVERY_METHOD,
 )
@@ -451,8 +466,8 @@ async def undeclared_legacy_served(bench: Bench) -> None:
         with suppress(UnverifiableError) if OLDER in who else nullcontext():  # that revision may be refused
             async with opened as other:
                 await other.server.known_listing()  # that no listing is needed is for search-unlisted to judge
-                await other.served({"query": query}, f"a search by {who}")
-                page = await other.served({"query": query, "limit": 1}, f"a second search by {who}")
+                await other.served({"query": query}, f"a search from {who}")
+                page = await other.served({"query": query, "limit": 1}, f"a second search from {who}")
                 found = page if page.items else await other.server.first(query, limit=1)
-                other.expect(bool(found.items), found.exchange, f"{query!r} finds nothing for {who}")
-                await other.next_served(page, f"the next page of a search by {who}")
+                other.expect(bool(found.items), found.exchange, f"the query {query!r} found nothing for {who}")
+                await other.next_served(page, f"the next page of a search from {who}")

@@ -33,10 +33,11 @@ _PROMPT_SECONDS: Final = 5.0
 
 
 @server_check(
-    title="A response carries the id of its request, with the same JSON type",
-    sends="Searches with ids of every kind: words, Unicode, digits as text, empty text, zero, negative, large; in the"
-    " modern era two at once whose ids differ in type only. Two that are refused.",
-    passes="A result under exactly that id for each; for the two at once a response; each refusal under its id.",
+    title="A response has the id of its request, with the same JSON type",
+    sends="Searches with various ids: words, Unicode, digits in a string, an empty string, zero, negative and large"
+    " numbers; in the modern era, two concurrent searches whose ids differ only in type. Two invalid searches.",
+    passes="A result with exactly its id for each search, or an error if the concurrent ones are too many; each refusal"
+    " has its id too.",
 )
 async def id_echoed(bench: Bench) -> None:
     params = {"query": await bench.key_query(), "limit": 1}
@@ -62,7 +63,7 @@ async def _expect_answered(bench: Bench, exchange: Exchange) -> None:
     if exchange.result is None:
         after = await bench.server.search({"query": await bench.key_query(), "limit": 1})
         bench.require_result(after, "a search with an ordinary id")
-    message = f"a search with the id {shown} was answered by {exchange.describe()}"
+    message = f"a search with the id {shown} got {exchange.describe()}"
     bench.expect(exchange.result is not None, exchange, message, case=f"id {shown}")
     _expect_same_id(bench, exchange)
 
@@ -70,14 +71,14 @@ async def _expect_answered(bench: Bench, exchange: Exchange) -> None:
 def _expect_same_id(bench: Bench, exchange: Exchange) -> None:
     sent, received = exchange.sent["id"], (exchange.answer.message or {}).get("id")
     shown, other = (json.dumps(value, ensure_ascii=False) for value in (sent, received))
-    message = f"the response to the id {shown} has the id {other}"
+    message = f"the response to the request with the id {shown} has the id {other}"
     bench.expect(id_key(received) == id_key(sent), exchange, message, case=f"id {shown}")
 
 
 @server_check(
-    title="A response is a result or an error, never both",
-    sends="A search, searches that are refused, and a method that no server has.",
-    passes="In each response either an object `result` or an `error` with an integer `code` and a text `message`.",
+    title="A response has either a result or an error",
+    sends="A search, invalid searches, and a request with an unknown method.",
+    passes="Each response has either an object `result`, or an `error` with an integer `code` and a string `message`.",
 )
 async def response_shape(bench: Bench) -> None:
     good = {"query": await bench.key_query()}
@@ -88,26 +89,27 @@ async def response_shape(bench: Bench) -> None:
         message = exchange.answer.message
         if message is not None:
             found = sorted({"result", "error"} & message.keys())
-            bench.expect(len(found) == 1, exchange, f"the response holds {' and '.join(found) or 'neither'}")
+            has = " and ".join(found) or "neither result nor error"
+            bench.expect(len(found) == 1, exchange, f"the response has {has} instead of one of both")
             wrong = _wrong_outcome(message)
-            bench.expect(wrong is None, exchange, f"the response holds {wrong}")
+            bench.expect(wrong is None, exchange, f"the response has {wrong}")
 
 
 def _wrong_outcome(message: dict[str, Any]) -> str | None:
     if "result" in message:
-        return None if as_object(message["result"]) is not None else "a result that is no object"
+        return None if as_object(message["result"]) is not None else "a result that is not an object"
     error = as_object(message["error"])
     if error is None:
-        return "an error that is no object"
+        return "an error that is not an object"
     if integer(error.get("code")) is None:
-        return f"the error code {json.dumps(error.get('code'))}"
-    return None if isinstance(error.get("message"), str) else "an error without a message"
+        return f"the error code {json.dumps(error.get('code'))}, which is not an integer"
+    return None if isinstance(error.get("message"), str) else "an error without a string message"
 
 
 @server_check(
     title="A notification gets no response",
-    sends=f"A notification that no server knows, and `{METHOD}` without an id; a search after each.",
-    passes="No response to either, over HTTP status 202 or an HTTP error; a result for each search.",
+    sends=f"An unknown notification, and `{METHOD}` without an id; a search after each.",
+    passes="No response to either; over HTTP, status 202 or an HTTP error. A result for each search.",
 )
 async def notification_unanswered(bench: Bench) -> None:
     params = {"query": await bench.key_query(), "limit": 1}
@@ -117,18 +119,18 @@ async def notification_unanswered(bench: Bench) -> None:
         notified = await bench.server.notify(method, params)
         after = await bench.server.search(params)
         answers = [stray for stray in bench.server.transport.strays[strays:] if stray.get("id") is None]
-        bench.expect(not answers, notified, f"it was answered by {json.dumps(answers[:1])[1:-1]}", case=case)
+        bench.expect(not answers, notified, f"{case} got the response {json.dumps(answers[:1])[1:-1]}", case=case)
         status = notified.answer.status or 0
         fitting = bench.cell.transport == "stdio" or status == _ACCEPTED or status >= _REFUSED
         received = f"HTTP status {status}" if status else notified.describe()
-        bench.expect(fitting, notified, f"it was answered by {received} instead of HTTP status {_ACCEPTED}", case=case)
-        bench.expect(after.result is not None, after, f"the search after it got {after.describe()}", case=case)
+        bench.expect(fitting, notified, f"{case} got {received} instead of HTTP status {_ACCEPTED}", case=case)
+        bench.expect(after.result is not None, after, f"a search after {case} got {after.describe()}", case=case)
 
 
 @server_check(
     title="A request without client capabilities is refused",
     sends="A search whose `_meta` has no member for the client capabilities.",
-    passes=f"Error {INVALID_PARAMS}, or {MISSING_CAPABILITY} where they count as none.",
+    passes=f"Error {INVALID_PARAMS}, or {MISSING_CAPABILITY} if the server takes this for no capabilities.",
     eras=(MODERN,),
 )
 async def capabilities_required(bench: Bench) -> None:
@@ -139,9 +141,9 @@ async def capabilities_required(bench: Bench) -> None:
 
 
 @server_check(
-    title="A search of an unknown protocol version is refused",
-    sends=f"A search whose protocol version is `{_UNKNOWN_VERSION}`, in `_meta` and, over HTTP, in the header.",
-    passes=f"Error {_UNSUPPORTED_VERSION} whose data has the versions that are served under `supported`.",
+    title="A search with an unknown protocol version is refused",
+    sends=f"A search with the protocol version `{_UNKNOWN_VERSION}` in `_meta` and, over HTTP, in the header.",
+    passes=f"Error {_UNSUPPORTED_VERSION} whose `data.supported` has the supported versions.",
     eras=(MODERN,),
 )
 async def unknown_version_refused(bench: Bench) -> None:
@@ -150,18 +152,18 @@ async def unknown_version_refused(bench: Bench) -> None:
         "headers": {"MCP-Protocol-Version": _UNKNOWN_VERSION},
         "meta": {f"{META_PREFIX}protocolVersion": _UNKNOWN_VERSION},
     }
-    case = f"a search of protocol version {_UNKNOWN_VERSION}"
+    case = f"a search with protocol version {_UNKNOWN_VERSION}"
     exchange = await bench.refused(good, good, case, codes=[_UNSUPPORTED_VERSION], **named)
     data = as_object(exchange.error.data if exchange.error else None) or {}
     listed = MODERN in (as_array(data.get("supported")) or [])
-    bench.expect(listed, exchange, f"the refusal's data does not name {MODERN} under supported")
+    bench.expect(listed, exchange, f"the error's `data.supported` does not have {MODERN}")
 
 
 @server_check(
-    title="stdout carries nothing but messages",
-    sends="Another process: a listing, a search, searches that are refused, an unknown method, the end of stdin."
-    " Earlier output on the connection of all checks counts too.",
-    passes="Not a line on stdout that is no message: no banner, no log, no empty line. Broken JSON is for valid-json.",
+    title="The server writes only messages to stdout",
+    sends="To another process, `tools/list`, a search, invalid searches, an unknown method, and the end of stdin."
+    " Earlier output of the process that all checks share counts too.",
+    passes="Every line on stdout is a message: no banner, no log, no empty line. `valid-json` judges invalid JSON.",
     transports=("stdio",),
 )
 async def stdout_messages_only(bench: Bench) -> None:
@@ -189,10 +191,10 @@ async def _hang_up(bench: Bench) -> tuple[Exchange, list[str], bool]:
 
 
 @server_check(
-    title="A line of stdin is one message, however its bytes are divided",
-    sends="Searches of which each write holds the rest of one and the beginning of the next, cut in the middle of a"
-    " character; before the first one a notification, in the same write.",
-    passes="A result under its own id for each.",
+    title="A line on stdin is one message, however its bytes are divided among writes",
+    sends="Searches in writes that each contain the rest of one search and the beginning of the next, divided in the"
+    " middle of a character; in the first write also a notification.",
+    passes="A result with its own id for each.",
     transports=("stdio",),
 )
 async def messages_in_pieces(bench: Bench) -> None:
@@ -204,16 +206,16 @@ async def messages_in_pieces(bench: Bench) -> None:
     for exchange in await bench.server.in_pieces(searches, amid):
         if busy_seconds(exchange) is not None:
             continue  # a server may be too busy for any search
-        message = f"a search that was sent in pieces was answered by {exchange.describe()}"
-        bench.expect(exchange.result is not None, exchange, message, case="a line in two writes")
+        message = f"a search sent in two writes got {exchange.describe()}"
+        bench.expect(exchange.result is not None, exchange, message, case="a search in two writes")
 
 
 @server_check(
-    title="Queries are not logged to stderr",
-    sends="Three searches for words that are nowhere else, one of them refused for its `limit`, one with a word of the"
-    " catalog, and another search.",
-    passes="None of the words, whole or cut off, in what the server writes to stderr, and over HTTP to stdout. Other"
-    " logs are not seen.",
+    title="The server does not log queries to stderr",
+    sends="Three searches for unique words, one of them with an invalid `limit`, one with a word of the catalog, and"
+    " then another search.",
+    passes="The server writes none of the unique words to stderr or, over HTTP, to stdout. The suite cannot see other"
+    " logs.",
     methods=EVERY_METHOD,
 )
 async def query_not_logged(bench: Bench) -> None:
@@ -224,23 +226,23 @@ async def query_not_logged(bench: Bench) -> None:
     exchanges = [await bench.server.search(params) for params in all_params]
     bench.require_result(await bench.server.search({"query": name}), "a search after them")
     logged = bench.server.transport.logged
-    bench.applies(logged is not None, "what a server writes that runs already is not seen")
+    bench.applies(logged is not None, "the suite cannot see what a server writes that it did not start")
     for word, exchange in zip(words, exchanges, strict=True):
-        message = "the query of a search is in what the server writes to stderr or stdout"
+        message = f"the server wrote the word {word!r} of a query to stderr or stdout"
         seen = word in (logged or "").lower()
         bench.expect(not seen, exchange, message, case=f"query {exchange.params['query']!r}")
 
 
 @server_check(
-    title="A server ends once its stdin is closed",
+    title="A server exits once its stdin is closed",
     sends="Searches to another process, and the end of its stdin.",
-    passes=f"The process has ended {_PROMPT_SECONDS:g} seconds later, without a signal.",
+    passes=f"The process exits within {_PROMPT_SECONDS:g} seconds, without a signal.",
     eras=(MODERN,),
     transports=("stdio",),
 )
 async def stdin_closed_exits(bench: Bench) -> None:
     last, _, ended = await _hang_up(bench)
-    bench.expect(ended, last, f"the process still ran {_PROMPT_SECONDS:g} s after its stdin was closed")
+    bench.expect(ended, last, f"the process was still running {_PROMPT_SECONDS:g} s after its stdin was closed")
 
 
 async def _refused_with_400(bench: Bench, case: str, *codes: int, **overrides: Any) -> None:
@@ -251,15 +253,15 @@ async def _refused_with_400(bench: Bench, case: str, *codes: int, **overrides: A
 
 
 @server_check(
-    title="`Mcp-Method` names the method, or the request is refused",
-    sends="A search whose `Mcp-Method` header is absent, names `tools/list`, or has more or less than the method.",
+    title="A request whose `Mcp-Method` header is not its method is refused",
+    sends="A search whose `Mcp-Method` header is absent, `tools/list`, or a longer or shorter text than the method.",
     passes=f"Error {_HEADER_MISMATCH} for each, with HTTP status 400.",
     eras=(MODERN,),
     transports=("http",),
 )
 async def http_method_header(bench: Bench) -> None:
     async def refuse(value: str | None) -> None:
-        case = f"Mcp-Method {value or 'absent'}"
+        case = f"a search with {f'Mcp-Method: {value}' if value else 'no Mcp-Method header'}"
         await _refused_with_400(bench, case, _HEADER_MISMATCH, headers={"Mcp-Method": value})
 
     await bench.each((None, "tools/list", "tools", f"{METHOD}/more", METHOD[:-1]), refuse)
@@ -267,8 +269,8 @@ async def http_method_header(bench: Bench) -> None:
 
 @server_check(
     title="`Mcp-Name` is not required",
-    sends="Searches without an `Mcp-Name` header: for a name, with a limit, in characters that no header has, and of a"
-    " second page.",
+    sends="Searches without an `Mcp-Name` header: for a name, with a limit, with characters that a header cannot have,"
+    " and with a cursor.",
     passes="A result for each.",
     eras=(MODERN,),
     transports=("http",),
@@ -277,47 +279,52 @@ async def http_method_header(bench: Bench) -> None:
 async def http_name_not_required(bench: Bench) -> None:
     name = await bench.key_query()
     for params in ({"query": name}, {"query": name, "limit": 3}, {"query": f"{name} 🧾"}):
-        await bench.served(params, f"a search with the params {json_text(params)} and without an Mcp-Name header")
+        await bench.served(params, f"a search with the params {json_text(params)} and no Mcp-Name header")
     query = await bench.query_with_matches()
-    await bench.next_served(await bench.server.page(query, limit=1), "a second page without an Mcp-Name header")
+    await bench.next_served(
+        await bench.server.page(query, limit=1), "a second page requested without an Mcp-Name header"
+    )
     for other in bench.offered if bench.primitive is TOOLS else ():
         if not other.has_served:
             wanted, exchange = await other.wants_name_header()
-            bench.expect(not wanted, exchange, f"{other.method}: without an Mcp-Name header no search is served")
+            bench.expect(
+                not wanted, exchange, f"{other.method}: the server serves a search only with an Mcp-Name header"
+            )
 
 
 @server_check(
-    title="Answers are JSON or an event stream, and say so",
-    sends="A search, and one that is refused.",
+    title="The content type of a response is JSON or an event stream",
+    sends="A search, and an invalid search.",
     passes="`Content-Type` is `application/json` or `text/event-stream`, with or without parameters.",
     transports=("http",),
 )
 async def http_content_type(bench: Bench) -> None:
     good = {"query": await bench.key_query()}
-    for params, case in ((good, "a search"), ({**good, "limit": 0}, "a refusal")):
+    for params, case in ((good, "a search"), ({**good, "limit": 0}, "an invalid search")):
         exchange = await bench.server.search(params)
         if exchange.replied:
             named = exchange.answer.headers.get("content-type", "none")
             fitting = named.partition(";")[0].strip().lower() in {"application/json", "text/event-stream"}
-            bench.expect(fitting, exchange, f"{case} came with the content type {named!r}", case=case)
+            bench.expect(fitting, exchange, f"the response to {case} has the content type {named!r}", case=case)
 
 
 @server_check(
-    title="`MCP-Protocol-Version` and `_meta` agree, or the request is refused",
-    sends=f"A search whose header names the version `{_UNKNOWN_VERSION}`, and one whose `_meta` does.",
-    passes=f"Error {_HEADER_MISMATCH}, or {_UNSUPPORTED_VERSION} for the version itself, with HTTP status 400.",
+    title="A request whose `MCP-Protocol-Version` header differs from `_meta` is refused",
+    sends=f"A search with the version `{_UNKNOWN_VERSION}` only in the header, and one with it only in `_meta`.",
+    passes=f"Error {_HEADER_MISMATCH}, or {_UNSUPPORTED_VERSION} for the unknown version, with HTTP status 400.",
     eras=(MODERN,),
     transports=("http",),
 )
 async def http_version_header(bench: Bench) -> None:
     header, meta = ({name: _UNKNOWN_VERSION} for name in ("MCP-Protocol-Version", f"{META_PREFIX}protocolVersion"))
-    for case, overrides in (("another version in the header", {"headers": header}), ("in _meta", {"meta": meta})):
+    for place, overrides in (("the header", {"headers": header}), ("_meta", {"meta": meta})):
+        case = f"a search with version {_UNKNOWN_VERSION} only in {place}"
         await _refused_with_400(bench, case, _HEADER_MISMATCH, _UNSUPPORTED_VERSION, **overrides)
 
 
 @server_check(
     title="Header names are case-insensitive, header values are not",
-    sends="Searches with the names of headers in capitals and in small letters; one with `Mcp-Method: TOOLS/SEARCH`.",
+    sends="Searches with header names in uppercase and in lowercase; one with `Mcp-Method: TOOLS/SEARCH`.",
     passes=f"A result for the first two, error {_HEADER_MISMATCH} for the third.",
     eras=(MODERN,),
     transports=("http",),
@@ -332,5 +339,5 @@ async def http_header_case(bench: Bench) -> None:
     other = await bench.server.search(good, headers={"Mcp-Method": "tools/list"})
     if other.error is None or other.error.code != _HEADER_MISMATCH:
         return  # how another method is refused is for http-method-header to judge
-    case = f"Mcp-Method {METHOD.upper()}"
+    case = f"a search with Mcp-Method: {METHOD.upper()}"
     await bench.refused(good, good, case, codes=[_HEADER_MISMATCH], headers={"Mcp-Method": METHOD.upper()})

@@ -58,13 +58,15 @@ Change = Callable[[Listing], Coroutine[Any, Any, Listing]]
 
 
 @server_check(
-    title="No request changes what another one is answered, in any sequence",
-    sends="Searches that are interleaved, continued, repeated, refused; of a fixture a call, a discovery and a second"
-    " page of the listing after each of several searches; long queries that are nearly alike, queries with a hash in"
-    " common and such of other methods, to another process in another order. With `--effort deep` generated sequences"
-    " of searches and listings, mixed up and cancelled, with changes of the catalog where the fixture can be reloaded."
-    " What failed in other checks once more, on this connection and as the first search of a new one.",
-    passes="Each answer is what a model of the listing and of the searches so far allows, and the same on both.",
+    title="No request changes the answer to another one, in any sequence",
+    sends="Searches that are interleaved, continued, repeated and refused. To a fixture, `tools/call`,"
+    " `server/discover` and the second page of `tools/list`, each after several searches; similar long queries, queries"
+    " with the same hash, and the same queries by other methods, to another process in another order. With `--effort"
+    " deep`, generated sequences of searches and listings, interleaved and cancelled, with changes of the catalog if"
+    " the fixture can be reloaded. Requests that failed in other checks, again on this connection and as the first"
+    " search on another one.",
+    passes="Each answer is one that a model of the list and of the searches so far allows, and is the same on both"
+    " connections.",
     methods=EVERY_METHOD,
 )
 async def any_sequence(bench: Bench) -> None:
@@ -90,7 +92,7 @@ async def _expect_others_kept(bench: Bench) -> None:
     """Expect other requests to be answered after a search as they are after another search, or after none."""
     tools = [tool for tool in (await bench.nonempty_listing()).items if "x-mcp-header" not in json_text(tool)]
     names = [tool["name"] for tool in tools if is_query(tool["name"])]
-    bench.require(bool(names), "no tool has a name that can be a query")
+    bench.require(bool(names), "no tool has a name that is a valid query")
     schema = as_object(next(tool for tool in tools if tool["name"] == names[-1]).get("inputSchema")) or {}
     call = {"name": names[-1], "arguments": (as_array(schema.get("examples")) or [{}])[0]}
     cursor = ((await bench.server.ask("tools/list", {})).result or {}).get("nextCursor")
@@ -109,13 +111,14 @@ async def _expect_others_kept(bench: Bench) -> None:
             if query is not None and same(*answers[:2]):
                 case = f"{method}, after a search for {query!r}"
                 now, before = (f"{json_text(answers[place]):.200}" for place in (-1, 0))
-                message = f"{method} was answered by {now}, before by {before}"
+                message = f"{method} returned {before} before a search and {now} after it"
                 bench.expect(same(answers[0], answers[-1]), last, message, case=case)
             if query is not None and same(*metas[:2]) and not same(metas[0], metas[-1]):
                 await anyio.sleep(_SECOND)  # after which a time that was stated is another one
                 again = await bench.server.ask(method, params)
                 lasts = same((again.result or {}).get("_meta"), metas[-1])
-                message = f"{method} was answered with the _meta {json_text(metas[-1]):.200} after a search"
+                message = f"after a search, the _meta of {method} is {json_text(metas[-1]):.200}"
+                message += f" instead of {json_text(metas[0]):.200}"
                 bench.expect(not lasts, last, message, case=method)
 
 
@@ -141,14 +144,16 @@ async def _expect_alike_told_apart(bench: Bench) -> None:
                 for query in (second, first):
                     there = await _ask(other, query)
                     shown, wanted = _names(answers[query]), _names(there)
-                    message = f"it was answered by {shown[:5]}, and in another order of requests by {wanted[:5]}"
+                    message = (
+                        f"the search returned {shown[:5]}, but after the same requests in another order {wanted[:5]}"
+                    )
                     bench.expect(shown == wanted, answers[query], message, case=f"query {query!r:.1100}")
             for each in bench.others_served:
                 query = f"{one} {each.method}"
                 answer = await _ask(bench, query)
                 await _ask(other.searching(each.primitive), query)
                 shown, wanted = _names(await _ask(other, query)), _names(answer)
-                message = f"it was answered by {shown[:5]} after the same by {each.method}, by {wanted[:5]} before"
+                message = f"the search returned {wanted[:5]}, but after the same query by {each.method} {shown[:5]}"
                 bench.expect(shown == wanted, answer, message, case=f"query {query!r}")
 
 
@@ -176,14 +181,14 @@ async def _interleave(bench: Bench, others: Sequence[Bench]) -> None:
     again = await bench.server.search({"query": one})
     plain = [await _interrupted(bench, one, None) for _ in range(2)]
     found = any(map(items_in, plain[0]))
-    bench.require(found, f"a search for {one!r} found nothing", first)
+    bench.require(found, f"the query {one!r} found nothing", first)
     # The order is only a SHOULD: where it varies, a third difference shows nothing.
     same_twice = [*map(_names, [first, *plain[0]])] == [*map(_names, [again, *plain[1]])]
     if not same_twice:
         await _expect_repeated(bench, one, _GAPS, named)
-    bench.applies(same_twice, "the same searches get different answers by themselves; see deterministic")
-    last, case = plain[0][-1], f"query {one!r}, after the same one under limit 1"
-    message = f"it was answered by {_names(last)}, before a search under limit 1 by {_names(first)}"
+    bench.applies(same_twice, "identical requests return different tools even in the same order; see deterministic")
+    last, case = plain[0][-1], f"query {one!r}, after the same one with limit 1"
+    message = f"the search returned {_names(first)}, but after the same search with limit 1 {_names(last)}"
     bench.expect(_names(last) == _names(first), last, message, case=case)
     betweens: tuple[JsonObject, ...] = (
         {"query": other, "limit": 1}, {"query": named}, {"query": " "}, {"query": one, "limit": 2},
@@ -196,7 +201,7 @@ async def _interleave(bench: Bench, others: Sequence[Bench]) -> None:
             where = "" if by is bench else f" of {by.method}"
             case = f"params {json_text(exchange.params)}, after {json_text(between)}{where}"
             shown, wanted = _names(exchange), _names(before)
-            message = f"it was answered by {shown}, without the search in between by {wanted}"
+            message = f"the search returned {wanted}, but after another search in between {shown}"
             bench.expect(shown == wanted, exchange, message, case=case)
 
 
@@ -215,7 +220,7 @@ async def _expect_repeated(bench: Bench, query: str, between: Sequence[tuple[int
             return
     firsts, seconds_ = ([_names(row[place]) for row in rows] for place in (0, 1))
     steady = all(names == firsts[0] for names in firsts) and all(names == seconds_[0] for names in seconds_)
-    message = f"each time that it came twice in a row it was answered by {firsts[0]}, and then by {seconds_[0]}"
+    message = f"each time the same search was sent twice in a row, it returned {firsts[0]} and then {seconds_[0]}"
     bench.expect(not steady, rows[-1][1], message, case=f"query {query!r}, twice in a row")
 
 
@@ -318,7 +323,7 @@ def _machine(  # noqa: C901 - a class of short rules that share what they are ab
         def list_tools(self) -> None:
             listing = self._do("list", bench.server.listing)
             if listing is not None:
-                changed = f"{bench.list_method} returned something else"
+                changed = f"{bench.list_method} returned something else than before"
                 self._expect(listing.same_as(self.listing), listing.exchange, changed)
 
         @rule(target=begun, query=asked, limit=few)
@@ -332,8 +337,8 @@ def _machine(  # noqa: C901 - a class of short rules that share what they are ab
         def search_by_name(self, name: str) -> None:
             page = self._do(f"search {name!r}", lambda: bench.server.first(name))
             if page is not None and name in self.listing.by_key:
-                brought = f"{page.keys[:1]} came first instead of {name!r}"
-                self._expect(page.keys[:1] == [name], page.exchange, brought)
+                message = f"a search for the name {name!r} returned {page.keys[:1]} first"
+                self._expect(page.keys[:1] == [name], page.exchange, message)
 
         @rule(search=begun, limit=few)
         def next_page(self, search: _Search, limit: int | None) -> None:
@@ -342,7 +347,8 @@ def _machine(  # noqa: C901 - a class of short rules that share what they are ab
             page = self._page(f"next page of {search.query!r}, limit {limit}", search.query, limit, cursor)
             if page is not None:
                 again = sorted(search.found.intersection(page.keys))
-                self._expect(not again, page.exchange, f"{again} on an earlier page already")
+                message = f"a later page repeats {bench.noun}s of earlier pages: {again}"
+                self._expect(not again, page.exchange, message)
                 search.found.update(page.keys)
                 search.answered.append(cursor)
                 search.cursor = page.next_cursor
@@ -350,15 +356,15 @@ def _machine(  # noqa: C901 - a class of short rules that share what they are ab
         @rule(search=begun, limit=few)
         def repeat_a_cursor(self, search: _Search, limit: int | None) -> None:
             if search.answered and search.over is self.listing:
-                step = f"first cursor of {search.query!r} again, limit {limit}"
+                step = f"the first cursor of {search.query!r} again, limit {limit}"
                 self._page(step, search.query, limit, search.answered[0])
 
         @rule(search=begun, other=asked)
         def cursor_with_another_query(self, search: _Search, other: str) -> None:
             if search.cursor and other != search.query:
                 params = {"query": other, "cursor": search.cursor}
-                step = f"cursor of {search.query!r} with {other!r}"
-                self._refused(step, params, "a cursor of another query was served")
+                step = f"a cursor of {search.query!r} with {other!r}"
+                self._refused(step, params, "a cursor of another query got a result")
 
         @rule(query=asked)
         def abandon_a_search(self, query: str) -> None:
@@ -367,7 +373,7 @@ def _machine(  # noqa: C901 - a class of short rules that share what they are ab
         @rule(params=st.sampled_from(_REFUSED))
         def refused_request(self, params: JsonObject) -> None:
             shown = json_text(params)
-            self._refused(f"refused {shown}", params, f"the params {shown} were served")
+            self._refused(f"invalid params {shown}", params, f"a search with the invalid params {shown} got a result")
 
         @precondition(lambda self: change is not None)
         @rule()
@@ -382,13 +388,14 @@ def _machine(  # noqa: C901 - a class of short rules that share what they are ab
             if page is None:
                 return None
             unlisted = [name for name in page.keys if name not in self.listing.by_key]
-            self._expect(not unlisted, page.exchange, f"{unlisted} found, but not on the list")
-            self._expect(len({*page.keys}) == len(page.keys), page.exchange, f"a {bench.noun} twice on a page")
-            excess = f"{len(page.items)} {bench.noun}s under limit {limit}"
+            self._expect(not unlisted, page.exchange, f"these were found but are not listed: {unlisted}")
+            twice = f"a page contains a {bench.noun} more than once: {page.keys}"
+            self._expect(len({*page.keys}) == len(page.keys), page.exchange, twice)
+            excess = f"a page with limit {limit} contains {len(page.items)} {bench.noun}s"
             self._expect(limit is None or len(page.items) <= limit, page.exchange, excess)
             found = zip(page.keys, page.items, strict=True)
             other = [key for key, item in found if not same(bare(item), bare(self.listing.by_key[key]))]
-            self._expect(not other, page.exchange, f"{other} found otherwise than listed")
+            self._expect(not other, page.exchange, f"these were found with another definition than listed: {other}")
             return page
 
         def _refused(self, step: str, params: JsonObject, message: str) -> None:
