@@ -376,7 +376,7 @@ class Session:
     def require_second_page(self) -> None:
         """Continue only if the client requested more than the first page; raises `UnverifiableError`."""
         read_on = len(self.peer.searches) > 1
-        self._bench.require(read_on, "the client did not read on from the first page", self.latest)
+        self._bench.require(read_on, "the client requested only the first page", self.latest)
 
     @property
     def peer(self) -> Peer:

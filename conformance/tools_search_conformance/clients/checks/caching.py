@@ -121,13 +121,14 @@ _ONE_PAGE: Final = Script(search=serves(_cacheable(TOOLS[5])))
 
 @client_check(
     title="A cached page answers only its own request",
-    sends="Results that may be cached for an hour, of several pages, whose tools show which request they answer; the "
-    "client searches twice for the same. If it keeps anything, it then searches with many limits, for all, for "
-    "another need, and for needs that differ in case, white space, punctuation, form or their end. Where the driver "
-    "names `concurrent`, two that differ in case are under way at once. Elsewhere it searches on a connection of one "
-    "era, and then on one of the other to the same address. Where the search is for another list than that of tools, "
-    "it has searched for tools with the same need before.",
-    passes="Each search finds the tools that it finds where nothing may be kept, and the last one is a request.",
+    sends="Results of several pages that may be cached for an hour, whose tools identify the request that they answer; "
+    "the client sends the same searches twice. If it caches anything, it then searches with many limits, for all tools,"
+    " for another need, and for needs that differ in case, white space, punctuation, Unicode form or their end. If the "
+    "driver has `concurrent`, two searches that differ in case run concurrently. The client also searches on a "
+    "connection of one era and then on one of the other era to the same address. If it searches for resources, "
+    "templates or prompts, it has searched for tools with the same query before.",
+    passes="Each search returns the tools that it returns if nothing may be cached. The client sends a request for a "
+    "search on the connection of the other era, and for one by another method.",
     methods=EVERY_METHOD,
 )
 async def cache_key(bench: ClientBench) -> None:
@@ -149,8 +150,8 @@ async def cache_key(bench: ClientBench) -> None:
             if not named >= {*wanted} or (query in (_NEED, _OTHER) and limit in (_LIMIT, _ALL)):
                 wanted = (await _find(session, query, limit)).names
             number = {None: "none", _ALL: "of all"}.get(limit, limit)
-            case = f"the query {json.dumps(cut(query, 80))} with limit {number}, after others like it"
-            message = f"a search was answered from a cached page of another: {case}, returned {outcome.names}"
+            case = f"the query {json.dumps(cut(query, 80))} with limit {number}, after similar searches"
+            message = f"the client answered a search from the cached page of another: {case}, returned {outcome.names}"
             bench.expect(outcome.names == wanted, at, f"{message} instead of {wanted}", case=case)
     await bench.where_named("concurrent", _expect_apart_at_once)
     await _expect_methods_apart(bench)
@@ -194,8 +195,9 @@ async def _expect_apart_at_once(bench: ClientBench) -> None:
         if len(session.peer.searches) > 1:
             return  # whose answer is whose is for responses-matched to judge
         for number, (query, outcome) in enumerate(zip(queries, outcomes, strict=True)):
-            message = f"two searches were under way, and the one for {query!r} returned {outcome.describe()}"
-            session.expect(outcome.names == [f"tool_{number}"], message, case="two searches at once")
+            message = f"of two concurrent searches, the one for {query!r} returned {outcome.describe()}"
+            message += f" instead of 'tool_{number}'"
+            session.expect(outcome.names == [f"tool_{number}"], message, case="two concurrent searches")
 
 
 _Key = tuple[Any, Any, Any]
@@ -217,8 +219,8 @@ async def _expect_methods_apart(bench: ClientBench) -> None:
             for other in others:
                 await session.searching(other).search(_NEED, _LIMIT)
             await session.search(_NEED, _LIMIT)
-            message = "a search was answered from the cache of another method"
-            session.expect_search(True, message, case="several methods, one need")
+            message = f"the client answered {bench.method} from what it cached for another method"
+            session.expect_search(True, message, case="the same query by several methods")
 
 
 async def _expect_revisions_apart(bench: ClientBench) -> None:
@@ -229,16 +231,16 @@ async def _expect_revisions_apart(bench: ClientBench) -> None:
             await session.search(_NEED, _LIMIT)
             if era == bench.cell.era:
                 session.require_search()
-            message = f"a search on a connection of {era} was answered from the cache of one of {bench.cell.era}"
-            session.expect_search(True, message, case="two revisions, one address")
+            message = f"on a connection of {era}, the client answered a search from its cache of {bench.cell.era}"
+            session.expect_search(True, message, case="two revisions at the same address")
 
 
 @client_check(
-    title="A page is requested again when its `ttlMs` is over",
-    sends=f"The same search twice, where a result may be cached for no time, once an empty one, and where for {_SHORT} "
-    f"ms, after that time. The same search of two pages twice, of which one may be cached for an hour and the other "
-    f"for no time. The same search three times, where a result may be cached for {_SLIDING} ms.",
-    passes="A request for each page whose time is over; reading a cached page does not prolong it.",
+    title="A page is requested again once its `ttlMs` has passed",
+    sends=f"The same search twice, with a `ttlMs` of 0, also with an empty result, and after a `ttlMs` of {_SHORT}. The"
+    " same search of two pages twice, with a `ttlMs` of an hour for one page and of 0 for the other. The same search "
+    f"three times with a `ttlMs` of {_SLIDING}.",
+    passes="The client requests each page whose `ttlMs` has passed; reading a cached page does not prolong it.",
     eras=(MODERN,),
     methods=EVERY_METHOD,
 )
@@ -250,7 +252,7 @@ async def cache_stale(bench: ClientBench) -> None:
             await anyio.sleep(2 * ttl / 1000)
             again = await session.search(_NEED, 5)
             case = f"ttlMs {ttl}, tools: {len(tools)}"
-            message = f"a result with {case} was still given out {2 * ttl} ms later"
+            message = f"the client returned a result with ttlMs {ttl} and {len(tools)} tools again {2 * ttl} ms later"
             session.expect(bool(again.searches), message, case=case)
     with suppress(NoDriverFeatureError):
         for kept in (None, "page2"):
@@ -272,8 +274,8 @@ async def _expect_stale_page(bench: ClientBench, kept: str | None) -> None:
             again = await session.search_all(_NEED)
             asked = [exchange.params.get("cursor") for exchange in again.searches]
             stale, fresh, held = ("second", "first", TOOLS[5]) if kept is None else ("first", "second", TOOLS[4])
-            case = f"ttlMs of the {fresh} page {_HOUR}, of the {stale} one 0"
-            message = f"{case}, and the {stale} page was given out again without a request"
+            case = f"ttlMs {_HOUR} for the {fresh} page and 0 for the {stale} one"
+            message = f"{case}, but the client returned the {stale} page again without a request"
             given = not again.reported or held["name"] in again.names  # or else another page was, in its place
             session.expect((None if kept else "page2") in asked or not given, message, case=case)
 
@@ -287,45 +289,45 @@ async def _expect_time_not_prolonged(bench: ClientBench) -> None:
             await anyio.sleep(0.7 * _SLIDING / 1000)
             again = await session.search(_NEED, 5)
             case = f"ttlMs {_SLIDING}, read from the cache in the meantime"
-            message = f"a result with {case} was still given out {1.4 * _SLIDING:g} ms after it came"
+            message = f"a result with {case}, was still returned {1.4 * _SLIDING:g} ms after it arrived"
             session.expect(bool(again.searches), message, case=case)
 
 
 @client_check(
-    title="Missing or malformed cache hints are read as 0 and private",
-    sends="The same search twice, where `ttlMs` is absent, negative, `null` or a string; then where `cacheScope` is "
-    "absent or no scope, and `ttlMs` is an hour.",
-    passes="The client has the tool and does not list. Without a valid `ttlMs` it sends a request for each search.",
+    title="Missing or malformed cache hints count as `ttlMs` 0 and `cacheScope` private",
+    sends="The same search twice, with a `ttlMs` that is absent, negative, `null`, a string or the like; then with a "
+    "`cacheScope` that is absent or invalid, and a `ttlMs` of an hour.",
+    passes="The client returns the tool and does not list. Without a valid `ttlMs`, it sends a request for each"
+    " search.",
     eras=(MODERN,),
     methods=EVERY_METHOD,
 )
 async def cache_hints_malformed(bench: ClientBench) -> None:
     for hints in bench.some(bench.share(_MALFORMED_HINTS), 3):
-        case = f"the hints were {json.dumps(hints)}"
+        case = f"the cache hints were {json.dumps(hints)}"
         page = Reply(result={"tools": [_UNLISTED], "resultType": "complete", **hints}, plain=True)
         async with bench.connected(Script(search=serves(page))) as session:
             for number in (1, 2):
                 outcome = await session.search(_NEED, 5)
                 taken = not outcome.reported or _UNLISTED["name"] in outcome.names
-                session.expect(taken, f"{case}, and the search returned {outcome.describe()}", case=case)
+                session.expect(taken, f"{case}; the search returned {outcome.describe()}", case=case)
                 # A client may list wherever it connects, or before it searches.
                 listed = any(listing.number > session.last_search.number for listing in session.peer.listings)
-                session.expect(not listed, f"{case}, and the client then sent tools/list", case=case)
+                session.expect(not listed, f"{case}; the client then sent {bench.primitive.list_method}", case=case)
                 may_keep = hints.get("ttlMs") == _HOUR
-                message = f"{case}, and the second of two searches was answered from the cache"
+                message = f"{case}; the client answered the second of two searches from its cache"
                 session.expect(may_keep or len(session.peer.searches) >= number, message, case=case)
 
 
 @client_check(
     driver_feature="authorization",
-    title="A private page is not given to another user",
-    sends="A result of two pages that may be cached for an hour, with a `cacheScope` of `private`, none, or one that "
-    "is not valid, or of one page `public`, and once with an empty page; the client searches for nobody in "
-    "particular, and then as users whose names are much alike. Then for nobody, and on other connections to the same "
-    "address as one user and another. Where the driver names `concurrent`, two users search at once, and one whose "
-    "search is under way when the user changes. On a legacy connection, results that say nothing of caching, for "
-    "nobody and one user, and what takes `concurrent`.",
-    passes="A request for each page and each of them.",
+    title="A private page is not returned to another user",
+    sends="A result of two pages that may be cached for an hour, with a `cacheScope` that is `private`, absent or "
+    "invalid, or `public` for one page, and once with an empty page; the client searches without a user and then as "
+    "users with similar names. Then without a user, and as two users on other connections to the same address. If the "
+    "driver has `concurrent`, two users search concurrently, and one search is in progress when the user changes. On a "
+    "legacy connection, results without cache hints, without a user and as one user, and the concurrent searches.",
+    passes="The client sends a request for each page and each user.",
     methods=EVERY_METHOD,
 )
 async def cache_private(bench: ClientBench) -> None:
@@ -335,7 +337,7 @@ async def cache_private(bench: ClientBench) -> None:
     hints = [(each, each) for each in (private, {}, *({"cacheScope": scope} for scope in _NO_SCOPES))]
     is_modern = bench.cell.era == MODERN
     for first, later in (*hints, (public, {}), (private, public)) if is_modern else hints[1:2]:
-        scopes = f"hints {json.dumps(first)}, of the second page {json.dumps(later)}"
+        scopes = f"cache hints {json.dumps(first)}, on the second page {json.dumps(later)}"
         async with bench.connected(_private(first, later, modern=is_modern)) as session:
             before = await session.search_all(_NEED)
             session.require_search()
@@ -346,7 +348,8 @@ async def cache_private(bench: ClientBench) -> None:
                 again = await session.search_all(_NEED)
                 missing = held - {cursor for _, _, cursor in _keys(again.searches)}
                 page = "first" if None in missing else "second"
-                message = f"the {page} page, {scopes}, was given to {user!r}, and had been sent to another"
+                message = f"the client returned to {user!r} the {page} page that it had received for another user"
+                message += f" ({scopes})"
                 session.expect(not missing, message, case=f"{scopes}, as {user}")
     address = secrets.token_hex(16)
     for user in (None, *_USERS[:2]) if is_modern else ():
@@ -356,7 +359,7 @@ async def cache_private(bench: ClientBench) -> None:
             await session.search_all(_NEED)
             if user is None:
                 session.require_search()
-            message = f"on a new connection to the same address, {user!r} was given the private page of another"
+            message = f"on a new connection to the same address, the client returned to {user!r} another user's page"
             session.expect_search(True, message, case="three connections")
     await bench.where_named("concurrent", _expect_users_apart_at_once)
 
@@ -372,8 +375,8 @@ async def _expect_users_apart_at_once(bench: ClientBench) -> None:
         for user in _USERS[:2]:
             await session.ask("await", of=user)
         asked = len(session.peer.searches)
-        message = f"two users searched for the same at once, and the client sent {asked} requests"
-        session.expect(asked >= len(_USERS[:2]), message, case="two users at once")
+        message = f"two users sent the same search concurrently, and the client sent {asked} requests instead of 2"
+        session.expect(asked >= len(_USERS[:2]), message, case="two concurrent users")
     searching = HeldSearch({_NEED: found(TOOLS[5], ttlMs=_HOUR, cacheScope="private")})
     async with bench.connected(Script(search=searching)) as session:
         first, second = _USERS[:2]
@@ -383,8 +386,8 @@ async def _expect_users_apart_at_once(bench: ClientBench) -> None:
         searching.release(_NEED)
         await session.ask("await", of=first)
         again = await session.search(_NEED)
-        message = f"{second!r} was given what {first!r} searched for, whose answer came after the user had changed"
-        session.expect(bool(again.searches), message, case="a search under way when the user changes")
+        message = f"the client returned to {second!r} a page for {first!r}, which arrived after the user had changed"
+        session.expect(bool(again.searches), message, case="a search in progress when the user changes")
 
 
 def _private(first: JsonObject, later: JsonObject, *, modern: bool = True) -> Script:
@@ -401,12 +404,13 @@ def _private(first: JsonObject, later: JsonObject, *, modern: bool = True) -> Sc
 
 
 @client_check(
-    title="Search results are not presented as a listing",
-    sends="Results of two pages that may be cached for an hour, with a tool that is listed otherwise, with one that is "
-    "not listed, and with a cursor that the listing has, too; the client searches, then lists. Once more, where "
-    "`catalogSize` is the number of the tools that were found, where the listing is refused, or empty, and where it "
-    "has listed before and may keep that.",
-    passes="`tools/list` for the listing, or before the search; the tools of the listing only, as they are listed.",
+    title="Search results are not returned as the list of tools",
+    sends="Results of two pages that may be cached for an hour, with a tool whose listed definition is different, a"
+    " tool that is not listed, and a cursor that the list has too; the client searches, then lists. The same if"
+    " `catalogSize` is the number of found tools, if `tools/list` is refused or returns no tool, and if the client has"
+    " listed before and may cache that.",
+    passes="The client sends `tools/list` to list or before the search, and returns only the listed tools with their "
+    "listed definitions.",
 )
 async def cache_not_crossed(bench: ClientBench) -> None:
     altered = tool(str(TOOLS[5]["name"]), "Folds a crane as it is found.", _meta={EXTENSION_ID: {"score": 1}})
@@ -419,10 +423,10 @@ async def cache_not_crossed(bench: ClientBench) -> None:
     kept: JsonObject = {"ttlMs": _HOUR, "cacheScope": "public"}
     scripts = {
         "a search, then a listing": script,
-        "a search of as many tools as there are, then a listing": replace(
+        "a search that finds as many tools as catalogSize says, then a listing": replace(
             script, settings={**SETTINGS, "catalogSize": 2}
         ),
-        "a listing that may be kept, a search, and another listing": replace(script, list_hints=kept),
+        "a listing that may be cached, a search, and another listing": replace(script, list_hints=kept),
         "a search, then a listing that is refused": replace(script, refuses={"tools/list": -32603}),
         "a search, then a listing without tools": replace(script, tools=()),
     }
@@ -435,7 +439,7 @@ async def cache_not_crossed(bench: ClientBench) -> None:
                 continue  # it lists a small catalog, or ranks what it has listed
             outcome = await session.ask("list_tools")
             listed = session.peer.listings  # from before the search, too: a client may keep what it listed
-            message = f"after a search the client listed without tools/list: {outcome.describe()}"
+            message = f"after a search, the client listed {outcome.describe()} without sending tools/list"
             session.expect(bool(listed), message, case=case)
             crossed = [
                 t
@@ -444,18 +448,18 @@ async def cache_not_crossed(bench: ClientBench) -> None:
                 or t["name"] == _UNLISTED["name"]
                 or EXTENSION_ID in (as_object(t.get("_meta")) or {})
             ]
-            message = f"a listing has what the search before it found: {cut(json.dumps(crossed), 200)}"
+            message = f"the client's list contains tools from the search before it: {cut(json.dumps(crossed), 200)}"
             session.expect(not crossed, message, listed[-1], case=case)
 
 
 @client_check(
     title="A list change makes cached results stale",
-    sends="Searches of two pages, with a limit, and of nothing at first, that may be cached for an hour. Their tools "
-    "have other names after each `notifications/tools/list_changed`; the client repeats the searches, twice, and "
-    f"another one after each of {_MORE_CHANGES} more in a row, some with params that nobody knows. Then the "
-    "notification comes while it waits for the second page; and for other users and several servers, where the driver "
-    "names `authorization` and `federation`.",
-    passes=f"The names of the time after, from {_NOTIFICATION_SECONDS:g} s after the notification at the latest.",
+    sends="Searches whose results may be cached for an hour: one of two pages, one with a limit, and one without"
+    " matches at first. Their tools have new names after each `notifications/tools/list_changed`; the client repeats"
+    f" the searches twice, and another one after each of {_MORE_CHANGES} further notifications, some of which have"
+    " unknown params. Then a notification arrives while the client waits for the second page. If the driver has"
+    " `authorization` and `federation`, also for other users and for several servers.",
+    passes=f"The client returns the new names, at the latest {_NOTIFICATION_SECONDS:g} s after the notification.",
     methods=EVERY_METHOD,
 )
 async def list_change_drops_cache(bench: ClientBench) -> None:
@@ -465,7 +469,7 @@ async def list_change_drops_cache(bench: ClientBench) -> None:
         session.require_search()
         if keeps := not (await session.search_all(_NEED)).searches:
             # A client that keeps nothing need not listen; one that keeps pages and does not listen is never notified.
-            bench.applies(await _listens(session.peer), "the client does not listen to list changes")
+            bench.applies(await _listens(session.peer), "the client does not subscribe to list changes")
         with suppress(NoDriverFeatureError):
             for query in (_OTHER, _NOTHING):
                 await session.search(query, _LIMIT)
@@ -503,7 +507,7 @@ async def _expect_current_of_servers(bench: ClientBench) -> None:
         await session.search(_OTHER, _LIMIT)
         if await _listens(session.peers["b"]):
             await changing.change(session.peers["b"])
-            await changing.expect_current(session, "after a list change of the server b")
+            await changing.expect_current(session, "after a list change on the server b")
 
 
 async def _listens(peer: Peer) -> bool:
@@ -548,7 +552,7 @@ class _Changing:
         while outdated := await self.outdated(session, searches):
             if anyio.current_time() > began + _NOTIFICATION_SECONDS:
                 break
-        message = f"{_NOTIFICATION_SECONDS:g} s {when} {outdated}"
+        message = f"{_NOTIFICATION_SECONDS:g} s {when}, {outdated}"
         session.expect(not outdated, message, session.evidence, case=when)
         return anyio.current_time() - began
 
@@ -562,7 +566,7 @@ class _Changing:
             await anyio.sleep(seconds)
             if not (outdated := await self.outdated(session)):
                 break
-        session.expect(not outdated, f"some time after another list change {outdated}", case="another list change")
+        session.expect(not outdated, f"some time after another list change, {outdated}", case="another list change")
 
 
 async def _expect_change_between_pages(bench: ClientBench) -> None:
@@ -592,6 +596,6 @@ async def _expect_change_between_pages(bench: ClientBench) -> None:
             outcome = await session.search_all(_NEED)
             stale = "crane_1_0" in outcome.names
             if not stale or anyio.current_time() > began + _NOTIFICATION_SECONDS:
-                message = f"after a list change before the second page, the first one was given out: {outcome.names}"
-                session.expect(not stale, message, case="between two pages")
+                message = f"a list change came before the second page, but the client still returned {outcome.names}"
+                session.expect(not stale, message, case="a list change between two pages")
                 break

@@ -23,13 +23,13 @@ _SLOW: Final = 0.2
 _SEPARATORS: Final = ("_", "__", "-", ".")
 """What clients put between the names of a server and a tool."""
 _BROKEN: Final[Mapping[str, Script]] = {
-    "refused with an internal error": Script(search=refuses(-32603), refuses={"tools/list": -32603}),
-    "ended the connection": Script(hangs_up=True),
+    "refused every request for tools with error -32603": Script(search=refuses(-32603), refuses={"tools/list": -32603}),
+    "closed the connection": Script(hangs_up=True),
     "could not be reached": Script(unreachable=True),
 }
 _SENDS_BROKEN: Final = (
-    "Three peers, of which one refuses everything that it is asked for its tools, ends the connection then, or is not "
-    "to be reached from the start."
+    "Three peers, one of which refuses every request for its tools, or closes the connection then, or cannot be reached"
+    " at all."
 )
 
 
@@ -44,9 +44,10 @@ def _finds(*hits: JsonObject, only: str | None = None) -> Script:
 
 @client_check(
     driver_feature="federation",
-    title="Each of several servers is asked",
-    sends="Three peers: two that offer the search, one that does not. The client is to find ten tools, then one.",
-    passes="`tools/search` to the two, `tools/list` to the third, each time.",
+    title="The client asks every server of a federation",
+    sends="Three peers: two that advertise the extension, one that does not. The client has to find ten tools, then"
+    " one.",
+    passes="Each time, the client sends `tools/search` to the two and `tools/list` to the third.",
 )
 async def federation_asks_all(bench: ClientBench) -> None:
     plain = Script(advertised={}, tools=(_hit("third", 0.1),))
@@ -56,7 +57,8 @@ async def federation_asks_all(bench: ClientBench) -> None:
             await session.search(_NEED, limit)
             for name, peer in session.peers.items():
                 asked = peer.listings if name == "c" else peer.searches
-                message = f"the server {name} was not asked for its tools"
+                how = "tools/list" if name == "c" else "tools/search"
+                message = f"the client had to find {limit} tools but did not send {how} to the server {name}"
                 where = asked[-1] if asked else session.evidence
                 session.expect(bool(asked), message, where, case=f"server {name}, limit {limit}")
 
@@ -64,12 +66,11 @@ async def federation_asks_all(bench: ClientBench) -> None:
 @client_check(
     driver_feature="federation",
     title="Scores of different servers are not compared",
-    sends="Two peers that each find tools which are much the same; one gives high scores, one gives low ones, which "
-    "fall faster from rank to rank. Then the scores are exchanged. The peer with the high scores answers last. The "
-    "client is to find all of them, then four.",
-    passes="The best tool with a high score does not precede the best one with a low score both times, nor the second "
-    "best the second best, where the client has both. A client that leaves out tools with the low scores regardless of "
-    "the others is not judged.",
+    sends="Two peers with similar tools, one with high scores, one with low scores that fall faster from rank to rank; "
+    "then with the scores swapped. The peer with the high scores answers last. The client has to find all tools, then "
+    "four.",
+    passes="The best tool of the peer with the high scores does not come before the other's best tool both times; nor "
+    "does its second best, if the client returns both. A client that drops tools with low scores anyway is not judged.",
 )
 async def federation_scores_not_compared(bench: ClientBench) -> None:
     needs = {20: _NEED, 4: _OTHER_NEED}
@@ -87,20 +88,21 @@ async def federation_scores_not_compared(bench: ClientBench) -> None:
                 for rank in (0, 1):
                     pair = [(name, f"courier_{name}_{rank}") for name in (high, low)]
                     there = [each for each in order if each in pair]
-                    bench.require(bool(there or rank), f"of {pair} the driver reports none: {order}", session.latest)
+                    bench.require(bool(there or rank), f"the driver reports none of {pair}: {order}", session.latest)
                     first = there[:1] == pair[:1] and len(there) > rank
                     leads[limit, rank].append((first, session.evidence))
     if any(all(first for first, _ in found_first) for found_first in leads.values()):
         async with bench.federated({"one": _finds(*_scored("one", 0.04, 0.5)), "two": _finds()}) as session:
             kept = (await session.search(_NEED, 20)).tools
-        bench.applies(bool(kept), "the client leaves out tools with low scores")
+        bench.applies(bool(kept), "the client drops tools with low scores anyway")
     for (limit, rank), found_first in leads.items():
         right = not all(first for first, _ in found_first)
-        best, alone = ("second best", "") if rank else ("best", " or alone")
+        best, alone = ("second best", "") if rank else ("best", " or was the only one")
         message = (
-            f"of the {best} tools of two servers, the one with the higher score came first{alone}, of either server"
+            f"of the {best} tools of two servers, the one with the higher score came first{alone}, and also with the"
+            " scores swapped"
         )
-        bench.expect(right, found_first[-1][1], message, case=f"scores exchanged, limit {limit}")
+        bench.expect(right, found_first[-1][1], message, case=f"scores swapped, limit {limit}")
 
 
 def _scored(server: str, best: float, fall: float) -> list[JsonObject]:
@@ -109,10 +111,10 @@ def _scored(server: str, best: float, fall: float) -> list[JsonObject]:
 
 @client_check(
     driver_feature="federation",
-    title="Each name stands for one tool of one server",
-    sends="Five peers whose names and tools are much alike: `a` has `b_courier`, and `a_b` has `courier`. First all of "
-    "them find tools, then one alone.",
-    passes="No name that stands for two tools, in one result or over both.",
+    title="Each name identifies one tool of one server",
+    sends="Five peers with similar names and tools: `a` has `b_courier`, and `a_b` has `courier`. First all of them"
+    " find tools, then only one.",
+    passes="No name identifies two tools, neither in one result nor across both.",
 )
 async def federation_names_unique(bench: ClientBench) -> None:
     others = [f"a{mark}b" for mark in _SEPARATORS]
@@ -127,18 +129,19 @@ async def federation_names_unique(bench: ClientBench) -> None:
             for item in outcome.tools:
                 meant = (item.get("server"), item.get("tool"))
                 first = meanings.setdefault(item.get("name"), meant)
-                message = f"the name {item.get('name')!r} stands for {first} and for {meant} (server, tool)"
+                message = f"the name {item.get('name')!r} identifies both {first} and {meant} (server, tool)"
                 session.expect(first == meant, message, session.evidence)
         servers = {server for server, _ in meanings.values()}
-        bench.require(len(servers) > 1, f"the client has tools of {servers} only", session.latest)
+        bench.require(len(servers) > 1, f"the client returned only tools of {servers}", session.latest)
 
 
 @client_check(
     driver_feature="federation",
-    title="A name calls the tool that it stands for",
-    sends="Three peers that each find a tool of the same name. The client is to call each of them by the name that it "
-    "has given to it.",
-    passes="`tools/call` to the server of that tool, by its name there. A driver that cannot `call` is not judged.",
+    title="A call goes to the server of the named tool",
+    sends="Three peers that each find a tool of the same name. The client has to call each tool by the name that it has"
+    " given to it.",
+    passes="The client sends `tools/call` to the server of that tool, with the tool's name on that server. A driver "
+    "that cannot `call` is not judged.",
 )
 async def federation_calls_named(bench: ClientBench) -> None:
     scripts = {name: _finds(tool("courier", f"Dispatches a courier from {name}.")) for name in ("a", "b", "c")}
@@ -146,7 +149,7 @@ async def federation_calls_named(bench: ClientBench) -> None:
         outcome = await session.search(_NEED, 10)
         bench.require(bool(outcome.tools), f"the client found nothing: {outcome.describe()}", session.latest)
         names = [item["name"] for item in outcome.tools]
-        bench.applies(len({*names}) == len(names), "one name stands for several tools; see federation-names-unique")
+        bench.applies(len({*names}) == len(names), "one name identifies several tools; see federation-names-unique")
         for item in outcome.tools:
             meant, name, arguments = item.get("server"), str(item["name"]), {"parcel": str(item["name"])}
             await session.ask("call", name=name, arguments=arguments)
@@ -156,9 +159,9 @@ async def federation_calls_named(bench: ClientBench) -> None:
                 for call in peer.requests("tools/call")
                 if call.params.get("name") == "courier" and call.params.get("arguments") == arguments
             ]
-            bench.applies(bool(called), "the client calls nothing by the names that it gives to tools")
+            bench.applies(bool(called), "the client calls no tool by the names that it gives to tools")
             for server, call in called:
-                message = f"the name {name!r} stands for a tool of the server {meant}, and its call went to {server}"
+                message = f"the name {name!r} identifies a tool of the server {meant}, but its call went to {server}"
                 session.expect(server == meant, message, call, case=name)
 
 
@@ -169,21 +172,21 @@ def _with_broken(broken: Script) -> Mapping[str, Script]:
 
 
 def _expect_failure_reported(session: Session, outcome: Outcome, way: str) -> None:
-    message = f"the server b failed: it {way}; and the client reports as failed {outcome.failed}"
+    message = f"the server b {way}, and the client reported {outcome.failed} as failed instead of ['b']"
     session.expect(outcome.failed == ["b"], message, session.evidence, case=way)
 
 
 def _expect_rest(session: Session, outcome: Outcome, way: str) -> None:
     servers = {item.get("server") for item in outcome.tools}
-    message = f"one server {way}, and the client has {outcome.describe()} of {servers}"
+    message = f"the server b {way}, and the client returned {outcome.describe()} of {servers} instead of a and c"
     session.expect(servers == {"a", "c"}, message, session.evidence, case=way)
 
 
 @client_check(
     driver_feature="federation",
-    title="Failed servers are reported to the host",
+    title="The client reports failed servers to the host",
     sends=_SENDS_BROKEN,
-    passes="That one, and no other, among those that failed.",
+    passes="The client reports that server, and no other, as failed.",
 )
 async def federation_tells_failures(bench: ClientBench) -> None:
     for way, broken in _BROKEN.items():
@@ -194,9 +197,9 @@ async def federation_tells_failures(bench: ClientBench) -> None:
 
 @client_check(
     driver_feature="federation",
-    title="The results of the other servers are returned",
+    title="If one server fails, the client returns the results of the others",
     sends=_SENDS_BROKEN,
-    passes="The tools of the other two.",
+    passes="The client returns the tools of the other two.",
 )
 async def federation_returns_rest(bench: ClientBench) -> None:
     for way, broken in _BROKEN.items():
@@ -206,10 +209,10 @@ async def federation_returns_rest(bench: ClientBench) -> None:
 
 @client_check(
     driver_feature="federation",
-    title="A silent server is reported as failed, and the results of the others are returned",
-    sends="Three peers, of which one is silent when it is asked for its tools.",
-    passes="That one, and no other, among those that failed, and the tools of the other two. A client that waits for "
-    "longer than the driver may take is not judged.",
+    title="If one server does not answer, the client reports it and returns the results of the others",
+    sends="Three peers, one of which does not answer requests for its tools.",
+    passes="The client reports that server, and no other, as failed, and returns the tools of the other two. A client "
+    "that waits longer than the driver's time limit is not judged.",
     eras=(MODERN,),
 )
 async def federation_bears_silence(bench: ClientBench) -> None:

@@ -58,20 +58,21 @@ async def _expect_search(
     """Expect a search with a `limit` that is valid, or absent."""
     async with bench.connected(script, must_connect=must_connect) as session:
         await session.search(_NEED, limit)
-        session.expect_search(True, f"{case}, and the client did not send tools/search", case=case)
+        session.expect_search(True, f"{case}, but the client did not send {bench.method}", case=case)
         if limit is not None:
             with suppress(NoDriverFeatureError):  # a one-shot client does one thing
                 await session.search_all(_NEED)
         for exchange in session.peer.searches if limit is not None else ():
             asked = exchange.params.get("limit", 1)
-            message = f"{case}, and a search came with the limit {json.dumps(asked)}"
+            message = f"{case}, and the client sent a search with limit {json.dumps(asked)}"
             session.expect(asked is None or (integer(asked) or 0) >= 1, message, exchange, case=case)
 
 
 @client_check(
-    title="An advertisement that is no object is ignored, or refused",
-    sends="Peers with `true`, `null`, a string, a number or an array at the extension identifier, and generated ones.",
-    passes="No `tools/search`. A client that refuses the message with an error, and so does not connect, passes too.",
+    title="An advertisement that is not an object is ignored or refused",
+    sends="Peers with `true`, `null`, a string, a number, an array or a generated value at the extension identifier.",
+    passes="The client sends no `tools/search`. One that refuses the message with an error and does not connect passes"
+    " too.",
 )
 async def advertisement_not_object(bench: ClientBench) -> None:
     async def judge(value: Any) -> None:
@@ -81,11 +82,11 @@ async def advertisement_not_object(bench: ClientBench) -> None:
                 with suppress(NoDriverFeatureError):
                     await session.search(_NEED)
                     await session.search_all(_NEED)
-                session.expect_search(False, f"{case}, and the client sent tools/search all the same", case=case)
+                session.expect_search(False, f"{case}, but the client sent tools/search", case=case)
         except NotConnectedError as refused:
             if refused.exchange is None:
                 raise
-            message = f"{case}, and the client sent tools/search without having connected"
+            message = f"{case}, but the client sent tools/search, although it did not connect"
             bench.expect(refused.exchange.sent.get("method") != METHOD, refused.exchange, message, case=case)
 
     for value in bench.share(_NOT_OBJECTS):
@@ -94,15 +95,15 @@ async def advertisement_not_object(bench: ClientBench) -> None:
 
 
 @client_check(
-    title="A legacy advertisement is found in either place",
-    sends="Legacy peers that advertise under `capabilities.extensions` only, or under `experimental` only; the other "
-    "place has nothing, or `true`.",
-    passes="`tools/search` to each. A client whose SDK refuses to connect where there is a `true` passes without.",
+    title="A legacy advertisement is found under `extensions` and under `experimental`",
+    sends="Legacy peers that advertise only under `capabilities.extensions` or only under `capabilities.experimental`; "
+    "the other place has nothing, or `true`.",
+    passes="The client sends `tools/search` to each. If its SDK refuses to connect because of `true`, it passes too.",
     eras=(LEGACY,),
 )
 async def advertisement_either_place(bench: ClientBench) -> None:
     for place, other in (("extensions", "experimental"), ("experimental", "extensions")):
-        case = f"the server advertised under capabilities.{place} only"
+        case = f"the server advertised only under capabilities.{place}"
         await _expect_search(bench, Script(advertised={place: SETTINGS}), case)
         with suppress(NotConnectedError):
             mixed = Script(advertised={place: SETTINGS, other: True})
@@ -111,14 +112,14 @@ async def advertisement_either_place(bench: ClientBench) -> None:
 
 @client_check(
     title="Unknown settings are ignored",
-    sends="Peers whose settings have members that this draft does not know, some of them generated.",
-    passes="The client searches as ever.",
+    sends="Peers whose settings have unknown members, some of them generated.",
+    passes="The client searches as usual.",
     methods=EVERY_METHOD,
 )
 async def settings_unknown_members(bench: ClientBench) -> None:
     settings = {**SETTINGS, "future": {"deep": [1, None]}, "maxQueries": "many", "x": True}
     settings |= {"enabled": False, "disabled": True, "supported": False, "deprecated": True, "version": 99}
-    await _expect_search(bench, Script(settings=settings), "the settings had members nobody knows")
+    await _expect_search(bench, Script(settings=settings), "the settings had unknown members")
 
     async def judge(members: JsonObject) -> None:
         case = f"the settings had {json.dumps(members, ensure_ascii=False)}"
@@ -129,9 +130,9 @@ async def settings_unknown_members(bench: ClientBench) -> None:
 
 @client_check(
     title="Malformed settings do not disable the search",
-    sends="Peers whose `maxLimit`, `topics` or `catalogSize` have a wrong type or range; the client is to find five "
-    "tools, and then all. A client that lists where there is no `catalogSize` is not judged by that one.",
-    passes="The client searches as ever, with a valid `limit`, or none.",
+    sends="Peers whose `maxLimit`, `topics` or `catalogSize` has a wrong type or range; the client has to find five "
+    "tools, and then all. A client that lists if there is no `catalogSize` is not judged by that setting.",
+    passes="The client searches as usual, with a valid `limit` or none.",
     methods=EVERY_METHOD,
 )
 async def settings_malformed(bench: ClientBench) -> None:
@@ -152,13 +153,12 @@ async def settings_malformed(bench: ClientBench) -> None:
 
 @client_check(
     title="A server that does not advertise the extension is never searched",
-    sends="Peers that advertise other extensions or none, and would answer `tools/search` if they were asked; some "
-    "have a `search` under `tools`, one is where another one was that advertised the extension, some list no tool, "
-    "a thousand, or refuse to list, to be called, or `server/discover`, and some name it in places that are none, "
-    "such as beside the capabilities. Then one next to another that advertises it, where the driver names "
-    "`federation`.",
-    passes="No `tools/search`, however the client searches, lists or calls, and whether it finds anything. A client "
-    "that does not connect where `server/discover` is refused, or where `extensions` is an array, passes, too.",
+    sends="Peers that advertise other extensions or none, but would answer `tools/search`. Some have `search` under "
+    "`tools`; one has the address of a peer that advertised the extension; some list no tool or a thousand, or refuse "
+    "`tools/list`, `tools/call` or `server/discover`; some have the identifier in a wrong place, such as next to the "
+    "capabilities. If the driver has `federation`, a peer in a federation with one that advertises the extension.",
+    passes="The client sends no `tools/search`, however it searches, lists or calls, and whatever it finds. One that "
+    "does not connect because `server/discover` is refused or `extensions` is an array passes too.",
 )
 async def never_probes(bench: ClientBench) -> None:
     others = {"extensions": _OTHER_EXTENSIONS, "experimental": _OTHER_EXTENSIONS}
@@ -170,25 +170,29 @@ async def never_probes(bench: ClientBench) -> None:
         async with bench.connected(plain, must_connect=True) as session:
             with suppress(NoDriverFeatureError):
                 await session.ask(way, **members)
-            message = "the server did not advertise the extension, and the client sent tools/search"
+            message = "the server did not advertise the extension, but the client sent tools/search"
             session.expect_search(False, message, case=way)
     address = secrets.token_hex(16)
     async with bench.connected(address=address) as session:
         await session.search(_NEED, 2)
     scripts = {
-        "the one at its address before had": plain,
-        "it named no extension": Script(advertised={}),
-        "it listed no tool": replace(plain, tools=()),
-        "it listed many": replace(plain, tools=MANY[:1000], list_page=500),
-        "it refused to list": replace(plain, refuses={"tools/list": -32603}),
-        "it refused to be called": replace(plain, refuses={"tools/call": -32020}),
-        "it named it beside its capabilities": Script(advertised={}, handshake=_BESIDE),
-        (listed := "its extensions were an array"): Script(advertised={}, capabilities={"extensions": [EXTENSION_ID]}),
+        "but an earlier one at its address had": plain,
+        "and advertised no other": Script(advertised={}),
+        "and listed no tool": replace(plain, tools=()),
+        "and listed 1,000 tools": replace(plain, tools=MANY[:1000], list_page=500),
+        "and refused tools/list": replace(plain, refuses={"tools/list": -32603}),
+        "and refused tools/call": replace(plain, refuses={"tools/call": -32020}),
+        "but had its identifier next to the capabilities": Script(advertised={}, handshake=_BESIDE),
+        (listed := "but had an array as extensions"): Script(
+            advertised={}, capabilities={"extensions": [EXTENSION_ID]}
+        ),
     }
-    untold = "it refused server/discover"
+    untold = "and refused server/discover"
     if bench.cell.era == MODERN:
-        scripts["it named it under experimental only"] = Script(advertised={"experimental": SETTINGS})
-        scripts["it named it under tools only"] = Script(advertised={}, capabilities={"tools": {EXTENSION_ID: {}}})
+        scripts["but had its identifier under experimental"] = Script(advertised={"experimental": SETTINGS})
+        scripts["but had its identifier under tools"] = Script(
+            advertised={}, capabilities={"tools": {EXTENSION_ID: {}}}
+        )
         scripts[untold] = replace(plain, refuses={"server/discover": -32601})
     for case, script in bench.share([*scripts.items()]):
         refused = case in (untold, listed)  # by some clients, which then do not connect
@@ -205,22 +209,23 @@ async def never_probes(bench: ClientBench) -> None:
     async def beside_another(bench: ClientBench) -> None:
         async with bench.federated({"a": Script(), "b": plain}) as session:
             await session.search(_NEED, 10)
-            _expect_none(bench, session.peers["b"], session.evidence, "another server had")
+            _expect_none(bench, session.peers["b"], session.evidence, "but another server of the federation did")
 
     await bench.where_named("federation", beside_another)
 
 
 def _expect_none(bench: ClientBench, peer: Peer, evidence: Exchange, case: str) -> None:
-    message = f"the server did not advertise the extension ({case}), and the client sent tools/search"
+    message = f"the server did not advertise the extension ({case}), but the client sent tools/search"
     bench.expect(not peer.searches, (*peer.searches, evidence)[0], message, case=case)
 
 
 @client_check(
-    title="A search is never sent to a server whose settings lack the setting for it",
-    sends="Peers that advertise the extension and no other search, other searches only, this one by a value that is no "
-    "object, or names like its own, and would answer it if they were asked. The client has searched one before that "
+    title="A client sends another search only to servers whose settings advertise it",
+    sends="Peers that advertise the extension but no other search, only other searches, a value that is not an object "
+    "for this search, or similar names, and that would answer this search. Before, the client searches a peer that "
     "advertises it.",
-    passes="No `resources/search`, `resources/templates/search` or `prompts/search`, however the client searches.",
+    passes="The client sends no `resources/search`, `resources/templates/search` or `prompts/search`, however it "
+    "searches.",
     driver_feature="primitives",
     methods=OTHER_METHODS,
 )
@@ -229,8 +234,9 @@ async def never_probes_primitives(bench: ClientBench) -> None:
     others: JsonObject = {primitive.setting: {} for primitive in OTHERS if primitive.setting != name}
     like: JsonObject = {each: {} for each in (name[:-1], bench.primitive.member, "templates") if each != name}
     lacking: dict[str, JsonObject] = {
-        "no other search": {}, "other searches only": others, "the setting true": {name: True},
-        "the setting null": {name: None}, "the setting an array": {**others, name: []}, "names like its own": like,
+        "no setting of another search": {}, "only settings of other searches": others,
+        f"{name} as true": {name: True}, f"{name} as null": {name: None},
+        f"{name} as an array": {**others, name: []}, "only similar names": like,
     }  # fmt: skip
     address = secrets.token_hex(16)
     async with bench.connected(address=address) as session:
@@ -241,16 +247,16 @@ async def never_probes_primitives(bench: ClientBench) -> None:
         async with bench.connected(script, address=address, must_connect=True) as session:
             await session.search(_NEED, 2)
             await session.search_all(_NEED)
-            message = f"{case}, and the client sent {bench.method}"
+            message = f"{case}, but the client sent {bench.method}"
             bench.expect(not session.peer.searches, (*session.peer.searches, session.evidence)[0], message, case=case)
 
 
 @client_check(
     title="Every modern search declares the extension",
-    sends="An ordinary modern peer, of which the client asks all that it can, two searches at once, a long query, "
-    "many more in a row, and one that is refused included. Then one at the same address that is too busy at first, "
-    "later refuses a cursor, and has four pages, and one whose settings are empty.",
-    passes="An object at the extension's key under `extensions` of the client capabilities of each `tools/search`.",
+    sends="An ordinary modern peer to which the client sends everything that it can, including two concurrent searches,"
+    " a long query, many searches in a row, and one that is refused. Then a peer at the same address that is too busy"
+    " at first, later refuses a cursor, and has four pages; and a peer with empty settings.",
+    passes="Each `tools/search` has an object at the extension identifier in `extensions` of the client capabilities.",
     eras=(MODERN,),
     methods=EVERY_METHOD,
 )
@@ -279,7 +285,7 @@ async def declares_in_every_request(bench: ClientBench) -> None:
             if script.settings:  # a client may list where the number of tools is not stated
                 session.require_search()
             for number, exchange in enumerate(session.peer.searches, 1):
-                message = "tools/search does not declare the extension under extensions of its client capabilities"
+                message = f"{bench.method} does not declare the extension in extensions of its client capabilities"
                 declares = declared_in(exchange, "extensions") is not None
                 session.expect(declares, message, exchange, case=f"request {number} to {case}")
 
@@ -302,11 +308,16 @@ async def _search_at_once(bench: ClientBench, session: Session, held: HeldSearch
 @client_check(
     title="A legacy handshake declares the extension",
     sends="An ordinary legacy peer.",
-    passes="An object at the extension's key under `extensions` or `experimental` of the capabilities in `initialize`.",
+    passes="`initialize` has an object at the extension identifier in `extensions` or `experimental` of the "
+    "capabilities.",
     eras=(LEGACY,),
 )
 async def declares_in_initialize(bench: ClientBench) -> None:
     async with bench.connected() as session:
         await session.search("keep the books")
         opening = session.opening
-        session.expect(declared_in(opening) is not None, "initialize does not declare the extension", opening)
+        session.expect(
+            declared_in(opening) is not None,
+            "initialize does not declare the extension in extensions or experimental of the capabilities",
+            opening,
+        )

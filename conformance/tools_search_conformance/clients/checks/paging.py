@@ -74,12 +74,12 @@ _CACHE_HINTS: Final[tuple[JsonObject, ...]] = ({}, {"ttlMs": 3_600_000, "cacheSc
 
 @client_check(
     title="The query is repeated unchanged with every cursor",
-    sends="Searches of three pages, or of seven, for a query with white space at its ends, for queries that are not "
-    "normalized, hold control characters or escapes, or are long, and for generated ones; for all tools and with a "
-    "limit; with an empty page in the middle, and an empty cursor. Once the server is too busy for the second page at "
-    "first, once it refuses the cursor, and once the first page may be cached. Then for another user, and two "
-    "searches at once, where the driver names `authorization` and `concurrent`.",
-    passes="The requests with a cursor carry the `query` for which it was issued, character by character.",
+    sends="Searches of three or seven pages for queries that have leading and trailing white space, are not normalized,"
+    " contain control characters or escapes, or are long, and for generated queries; for all tools and with a limit;"
+    " with an empty page in the middle and an empty cursor. Once the server is too busy for the second page at first,"
+    " once it refuses the cursor, and once the first page may be cached. If the driver has `authorization` and"
+    " `concurrent`, also for another user and with two concurrent searches.",
+    passes="Each request with a cursor has exactly the `query` for which the cursor was issued.",
     methods=EVERY_METHOD,
 )
 async def query_repeated(bench: ClientBench) -> None:
@@ -120,7 +120,7 @@ async def _expect_repeated(session: Session, query: str, limit: int | None = Non
     for exchange in session.peer.searches:
         cursor, later = (exchange.params.get(member) for member in ("cursor", "query"))
         if isinstance(cursor, str) and cursor in issued and exchange.number in new:
-            message = f"the query was {issued[cursor]!r}, and with a cursor {later!r}"
+            message = f"the client sent the query {issued[cursor]!r} first, and {later!r} with the cursor {cursor!r}"
             session.expect(later == issued[cursor], message, exchange, case=f"query {json.dumps(query)}")
         issued[(exchange.result or {}).get("nextCursor")] = later
     return outcome
@@ -150,9 +150,9 @@ async def _expect_repeated_at_once(bench: ClientBench) -> None:
             await session.ask("await", of=query)
         for exchange in session.peer.searches:
             wanted, later = exchange.params.get("cursor"), exchange.params.get("query")
-            message = f"two searches were under way; the query of one was {wanted!r}, and with its cursor {later!r}"
+            message = f"of two concurrent searches, the client sent the cursor of {wanted!r} with the query {later!r}"
             known = isinstance(wanted, str) and wanted in released
-            session.expect(not known or later == wanted, message, exchange, case="two searches at once")
+            session.expect(not known or later == wanted, message, exchange, case="two concurrent searches")
 
 
 def _first_page_kept(params: JsonObject) -> Reply:
@@ -175,13 +175,13 @@ class _RefusedOnce:
 
 
 @client_check(
-    title="An empty page is not the end",
-    sends="Searches with an empty first page, with two empty pages in the middle, with four, with "
-    f"{_MANY_PAGES - 2}, with a page whose entries are no valid tools, with an empty cursor on an empty page, and with "
-    "generated pages of no tool to three. Then after a refused cursor, with a limit, and begun while the driver does "
-    "something else, where it names `concurrent`.",
-    passes="The client asks for the pages after the empty ones, and has the tools of all pages. A way of "
-    "searching in which it does not read as many pages that have tools is not judged.",
+    title="An empty page with a `nextCursor` does not end a search",
+    sends="Searches with an empty first page; with two, four and "
+    f"{_MANY_PAGES - 2} empty pages in the middle; with a page without valid tools; with an empty cursor on an empty "
+    "page; and with generated pages of zero to three tools. Also after a refused cursor, with a limit, and, if the"
+    " driver has `concurrent`, with a search that runs in the background.",
+    passes="The client requests the pages after the empty ones and returns the tools of all pages. A way of searching"
+    " in which it does not read as many pages with tools is not judged.",
     methods=EVERY_METHOD,
 )
 async def empty_page_not_end(bench: ClientBench) -> None:
@@ -191,8 +191,9 @@ async def empty_page_not_end(bench: ClientBench) -> None:
         async with bench.connected(Script(search=pages)) as session:
             outcome = await session.search_all("fold a crane")
             last = pages.cursors[-1] in session.followed
-            case = f"cursors followed: {session.followed}"
-            session.expect(last, "a page after an empty one was not asked for", case=case)
+            case = f"the client sent the cursors {session.followed}"
+            message = f"the client did not request the last of {len(sizes)} pages, some of which were empty"
+            session.expect(last, f"{message}: it sent the cursors {session.followed}", case=case)
             _expect_all_tools(session, outcome, sizes)
             reported = outcome.reported
     await _expect_empty_cursor_followed_from_empty_page(bench)
@@ -207,8 +208,8 @@ async def empty_page_not_end(bench: ClientBench) -> None:
             # A client may take the page for an unusable one, and list or report that.
             gave_up = bool(session.peer.listings) or outcome.error is not None
             last = pages.cursors[-1] in session.followed
-            case = f"cursors followed: {session.followed}; entries that are no tools"
-            message = "a page after one without valid tools was not asked for"
+            case = f"a page without valid tools; the client sent the cursors {session.followed}"
+            message = "the client did not request the page after one without valid tools"
             session.expect(last or gave_up, message, case=case)
     if reported:
         searching = SwitchedSearch()
@@ -234,8 +235,9 @@ async def _expect_empty_cursor_followed_from_empty_page(bench: ClientBench) -> N
                 outcome = await session.search_all("fold a crane")
                 follows = "" in session.followed
                 if sizes is without:
-                    case = f"pages of {', '.join(map(str, sizes))} tools, the last cursor empty: {session.followed}"
-                    session.expect(follows, "a page after an empty one was not asked for", case=case)
+                    case = f"pages of {', '.join(map(str, sizes))} tools, the last cursor empty"
+                    message = f"the client did not send the empty nextCursor of an empty page, only {session.followed}"
+                    session.expect(follows, message, case=case)
                     _expect_all_tools(session, outcome, sizes)
                 elif not follows:
                     break  # for empty-cursor-followed to judge
@@ -290,16 +292,16 @@ def _expect_all_tools(session: Session, outcome: Outcome, sizes: Sequence[int]) 
     names = {name for page in _tool_names(sizes) for name in page}
     missing = sorted(names - set(outcome.names)) if outcome.reported else []
     case = f"pages of {', '.join(map(str, sizes))} tools"
-    session.expect(not missing, f"of {case} the client lacks {missing}: it has {outcome.describe()}", case=case)
+    session.expect(not missing, f"of {case}, the client returned {outcome.describe()} without {missing}", case=case)
 
 
 @client_check(
     title="Scores of different pages are not compared",
-    sends="The same search of three pages twice, for all tools and then with limits: once the tools of the first page "
-    "have much higher scores than all others, once the tools of the second; those of the third are between. All else "
-    "is equal. Then one in which both pages have the same tool with different descriptions.",
-    passes="The same tools in the same order both times. A client that leaves out tools with low scores wherever they "
-    "are, or reads no page after them, is judged by the order of the others only.",
+    sends="The same search of three pages twice, for all tools and with limits: once the tools of the first page have "
+    "much higher scores than the others, once those of the second; the scores of the third are in between. Everything "
+    "else is equal. Then a search where two pages have the same tool with different descriptions.",
+    passes="The client returns the same tools in the same order both times. If it drops tools with low scores on any "
+    "page, or reads no page after them, only the order of the other tools counts.",
     methods=EVERY_METHOD,
 )
 async def scores_not_compared(bench: ClientBench) -> None:
@@ -323,7 +325,7 @@ async def scores_not_compared(bench: ClientBench) -> None:
             orders.append(await names(pages, limit, reads_on=limit is None and first > second))
         if leaves_out:
             orders = [[name for name in order if name in orders[0] and name in orders[1]] for order in orders]
-        message = f"with the scores of two pages exchanged, {orders[0]} became {orders[1]}"
+        message = f"the client returned {orders[0]}, but with the scores of two pages swapped {orders[1]}"
         bench.expect(orders[0] == orders[1], latest[-1][0], message, case=f"limit {limit or 'none'}")
     if not leaves_out:
         texts = ("Keeps the books.", "Keeps the books in order.")
@@ -331,7 +333,9 @@ async def scores_not_compared(bench: ClientBench) -> None:
             pages = [_scored([tool("keep_books", text)], score) for text, score in zip(texts, scores, strict=True)]
             await names(pages, reads_on=True)
         kept = [{str(each.get("description")) for each in outcome.tools} for _, outcome in latest[-2:]]
-        message = f"a tool was on two pages; the client had {kept[0]} of it, and with the scores exchanged {kept[1]}"
+        message = (
+            f"of a tool on two pages, the client returned the definition {kept[0]}, but with scores swapped {kept[1]}"
+        )
         bench.expect(kept[0] == kept[1], latest[-1][0], message, case="a tool on two pages")
 
 
@@ -342,9 +346,9 @@ def _scored(tools: Sequence[JsonObject], score: float) -> list[JsonObject]:
 
 @client_check(
     title="A cursor is sent back exactly as it was issued",
-    sends="Searches of three pages whose cursors have white space at their ends, look like numbers, addresses or "
-    "base64, hold control characters, are not normalized, or are long; and generated ones.",
-    passes="The requests carry the cursors, character by character.",
+    sends="Searches of three pages whose cursors have leading and trailing white space, look like numbers, URLs or "
+    "base64, contain control characters, are not normalized, or are long; and generated cursors.",
+    passes="The client sends exactly the issued cursors.",
     methods=EVERY_METHOD,
 )
 async def cursor_verbatim(bench: ClientBench) -> None:
@@ -356,8 +360,8 @@ async def cursor_verbatim(bench: ClientBench) -> None:
             await session.search_all(searching.switch(Pages(TOOLS[:1], TOOLS[1:2], TOOLS[2:3], cursors=issued)))
             followed = session.followed[before:]
             read_on = bool(followed) or issued != _ODD_CURSORS[0]
-            bench.require(read_on, "the client did not read on from the first page", session.latest)
-            message = f"the cursors were {json.dumps(issued)}, and the client sent {json.dumps(followed)}"
+            bench.require(read_on, "the client requested only the first page", session.latest)
+            message = f"the server issued the cursors {json.dumps(issued)}, but the client sent {json.dumps(followed)}"
             session.expect(followed[: len(issued)] == list(issued), message, case=json.dumps(issued))
 
         await judge(_ODD_CURSORS[0])
@@ -368,9 +372,9 @@ async def cursor_verbatim(bench: ClientBench) -> None:
 
 
 @client_check(
-    title="An empty `nextCursor` is a cursor",
-    sends="A search whose first page has an empty string as `nextCursor`; then one whose second page has.",
-    passes='A request with `"cursor": ""`, before the client is done with it.',
+    title="An empty string as `nextCursor` is a cursor",
+    sends="A search whose first page has an empty string as `nextCursor`; then one whose second page has it.",
+    passes='The client sends a request with `"cursor": ""` before the search ends.',
     eras=(MODERN,),
     methods=EVERY_METHOD,
 )
@@ -379,15 +383,16 @@ async def empty_cursor_followed(bench: ClientBench) -> None:
         pages = Pages(TOOLS[:1], TOOLS[1:2], TOOLS[5:6], cursors=(*issued, "end")[:2])
         async with bench.connected(Script(search=pages)) as session:
             await session.search_all("fold a crane")
-            case = f"cursors followed: {session.followed}"
+            case = f"the client sent the cursors {session.followed}"
             if set(issued[:-1]) <= set(session.followed):
-                session.expect("" in session.followed, "an empty nextCursor was taken for the end", case=case)
+                message = "the client took an empty nextCursor for the end of the search"
+                session.expect("" in session.followed, message, case=case)
 
 
 @client_check(
     title="A page without `nextCursor` is the last one",
-    sends="Searches of one page, and of two; then with a `null` as `nextCursor` of the last page.",
-    passes="No further request for the same `query`, and the tools of all pages.",
+    sends="Searches of one page and of two; then the same with a `nextCursor` of `null` on the last page.",
+    passes="The client sends no further request for this `query` and returns the tools of all pages.",
     methods=EVERY_METHOD,
 )
 async def last_page_ends(bench: ClientBench) -> None:
@@ -402,18 +407,18 @@ async def last_page_ends(bench: ClientBench) -> None:
                 outcome = await session.search_all("keep the books")
                 wanted, sent = len(pages.cursors) + 1, len(session.peer.searches)
                 case = f"{wanted} pages, {end} on the last"
-                message = f"the search had {wanted} pages, and the client sent {sent} requests"
+                message = f"the search had {wanted} pages with {end} on the last, but the client sent {sent} requests"
                 session.expect(sent <= wanted, message, case=case)
                 if outcome.reported and sent == wanted:
-                    message = f"of {case}, the client has {outcome.describe()}"
+                    message = f"of {case}, the client returned {outcome.describe()}"
                     session.expect(len({*outcome.names}) == wanted, message, case=case)
 
 
 @client_check(
     title="A search whose cursors form a loop ends",
-    sends="Searches whose pages lead to themselves, or to each other in a circle of two or three; after "
+    sends="Searches whose cursors lead back to the same page, or form a loop of two or three pages; after "
     f"{_LOOP_END} requests the peer ends them.",
-    passes=f"Fewer than {_LOOP_END} requests, however the client ends the search.",
+    passes=f"The client sends fewer than {_LOOP_END} requests, however it ends the search.",
     methods=EVERY_METHOD,
 )
 async def cursor_loop(bench: ClientBench) -> None:
@@ -431,7 +436,7 @@ async def cursor_loop(bench: ClientBench) -> None:
         async with bench.connected(loop_of(length)) as session:
             await session.search_all("keep the books")
             session.require_second_page()
-            case, sent = f"a circle of {length}", len(session.peer.searches)
+            case, sent = f"a loop of {length} cursor{'s' * (length > 1)}", len(session.peer.searches)
             session.expect(sent < _LOOP_END, f"the client followed {case} for {sent} requests", case=case)
 
 
@@ -462,13 +467,12 @@ class _RefusedCursors:
 
 
 @client_check(
-    title="A search that starts over combines nothing with the pages before a refused cursor",
-    sends="A search whose second page is refused with -32602, since the catalog has changed; a new search finds "
-    "another tool. Then one whose fourth page is refused. Once more, where the pages may be cached for an hour, and "
-    "with a limit instead of for all tools; where the refusal has no `data`; and where every cursor is refused, so "
-    "that the new search ends early, too.",
-    passes="An error, all results of the search that started over and nothing of the pages before it, or, without a "
-    "new search, whatever the client has.",
+    title="A search that starts over after a refused cursor discards the pages before it",
+    sends="A search whose second page is refused with error -32602 because the catalog has changed; a new search finds "
+    "another tool. Then one whose fourth page is refused. The same with pages that may be cached for an hour; with a "
+    "limit; without `data` in the error; and with every cursor refused, so that the new search ends early too.",
+    passes="The client returns an error, or only the results of the search that started over. If it does not start"
+    " over, it may return the pages that it has.",
     methods=EVERY_METHOD,
 )
 async def refused_cursor_discards(bench: ClientBench) -> None:
@@ -502,25 +506,26 @@ async def _expect_discarded(
     async with bench.connected(Script(search=search, tools=(tool("new_one"),))) as session:
         outcome = await session.find("keep the books", limit)
         read_on = bool(search.refused or hints or limit)
-        bench.require(read_on, "the client did not read on from the first page")
+        bench.require(read_on, "the client requested only the first page")
         if search.refused:
             # A client may also stop, and keep what it has: nothing is combined where there is no new search.
             kept = [str(each["name"]) for each in outcome.tools if each["name"] in gone or is_as_sent(each, outdated)]
             kept = kept if search.starts > 1 else []
-            message = f"the cursor was refused, and the client started over and still has {kept} of the pages before"
-            case = f"{good + 2} pages, {json.dumps(hints)}{', with a limit' if limit else ''}"
+            message = f"after a refused cursor, the client started over, but returned {kept} from the pages before it"
+            case = f"{good + 2} pages, cache hints {json.dumps(hints)}{', with a limit' if limit else ''}"
             session.expect(not kept, message, case=case)
             has_new = search.starts < 2 or not outcome.reported or "new_one" in outcome.names
-            message = f"the client started over, found new_one, which it had found before, and has {outcome.describe()}"
+            message = "after a refused cursor, the client started over and found 'new_one',"
+            message += f" but returned {outcome.describe()}"
             session.expect(has_new or outcome.error is not None, message, case=case)
 
 
 @client_check(
-    title="After a refused cursor a search starts over at most once",
-    sends="A search whose first page has a `nextCursor`, with every cursor refused, until it was begun "
-    f"{_STARTS_END} times. Then with the second cursor of each attempt refused, and where the pages may be cached for "
-    "an hour, of every other attempt; with a limit, and without `data` in the refusal.",
-    passes="At most two requests without `cursor`.",
+    title="After refused cursors, a search starts over at most once",
+    sends="A search whose first page has a `nextCursor`, with every cursor refused until the search was begun "
+    f"{_STARTS_END} times. The same with the second cursor of each attempt refused, or of every other attempt if the "
+    "pages may be cached for an hour; with a limit; and without `data` in the error.",
+    passes="The client sends at most two requests without `cursor`.",
     methods=EVERY_METHOD,
 )
 async def refused_cursor_once(bench: ClientBench) -> None:
@@ -545,8 +550,8 @@ async def _expect_few_starts(
     search = _RefusedCursors(page, good=good_at, follows=follows, data=data)
     async with bench.connected(Script(search=search)) as session:
         outcome = await session.find("keep the books", limit)
-        reported = f"it has {outcome.describe()}"
-        message = f"cursors were refused, and the client began its search {search.starts} times: {reported}"
-        case = f"{good} cursors good, {json.dumps(hints)}{', with a limit' if limit else ''}"
+        message = f"after refused cursors, the client began its search {search.starts} times"
+        message += f" and returned {outcome.describe()}"
+        case = f"{good} cursors accepted, cache hints {json.dumps(hints)}{', with a limit' if limit else ''}"
         session.expect(search.starts <= _MAX_STARTS, message, case=case)
-    bench.require(bool(search.refused or hints or limit), "the client did not read on from the first page")
+    bench.require(bool(search.refused or hints or limit), "the client requested only the first page")

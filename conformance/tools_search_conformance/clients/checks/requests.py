@@ -49,7 +49,7 @@ _ARGUMENTS: Final[tuple[JsonObject, ...]] = (
 _BEFORE: Final = {
     "never": "found, never listed",
     "listed": "listed with another definition, then found",
-    "found": "found with another definition, then found",
+    "found": "found with another definition, then found again",
 }
 _ALIKE_BEFORE: Final = ("before/{}", "before.{}", "{}/before", "{}.before")
 _ALIKE_AFTER: Final = ("after/{}", "after.{}", "{}/after", "{}.after")
@@ -65,9 +65,9 @@ _HEX: Final = re.compile(r"[0-9A-Fa-f]{8,}")
 
 @client_check(
     title="Every request has its own id",
-    sends="A peer that is too busy for the first search and refuses the first cursor; the client searches two pages, "
-    "and once more, on a legacy connection many times.",
-    passes="Each id is a string or an integer; on a legacy connection no two requests have the same.",
+    sends="A peer that is too busy for the first search and refuses the first cursor; the client searches two pages,"
+    " and then once more, or many times on a legacy connection.",
+    passes="Each id is a string or an integer; on a legacy connection, no two requests have the same id.",
 )
 async def request_ids(bench: ClientBench) -> None:
     async with bench.connected(Script(search=Troubled(Pages(TOOLS[:2], TOOLS[2:4])))) as session:
@@ -80,18 +80,19 @@ async def request_ids(bench: ClientBench) -> None:
         for exchange in session.peer.exchanges:
             number = exchange.sent["id"]
             shown = f"a request had the id {json.dumps(number)[:100]}"
-            session.expect(isinstance(number, str) or integer(number) is not None, shown, exchange)
+            valid = isinstance(number, str) or integer(number) is not None
+            session.expect(valid, f"{shown}, which is neither a string nor an integer", exchange)
             repeated = bench.cell.era == LEGACY and (type(number), number) in used
-            session.expect(not repeated, f"{shown}, as another request did", exchange)
+            session.expect(not repeated, f"{shown}, which another request already had", exchange)
             used.append((type(number), number))
 
 
 @client_check(
     title="Every search has valid params",
-    sends="An ordinary peer; the client searches two pages, once with a limit, and once without. Then a peer that is "
-    "too busy for the first search and refuses the first cursor.",
-    passes="`query` is text that is not blank; `limit` is an integer of at least 1, or absent; `cursor` is one of the "
-    "peer's, or absent.",
+    sends="An ordinary peer; the client searches two pages, once with a limit and once without. Then a peer that is too"
+    " busy for the first search and refuses the first cursor.",
+    passes="`query` is a string that is not blank; `limit` is an integer of at least 1, or absent; `cursor` was issued"
+    " by the peer, or is absent.",
     methods=EVERY_METHOD,
 )
 async def request_params(bench: ClientBench) -> None:
@@ -114,7 +115,7 @@ async def request_params(bench: ClientBench) -> None:
                 "cursor": "cursor" not in params or cursor in pages.cursors,
             }
             for member, fine in valid.items():
-                message = f"the member {member} of a search was {json.dumps(params.get(member))}"
+                message = f"the client sent a search with the invalid {member} {json.dumps(params.get(member))}"
                 session.expect(fine, message, exchange, case=member)
 
 
@@ -127,10 +128,10 @@ def _tool(name: str, **properties: Mapping[str, Any]) -> JsonObject:
 
 
 @client_check(
-    title="`Mcp-Method` names the method",
-    sends="A modern peer over Streamable HTTP, with a search of two pages, and one with a limit; then with one for "
-    "which it is too busy at first, and which has to start over.",
-    passes=f"`Mcp-Method: {METHOD}`, or the other method, on every search, and no `Mcp-Name`.",
+    title="The `Mcp-Method` header of a search is its method, and it has no `Mcp-Name`",
+    sends="A modern peer over Streamable HTTP, with a search of two pages and one with a limit; then a search for which"
+    " it is too busy at first, and which has to start over.",
+    passes=f"Every search has `Mcp-Method: {METHOD}`, or its other method, and no `Mcp-Name`.",
     eras=(MODERN,),
     transports=("http",),
     methods=EVERY_METHOD,
@@ -146,20 +147,20 @@ async def http_method_header(bench: ClientBench) -> None:
         session.require_search()
         for exchange in session.peer.searches:
             value = _headers(exchange).get("mcp-method")
-            session.expect(value == bench.method, f"the header Mcp-Method was {value!r}", exchange)
+            message = f"the Mcp-Method header of a search was {value!r} instead of {bench.method!r}"
+            session.expect(value == bench.method, message, exchange)
             name = _headers(exchange).get("mcp-name")
-            named = f"the search, which names nothing, had the header Mcp-Name: {name!r}"
+            named = f"a search, which names nothing, had the header Mcp-Name: {name!r}"
             session.expect(name is None, named, exchange)
 
 
 @client_check(
-    title="The query appears in no header",
-    sends="Peers over Streamable HTTP, one with a search of three pages, one that is too busy at first and refuses a "
-    "cursor, one without the extension; the client searches for two words that nobody else would send, for one of them "
-    "alone, in short and long queries, one of which is not ASCII, cancels a search, and does all else that the driver "
-    "can.",
-    passes="Neither word, nor the beginning of one, in any header or its name, of any HTTP request: not as it is, "
-    "not percent-encoded, not as references of HTML, not in base64 or hexadecimal.",
+    title="The query appears in no HTTP header",
+    sends="Peers over Streamable HTTP: one with a search of three pages, one that is too busy at first and refuses a "
+    "cursor, one without the extension. The client searches for two unique words and for one of them alone, in short, "
+    "long and non-ASCII queries, cancels a search, and does everything else that the driver can.",
+    passes="No name or value of any header contains either word or its beginning: neither plain, percent-encoded, as "
+    "HTML character references, nor in base64 or hexadecimal.",
     transports=("http",),
     methods=EVERY_METHOD,
 )
@@ -190,7 +191,7 @@ async def http_query_not_in_headers(bench: ClientBench) -> None:
             for name, value in session.peer.header_fields:
                 readings = map(_squeezed, (name, value, value[::-1], *_decoded(value)))
                 holds = any(word[:_TELLING] in reading for reading in readings for word in _WORDS)
-                message = f"the header {name} holds the query: {redact({name: value[:200]})[name]}"
+                message = f"the header {name} contains the query: {redact({name: value[:200]})[name]}"
                 bench.expect(not holds, session.evidence, message, case=name)
 
 
@@ -214,10 +215,10 @@ def _decoded(value: str) -> list[str]:
 
 
 @client_check(
-    title="A found tool with an invalid `x-mcp-header` is left out",
-    sends="A search of two pages. Tools of each have an `x-mcp-header` that is empty, no token or no string, stands "
-    "twice, or stands on a number, an object or the items of an array; one tool is valid.",
-    passes="The client has the valid ones only.",
+    title="The client drops found tools with an invalid `x-mcp-header`",
+    sends="A search of two pages, each with tools whose `x-mcp-header` is empty, not a token, not a string, repeated,"
+    " or on a number, an object or the items of an array, and with one valid tool.",
+    passes="The client returns only the valid tools.",
     eras=(MODERN,),
     transports=("http",),
 )
@@ -241,9 +242,9 @@ async def http_invalid_tool_left_out(bench: ClientBench) -> None:
     pages = Pages([invalid[0], valid, *invalid[1::2]], [*invalid[2::2], also])
     async with bench.connected(Script(search=pages)) as session:
         outcome = await session.search_all("ask a region")
-        session.expect("valid" in outcome.names, f"the valid tool is missing: {outcome.describe()}")
+        session.expect("valid" in outcome.names, f"the client returned {outcome.describe()} without 'valid'")
         kept = [name for name in outcome.names if name not in {"valid", "also_valid"}]
-        session.expect(not kept, f"the client has tools whose x-mcp-header is invalid: {kept}")
+        session.expect(not kept, f"the client returned tools with an invalid x-mcp-header: {kept}")
 
 
 def _among_alike(definition: JsonObject, other: JsonObject) -> list[JsonObject]:
@@ -256,16 +257,17 @@ def _among_alike(definition: JsonObject, other: JsonObject) -> list[JsonObject]:
 
 
 @client_check(
-    title="A call has the headers of the definition that was found",
-    sends="A tool with `x-mcp-header` on some of its parameters, on the second page of a search, among others whose "
-    "names are much alike; the client calls it without having listed it, after a listing or a search in which it had "
-    "another header, and after a search with a limit. The arguments are of each type, `false`, 0, `null`, left out "
-    "where there is a default, inside an object, under a name with a dot, and text with spaces at its ends. Then one "
-    "more call each after a search that does not find the tool, after a list change, after a search in which it has "
-    "another header, and where it was read again from what may be cached. Where the driver names `authorization`, "
-    "once more for another user, and where it names `federation`, two servers have a tool of that name.",
-    passes="`Mcp-Param-*` headers with the values of the arguments that were given; text beyond ASCII, or with spaces "
-    "at either end, in base64. A client that lists in between, so that what it listed decides, is not judged.",
+    title="A call has the `Mcp-Param-*` headers of the found definition",
+    sends="On the second page of a search, a tool with `x-mcp-header` on some of its parameters, among tools with"
+    " similar names. The client calls it without having listed it, after a listing or a search in which it had another"
+    " header, and after a search with a limit. The arguments are of each type, `false`, 0, `null`, omitted for a"
+    " default, inside an object, under a name with a dot, and text with leading and trailing spaces. Then calls after a"
+    " search that does not find the tool, after a list change, after a search in which it has another header, and after"
+    " a search that may be answered from a cache. If the driver has `authorization`, also for another user; if it has"
+    " `federation`, with two servers that have a tool of that name.",
+    passes="The call has `Mcp-Param-*` headers with the values of the given arguments, in base64 if they are not ASCII"
+    " or have leading or trailing spaces. A client that lists in between, so that the listed definition decides, is not"
+    " judged.",
     eras=(MODERN,),
     transports=("http",),
 )
@@ -317,7 +319,7 @@ async def http_param_headers(bench: ClientBench) -> None:
                 after = f"{case}; since: {since}{', after a list change' if changed else ''}"
                 judged |= _expect_headers(bench, session.peer, arguments, after)
     judged |= await _expect_headers_of_latest(bench, marked, outdated)
-    bench.applies(judged, "the client lists before it calls, so that the listed definition decides")
+    bench.applies(judged, "the client lists before it calls, so the listed definition decides")
     scripts = {name: Script(search=serves(found(each))) for name, each in (("a", marked), ("b", outdated))}
 
     def judge(peer: Peer, _: Outcome) -> None:
@@ -337,7 +339,7 @@ async def _expect_headers_of_latest(bench: ClientBench, before: JsonObject, late
         for need in ("ask a region", "ask a zone", "ask a region"):
             await session.search_all(need)
         await session.ask("call", name="ask_region", arguments=_ARGUMENTS[0])
-        case = "found, found with another definition, and read again where it may be cached"
+        case = "found, found with another definition, and found again, where the first result may be cached"
         judged = _expect_headers(bench, session.peer, _ARGUMENTS[0], case)
 
         async def call_for_another(bench: ClientBench) -> None:
@@ -351,12 +353,12 @@ async def _expect_headers_of_latest(bench: ClientBench, before: JsonObject, late
 
 
 @client_check(
-    title="A call is validated by the definition that was found",
-    sends="A tool that is found with an `outputSchema`, among others whose names are much alike; the client calls it "
-    "without having listed it, after a listing, and after another search, in which it had another `outputSchema`; then "
-    "after a search in which it has none. The result is valid by the latest definition. Where the driver names "
-    "`federation`, two servers have a tool of that name.",
-    passes="The result of the call, and no error. A client that lists in between is not judged.",
+    title="The result of a call is validated with the found definition",
+    sends="A tool that is found with an `outputSchema`, among tools with similar names. The client calls it without "
+    "having listed it, after a listing and after another search in which it had another `outputSchema`, and after a "
+    "search in which it has none. The result is valid by the latest definition. If the driver has `federation`, two "
+    "servers have a tool of that name.",
+    passes="The client returns the result of the call and no error. A client that lists in between is not judged.",
 )
 async def call_validated_by_found(bench: ClientBench) -> None:
     by_found, outdated = (
@@ -388,7 +390,7 @@ async def call_validated_by_found(bench: ClientBench) -> None:
             session.require_search()
             outcome = await session.ask("call", name="weigh_parcel", arguments={})
             listed = any(listing.number > session.last_search.number for listing in session.peer.listings)
-            bench.applies(not listed, "the client lists when it calls, so that the listed definition decides")
+            bench.applies(not listed, "the client lists when it calls, so the listed definition decides")
             bench.require(bool(session.peer.requests("tools/call")), "the client did not call the tool", session.latest)
             _expect_called(bench, session.peer, outcome, f"{_BEFORE[before]} by {need!r}")
     scripts = {
@@ -403,7 +405,7 @@ async def call_validated_by_found(bench: ClientBench) -> None:
 
 
 def _expect_called(bench: ClientBench, peer: Peer, outcome: Outcome, case: str) -> None:
-    message = f"the result was valid by the found definition, and the call returned {outcome.describe()}"
+    message = f"the result was valid by the found definition, but the call returned {outcome.describe()}"
     bench.expect(outcome.error is None, peer.requests("tools/call")[-1], message, case=case)
 
 
@@ -439,7 +441,7 @@ def _expect_headers(bench: ClientBench, peer: Peer, arguments: JsonObject, case:
         return False
     sent = {name: value for name, value in _headers(call).items() if name.startswith("mcp-param-")}
     wanted = {f"mcp-param-{name.lower()}": text for name, text in _marked(definition["inputSchema"], arguments)}
-    bench.expect(sent == wanted, call, f"the call has the headers {sent} instead of {wanted}", case=case)
+    bench.expect(sent == wanted, call, f"tools/call has the headers {sent} instead of {wanted}", case=case)
     return True
 
 

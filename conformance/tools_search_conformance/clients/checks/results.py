@@ -55,7 +55,7 @@ _STATUSES: Final = (200, 400, 500, 503)
 async def _expect_found(bench: ClientBench, result: JsonObject, case: str) -> Outcome:
     async with bench.connected(Script(search=serves(found(_UNLISTED, **result)))) as session:
         outcome = await session.search("mend a clock")
-        message = f"{case}, and the search returned {outcome.describe()}"
+        message = f"{case}; the search returned {outcome.describe()} instead of {_UNLISTED['name']!r}"
         session.expect(_UNLISTED["name"] in outcome.names, message, case=case)
         return outcome
 
@@ -73,26 +73,26 @@ async def _expect_second_page(bench: ClientBench, tools: list[JsonObject], extra
         async with bench.connected(Script(search=search)) as session:
             outcome = await session.search_all(query)
             if reads_on := reads_on or bool(session.followed):
-                case = f"{which} had members nobody knows"
-                message = f"{case}, and the search returned {outcome.describe()}"
+                case = f"{which} had unknown members"
+                message = f"{case}; the client sent the cursors {session.followed} and returned {outcome.describe()}"
                 there = not outcome.reported or _UNLISTED["name"] in outcome.names
                 session.expect(there and bool(session.followed), message, case=case)
 
 
 @client_check(
     title="Unknown members of a result are ignored",
-    sends=f"A result of `{METHOD}` with members that this draft does not know, some of them generated and some that "
-    "would mean an error or an end elsewhere, and a tool that has some.",
-    passes="The client has the tool, and does not take the result for an invalid one, or a page for the last one.",
+    sends=f"A result of `{METHOD}` with unknown members, some of them generated, and some that mean an error or the "
+    "last page in other APIs; and with a tool that has unknown members.",
+    passes="The client returns the tool, and takes no result for an invalid one and no page for the last one.",
     methods=EVERY_METHOD,
 )
 async def result_unknown_members(bench: ClientBench) -> None:
     extra: JsonObject = {"facets": {"group": ["a"]}, "future": None, "warnings": ["x"], "_meta": {"example.com/x": [1]}}
-    await _expect_found(bench, {**extra, **_MISLEADING}, "the result had members nobody knows")
+    await _expect_found(bench, {**extra, **_MISLEADING}, "the result had unknown members")
     odd = {**_UNLISTED, "future": {"deep": [1, None]}, "_meta": {EXTENSION_ID: {"score": 0.5, "why": ["x"]}}}
     odd |= {"annotations": {"readOnlyHint": True, "costHint": "low"}}
     odd |= {"enabled": False, "disabled": True, "hidden": True, "deprecated": True}
-    outcome = await _expect_found(bench, {"tools": [odd]}, "the tool had members nobody knows")
+    outcome = await _expect_found(bench, {"tools": [odd]}, "the tool had unknown members")
     await _expect_second_page(bench, [odd], {**extra, **_MISLEADING})
     if outcome.reported:
         searching = SwitchedSearch()
@@ -101,17 +101,17 @@ async def result_unknown_members(bench: ClientBench) -> None:
             async def judge(members: JsonObject) -> None:
                 outcome = await session.search(searching.switch(serves(found(_UNLISTED, **members))))
                 case = f"members {json.dumps(members, ensure_ascii=False)}"
-                message = f"the result had members nobody knows, and the search returned {outcome.describe()}"
+                message = f"the result had the unknown {case}; the search returned {outcome.describe()}"
                 session.expect(_UNLISTED["name"] in outcome.names, message, case=case)
 
             await explore(bench, unknown_members(), judge, cost=2)
 
 
 @client_check(
-    title="The modern members of a legacy result are ignored",
-    sends="Legacy results with an invalid `resultType`, `ttlMs` or `cacheScope`; then the same search twice, without a "
+    title="Modern members of a legacy result are ignored",
+    sends="Legacy results with an invalid `resultType`, `ttlMs` or `cacheScope`; then the same search twice, without "
     "`ttlMs`, with one of an hour, and with one of 0.",
-    passes="The client has the tool each time, and `ttlMs` makes no difference to when it asks again.",
+    passes="The client returns the tool each time, and sends the same number of requests whatever `ttlMs` is.",
     eras=(LEGACY,),
 )
 async def legacy_members_ignored(bench: ClientBench) -> None:
@@ -132,7 +132,8 @@ async def legacy_members_ignored(bench: ClientBench) -> None:
             await session.search("mend a clock")
             await session.search("mend a clock")
             asked.append(len(session.peer.searches))
-            message = f"the same search twice made {asked[0]} requests, and with ttlMs {asked[-1]}"
+            message = f"for the same search twice, the client sent {asked[0]} requests without ttlMs"
+            message += f" and {asked[-1]} with {json.dumps(hint)}"
             session.expect(asked[-1] == asked[0], message)
 
 
@@ -145,56 +146,57 @@ async def _expect_fallback(
         outcome = await session.find(_NEED, None if all_pages else 3 if ranked else len(TOOLS))
         where = session.last_request_for_tools
         pages = {str(exchange.params.get("cursor", "")) for exchange in session.peer.listings}
-        message = f"{case}, and the client asked for {len(pages)} of {number} pages of {bench.primitive.list_method}"
+        message = f"{case}, but the client requested {len(pages)} of {number} pages of {bench.primitive.list_method}"
         session.expect(len(pages) == number, f"{message}; the search returned {outcome.describe()}", where, case=case)
-        place = "the first" if ranked else "there"
-        message = f"{case}, all tools were listed, and the one that fits is not {place}: {outcome.describe()}"
+        place = "first" if ranked else "found"
+        message = f"{case}; the client listed all tools, but {_WANTED['name']!r} is not {place}: {outcome.describe()}"
         fits = not outcome.reported or _WANTED["name"] in outcome.names[: 1 if ranked else None]
         session.expect(fits, message, where, case=case)
         if outcome.reported:  # it may keep what it listed
             again = await session.find(_NEED, len(TOOLS))
-            message = f"{case}, and the same search once more returned {again.describe()}"
-            session.expect(_WANTED["name"] in again.names, message, where, case=f"{case}, once more")
+            message = f"{case}; a second time, the same search returned {again.describe()}"
+            session.expect(_WANTED["name"] in again.names, message, where, case=f"{case}, a second time")
 
 
 @client_check(
-    title="Without the extension, all tools are listed and ranked",
-    sends="Peers that do not advertise the extension and list their tools on three pages, one of them after an empty "
-    "page.",
-    passes="Requests for all of them, and as the first tool the one on the last page, which alone fits.",
+    title="Without the extension, the client lists all tools and ranks them",
+    sends="Peers that do not advertise the extension and list their tools on three pages, once after an empty page.",
+    passes="The client requests all pages, and its first tool is the only one that fits, which is on the last page.",
 )
 async def fallback_not_advertised(bench: ClientBench) -> None:
     for all_pages in (False, True):
-        case = f"the server does not advertise the extension, the client is to find {'all' if all_pages else 'three'}"
+        case = "the server does not advertise the extension, the client has to find "
+        case += "all tools" if all_pages else "three tools"
         await _expect_fallback(bench, Script(advertised={}), case, all_pages=all_pages, ranked=True)
-    case = "the server does not advertise the extension, and its listing begins with an empty page"
+    case = "the server does not advertise the extension and its list begins with an empty page"
     await _expect_fallback(bench, Script(advertised={}, list_starts_empty=True), case, ranked=True)
 
 
 @client_check(
-    title="After -32601 or -32021, all tools are listed",
-    sends="Peers that advertise the extension and refuse the search with error -32601, and with -32021; the client is "
-    "to find some tools, and all, each twice. On a modern connection over HTTP, with other statuses, too.",
-    passes="Requests for all pages of `tools/list`, and the tool on the last page, which alone fits, is found.",
+    title="After error -32601 or -32021, the client lists all tools",
+    sends="Peers that advertise the extension and refuse the search with error -32601 or -32021; the client has to find"
+    " some tools, and all tools, each twice. On a modern connection over HTTP, also with other HTTP statuses.",
+    passes="The client requests all pages of `tools/list` and finds the only tool that fits, which is on the last"
+    " page.",
     methods=EVERY_METHOD,
 )
 async def fallback_after_refusal(bench: ClientBench) -> None:
     over_http = bench.cell.transport == "http" and bench.cell.era == MODERN
     for code in (-32601, -32021):
         for all_pages in (False, True):
-            case = f"the search was refused with {code}, the client is to find {'all' if all_pages else 'some'}"
+            case = f"the search got error {code}, the client has to find {'all' if all_pages else 'some'} tools"
             await _expect_fallback(bench, Script(search=refuses(code)), case, all_pages=all_pages)
         for status in _STATUSES if over_http else ():
-            case = f"the search was refused with {code} and status {status}"
+            case = f"the search got error {code} with HTTP status {status}"
             await _expect_fallback(bench, Script(search=refuses(code, status=status)), case)
 
 
 @client_check(
-    title="After an unusable result, all tools are listed",
+    title="After an unusable result, the client lists all tools",
     sends="Results without `tools`, with `tools` that is not an array, or with a `nextCursor` that is neither a string "
-    "nor `null`; a modern result that asks for input. Elsewhere a page with one valid tool among entries that are not.",
-    passes="Requests for all pages of `tools/list`, and the tool on the last page, which alone fits, is found. Of the "
-    "page with the invalid entries, the valid tool and nothing else, or the tools that listing finds.",
+    "nor `null`; a modern result that asks for input. Then a page with one valid tool among invalid entries.",
+    passes="The client requests all pages of `tools/list` and finds the only tool that fits, which is on the last page."
+    " From the page with invalid entries, it returns only the valid tool, or else the listed tools.",
     methods=EVERY_METHOD,
 )
 async def fallback_after_invalid_result(bench: ClientBench) -> None:
@@ -226,15 +228,15 @@ async def fallback_after_invalid_result(bench: ClientBench) -> None:
         case = f"the page was {json.dumps(page)}"
         # A client that lists instead does more than it has to.
         right = not outcome.reported or outcome.names == ["graft_rose"] or bool(session.peer.listings)
-        session.expect(right, f"{case}, and the search returned {outcome.describe()}", case=case)
+        session.expect(right, f"{case}; the search returned {outcome.describe()} instead of 'graft_rose'", case=case)
 
 
 @client_check(
-    title="A server that is too busy is not listed instead",
+    title="If the server is too busy, the client does not list all tools instead",
     sends=f"Peers that answer {_BUSY} searches, or as many requests for a second page, with error -32603 and "
-    f"`data.retryAfterMs`, once of 0, and one of {_LONG_MS}; they advertise a large catalog, then a small one. On a "
-    "modern connection over HTTP, with status 429 and 503, too. The client searches for several needs.",
-    passes="No `tools/list` after such an answer. When the client searches again is not judged.",
+    f"`data.retryAfterMs`, once with 0, and once with {_LONG_MS}; they advertise a large catalog, then a small one. On"
+    " a modern connection over HTTP, also with status 429 and 503. The client searches for several needs.",
+    passes="The client sends no `tools/list` after such an error. When it searches again is not judged.",
     methods=EVERY_METHOD,
 )
 async def busy_not_listed(bench: ClientBench) -> None:
@@ -246,7 +248,7 @@ async def busy_not_listed(bench: ClientBench) -> None:
         if settings is not SETTINGS and not searched:
             return  # a small catalog may be listed in the first place
         bench.require(searched, f"the client did not send {bench.method}", session.latest)
-        bench.applies(not listed, "the client lists a server that it searches, busy or not")
+        bench.applies(not listed, "the client also lists the tools of a server that is not busy")
         large = settings is SETTINGS
         busy = [_Busy(), _Busy(later=True), _Busy(after=0)]
         busy += [_Busy(times=1, after=_LONG_MS)] * (large and not bench.primitive.setting and bench.cell.era == MODERN)
@@ -259,7 +261,7 @@ async def busy_not_listed(bench: ClientBench) -> None:
                         await session.search_all(need)
                     await session.search(_NEED, 5)
                 where = session.last_request_for_tools
-                message = f"{case}, and the client sent {bench.primitive.list_method}"
+                message = f"the server was too busy ({case}), and the client sent {bench.primitive.list_method}"
                 session.expect(not session.peer.listings, message, where, case=case)
 
 
@@ -273,9 +275,8 @@ class _Busy:
     after: int = _RETRY_AFTER_MS
 
     def __str__(self) -> str:
-        status = f", status {self.status}" if self.status else ""
-        when = "the second page" if self.later else "once"
-        return f"busy at {when}, retryAfterMs {self.after}{status}"
+        status = f", HTTP status {self.status}" if self.status else ""
+        return f"{'second' if self.later else 'first'} page, retryAfterMs {self.after}{status}"
 
     def search(self) -> Search:
         """Return the search."""
@@ -295,7 +296,7 @@ class _Busy:
 @client_check(
     title="A large catalog is searched",
     sends="Peers that list 2,000 tools: one advertises a million, the other an empty object.",
-    passes="`tools/search`, at once or when the listing turns out long.",
+    passes="The client sends `tools/search`, at once or when the list turns out to be long.",
 )
 async def large_catalog_searched(bench: ClientBench) -> None:
     for settings in ({"catalogSize": 1_000_000}, {}):
@@ -303,5 +304,6 @@ async def large_catalog_searched(bench: ClientBench) -> None:
         async with bench.connected(Script(settings=settings, tools=MANY, list_page=20)) as session:
             await session.search("mend a clock", 5)
             where = (session.peer.searches or [session.last_request_for_tools])[0]
-            message = f"{case}, and the client read {len(session.peer.listings)} pages of {bench.primitive.list_method}"
-            session.expect(bool(session.peer.searches), f"{message} and did not send tools/search", where, case=case)
+            pages = f"{len(session.peer.listings)} pages of {bench.primitive.list_method}"
+            message = f"{case}, but the client requested {pages} and did not send tools/search"
+            session.expect(bool(session.peer.searches), message, where, case=case)

@@ -37,11 +37,11 @@ def _two_pages(params: JsonObject) -> Reply:
 
 
 @client_check(
-    title="A message is read as a whole, wherever the transport divides it",
-    sends="A search of two pages whose bytes come in pieces, divided inside characters, escapes and line ends: a line "
-    "on stdio, with a separator of lines in it that ends none there, chunks over HTTP. Over HTTP, there also is an "
-    "event stream with comments, `id`, `retry`, lines that end in CR LF, and an event of another name.",
-    passes="A request for the second page, and both tools, with their characters.",
+    title="A message is read correctly however the transport divides it",
+    sends="A search of two pages whose bytes arrive in pieces, divided inside characters, escapes and line ends: on "
+    "stdio a line that contains U+2028, which does not end it; over HTTP chunks, and also an event stream with"
+    " comments, `id`, `retry`, lines that end in CR LF, and an event of another name.",
+    passes="The client requests the second page and returns both tools with unchanged texts.",
 )
 async def messages_in_pieces(bench: ClientBench) -> None:
     async with bench.connected(Script(search=_two_pages)) as session:
@@ -57,19 +57,22 @@ async def messages_in_pieces(bench: ClientBench) -> None:
         case = "an event stream in pieces" if stream else "pieces"
         async with bench.connected(Script(search=search)) as session:
             outcome = await session.search_all(_NEED)
-            message = f"the result came in pieces, and the client went on with the cursors {session.followed}"
+            message = (
+                f"a result arrived in pieces, and the client sent the cursors {session.followed} instead of {whole}"
+            )
             session.expect(session.followed == whole, message, case=case)
             if outcome.reported:
                 texts = {str(each.get("name")): str(each.get("description", _TEXT)) for each in outcome.tools}
-                message = f"the result came in pieces, and the client has {texts}"
+                message = f"a result arrived in pieces, and the client returned these tools and descriptions: {texts}"
                 session.expect(texts == {"page_one": _TEXT, "page_two": _TEXT}, message, case=case)
 
 
 @client_check(
-    title="A response with the id of no request is not taken for the answer",
-    sends="A search; a response with another id, with a tool and a cursor of its own, comes before the answer. Then "
-    "another search, with such a response whose id is `null`.",
-    passes="The tool of the answer, or an error; not the other tool, and no request with the other cursor.",
+    title="A response whose id belongs to no request is ignored",
+    sends="A search, where a response with an unknown id, and with another tool and cursor, comes before the right one."
+    " Then another search, where such a response has the id `null`.",
+    passes="The client returns the tool of the right response, or an error; it does not return the other tool, and"
+    " sends no request with the other cursor.",
     transports=("stdio",),
 )
 async def foreign_response(bench: ClientBench) -> None:
@@ -82,9 +85,9 @@ async def foreign_response(bench: ClientBench) -> None:
         for need in strays:
             outcome = await session.search_all(need)
             session.require_search()
-            message = "the client went on with the cursor of a response that carries the id of no request"
+            message = "the client sent the cursor of a response whose id belongs to no request"
             session.expect("of no request" not in session.followed, message)
-            message = f"a response with the id of no request came first, and the search returned {outcome.describe()}"
+            message = f"after a response whose id belongs to no request, the search returned {outcome.describe()}"
             session.expect("of_no_request" not in outcome.names, message)
 
 
@@ -96,9 +99,9 @@ def _held_search(*before_second: JsonObject) -> HeldSearch:
 @client_check(
     driver_feature="concurrent",
     title="Responses are matched to requests by their ids",
-    sends="Two searches are begun, and the peer answers the second one first. Over stdio then again, with an answer to "
-    "a request that nobody made ahead of the others.",
-    passes="Each search finds its own tool; with the stray answer it may fail instead, but not find the stray tool.",
+    sends="The client begins two searches, and the peer answers the second one first. On stdio once more, where a "
+    "response whose id belongs to no request comes first.",
+    passes="Each search finds its own tool; in the second case it may fail instead, but not find the wrong tool.",
 )
 async def responses_matched(bench: ClientBench) -> None:
     await bench.require_features("concurrent")
@@ -114,17 +117,18 @@ async def responses_matched(bench: ClientBench) -> None:
             for name, query in (("second", _SECOND), ("first", _FIRST)):
                 outcome = await session.ask("await", of=name)
                 may_fail = bool(strays) and outcome.error is not None
-                message = f"the search {name!r}, which finds {_FOUND[query]}, returned {outcome.describe()}"
-                case = "an answer to no request came first" if strays else "the second was answered first"
+                case = "a response with an unknown id came first" if strays else "the second search was answered first"
+                message = f"{case}; the {name} search returned {outcome.describe()} instead of {_FOUND[query]!r}"
                 session.expect(may_fail or outcome.names == [_FOUND[query]], message, case=case)
 
 
 @client_check(
     driver_feature="cancel",
-    title="A cancelled search is cancelled at the server",
-    sends="Two searches are begun and not answered. The client is to cancel the first one, and then has the answer to "
-    "the second.",
-    passes="`notifications/cancelled`; in a modern connection over HTTP, a response stream that the client closes.",
+    title="A client that cancels a search notifies the server",
+    sends="The client begins two searches, which are not answered. It has to cancel the first one; then the peer"
+    " answers the second one.",
+    passes="The client sends `notifications/cancelled`; on a modern connection over HTTP, it closes the response"
+    " stream.",
 )
 async def cancel_tells_server(bench: ClientBench) -> None:
     await bench.require_features("concurrent", "cancel")
@@ -136,15 +140,15 @@ async def cancel_tells_server(bench: ClientBench) -> None:
         await session.ask("list_tools")  # so that every message before it on this connection has arrived
         cancelled = await _wait_for_cancellation(bench, session.peer)
         way = "closed no response stream" if _closes_streams(bench) else "sent no notifications/cancelled"
-        session.expect(cancelled, f"the client cancelled a search and {way}", session.evidence)
+        session.expect(cancelled, f"the client cancelled a search but {way}", session.evidence)
 
 
 @client_check(
     driver_feature="federation",
-    title="A cancelled search of several servers is cancelled at each of them",
-    sends="A search of two peers is begun and not answered, and the client is to cancel it.",
-    passes="`notifications/cancelled` with the id of its request to each of the two, or the response stream closed; no "
-    "request for that search afterwards. A driver that cannot cancel such a search is not judged.",
+    title="A client that cancels a search of several servers notifies each of them",
+    sends="The client begins a search of two peers, which do not answer, and has to cancel it.",
+    passes="The client sends `notifications/cancelled` with the id of its request to each peer, or closes the response "
+    "stream; it sends no further request for that search. A driver that cannot cancel such a search is not judged.",
 )
 async def cancel_tells_every_server(bench: ClientBench) -> None:
     await bench.require_features("federation", "concurrent", "cancel")
@@ -160,17 +164,19 @@ async def cancel_tells_every_server(bench: ClientBench) -> None:
         for name, peer in session.peers.items():
             wanted = {str(request["id"]) for request in peer.waiting[: asked[name]]}
             named = _closes_streams(bench) or wanted <= set(map(str, peer.cancelled))
-            message = f"the client cancelled a search of two servers and {way} to the server {name}"
-            session.expect(cancelled[name] and named, f"{message}; it named {peer.cancelled}", session.evidence)
-            message = f"the search was cancelled, and the client then sent it to the server {name}"
+            message = f"the client cancelled a search of two servers but {way} to the server {name}"
+            session.expect(
+                cancelled[name] and named, f"{message}; it cancelled the ids {peer.cancelled}", session.evidence
+            )
+            message = f"after the search was cancelled, the client sent it to the server {name} again"
             session.expect(len(peer.waiting) == asked[name], message, session.evidence)
 
 
 @client_check(
     driver_feature="cancel",
-    title="Cancelling a search cancels no other",
-    sends="Two searches are begun and not answered. The client is to cancel the first one; then the peer answers the "
-    "first all the same, and the second.",
+    title="Cancelling a search does not cancel another one",
+    sends="The client begins two searches, which are not answered. It has to cancel the first one; then the peer"
+    " answers both.",
     passes="The client cancels only the first search at the server, and the second one finds its tool.",
 )
 async def cancel_that_one_only(bench: ClientBench) -> None:
@@ -183,11 +189,12 @@ async def cancel_that_one_only(bench: ClientBench) -> None:
         searching.release(_SECOND)
         outcome = await session.ask("await", of="second")
         await session.ask("list_tools")
-        message = f"one search was cancelled, and the other returned {outcome.describe()}"
+        message = f"after the first search was cancelled, the second returned {outcome.describe()}"
+        message += f" instead of {_FOUND[_SECOND]!r}"
         session.expect(outcome.names == [_FOUND[_SECOND]], message, session.evidence)
         number = session.peer.waiting[0]["id"]
         others = [each for each in session.peer.cancelled if each != number or isinstance(each, bool)]
-        message = f"of the requests under way, {json.dumps(number)} was to be cancelled, and the client named {others}"
+        message = f"the client had to cancel the request {json.dumps(number)}, but also cancelled {others}"
         session.expect(not others, message, session.evidence)
 
 
