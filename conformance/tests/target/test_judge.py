@@ -66,7 +66,7 @@ async def test_a_server_that_ends_at_its_first_search_of_all_is_told_so_and_judg
         ("served-where-advertised", "fail"),
         ("query-blank", "pass"),
     ]
-    assert "at the first tools/search of all, the process ended with exit status 3" in run.results[0].message
+    assert "at the very first tools/search, the process ended with exit status 3" in run.results[0].message
 
 
 async def test_a_quick_run_asks_over_http_what_takes_no_other_start(options: Build, target: Command):

@@ -125,7 +125,8 @@ async def _openings_with_others(bench: Bench) -> AsyncGenerator[tuple[Any, JsonO
     title="The server serves every other search that it advertises",
     sends="Before any check, the list of resources, templates and prompts if their search is advertised, and searches"
     " for one by its key, for a word that several have, and for a word that none has.",
-    passes="A result for at least one of these searches per list; `resources` stands for both resources and templates.",
+    passes="A result for at least one of these searches by each method; `resources` also advertises that for"
+    " templates.",
 )
 async def primitives_served(bench: Bench) -> None:
     bench.applies(bool(bench.offered), _NO_OTHERS)
@@ -194,7 +195,7 @@ async def advertised_legacy_both(bench: Bench) -> None:
 @server_check(
     title="A server that advertises the extension serves searches",
     sends="Before all other checks, searches for a tool by its name, for a word of several tools, and for a word of"
-    " none; over HTTP, one that was served again on another connection.",
+    " none; over HTTP, the same search on another connection.",
     passes="A result for at least one of them; otherwise the other checks have nothing to judge. A result on the other"
     " connection. The server has not exited before, such as at the very first search.",
 )
@@ -269,6 +270,7 @@ async def undeclared_client_refused(bench: Bench) -> None:
         async def expect_missing(undeclared: tuple[int, tuple[JsonObject, str]]) -> None:
             number, (capabilities, case) = undeclared
             params: JsonObject = {"query": f"anything for a client that declares {case}"}
+            # A server may test the declaration only for some searches, such as those without a limit or of many words.
             params = (params, {**params, "limit": 1}, {"query": name}, {"query": "a"})[number % 4]
             _expect_missing(other, await other.server.search(params, capabilities=capabilities), case)
 

@@ -345,6 +345,7 @@ async def deterministic(bench: Bench) -> None:
             firsts.append(await bench.server.page(query, limit=limit, cursor=page.next_cursor))
     await bench.each(firsts, repeat_often)
     plain = [item for item in firsts[0].items if "x-mcp-header" not in json_text(item)]
+    # The use of a found tool must not change the sequence either.
     if bench.profile == "fixture" and bench.primitive is not TEMPLATES and plain:
         await bench.server.ask(bench.primitive.use_method, params_of_use(plain[0], bench.primitive))
         await repeat(firsts[0])
@@ -453,6 +454,7 @@ async def cursor_repeated(bench: Bench) -> None:
     once = await bench.server.search(following)
     bench.require(once.result is not None, f"the second page got {once.describe()}", once)
     await bench.served(following, "a cursor that was answered before")
+    # Another search in between must not invalidate the cursor: a server may keep only the last search.
     await bench.server.search({"query": NONSENSE})
     await bench.served(following, "a cursor that was answered twice before")
 
@@ -645,7 +647,7 @@ async def _refused_with_others(bench: Bench, query: str, others: Sequence[str]) 
     title="A cursor of `tools/list` is refused",
     sends="Searches with the `nextCursor` of a `tools/list` page, one of them for the name of that method; where"
     " possible, on a fixture's catalog of 120 tools.",
-    passes="Error -32602.",
+    passes="Error -32602 for each.",
     methods=EVERY_METHOD,
 )
 async def cursor_of_list(bench: Bench) -> None:
@@ -668,7 +670,7 @@ async def _cursor_of_list(bench: Bench) -> str | None:
 @server_check(
     title="A cursor of one method is refused by every other",
     sends="For each other search that the server supports, the cursor of its second page, with its query.",
-    passes="Error -32602.",
+    passes="Error -32602 for each.",
     methods=EVERY_METHOD,
 )
 async def cursor_other_method(bench: Bench) -> None:

@@ -102,7 +102,8 @@ async def result_schema(bench: Bench) -> None:
             wrong is None, exchange, f"the result does not conform to the schema at {wrong}", case=f"query {query!r}"
         )
 
-    # A result without `tools` finds nothing, and is judged all the same.
+    # A result without `tools` finds nothing, and is judged all the same. Results come before errors, of which the first
+    # one ends the check as unverified.
     exchanges = await _searches(bench)
     for exchange in sorted(exchanges, key=lambda one: one.result is None):
         expect_shape(exchange)

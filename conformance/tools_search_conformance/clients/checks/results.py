@@ -295,7 +295,7 @@ class _Busy:
 
 @client_check(
     title="A large catalog is searched",
-    sends="Peers that list 2,000 tools: one advertises a million, the other an empty object.",
+    sends="Peers that list 2,000 tools: one advertises a `catalogSize` of a million, the other empty settings.",
     passes="The client sends `tools/search`, at once or when the list turns out to be long.",
 )
 async def large_catalog_searched(bench: ClientBench) -> None:
