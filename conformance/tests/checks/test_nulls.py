@@ -53,7 +53,7 @@ async def test_what_does_not_speak_the_protocol_is_not_judged(
 
 @pytest.mark.parametrize(
     ("kind", "reason"),
-    [("refuse_all", "-32601"), ("redirect", "HTTP 302"), ("html", "no JSON"), ("endless", "no resp")],
+    [("refuse_all", "-32601"), ("redirect", "HTTP 302"), ("html", "not JSON"), ("endless", "no resp")],
 )
 async def test_what_does_not_speak_it_over_http_is_not_judged_either(
     kind: str, reason: str, target: Command, options: Callable[..., Options]

@@ -116,7 +116,7 @@ async def refusal(options: Options) -> str:
     [
         ("mute", "did not answer `frobnicate-"),
         ("yes", "cannot be trusted"),
-        ("garbage", "no JSON"),
+        ("garbage", "not JSON"),
         ("deep", "nested deeper"),
         ("other-id", "answered `frobnicate-"),
         ("crash", "exit status 3; stderr: about to crash"),

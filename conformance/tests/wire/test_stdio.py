@@ -141,7 +141,9 @@ async def test_lines_that_are_no_message_are_kept_apart():
 async def test_a_response_behind_a_banner_without_an_end_of_line_is_not_waited_for():
     async with speaking_to("print('Listening {on} stdio ', end='')\n" + ECHO) as transport:
         answer = await transport.request(request(), {}, 15)
-        assert answer.fault == "the line of the response begins with what is no message: 'Listening {on} stdio '"
+        assert (
+            answer.fault == "the line of the response begins with text that is not a message: 'Listening {on} stdio '"
+        )
         assert (await transport.request(request(2), {}, 5)).message is not None
 
 
@@ -149,7 +151,7 @@ async def test_what_came_in_place_of_a_response_is_told():
     async with speaking_to("print('Usage: server PORT', flush=True); import time; time.sleep(60)") as transport:
         answer = await transport.request(request(), {}, 2)
         assert answer.fault is not None
-        assert answer.fault.startswith("no response within 2 s, but a line that is no message")
+        assert answer.fault.startswith("no response within 2 s, but a line that is not a message")
         assert answer.fault.endswith("Usage: server PORT")
 
 

@@ -325,7 +325,7 @@ async def deterministic(bench: Bench) -> None:
     async def repeat(first: Page, *, by: Bench = bench) -> None:
         params = {name: value for name, value in first.exchange.sent["params"].items() if name in _PARAMS}
         exchange = await by.server.search(params)
-        names = read_page(exchange, "a search that was answered before").keys
+        names = read_page(exchange, "a repeated request").keys
         where = "" if by is bench else " on another connection"
         case = ", ".join(f"{name} {value!r:.100}" for name, value in params.items())
         message = f"the same request returned {first.keys[:5]} and then{where} {names[:5]}"
@@ -453,10 +453,10 @@ async def cursor_repeated(bench: Bench) -> None:
     following = await _second_page(bench)
     once = await bench.server.search(following)
     bench.require(once.result is not None, f"the second page got {once.describe()}", once)
-    await bench.served(following, "a cursor that was answered before")
+    await bench.served(following, "a cursor sent a second time")
     # Another search in between must not invalidate the cursor: a server may keep only the last search.
     await bench.server.search({"query": NONSENSE})
-    await bench.served(following, "a cursor that was answered twice before")
+    await bench.served(following, "a cursor sent a third time after another search")
 
 
 @server_check(

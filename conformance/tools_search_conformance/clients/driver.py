@@ -238,7 +238,7 @@ class Driver:
         try:
             answer = as_object(decode(line, _LIMITS))
         except MalformedError as error:
-            raise DriverError(f"the driver wrote a line that is no JSON ({error}): {shown}") from error
+            raise DriverError(f"the driver wrote a line that is not JSON ({error}): {shown}") from error
         if answer is None or answer.get("id") != request["id"]:
             raise DriverError(f"the driver answered `{op}`, id {request['id']}, with: {shown}")
         return answer

@@ -229,7 +229,7 @@ class Peer:
 
     def _recorded(self, message: JsonObject, reply: Reply, *, over_http: bool) -> Answer:
         if reply.raw is not None:
-            return Answer(fault="bytes that are no message")
+            return Answer(fault="bytes that are not a message")
         if message in self.abandoned:
             return Answer(fault="none: the client closed the stream")
         if reply.silent or reply.hangs_up:

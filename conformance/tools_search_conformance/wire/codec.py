@@ -160,7 +160,7 @@ def decode(data: bytes, limits: Limits = DEFAULT_LIMITS) -> Any:
     except UnicodeEncodeError as error:
         raise MalformedError("an unpaired surrogate") from error
     except (ValueError, RecursionError) as error:
-        raise MalformedError(f"no JSON: {error}") from error
+        raise MalformedError(f"not JSON: {error}") from error
     return value
 
 
@@ -171,7 +171,7 @@ def decode_message(data: bytes, limits: Limits = DEFAULT_LIMITS) -> JsonObject:
     """
     message = as_object(decode(data, limits))
     if message is None:
-        raise NotAMessageError("a JSON value that is no object")
+        raise NotAMessageError("a JSON value that is not an object")
     if message.get("jsonrpc") != "2.0":
         raise NotAMessageError('an object without "jsonrpc": "2.0"')
     return message
@@ -192,7 +192,7 @@ def _check_bounds(data: bytes, limits: Limits) -> None:
         if depth > limits.depth:
             raise MalformedError(f"nested deeper than {limits.depth}")
         if depth < 0:
-            raise MalformedError("no JSON: a bracket closed that was never opened")
+            raise MalformedError("not JSON: a bracket closed that was never opened")
 
 
 def _without_strings(data: bytes, limits: Limits) -> bytes:
@@ -216,7 +216,7 @@ def _parse(text: str, limits: Limits) -> Any:
         return value
 
     def constant(name: str) -> float:
-        raise ValueError(f"{name} is no JSON")
+        raise ValueError(f"{name} is not JSON")
 
     def members(pairs: list[tuple[str, Any]]) -> JsonObject:
         named = dict(pairs)

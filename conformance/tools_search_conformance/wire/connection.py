@@ -90,7 +90,7 @@ class Connection:
             reason = "initialize settled on a revision that is not of the handshake era"
             raise RefusedError(reason, exchange, is_refusal=isinstance(settled, str))
         if not modern and "mcp-session-id" in exchange.answer.headers and not self._session:
-            reason = "initialize was answered with a session id that is not visible ASCII"
+            reason = "initialize returned a session id that is not visible ASCII"
             raise RefusedError(reason, exchange, is_refusal=False)
         self.server, self.opening = exchange.result, exchange
         if not modern:

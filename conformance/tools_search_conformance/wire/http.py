@@ -271,7 +271,7 @@ class HttpTransport:
             promised = headers.get("content-type", "").startswith(("application/json", "text/event-stream"))
             # A rate limiter can be in front of the target, and does not have to use JSON-RPC.
             if promised and response.status not in RATE_LIMITED and len(self.malformed) < _MAX_COMPLAINTS:
-                self.malformed.append(f"a body that is no message ({fault})")
+                self.malformed.append(f"a body that is not a message ({fault})")
         if message is None and response.status in RATE_LIMITED:
             del self.strays[before:]
         text = text if len(text) < BYTES_LOGGED else b""

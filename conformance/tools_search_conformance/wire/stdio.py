@@ -198,7 +198,7 @@ class StdioTransport:
         try:
             message = decode_message(line, self._limits)
         except MalformedError as error:
-            complaint = f"a line that is no message ({error}): {shown}"
+            complaint = f"a line that is not a message ({error}): {shown}"
             begun = line.lstrip().startswith(b"{") and not isinstance(error, NotAMessageError)
             if len(held := self.malformed if begun else self.noise) < _MAX_KEPT:
                 held.append(complaint)
@@ -254,7 +254,7 @@ class StdioTransport:
             return
         if waiting is not None:
             text = line[:start][:150].decode("utf-8", errors="replace")
-            waiting.ruined = f"the line of the response begins with what is no message: {text!r}"
+            waiting.ruined = f"the line of the response begins with text that is not a message: {text!r}"
             waiting.done.set()
 
     def _finish(self, reason: str) -> None:

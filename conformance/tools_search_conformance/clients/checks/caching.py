@@ -149,8 +149,8 @@ async def cache_key(bench: ClientBench) -> None:
             # It may be answered in part from what was kept, where the requests are equal.
             if not named >= {*wanted} or (query in (_NEED, _OTHER) and limit in (_LIMIT, _ALL)):
                 wanted = (await _find(session, query, limit)).names
-            number = {None: "none", _ALL: "of all"}.get(limit, limit)
-            case = f"the query {json.dumps(cut(query, 80))} with limit {number}, after similar searches"
+            how = {None: "without a limit", _ALL: "for all tools"}.get(limit, f"with limit {limit}")
+            case = f"the query {json.dumps(cut(query, 80))} {how}, after similar searches"
             message = f"the client answered a search from the cached page of another: {case}, returned {outcome.names}"
             bench.expect(outcome.names == wanted, at, f"{message} instead of {wanted}", case=case)
     await bench.where_named("concurrent", _expect_apart_at_once)
