@@ -143,7 +143,7 @@ async def find(
             client,
             query,
             limit=limit,
-            enough=lambda read: sum(len(primitive.by_key(page)) for page in read) >= limit,
+            enough=lambda read: len(primitive.by_key(*read)) >= limit,
             timeout=timeout,
             primitive=primitive,
         )
@@ -153,9 +153,7 @@ async def find(
         if error.code not in _NO_SEARCH:
             raise
     else:
-        found: dict[str, Any] = {}
-        for key, item in (entry for page in pages for entry in primitive.by_key(page).items()):
-            found.setdefault(key, item)
+        found = primitive.by_key(*pages)
         is_cut = len(found) < limit and pages[-1].next_cursor is not None
         return FoundItems([*found.values()][:limit], is_listed=False, is_incomplete=is_cut)
     definitions, is_whole = await list_definitions(primitive, client, timeout=timeout)

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 from mcp_ext_tools_search.ranking import Hit, Ranker
 from mcp_ext_tools_search.ranking.fields import fields
-from mcp_ext_tools_search.ranking.floor import Floor, terms, trimmed
+from mcp_ext_tools_search.ranking.floor import Floor, led_by, terms, trimmed
 from mcp_ext_tools_search.ranking.language import stem, words
 from mcp_ext_tools_search.types import EXTENSION_ID, Primitive, published_metadata
 from mcp_types import Prompt, Resource, ResourceTemplate, Tool
@@ -138,17 +138,11 @@ class PrimitiveIndex:
         """
         spellings = dict.fromkeys((query, trimmed(query)))
         if key := next((spelling for spelling in spellings if spelling in self._items), None):
-            return _led_by(key, hits, self._primitive.key)
+            return led_by(key, hits, self._primitive.key)
         for spelling in spellings:
             if named := {key for key, item in self._items.items() if item.get("name") == spelling}:
-                return _led_by(next((hit.name for hit in hits if hit.name in named), min(named)), hits, "name")
+                return led_by(next((hit.name for hit in hits if hit.name in named), min(named)), hits, "name")
         return hits
-
-
-def _led_by(key: str, hits: Sequence[Hit], member: str) -> Sequence[Hit]:
-    own = next((hit for hit in hits if hit.name == key), Hit(key, 1.0))
-    matched = own.matched if member in own.matched else (member, *own.matched)
-    return [own._replace(score=1.0, matched=matched), *(hit for hit in hits if hit.name != key)]
 
 
 def _as_tools(primitive: Primitive[Any], items: Mapping[str, Definition]) -> Iterator[Tool]:

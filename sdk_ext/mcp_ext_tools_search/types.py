@@ -210,9 +210,13 @@ class Primitive(Generic[ResultT]):
     result: type[ResultT]
     setting: str = ""  # what advertises the method; for tools it is the extension itself
 
-    def by_key(self, result: ResultT) -> dict[str, Any]:
-        """Return the items of a result by key."""
-        return {getattr(item, to_snake(self.key)): item for item in getattr(result, to_snake(self.member))}
+    def by_key(self, *pages: BaseModel) -> dict[str, Any]:
+        """Return the items of pages of a search or a list by key. The first of a key counts."""
+        found: dict[str, Any] = {}
+        for page in pages:
+            for item in getattr(page, to_snake(self.member)):
+                found.setdefault(getattr(item, to_snake(self.key)), item)
+        return found
 
 
 TOOLS: Final = Primitive(METHOD, "tools/list", "tools", "name", Tool, SearchToolsRequest, SearchToolsResult)

@@ -9,11 +9,11 @@ A server could list forever, so pages, tools and cursors are limited.
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar, cast
 
 import anyio
 from mcp import Client, MCPError
@@ -22,13 +22,12 @@ from mcp_ext_search_primitives import (
     PROMPTS,
     RESOURCE_TEMPLATES,
     RESOURCES,
-    PrimitiveSettings,
     PrimitivesServerSettings,
     ResourcesSettings,
 )
 from mcp_ext_search_primitives.client import primitives_settings
 from mcp_ext_tools_search.client import hit_metadata, raw_request, read_pages
-from mcp_ext_tools_search.client.listing import list_page
+from mcp_ext_tools_search.client.listing import ListedPage, list_page
 from mcp_ext_tools_search.client.search import without_wrong_members
 from mcp_ext_tools_search.cursor import follow_cursors
 from mcp_ext_tools_search.ranking import Ranker
@@ -51,8 +50,7 @@ from mcp_types import (
     Tool,
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from pydantic import BaseModel, ValidationError
-from pydantic.alias_generators import to_snake
+from pydantic import ValidationError
 from tools_search_ranking import default_ranker
 
 from tools_search_client.errors import (
@@ -77,25 +75,16 @@ _MAX_OFFERS: Final = 10_000
 """Maximum prompts, resources or templates on one server; a longer list counts as endless."""
 
 
-class _Page(Protocol):
-    """The valid part of one page of a list."""
-
-    @property
-    def result(self) -> Any: ...
-    @property
-    def left_out(self) -> int: ...
-
-
-FetchPage: TypeAlias = Callable[[str | None], Awaitable[_Page]]
-"""Requests the page at a cursor; `None` requests the first."""
-
-
 @dataclass(frozen=True, slots=True)
 class _ItemsPage:
-    """A page of a list of items other than tools."""
+    """The `ListedPage` of a list of items other than tools."""
 
     result: SearchResult
     left_out: int
+
+
+FetchPage: TypeAlias = Callable[[str | None], Awaitable[ListedPage | _ItemsPage]]
+"""Requests the page at a cursor; `None` requests the first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,13 +118,13 @@ async def list_everything(
     Raises:
         InvalidServerResultError: A cursor was repeated, or the list exceeds its limits.
     """
-    pages: list[_Page] = []
+    pages: list[ListedPage | _ItemsPage] = []
     items: dict[str, Any] = {}
 
     async def read_page(cursor: str | None) -> str | None:
         pages.append(await fetch(cursor))
         result = pages[-1].result
-        for key, item in _entries(primitive, result):
+        for key, item in primitive.by_key(result).items():
             items.setdefault(key, item)
         if result.next_cursor is not None and len(items) > max_items:
             raise InvalidServerResultError(f"{primitive.list_method} has no end after {len(items)} {primitive.member}")
@@ -293,6 +282,7 @@ class Discovery:
     Args:
         client: A connected client.
         primitive: The kind of item to find.
+        settings: All of the server's search settings, as `ServerTools.settings`.
         options: Search options.
         deadline: Limits the time in its block, and raises the server's errors as a `ServerError`.
     """
@@ -301,15 +291,15 @@ class Discovery:
         self,
         client: Client,
         primitive: Primitive[Any],
+        settings: PrimitivesServerSettings | None,
         options: CompleteDiscoveryOptions,
         deadline: Callable[[float], AbstractAsyncContextManager[anyio.CancelScope]],
     ) -> None:
         self.primitive: Final = primitive
-        whole = primitives_settings(client) if _is_declared(client) else None
-        own: ServerSettings | PrimitiveSettings | None = whole
-        if whole is not None and primitive.setting:
-            own = whole.prompts if primitive is PROMPTS else whole.resources
-        self.settings: Final = own
+        # For tools, the settings are those of the extension itself.
+        self.settings: Final[ServerSettings | None] = (
+            getattr(settings, primitive.setting, None) if primitive.setting else settings
+        )
         """The server's settings for this search; `None` if it has none, or the client does not declare the
         extension.
         """
@@ -373,28 +363,20 @@ class Discovery:
                         self._client,
                         query,
                         limit=limit,
-                        enough=lambda pages: len(self._items_of(pages)) >= limit,
+                        enough=lambda pages: len(self.primitive.by_key(*pages)) >= limit,
                         patience=self._options.busy_patience,
                         primitive=self.primitive,
                     )
             except (InvalidServerResultError, ServerRefusedError) as error:
                 self._note_failed_search(error)
                 raise
-            found = tuple(self._items_of(pages).values())[:limit]
+            found = tuple(self.primitive.by_key(*pages).values())[:limit]
             ttl = min(page.ttl_ms for page in pages) / 1000
             scope: CacheScope = "private" if any(page.cache_scope == "private" for page in pages) else "public"
             is_whole = len(found) == limit or pages[-1].next_cursor is None
             if is_whole:  # otherwise a later page failed, and might succeed next time
                 kept.answers.put((query, limit), found, ttl_seconds=ttl, scope=scope, partition=partition)
         self._kept.fault, self._kept.failures = None, 0
-        return found
-
-    def _items_of(self, pages: Sequence[SearchResult]) -> dict[str, Any]:
-        """Return the items found by key, each once."""
-        found: dict[str, Any] = {}
-        for page in pages:
-            for key, item in _entries(self.primitive, page):
-                found.setdefault(key, item)
         return found
 
     def _note_failed_search(self, error: _SearchError) -> None:
@@ -483,11 +465,6 @@ async def _list_items(client: Client, primitive: Primitive[Any], cursor: str | N
     return _ItemsPage(without_wrong_members(primitive.result, usable), len(entries) - len(valid))
 
 
-def _entries(primitive: Primitive[Any], result: BaseModel) -> Iterator[tuple[str, Any]]:
-    for item in getattr(result, to_snake(primitive.member)):
-        yield getattr(item, to_snake(primitive.key)), item
-
-
 class ServerTools:
     """One connected server's tools and other items.
 
@@ -516,7 +493,7 @@ class ServerTools:
         self.era: Final[Era] = "modern" if client.protocol_version in MODERN_PROTOCOL_VERSIONS else "legacy"
         """The connection's protocol era."""
         self._discoveries = {
-            primitive.method: Discovery(client, primitive, self._options, self._deadline)
+            primitive.method: Discovery(client, primitive, self.settings, self._options, self._deadline)
             for primitive in (TOOLS, RESOURCES, RESOURCE_TEMPLATES, PROMPTS)
         }
         self._index: tuple[tuple[Tool, ...], LocalIndex] | None = None

@@ -170,7 +170,7 @@ async def read_pages(
             if is_refused and pages and not starts_over:
                 starts_over = True
                 continue
-            if not any(map(primitive.by_key, pages)):
+            if not primitive.by_key(*pages):
                 raise
             logger.warning("a search is incomplete: page %d failed: %s", len(pages) + 1, error)
         return pages

@@ -85,12 +85,12 @@ def floored(ranker: Ranker) -> Ranker:
     return ranker if getattr(ranker, "keeps_floor", False) else lambda tools: _FlooredIndex(Floor(tools), ranker(tools))
 
 
-def led_by(name: str, hits: Sequence[Hit]) -> Sequence[Hit]:
-    """Return `hits` with the tool named `name` first, whether it was found or not."""
-    if hits and hits[0].name == name and hits[0].score == 1.0 and "name" in hits[0].matched:
+def led_by(name: str, hits: Sequence[Hit], member: str = "name") -> Sequence[Hit]:
+    """Return `hits` with the one named `name`, which the query equals in `member`, first, found or not."""
+    if hits and hits[0].name == name and hits[0].score == 1.0 and member in hits[0].matched:
         return hits
     own = next((hit for hit in hits if hit.name == name), Hit(name, 1.0))
-    matched = own.matched if "name" in own.matched else ("name", *own.matched)
+    matched = own.matched if member in own.matched else (member, *own.matched)
     return [own._replace(score=1.0, matched=matched), *(hit for hit in hits if hit.name != name)]
 
 
