@@ -66,8 +66,6 @@ class Found:
     mode: Mode
     fallback: str | None = None
     """Why the tools were listed although the server advertises the search."""
-    listed: tuple[Tool, ...] | None = None
-    """Every tool of the server, where it was listed to be ranked on this side."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,14 +18,13 @@ from itertools import count
 from typing import Any, Final, TypeVar
 
 import anyio
-from anyio import to_thread
 from anyio.abc import TaskGroup
 from mcp import Client
 from mcp.shared.dispatcher import ProgressFnT
 from mcp_ext_search_primitives import PROMPTS, RESOURCE_TEMPLATES, RESOURCES
 from mcp_ext_tools_search.client import hit_metadata
 from mcp_ext_tools_search.ranking import Ranker, SimpleRanker
-from mcp_ext_tools_search.types import HitMetadata, Primitive
+from mcp_ext_tools_search.types import TOOLS, HitMetadata, Primitive
 from mcp_types import (
     CallToolResult,
     Completion,
@@ -41,7 +40,7 @@ from mcp_types import (
 from tools_search_hosts import ServerEntry, qualified_name, split_candidates, without_digest
 from tools_search_hosts.locations import cache_folder
 from tools_search_hosts.toolsets import closest
-from tools_search_ranking import default_ranker, never_silent
+from tools_search_ranking import default_ranker
 
 from tools_search_client.errors import (
     AmbiguousToolError,
@@ -56,15 +55,11 @@ from tools_search_client.errors import (
 from tools_search_client.federation.configuration import Configuration, ToolDiscovery
 from tools_search_client.federation.fanout import Answer, Fanout, Method, Question
 from tools_search_client.federation.merging import (
-    Candidate,
     ItemsListedTogether,
     ListedTogether,
-    RememberingRanker,
-    items_index,
     merge,
     named_among_servers,
     named_first,
-    tools_index,
 )
 from tools_search_client.found import (
     FederatedItems,
@@ -72,15 +67,16 @@ from tools_search_client.found import (
     FederatedOffers,
     FederatedSearch,
     Found,
-    FoundItem,
     FoundTool,
     NamedItem,
     ServerDescription,
+    ServerReport,
 )
 from tools_search_client.json_values import require_json
 from tools_search_client.reranking import Reranking
 from tools_search_client.servers.connection import ConnectionOptions, open_server
 from tools_search_client.servers.discovery import (
+    Answered,
     DiscoveryOptions,
     ServerTools,
     list_as_found,
@@ -212,9 +208,12 @@ class Federation:
         """The local ranker."""
         self.reranking: Final = options.reranking
         self._deadline = _first(options.deadline, stated.deadline, _DEADLINE)
-        self._listed = ListedTogether(self.ranker)
-        self._items_listed: dict[str, ItemsListedTogether] = {}
-        self._ranker = RememberingRanker(never_silent(self.ranker))
+        others = (RESOURCES, RESOURCE_TEMPLATES, PROMPTS)
+        self._together: Final[dict[str, ListedTogether | ItemsListedTogether]] = {
+            TOOLS.method: ListedTogether(self.ranker),
+            **{primitive.method: ItemsListedTogether(primitive, self.ranker) for primitive in others},
+        }
+        """The listings of each kind, ranked as one, by the method that searches that kind."""
         self._options: Final = replace(
             options, connection=options.connection.completed(connection_stated_in(stated, self.ranker))
         )
@@ -287,7 +286,8 @@ class Federation:
         del self.supervised[name], self._identities[name]
         self._drop(name)
         self._fanout.remove(name)
-        self._listed.forget(name)
+        for together in self._together.values():
+            together.forget(name)
         scope, over = self._running.pop(name)
         scope.cancel()
         await over.wait()
@@ -315,34 +315,15 @@ class Federation:
         Raises:
             ValueError: The query is blank or not valid Unicode, or the limit is not positive.
         """
-        require_request(query, limit)
         reranking = self.reranking if reranks else None
         most = limit if reranking is None else limit * reranking.pool
-
-        async def ask(server: str, tools: ServerTools) -> Found:
-            found = await tools.search_or_list(query, limit=most)
-            if found.listed is not None:  # indexed here, so that tools that the ranker rejects only fail this server
-                self._listed.learn(server, found.listed)
-            return found
-
-        question = Question(ask, subject=lambda _: ("search", query, most), method=_finding_method, ends_early=True)
-        answers = await self._asked(question, self._among(servers), deadline)
-        found = {answer.server: answer.value for answer in answers if answer.value}
-        listed = {server: self._identities[server] for server, own in found.items() if own.listed is not None}
-        together = _with_ranks(self._listed.search(query, listed, most))
-        for server, own in found.items():
-            is_listed = server in listed
-            ranked = [tool for tool in together if tool.server == server] if is_listed else _with_ranks(own.tools)
-            found[server] = replace(own, tools=tuple(ranked))
-        by_identity = [(self._identities[server], own.tools) for server, own in found.items()]
-        tools = merge(query, by_identity, limit=most, index=tools_index(self._ranker), together=together)
+        tools, reports, answers = await self._search(TOOLS, query, most, servers, deadline)
         fault: RerankingError | None = None
         if reranking is not None:
             ordered, fault = await reranking.order(query, tools)
             tools = named_first(query, ordered)[:limit]
         self._remember(tools, answers)
-        reports = [answer.report(found=found.get(answer.server)) for answer in answers]
-        return FederatedSearch(tuple(tools), fault, servers=tuple(reports))
+        return FederatedSearch(tuple(tools), fault, servers=reports)
 
     async def search_resources(
         self,
@@ -550,50 +531,57 @@ class Federation:
         servers: Collection[str] | None,
         deadline: float | None,
     ) -> FederatedItems[Any]:
-        require_request(query, limit)
+        items, reports, _ = await self._search(primitive, query, limit, servers, deadline)
+        return FederatedItems(tuple(items), servers=reports)
 
-        def method(_: str, tools: ServerTools) -> Method:
-            is_listed = tools.discovery(primitive).mode == "list"
-            return primitive.list_method if is_listed else primitive.method
+    async def _search(
+        self,
+        primitive: Primitive[Any],
+        query: str,
+        limit: int,
+        servers: Collection[str] | None,
+        deadline: float | None,
+    ) -> tuple[list[Any], tuple[ServerReport, ...], list[Answer[Answered]]]:
+        """Return the best tools or other items of all servers, the servers' reports, and their answers."""
+        require_request(query, limit)
+        together = self._together[primitive.method]
+
+        async def ask(server: str, tools: ServerTools) -> Answered:
+            answered = await tools.discovery(primitive).search_or_list(query, limit)
+            if answered.mode == "list":  # learned here, so that tools that the ranker rejects only fail this server
+                together.learn(server, answered.items)
+            return answered
 
         question = Question(
-            lambda _, tools: tools.discovery(primitive).search_or_list(query, limit),
+            ask,
             subject=lambda _: (primitive.method, query, limit),
-            method=method,
+            method=partial(_finding_method, primitive=primitive),
             ends_early=True,
         )
         answers = await self._fanout.ask(question, self._among(servers), deadline=self._within(deadline))
         answered = {answer.server: answer.value for answer in answers if answer.value}
-        # If a server is configured twice, rank only one of its listings.
+        # Read before the next wait, in which a server can be removed.
         identities = {server: self._identities[server] for server in answered}
-        firsts = {number: server for server, number in reversed(identities.items())}
-        listings = {
-            server: own.items
-            for server, own in answered.items()
-            if own.mode == "list" and firsts[identities[server]] == server
-        }
-        listed = self._items_listed.setdefault(primitive.method, ItemsListedTogether(primitive, self.ranker))
-        together = _with_ranks(await to_thread.run_sync(listed.search, query, listings, limit))
-        found: dict[str, Sequence[FoundItem[Any]]] = {}
+        listed = {server: number for server, number in identities.items() if answered[server].mode == "list"}
+        ranked = _with_ranks(await together.search(query, listed, limit))
+        found: dict[str, Sequence[Any]] = {}
         for server, own in answered.items():
-            if own.mode == "search":
-                named = [
-                    FoundItem(
-                        qualified_name(server, item.name), server, item, hit_metadata(item) or HitMetadata(), "search"
-                    )
-                    for item in own.items
-                ]
-                found[server] = _with_ranks(named)
-            else:
-                found[server] = [item for item in together if item.server == server]
+            if server in listed:
+                found[server] = [one for one in ranked if one.server == server]
+                continue
+            found[server] = _with_ranks(
+                together.form(
+                    qualified_name(server, item.name), server, item, hit_metadata(item) or HitMetadata(), "search"
+                )
+                for item in own.items
+            )
         by_identity = [(identities[server], items) for server, items in found.items()]
-        index = items_index(primitive, never_silent(self.ranker))
-        items = merge(query, by_identity, limit=limit, index=index, together=together)
-        reports = [
+        merged = merge(query, by_identity, limit=limit, index=together.index, together=ranked)
+        reports = (
             answer.report(hits=len(found.get(answer.server, ())), found=answer.value, primitive=primitive)
             for answer in answers
-        ]
-        return FederatedItems(tuple(items), servers=tuple(reports))
+        )
+        return merged, tuple(reports), answers
 
     async def _offers(self, primitive: Primitive[Any], deadline: float | None) -> FederatedOffers[Any]:
         question = Question(
@@ -680,7 +668,7 @@ class Federation:
         self._remember([tool], answers)
         return tool
 
-    def _remember(self, tools: Iterable[FoundTool], answers: Iterable[Answer[Found]]) -> None:
+    def _remember(self, tools: Iterable[FoundTool], answers: Iterable[Answer[Any]]) -> None:
         connections = {answer.server: answer.tools for answer in answers}
         for tool in tools:
             connection = connections.get(tool.server)
@@ -706,12 +694,12 @@ def _first(*seconds: float | None) -> float:
     return next(each for each in seconds if each is not None)
 
 
-def _with_ranks(found: Iterable[Candidate]) -> list[Candidate]:
+def _with_ranks(found: Iterable[Any]) -> list[Any]:
     return [replace(one, own_rank=rank) for rank, one in enumerate(found, start=1)]
 
 
-def _finding_method(_: str, tools: ServerTools) -> Method:
-    return "tools/list" if tools.mode == "list" else "tools/search"
+def _finding_method(_: str, tools: ServerTools, primitive: Primitive[Any] = TOOLS) -> Method:
+    return primitive.list_method if tools.discovery(primitive).mode == "list" else primitive.method
 
 
 LISTING: Final = Question(

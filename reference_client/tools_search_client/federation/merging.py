@@ -14,8 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, ClassVar, Final, TypeAlias, TypeVar
 
+from anyio import to_thread
 from mcp_ext_search_primitives.index import PrimitiveIndex
 from mcp_ext_tools_search.ranking import Hit, Ranker, ToolIndex
 from mcp_ext_tools_search.ranking.floor import floored
@@ -24,7 +25,7 @@ from mcp_ext_tools_search.types import EXTENSION_ID, WHITE_SPACE, HitMetadata, P
 from mcp_types import Tool
 from tools_search_hosts import qualified_name
 from tools_search_hosts.names import tool_among_servers
-from tools_search_ranking import UpdatableIndex
+from tools_search_ranking import UpdatableIndex, never_silent
 
 from tools_search_client.found import Found, FoundItem, FoundTool, NamedItem, key_of
 
@@ -181,8 +182,12 @@ class _Part:
 class ListedTogether:
     """All listed servers' tools in one index, the same as that of a gateway over these servers."""
 
+    form: ClassVar = FoundTool
+
     def __init__(self, ranker: Ranker) -> None:
         self._ranker = floored(ranker)
+        self.index: Callable[[Mapping[str, Any]], ToolIndex] = tools_index(RememberingRanker(never_silent(ranker)))
+        """Indexes found tools for `merge`."""
         self._tools: dict[str, dict[str, Tool]] = {}
         """The listed tools, by server and full name."""
         self._listings: dict[str, tuple[Tool, ...]] = {}
@@ -210,7 +215,7 @@ class ListedTogether:
             self.learn(server, ())
             del self._listings[server], self._tools[server]
 
-    def search(self, query: str, servers: Mapping[str, int], limit: int) -> list[FoundTool]:
+    async def search(self, query: str, servers: Mapping[str, int], limit: int) -> list[FoundTool]:
         """Return the best `limit` tools for `query` on these servers, under their full names.
 
         `learn` must have been called for each server. Servers with the same number are the same server; their tools are
@@ -245,14 +250,33 @@ class ItemsListedTogether:
         ranker: Ranks the items.
     """
 
+    form: ClassVar[type[FoundItem[Any]]] = FoundItem
+
     def __init__(self, primitive: Primitive[Any], ranker: Ranker) -> None:
+        self.index: Callable[[Mapping[str, Any]], ToolIndex] = items_index(primitive, never_silent(ranker))
+        """Indexes found items for `merge`."""
         self._index_of = items_index(primitive, ranker)
+        self._listings: dict[str, Sequence[Any]] = {}
         self._indexed: tuple[Mapping[str, Sequence[Any]], Mapping[str, NamedItem[Any]], PrimitiveIndex] | None = None
 
-    def search(self, query: str, listings: Mapping[str, Sequence[Any]], limit: int) -> list[FoundItem[Any]]:
-        """Return the best `limit` items for `query` among these listings; equal listings are not indexed again."""
-        if not any(listings.values()):
-            return []
+    def learn(self, server: str, listing: Sequence[Any]) -> None:
+        """Add a server's items, which the next search indexes."""
+        self._listings[server] = listing
+
+    def forget(self, server: str) -> None:
+        """Remove a server's items."""
+        self._listings.pop(server, None)
+
+    async def search(self, query: str, servers: Mapping[str, int], limit: int) -> list[FoundItem[Any]]:
+        """Return the best `limit` items for `query` on these servers, as `ListedTogether.search` does."""
+        firsts: dict[int, str] = {}
+        for server, number in servers.items():
+            firsts.setdefault(number, server)
+        listings = {server: self._listings[server] for server in firsts.values()}
+        # In a thread, because all items are indexed again whenever one of the listings has changed.
+        return await to_thread.run_sync(self._ranked, query, listings, limit) if any(listings.values()) else []
+
+    def _ranked(self, query: str, listings: Mapping[str, Sequence[Any]], limit: int) -> list[FoundItem[Any]]:
         kept = self._indexed
         if kept is None or kept[0] != listings:
             items = {

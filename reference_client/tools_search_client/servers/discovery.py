@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar, cast
 
@@ -527,20 +527,14 @@ class ServerTools:
                 single failed search, the tools are listed if that is cheap; otherwise the error is raised. A server
                 that stays busy (`ServerBusyError`) is not listed, and not searched before the time it stated.
         """
-        found = await self.search_or_list(query, limit=limit)
-        if found.listed is None:
-            return found
-        if self._index is None or self._index[0] is not found.listed:
-            self._index = (found.listed, LocalIndex(found.listed, self._options.ranker))
-        return replace(found, tools=self._index[1].search(query, limit), listed=None)
-
-    async def search_or_list(self, query: str, *, limit: int = 10) -> Found:
-        """Search like `search`, but leave the ranking of listed tools to the caller (`Found.listed`)."""
         answer = await self.discovery().search_or_list(query, limit)
-        if answer.mode == "list":
-            return Found((), "list", answer.fallback, answer.items)
-        tools = (FoundTool(tool.name, "", tool, hit_metadata(tool) or HitMetadata(), "search") for tool in answer.items)
-        return Found(tuple(tools), "search")
+        if answer.mode == "search":
+            found = (FoundTool(one.name, "", one, hit_metadata(one) or HitMetadata(), "search") for one in answer.items)
+            return Found(tuple(found), "search")
+        # The cached listing is the same object until it is read again.
+        if self._index is None or self._index[0] is not answer.items:
+            self._index = (answer.items, LocalIndex(answer.items, self._options.ranker))
+        return Found(self._index[1].search(query, limit), "list", answer.fallback)
 
     async def list(self) -> tuple[Tool, ...]:
         """Return all tools in the server's order, except those with invalid definitions (see `left_out`).

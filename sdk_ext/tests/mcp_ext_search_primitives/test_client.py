@@ -204,6 +204,22 @@ async def test_pages_that_bring_nothing_new_end(
             await read_pages(client, "x", primitive=primitive)
 
 
+@every_primitive
+async def test_an_item_of_two_pages_counts_once(
+    offering: Offering, connect: Connect, primitive: Primitive[Any]
+) -> None:
+    same, other = ITEM[primitive], {**ITEM[primitive], primitive.key: "other"}
+    following = {None: "1", "1": "2", "2": None}
+
+    def page(params: dict[str, Any]) -> dict[str, Any]:
+        after = following[params.get("cursor")]
+        return {primitive.member: [same if after else other], **({"nextCursor": after} if after else {})}
+
+    async with connect(lying(offering(), page, {"resources": {}, "prompts": {}})) as client:
+        found = await find(primitive, client, "x", limit=2)
+    assert (len(found.items), found.is_incomplete) == (2, False)
+
+
 async def test_settings_that_are_wrong_are_left_out(offering: Offering, connect: Connect) -> None:
     stated = {"maxLimit": "x", "resources": {"contents": "yes", "catalogSize": 5}, "prompts": {"topics": [3]}}
     async with connect(lying(offering(), INTERNAL_ERROR, stated)) as client:
