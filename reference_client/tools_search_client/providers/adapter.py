@@ -130,6 +130,10 @@ class Adapter(ABC):
         self._used_ids: set[str] = set()
         self._special_ids: set[str] = set()
         """Calls to answer in a special form, if the provider has such calls."""
+        self._order: dict[str, bool] = {}
+        """Original names in the order in which they were first sent, and whether each was deferred; empty if the
+        provider's list is in the conversation's order.
+        """
         self._turn_starts: list[int] = []
         """The positions in the transcript where the user's turns begin."""
         self._shown_before: Mapping[str, SentTool] = {}
@@ -257,7 +261,7 @@ class Adapter(ABC):
             answers={key: saved_outcome(outcome) for key, outcome in self._answers.items()},
             used_ids=self._used_ids,
             special_ids=self._special_ids,
-            order=self._saved_order(),
+            order=self._order,
             turn_starts=self._turn_starts,
             shown_before=list(self._shown_before),
             notices_of_turn=self._notices_of_turn,
@@ -288,8 +292,7 @@ class Adapter(ABC):
         self._transcript, self._unsent = read.items, read.unsent
         self._calls = calls
         self._answers = {key: one.restored(calls[key][1]) for key, one in read.answers.items() if key in calls}
-        self._used_ids, self._special_ids = read.used_ids, read.special_ids
-        self._restore_order(read.order)
+        self._used_ids, self._special_ids, self._order = read.used_ids, read.special_ids, read.order
         self._turn_starts = [start for start in read.turn_starts if start <= len(read.items)]
         self._shown_before = self._tools.restore(read.tools, read.shown_before)
         self._notices_of_turn, self._notices_to_repeat = read.notices_of_turn, read.notices_to_repeat
@@ -362,13 +365,6 @@ class Adapter(ABC):
     def _without_tools(self, item: dict[str, Any], names: Collection[str]) -> dict[str, Any] | None:
         """Return an item without the named tools; `None` if nothing is left."""
         return item
-
-    def _saved_order(self) -> dict[str, bool]:
-        """Return the order of the tool list, if it differs from the conversation's."""
-        return {}
-
-    def _restore_order(self, order: dict[str, bool]) -> None:  # noqa: B027  # most providers use the conversation's order
-        """Restore the saved order of the tool list."""
 
     # Common to all providers
 

@@ -79,8 +79,6 @@ class AnthropicMessages(Adapter):
             options={"max_tokens": max_tokens} | dict(options or {}),
         )
         self._tool_changes = tool_changes and self._in_transcript
-        self._order: dict[str, bool] = {}
-        """Original names in the order in which they were first sent, and whether each was deferred."""
 
     def _user_item(self, parts: Sequence[str | dict[str, Any]]) -> dict[str, Any]:
         return {"role": "user", "content": [_text_block(part) if isinstance(part, str) else part for part in parts]}
@@ -143,12 +141,6 @@ class AnthropicMessages(Adapter):
             if later and tools:  # the API rejects a list with only deferred tools
                 sent[-1]["defer_loading"] = True
         return sent
-
-    def _saved_order(self) -> dict[str, bool]:
-        return self._order
-
-    def _restore_order(self, order: dict[str, bool]) -> None:
-        self._order = order
 
     def _parse(self, response: dict[str, Any]) -> ProviderMessage:
         message = checked(_Message, response, "Anthropic Messages")
