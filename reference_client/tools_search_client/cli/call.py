@@ -45,7 +45,7 @@ def describe(name: str, selection: ServerSelection, *, as_json: bool) -> None:
     """
     tool = selection.ask(lambda servers: selection.resolve(servers, name))
     if as_json:
-        output.print_json(output.tool_json(tool))
+        output.print_json(output.item_json("tool", tool))
         return
     click.echo(one_line(tool.name))
     click.echo(printable(output.purpose(tool.tool) or "(no description)").strip())

@@ -45,7 +45,9 @@ def prompts(name: str | None, arguments: tuple[str, ...], selection: ServerSelec
     if isinstance(answer, GetPromptResult):
         return _print_read(answer, [(message.role, message.content) for message in answer.messages], as_json=as_json)
     if as_json:
-        output.print_json({"prompts": _offers_json("prompt", answer.items)} | output.servers_json(answer.servers))
+        output.print_json(
+            {"prompts": [output.item_json("prompt", one) for one in answer.items]} | output.servers_json(answer.servers)
+        )
     else:
         rows = [(one.name, one.server or "-", _stated_arguments(one.item)) for one in answer.items]
         output.print_table(("prompt", "server", "arguments"), rows, [output.purpose(one.item) for one in answer.items])
@@ -82,7 +84,10 @@ def resources(uri: str | None, selection: ServerSelection, *, as_json: bool) -> 
         return _print_read(answer, [("", content) for content in answer.contents], as_json=as_json)
     listing, templates = answer[0], answer[1].items
     if as_json:
-        shown = {"resources": _offers_json("resource", listing.items), "templates": _offers_json("template", templates)}
+        shown = {
+            "resources": [output.item_json("resource", one) for one in listing.items],
+            "templates": [output.item_json("template", one) for one in templates],
+        }
         output.print_json(shown | output.servers_json(listing.servers))
     else:
         rows = [(str(one.item.uri), one.server or "-", one.item.mime_type or "-") for one in listing.items]
@@ -97,12 +102,8 @@ SearchedKind: TypeAlias = Literal["resources", "templates", "prompts"]
 """What `search` can look for besides tools."""
 
 
-def search_offers(
-    kind: SearchedKind, query: str, limit: int, selection: ServerSelection, *, explain: bool, as_json: bool
-) -> int:
-    """Search prompts, resources or templates, print the results, and return the exit code.
-
-    Servers for which the toolset names individual tools are not searched.
+def search_offers(kind: SearchedKind, query: str, limit: int, selection: ServerSelection) -> FederatedItems[Any]:
+    """Search prompts, resources or templates. Servers for which the toolset names individual tools are not searched.
 
     Raises:
         ValueError: The query is blank or not valid Unicode.
@@ -118,28 +119,7 @@ def search_offers(
         }[kind]
         return search(query, limit=limit, servers=shown)
 
-    answer, noun = selection.ask(question), kind.removesuffix("s")
-    code = output.exit_code(answer.servers, found=bool(answer.items))
-    if as_json:
-        found = [
-            {"rank": rank, **offer, **output.hit_json(one)}
-            for rank, (one, offer) in enumerate(zip(answer.items, _offers_json(noun, answer.items), strict=True), 1)
-        ]
-        output.print_json({"query": query, "limit": limit, kind: found} | output.servers_json(answer.servers))
-        return code
-    if answer.items:
-        rows: list[tuple[str, ...]] = []
-        for rank, one in enumerate(answer.items, start=1):
-            reasons = (one.mode, str(one.own_rank or "-")) if explain else (one.mode,)
-            shown_as = one.name if kind == "prompts" else one.key
-            rows.append((str(rank), shown_as, one.server or "-", *reasons, " ".join(one.hit.matched or ()) or "-"))
-        columns = ("#", noun, "server", "by", *(("rank",) if explain else ()), "matched")
-        output.print_table(columns, rows, [output.purpose(one.item) for one in answer.items])
-    else:
-        output.note_nothing_found(answer.servers, noun)
-    output.note_fallbacks(answer.servers)
-    output.note_troubles(answer.servers, noun)
-    return code
+    return selection.ask(question)
 
 
 def _members(name: str | None, value: Any) -> list[tuple[str, Any]]:
@@ -176,7 +156,3 @@ def _print_read(result: BaseModel, contents: Sequence[tuple[str, BaseModel]], *,
             output.print_note(f"{role}:")
         output.print_content(content)
     return output.EXIT_OK
-
-
-def _offers_json(kind: str, offers: Sequence[NamedItem[Any]]) -> list[dict[str, Any]]:
-    return [{"name": one.name, "server": one.server, kind: output.model_json(one.item)} for one in offers]

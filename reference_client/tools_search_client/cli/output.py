@@ -22,7 +22,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
-from tools_search_client.found import FoundItem, FoundTool, ServerReport
+from tools_search_client.found import FoundItem, FoundTool, NamedItem, ServerReport
 from tools_search_client.remedies import with_remedy
 from tools_search_client.text import one_line, printable, shorten
 
@@ -67,9 +67,10 @@ def model_json(value: BaseModel) -> dict[str, Any]:
     return value.model_dump(by_alias=True, mode="json", exclude_none=True)
 
 
-def tool_json(tool: FoundTool) -> dict[str, Any]:
-    """Return the form of a tool that `--json` prints."""
-    return {"name": tool.name, "server": tool.server, "tool": model_json(tool.tool)}
+def item_json(kind: str, one: FoundTool | NamedItem[Any]) -> dict[str, Any]:
+    """Return the form that `--json` prints of a tool or another item, which is under the name of its kind."""
+    item = one.tool if isinstance(one, FoundTool) else one.item
+    return {"name": one.name, "server": one.server, kind: model_json(item)}
 
 
 def hit_json(found: FoundTool | FoundItem[Any]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from tools_search_client.conversation.conversation import Conversation
 from tools_search_client.conversation.messages import TokenCounts, estimate_tokens
 from tools_search_client.federation.configuration import ToolDiscovery
 from tools_search_client.federation.federation import Federation
-from tools_search_client.found import FederatedListing, FoundTool, ServerDescription
+from tools_search_client.found import FederatedListing, FoundItem, FoundTool, ServerDescription
 
 _OVERFETCH: Final = 100
 """How many tools to request when the toolset hides some of them."""
@@ -115,7 +115,9 @@ def tools(selection: ServerSelection, *, as_json: bool) -> int:
 
     listing, status = selection.ask(question)
     if as_json:
-        shown = [output.tool_json(tool) | ({"status": status[tool.name]} if status else {}) for tool in listing.tools]
+        shown = [
+            output.item_json("tool", tool) | ({"status": status[tool.name]} if status else {}) for tool in listing.tools
+        ]
         output.print_json({"tools": shown} | output.servers_json(listing.servers))
     else:
         rows: list[tuple[str, ...]] = []
@@ -160,34 +162,45 @@ def search(
     tools for a listed one. --json also has the answer's "score", which cannot be compared across answers.
     """
     hides = any(not rule.shows_all for rule in (selection.toolset.rules or {}).values())
+    noun, found = "tool", list[FoundTool | FoundItem[Any]]()
     try:
-        if kind is not None:
-            return search_offers(kind, query, limit, selection, explain=explain, as_json=as_json)
-        most = max(limit, _OVERFETCH) if hides else limit
-        answer = selection.ask(lambda servers: servers.search(query, limit=most))
+        if kind is None:
+            most = max(limit, _OVERFETCH) if hides else limit
+            answer = selection.ask(lambda servers: servers.search(query, limit=most))
+            selection.seen.remember(answer.tools)
+            found += list(filter(selection.shows, answer.tools))[:limit]
+        else:
+            answer = search_offers(kind, query, limit, selection)
+            noun = kind.removesuffix("s")
+            found += answer.items
     except ValueError as error:
         raise click.UsageError(str(error)) from error
-    selection.seen.remember(answer.tools)
-    answer = replace(answer, tools=tuple(filter(selection.shows, answer.tools))[:limit])
-    code = output.exit_code(answer.servers, found=bool(answer.tools))
+    code = output.exit_code(answer.servers, found=bool(found))
     if as_json:
-        ranked = [_hit_json(rank, tool) for rank, tool in enumerate(answer.tools, start=1)]
-        output.print_json({"query": query, "limit": limit, "tools": ranked} | output.servers_json(answer.servers))
+        ranked = [
+            {"rank": rank, **output.item_json(noun, one), **output.hit_json(one)}
+            for rank, one in enumerate(found, start=1)
+        ]
+        output.print_json({"query": query, "limit": limit, f"{noun}s": ranked} | output.servers_json(answer.servers))
         return code
-    if answer.tools:
-        # No scores: even the best of the bad matches would have 1.
-        names = ("server", "by", "rank") if explain else ("by",)
+    if found:
+        # No scores: even the best of the bad matches would have 1. A tool's name begins with its server's.
+        columns = ("by",) if kind is None else ("server", "by")
+        columns = ("server", "by", "rank") if explain else columns
         rows: list[tuple[str, ...]] = []
-        for rank, tool in enumerate(answer.tools, start=1):
-            reasons = (tool.server or "-", tool.mode, str(tool.own_rank or "-")) if explain else (tool.mode,)
-            rows.append((str(rank), tool.name, *reasons, " ".join(tool.hit.matched or ()) or "-"))
-        output.print_table(("#", "tool", *names, "matched"), rows, [output.purpose(tool.tool) for tool in answer.tools])
-        if unknown := KnownTools(answer.tools, FieldedRanker()).unknown_words(query):
+        for rank, one in enumerate(found, start=1):
+            cells = {"server": one.server or "-", "by": one.mode, "rank": str(one.own_rank or "-")}
+            shown = one.key if kind in ("resources", "templates") else one.name
+            rows.append((str(rank), shown, *(cells[name] for name in columns), " ".join(one.hit.matched or ()) or "-"))
+        items = [one.tool if isinstance(one, FoundTool) else one.item for one in found]
+        output.print_table(("#", noun, *columns, "matched"), rows, list(map(output.purpose, items)))
+        tools = [one for one in found if isinstance(one, FoundTool)]
+        if tools and (unknown := KnownTools(tools, FieldedRanker()).unknown_words(query)):
             output.print_note(f"None of the tools found mentions: {', '.join(unknown)}.")
     else:
-        output.note_nothing_found(answer.servers, "tool")
+        output.note_nothing_found(answer.servers, noun)
     output.note_fallbacks(answer.servers)
-    output.note_troubles(answer.servers)
+    output.note_troubles(answer.servers, noun)
     return code
 
 
@@ -269,7 +282,3 @@ def _description_json(description: ServerDescription) -> dict[str, Any]:
         "settings": description.settings,
         "tools": description.tools,
     }
-
-
-def _hit_json(rank: int, tool: FoundTool) -> dict[str, Any]:
-    return {"rank": rank} | output.tool_json(tool) | output.hit_json(tool)
