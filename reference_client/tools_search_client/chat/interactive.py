@@ -53,7 +53,7 @@ def list_models(endpoint: Endpoint) -> list[str]:
 
     async def run() -> list[str]:
         async with open_model(endpoint) as model:
-            return await model.siblings()
+            return await model.model_names()
 
     return run_until_signal(run)
 

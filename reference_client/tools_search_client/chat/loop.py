@@ -82,7 +82,7 @@ class Chat:
         self._adapter = self._new_adapter()
         self._agreed: dict[str, tuple[Any, ...]] = {}
         """Tools that the user always allows, each with the parts the user saw."""
-        self._heard: list[str] = []
+        self._streamed: list[str] = []
         """Pieces of an incomplete answer."""
         self._is_answered = False
         self.is_pending = False
@@ -156,7 +156,7 @@ class Chat:
     async def _run(self) -> str:
         for _ in range(self._options.max_requests):
             message = self._adapter.read(await self._ask_model(self._adapter.request()))
-            self._heard.clear()
+            self._streamed.clear()
             self._is_answered = True
             self._terminal.end_of_text(is_answer=not message.calls)
             if message.stop_reason not in _USUAL_STOPS:
@@ -172,19 +172,19 @@ class Chat:
     async def _ask_model(self, request: dict[str, Any]) -> Mapping[str, Any]:
         """Return the answer to a request. Retry if the provider is busy and no text has arrived yet."""
 
-        def hear(piece: str) -> None:
-            self._heard.append(piece)
+        def note_piece(piece: str) -> None:
+            self._streamed.append(piece)
             self._terminal.text(piece)
 
-        self._heard.clear()
+        self._streamed.clear()
         attempt = 0
         while True:
             try:
                 with self._terminal.waiting("waiting for the model"):
-                    return await self._model.answer(request, hear)
+                    return await self._model.answer(request, note_piece)
             except ModelError as error:
                 wait = 2.0**attempt if error.retry_after is None else error.retry_after
-                if attempt == _MAX_RETRIES or self._heard or not error.is_passing or wait > _MAX_WAIT:
+                if attempt == _MAX_RETRIES or self._streamed or not error.is_passing or wait > _MAX_WAIT:
                     raise
                 self._terminal.notice(f"{error}; trying again in {wait:g} s")
             await anyio.sleep(wait)
@@ -230,6 +230,6 @@ class Chat:
     def _close(self, reason: str) -> None:
         """End a turn so that any provider accepts the next one: all calls answered, the last message the model's."""
         self._adapter.cancel()
-        heard = "".join(self._heard).strip()
-        self._heard.clear()
-        self._adapter.read(self._model.only_text(f"{heard}\n\n{reason}" if heard else reason))
+        streamed = "".join(self._streamed).strip()
+        self._streamed.clear()
+        self._adapter.read(self._model.only_text(f"{streamed}\n\n{reason}" if streamed else reason))

@@ -23,7 +23,7 @@ from tools_search_client.json_values import as_list, as_object
 from tools_search_client.providers import Adapter, AnthropicMessages, ChatCompletions, OpenAIResponses
 from tools_search_client.text import one_line
 
-Hear: TypeAlias = Callable[[str], None]
+OnText: TypeAlias = Callable[[str], None]
 
 _LIST_SECONDS: Final = 30.0
 _MAX_MODELS: Final = 1_000
@@ -35,7 +35,7 @@ class _Api:
 
     client: str
     """The SDK's client class."""
-    stream: Callable[[Any, dict[str, Any], Hear], Awaitable[Mapping[str, Any]]]
+    stream: Callable[[Any, dict[str, Any], OnText], Awaitable[Mapping[str, Any]]]
     """Sends a request and returns the complete answer; passes pieces of text on as they arrive."""
     only_text: Callable[[str], Mapping[str, Any]]
     """Returns an answer that contains only the text."""
@@ -116,22 +116,22 @@ def _merge(into: dict[str, Any], added: Mapping[str, Any], *, left_out: tuple[st
             into[name] = value
 
 
-async def _stream_completion(client: Any, request: dict[str, Any], heard: Hear) -> Mapping[str, Any]:
+async def _stream_completion(client: Any, request: dict[str, Any], on_text: OnText) -> Mapping[str, Any]:
     chunks = CompletionChunks()
     body: dict[str, Any] = request | {"stream_options": {"include_usage": True}}
     async with await client.chat.completions.create(**body, stream=True) as stream:
         async for chunk in stream:
             if text := chunks.add(chunk.to_dict()):
-                heard(text)
+                on_text(text)
     return chunks.whole()
 
 
-async def _stream_response(client: Any, request: dict[str, Any], heard: Hear) -> Mapping[str, Any]:
+async def _stream_response(client: Any, request: dict[str, Any], on_text: OnText) -> Mapping[str, Any]:
     async with await client.responses.create(**request, stream=True) as stream:
         async for event in stream:
             match event.type:
                 case "response.output_text.delta" | "response.refusal.delta":
-                    heard(event.delta)
+                    on_text(event.delta)
                 case "response.completed" | "response.incomplete" | "response.failed":
                     return event.response.to_dict(warnings=False)
                 case _:
@@ -139,11 +139,11 @@ async def _stream_response(client: Any, request: dict[str, Any], heard: Hear) ->
     raise ModelError(BROKEN_OFF, is_passing=True)
 
 
-async def _stream_message(client: Any, request: dict[str, Any], heard: Hear) -> Mapping[str, Any]:
+async def _stream_message(client: Any, request: dict[str, Any], on_text: OnText) -> Mapping[str, Any]:
     async with client.messages.stream(**request) as stream:
         async for event in stream:
             if event.type == "text":
-                heard(event.text)
+                on_text(event.text)
         message = await stream.get_final_message()
     if message.stop_reason is None:
         raise ModelError(BROKEN_OFF, is_passing=True)
@@ -180,19 +180,19 @@ class Model:
         self._client = client  # untyped, because the SDKs are optional dependencies
         self._api = _APIS[endpoint.provider]
 
-    async def answer(self, request: dict[str, Any], heard: Hear, /) -> Mapping[str, Any]:
-        """Send the adapter's request and return the complete answer, calling `heard` with text as it arrives.
+    async def answer(self, request: dict[str, Any], on_text: OnText, /) -> Mapping[str, Any]:
+        """Send the adapter's request and return the complete answer, calling `on_text` with text as it arrives.
 
         Raises `ModelError` if there is no answer, or it broke off.
         """
         try:
-            return await self._api.stream(self._client, request, heard)
-        except OSError:  # from `heard`, such as a closed pipe: the SDKs never raise it
+            return await self._api.stream(self._client, request, on_text)
+        except OSError:  # from `on_text`, such as a closed pipe: the SDKs never raise it
             raise
         except Exception as error:  # the SDKs can raise anything on a malformed stream
             raise model_error(error, self._sdk, self.endpoint) from error
 
-    async def siblings(self) -> list[str]:
+    async def model_names(self) -> list[str]:
         """Return the names of the models that the endpoint lists, sorted, or raise `ModelError`."""
         names: set[str] = set()
         try:
