@@ -109,7 +109,16 @@ class _Kept:
 
 
 class ContentStore:
-    """The texts that have been read, shared by any number of searches."""
+    """The texts that have been read, shared by any number of searches.
+
+    A resource has these states:
+
+        unknown -> queued       a search finds it in its caller's list (`_want`)
+        queued -> being read    fewer than `_READS_AT_ONCE` reads are running
+        being read -> read      the read ends, fails or takes too long
+        read -> queued          its definition has changed, or it was read more than `max_age` ago
+        read -> unknown         too many are kept, or no search has wanted it for `max_age`
+    """
 
     def __init__(self, contents: Contents) -> None:
         self._contents = contents

@@ -107,6 +107,7 @@ LeftOut = BeforeValidator(_present)
 class ExtensionModel(BaseModel):
     """Base class of objects inside messages."""
 
+    # `mcp_types` exports the bases of whole messages, which have this configuration, but none for what is inside.
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True)
 
     def to_wire(self) -> dict[str, Any]:

@@ -52,6 +52,7 @@ def affordable(
         cost = 0
         if tool.name not in definitions:
             cost = tokens.of_tool(tool) + tokens.of_text(texts.get(tool.name, ""))
+        # The best tool is loaded even if it is as large as several others.
         if not cost or spent + cost <= (share if spent else max(share, most)):
             kept.append(tool)
             spent += cost
@@ -78,6 +79,7 @@ def _left(offered: OfferedTools, said: int) -> tuple[int | None, int | None]:
     number, listed = offered.listed
     deferred = number - len(first)
     search = [one for one in state.definitions.values() if one.name == state.search_name]
+    # What on-demand loading costs even if it loads nothing must leave room for a few tools of average size.
     always = tokens.of([*search, *first]) + _SEARCHES * _ANSWER_TOKENS
     if deferred <= 0 or listed - always < _MIN_LOADED * (listed - tokens.of(first)) / deferred:
         return None, None  # deferring cannot pay off

@@ -186,6 +186,7 @@ class KnownTools:
     def closest(self, name: str, servers: Collection[str] | None = None) -> list[str]:
         """Return names of similar tools: close spellings first, then tools that match its words."""
         prefixes = {f"{tool.server}{mark}" for tool in self._tools.values() if tool.server for mark in (SEPARATOR, ":")}
+        # Without the server's name, by which all its tools would be similar.
         bare = name.removeprefix(max(filter(name.startswith, prefixes), key=len, default=""))
         among = {
             tool.tool.name: full for full, tool in self._tools.items() if servers is None or tool.server in servers

@@ -52,6 +52,10 @@ class Conversation:
     For each user turn, call `begin_turn`. For each request to the model, send the tools from `offer`, in order. For
     each call the model makes, call `take`, which either answers the call or returns the server's tool to call.
 
+        new -> begun        `begin_turn`; or `restore`, which only a new conversation allows
+        begun -> begun      `begin_turn` and `refresh` update the tools; `take` loads the tools that a search finds
+        begun -> begun, without the found tools         `start_over`
+
     Args:
         source: Where tools come from: a federation's servers, or another source. With a federation, arguments you leave
             out default to its configuration and options.
@@ -152,7 +156,7 @@ class Conversation:
             LocalError: There is no toolset with that name.
         """
         toolset = self._chosen(toolset)
-        self._state.called.clear()
+        self._state.called.clear()  # from now on, they can make room for others
         self._state.counted.clear()
         self._loaded.learn(await self._source.survey(toolset), toolset)
         failed = self._failed()
@@ -161,6 +165,7 @@ class Conversation:
         if text and self._discovery.enabled:
             findings, fault = await self._offered.for_turn(text, self._delegate)
             for finding in findings:
+                # No texts: the model reads no answer to these searches.
                 added = self._loaded.load(affordable(self._offered, finding.tools, {}, by_query=True))
                 count_search(self._offered)
                 self.statistics.count_search(len(added))
@@ -256,6 +261,7 @@ class Conversation:
         """Resolve the model's call: return an answer, or the server's tool to call."""
         if call.problem is not None:
             return Reply(call, f"Error: {call.problem}", is_error=True)
+        # First, because the host's tools take precedence over servers' tools with the same names.
         if call.name == self.search_name or call.name in self._synthetic:
             return await self._answered(call)
         definition = self._loaded.meant(call.name)
@@ -281,7 +287,7 @@ class Conversation:
         """Return the reply to a call that failed without a result."""
         name, server = forward.definition.name, forward.tool.server
         self._uncount(forward)
-        if isinstance(error, UnknownToolError) and server not in error.failed:
+        if isinstance(error, UnknownToolError) and server not in error.failed:  # its server answered, without it
             self._loaded.lose(name)
             text = prompts.vanished(name, server, self.search_name)
         else:

@@ -106,7 +106,7 @@ class LoadedTools:
         for names in (state.gone, state.outdated, state.unconfirmed, state.called):
             names.difference_update(forgotten)
         state.prefix += bool(forgotten)
-        state.answered.clear()
+        state.answered.clear()  # repeating a search can load something again
         return Compaction(tuple(forgotten), self.offered.tokens.of(dropped))
 
     def start_over(self) -> None:
@@ -126,6 +126,7 @@ class LoadedTools:
         offered.learn(catalog, toolset)
         offered.defer_all_but(state.eager)
         sent = {name: one.tool for name, one in before.items() if one.tool is not None}
+        # Anyone could have written the saved text, so that a tool on it proves nothing.
         now, state.unconfirmed = await offered.still_offered([*(state.discovered | sent).values()])
         state.unconfirmed -= state.gone  # already gone when its server failed
         known = now.keys() | state.unconfirmed
@@ -136,13 +137,14 @@ class LoadedTools:
         if toolset != begun_under or (state.most is not None and len(before) > state.most):
             self._begin()
             return
+        # Bytes, because a provider's cache only holds for exactly the same beginning of a request.
         is_same = [one.serialized() for one in state.definitions.values()] == [
             one.serialized() for one in before.values()
         ]
         state.prefix += not is_same
         self._add(tool.definition for tool in self.synthetic.values())
         if is_same and state.catalog.digest == digest:
-            state.answered = answered
+            state.answered = answered  # `defer_all_but` cleared them, but the same tools can be found as before
             self._compare()
         else:
             self._grow()
@@ -188,6 +190,7 @@ class LoadedTools:
         affordable = {tool.name for tool in within_budget}
         others = [name for name in new if name not in state.definitions and name not in oversized]
         fitting = [name for name in others if name in affordable]
+        # Before anything is loaded, because the search's answer says which tools are.
         loadable = {*back, *fitting[: self._make_room(len(fitting), new)]}
         every = dict.fromkeys((*new, *(tool.name for tool in loaded_anyway)))
         return Admission(
@@ -206,7 +209,7 @@ class LoadedTools:
         back = [name for name in found if name in state.definitions and name in state.gone]
         state.gone.difference_update(found)
         for name in found:
-            state.notified.pop(name, None)
+            state.notified.pop(name, None)  # the search's answer says that it is there: no notice has to
         outdated: list[str] = []
         for name, definition in found.items():
             sent = state.definitions.get(name)
@@ -214,10 +217,10 @@ class LoadedTools:
                 self._follow(definition.tool)
                 continue
             if not state.seen.pop(name, sent).is_like(definition):
-                state.changed[name] = None
+                state.changed[name] = None  # the user's consent was for what was seen last
             state.outdated.discard(name)
             outdated += [] if definition.is_oversized else [name]
-        if outdated:
+        if outdated:  # they change the middle of the list, which no addition at its end can
             state.prefix += 1
             state.definitions |= {name: found[name] for name in outdated}
         added = self._add(found.values(), call_id)
@@ -282,7 +285,7 @@ class LoadedTools:
         state.pins.clear()
         first = self._eager_definitions()
         state.eager = {definition.name for definition in first}
-        offered.defer_all_but(state.eager)
+        offered.defer_all_but(state.eager)  # before `_offers_search`, which depends on what is deferred
         taken = {*(tool.name for tool in state.catalog.tools), *self.synthetic}
         # Use another name if a server without a prefix has a tool with the same name.
         free: list[prompts.SearchName] = [name for name in prompts.SEARCH_NAMES if name not in taken]
@@ -294,6 +297,7 @@ class LoadedTools:
         self._add(first)
         current = [offered.known.get(name) or tool for name, tool in state.discovered.items()]
         found = [tool for tool in current if offered.shows(tool) and not offered.has_lost(tool)]
+        # The most recently used are last, and stay.
         self._add(map(Definition.of, found if self.room is None else found[max(0, len(found) - self.room) :]))
         for noted in (state.additions, state.gone, state.outdated, state.seen, state.notified):
             noted.clear()
@@ -415,7 +419,7 @@ class LoadedTools:
             if offered is not None:
                 state.gone.discard(name)
                 self._follow(offered)
-            elif name in state.gone:
+            elif name in state.gone:  # a call was refused, and only a search can find it again
                 continue
             now = Definition.of(offered or sent.tool)  # a tool of a searched server, as last found
             if not now.is_like(state.seen.get(name, sent)):

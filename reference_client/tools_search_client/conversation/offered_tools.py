@@ -179,7 +179,7 @@ class OfferedTools:
         async def ask(tool: FoundTool) -> tuple[FoundTool | None, bool]:
             offer, known = self.state.catalog.server(tool.server), self.known.get(tool.name)
             if known is not None or tool.name != qualified_name(tool.server, tool.tool.name):
-                return known, False
+                return known, False  # no server would be found to have a tool of another name
             if offer is None or not self.shows(tool):
                 return None, True
             if offer.tools is not None and offer.failure is None:
@@ -241,10 +241,11 @@ class OfferedTools:
         fault: RerankingError | None = None
         if self.reranking is not None:
             found, fault = await self.reranking.order(wanted, found)
+        # Names come before any ranking, the host's too: a query that is a tool's name must find that tool.
         found = _each_once([*named, *called, *found])[:limit]
         loaded_anyway = tuple(tool for tool in fits if tool.name not in self._deferred)
         unknown, knows_all = self.known.unknown_words(wanted, servers), not self._unlisted(servers)
-        if not knows_all:
+        if not knows_all:  # a word is only unknown if neither a known tool nor a tool found on a server mentions it
             unknown = [word for word in answer.unknown if word in unknown]
         return Finding(
             tuple(found),
@@ -315,10 +316,12 @@ class OfferedTools:
     async def _searched(self, query: str, servers: Collection[str] | None, most: int) -> SourceAnswer:
         """Return the best tools from never-listed servers, exact name matches first."""
         unlisted = self._unlisted(servers)
+        # Models write unpaired surrogates too, which no request can carry.
         sendable = query.encode("utf-8", "ignore").decode()[:_MAX_QUERY_LENGTH].strip()
         if not unlisted or not sendable:
             return SourceAnswer()
         is_word = len(sendable.split()) == 1
+        # The server also finds the tools that the toolset hides.
         limit = max(most, _MIN_OF_A_WORD if is_word else 0) + len(self._hidden(unlisted))
 
         async def search() -> SourceAnswer:

@@ -184,6 +184,7 @@ class SavedConversation(SavedText):
 def saved_definition(definition: Definition) -> SavedTool | SavedDefinition:
     """Return the saved form of a definition."""
     tool = definition.tool
+    # The bytes count too: equal schemas can have their members in another order.
     if (
         tool is not None
         and definition == Definition.of(tool)

@@ -141,7 +141,7 @@ class FederationSource:
         question = Question(ask, subject=lambda name: ("survey", self._discovery, rules[name]), method=method)
         answers = await self.federation.survey(question, servers=rules, deadline=self._deadline)
         offers = [self._offer(entries[answer.server], rules[answer.server], answer) for answer in answers]
-        return Catalog(tuple(offers), problems=tuple(_named_in_vain(toolset, rules, offers)))
+        return Catalog(tuple(offers), problems=tuple(_missing_tools(toolset, rules, offers)))
 
     async def search(self, query: str, /, *, servers: Collection[str], limit: int) -> SourceAnswer:
         """Search the servers concurrently and return the results, fused by rank."""
@@ -184,6 +184,7 @@ class FederationSource:
     def _offer(self, entry: ServerEntry, rule: Rule, answer: Answer[Found]) -> ServerOffer:
         offer = ServerOffer(entry.name, (), entry.defer_loading, entry.delegate)
         is_late = answer.failure is not None and answer.failure.kind == "timeout"
+        # If only the list is late, the server can still be searched.
         is_slow_list = (
             is_late and self._discovery.enabled and answer.tools is not None and answer.tools.mode == "search"
         )
@@ -203,7 +204,7 @@ class FederationSource:
         )
 
 
-def _named_in_vain(toolset: Toolset, rules: dict[str, Rule], offers: list[ServerOffer]) -> list[str]:
+def _missing_tools(toolset: Toolset, rules: dict[str, Rule], offers: list[ServerOffer]) -> list[str]:
     """Return a message for each tool that a toolset names but its server does not have."""
     lines: list[str] = []
     for offer in offers:

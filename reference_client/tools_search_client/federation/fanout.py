@@ -186,7 +186,15 @@ class _AskedServer:
 
 @dataclass(eq=False, slots=True)
 class _Asked(Generic[Value]):
-    """A request to one server, in progress."""
+    """A request to one server.
+
+        sent -> answered        there is a value or an error; `ended` and `answer` are set
+        sent -> cancelled       its last caller was cancelled, and nobody needs the answer
+        sent -> late            the time that it was worth waiting for is over (`_given_up`)
+        late -> answered        the next caller with the same request gets the answer
+
+    While the server is backed off, the next caller waits for the late request instead of sending another one.
+    """
 
     name: str
     server: _AskedServer
@@ -242,6 +250,7 @@ class Fanout:
         for one in asked:
             one.waiting += 1
         try:
+            # Again after each answer, which can change how long the others are worth waiting for.
             while anyio.current_time() < (until := self._worth_waiting_until(asked, began, deadline)):
                 with anyio.CancelScope(deadline=until):
                     await self._answered.wait()
@@ -277,7 +286,7 @@ class Fanout:
             asked.put_to(tools)
         late = server.late.get(asked.key)
         if late is not None and late.ended is not None:
-            del server.late[asked.key]
+            del server.late[asked.key]  # one caller gets it, and the server is asked again after that
             if late.answer and late.answer.error is None and asked.began - late.ended < _KEPT_SECONDS:
                 return late
         record = asked.record
@@ -303,7 +312,7 @@ class Fanout:
                 tools = await asked.server.supervised.tools()
                 sent = anyio.current_time()
                 asked.server.starting.note_answer(sent - asked.began)
-                asked.server.connected()
+                asked.server.connected()  # for its effect: records of an earlier connection do not count for this one
                 asked.put_to(tools)
                 value = await asked.question.ask(asked.name, tools)
             except (ServerError, HostError) as own:
@@ -324,8 +333,10 @@ class Fanout:
             is_slow_start = asked.tools is None and seconds >= _SLOW_START_SECONDS
             if not isinstance(error, ServerTimeoutError) and asked.tools is not None:  # a refusal is still an answer
                 record.note_answer(seconds)
+            # If it is late, its strike was counted when its caller gave up.
             elif (isinstance(error, ServerTimeoutError) or is_slow_start) and not asked.is_late:
                 record.note_late(asked.began, error, self._backoff)
+        # Replaced first, so that callers who wake up wait for the answer after this one.
         answered, self._answered = self._answered, anyio.Event()
         answered.set()
 

@@ -283,6 +283,7 @@ class Federation:
         self._server(name)
         others = tuple(entry for entry in self.configuration.servers if entry.name != name)
         self.configuration = replace(self.configuration, servers=others)
+        # Before the connection is closed, so that no request in the meantime opens it again.
         del self.supervised[name], self._identities[name]
         self._drop(name)
         self._fanout.remove(name)
@@ -437,6 +438,7 @@ class Federation:
             AmbiguousToolError: Several servers have a tool with that bare name.
             UnknownToolError: No server that answered has one; the error includes the other servers' failures.
         """
+        # A new connection must find it again: the SDK only knows the `Mcp-Param-*` headers of tools found there.
         known = self._known.get(name)
         asked = self._among(servers)
         if known is not None and known[0].server in asked and self.supervised[known[0].server].connected is known[1]:

@@ -206,6 +206,7 @@ class ListedTogether:
         else:
             others = [(name, tool) for name, own in self._listings.items() if name != server for tool in own]
             index = self._ranker([*(tool_among_servers(name, tool) for name, tool in others), *new])
+        # Only now, because the ranker can have raised.
         self._index, self._listings[server] = index, listing
         self._tools[server] = {known.name: tool for known, tool in zip(new, listing, strict=True)}
 

@@ -84,6 +84,12 @@ class Adapter(ABC):
     For each turn, call `say`. Then call `request` and `read` until there are no more calls, answering each call with
     `answer`. A subclass defines its provider's form for each item, and states which forms the provider supports.
 
+        answered -> unanswered      `say`
+        unanswered -> answered      `request`, then `read` of a message without calls
+        unanswered -> calls open    `request`, then `read` of a message with calls
+        calls open -> unanswered    `answer` or `cancel` of every call
+        any -> answered             `drop_turn`
+
     Args:
         conversation: The conversation whose tools are offered.
         model: The model's name at the provider.
@@ -399,6 +405,7 @@ class Adapter(ABC):
         """Return the tools that an item defines or refers to."""
 
         def is_shown(tool: SentTool) -> bool:
+            # As text in an item, a definition is JSON within a JSON string.
             described = compact_json(compact_json(tool.definition.to_json()))[1:-1]
             return any(
                 self._without_tools(item, {tool.name}) != item or described in compact_json(item) for item in items

@@ -199,7 +199,7 @@ async def open_server(
                     tools = await stack.enter_async_context(connect(old, ended=Ending()))
                 except ServerError:
                     tools = None
-                if tools is None:
+                if tools is None:  # the first error, which says how the address answered
                     raise
             is_open = True
             yield tools
@@ -252,7 +252,7 @@ async def _connected(
                 is_left = True
             except Exception as error:  # the block's own, passed on as it is below
                 raised = error
-            tasks.cancel_scope.cancel()
+            tasks.cancel_scope.cancel()  # of `follow_changes`, which would never end
     except Exception as error:
         if raised is None and not is_left:
             raise _explained(as_server_error(error, ended.reason), kept.quotation()) from error
@@ -350,7 +350,7 @@ async def follow_changes(client: Client, changed: Callable[[str | None], None]) 
             return
         except SubscriptionLost:
             changed(None)  # notifications since then were lost
-        except (MCPError, TimeoutError):
+        except (MCPError, TimeoutError):  # it grants none: its lists are cached for as long as it states
             return
         await anyio.sleep(_RELISTEN_SECONDS)
 
@@ -398,7 +398,7 @@ async def _transport(
                 if not session_lost(message.error, ended.http_status):
                     return item
                 ended.set("it no longer knows the session, as after a restart")
-                on_close()
+                on_close()  # so that the next caller gets a new connection
                 closed = ErrorData(code=CONNECTION_CLOSED, message="Connection closed")
                 return SessionMessage(message.model_copy(update={"error": closed}), item.metadata)
 
@@ -433,6 +433,7 @@ def _http_client(
         """Record the status, which the SDK's errors omit: a key is missing, the path is wrong, the session is gone."""
         if response.is_error:
             diagnostics.note(f"HTTP {response.status_code} {response.reason_phrase}")
+        # Only of a message: servers that have no stream of their own messages refuse the GET for it (HTTP 405).
         if response.request.method == "POST":
             ended.http_status = response.status_code if response.is_error else None
 

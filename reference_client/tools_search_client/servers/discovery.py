@@ -376,12 +376,12 @@ class Discovery:
             is_whole = len(found) == limit or pages[-1].next_cursor is None
             if is_whole:  # otherwise a later page failed, and might succeed next time
                 kept.answers.put((query, limit), found, ttl_seconds=ttl, scope=scope, partition=partition)
-        self._kept.fault, self._kept.failures = None, 0
+        self._kept.fault, self._kept.failures = None, 0  # not of `kept`: search works, even if the list has changed
         return found
 
     def _note_failed_search(self, error: _SearchError) -> None:
         if isinstance(error, ServerRefusedError) and error.code not in _UNSUPPORTED | _BROKEN:
-            return
+            return  # it is about this query, and the next one can succeed
         kept, options, now = self._kept, self._options, anyio.current_time()
         kept.fault = error
         if isinstance(error, ServerBusyError):
@@ -405,7 +405,9 @@ class Discovery:
 
     async def _listing(self) -> Listing[Any]:
         partition = self._options.authorization()
+        # One caller reads the list, and the others wait for it, each until its own deadline.
         async with self._deadline(self._options.request_timeout), self._listing_turn:
+            # The state from before the listing, so that a list that changes meanwhile is read again.
             kept = self._kept
             listing = kept.listings.get(_LISTING, partition=partition)
             if listing is not None:
@@ -593,6 +595,7 @@ class ServerTools:
                 finally:
                     self._calls.discard(scope)
         except ServerRefusedError as error:
+            # The server was told which part of the host failed; an error that does not repeat it has another reason.
             fault, self.host_fault = self.host_fault, None
             if fault is None or fault.part not in str(error):
                 raise
@@ -608,7 +611,7 @@ class ServerTools:
             yield
         finally:
             self._waits_for_person -= 1
-            if not self._waits_for_person:
+            if not self._waits_for_person:  # nobody is asked any more, so every call has its whole timeout again
                 for scope in self._calls:
                     scope.deadline = anyio.current_time() + self._options.call_timeout
 

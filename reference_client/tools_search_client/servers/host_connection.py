@@ -57,7 +57,7 @@ class _SessionClient(Client):
     """A client over an existing session; it is never entered."""
 
     def __init__(self, session: ClientSession) -> None:
-        super().__init__("http://session.invalid", cache=None)
+        super().__init__("http://session.invalid", cache=None)  # `Client` requires a target; this is never opened
         self._held = session
 
     @property

@@ -200,7 +200,7 @@ class OAuth:
         grant = _Grant(target.url, self, redirect)
         challenge = challenge or (Challenge(HTTPStatus.FORBIDDEN, "Bearer", scope) if scope else None)
         if challenge is not None:
-            await grant.meet(challenge)
+            await grant.answer(challenge)
             return True
         async with open_server(target, replace(options or ConnectionOptions(), auth=grant, follow_changes=False)):
             return grant.context.current_tokens is not None
@@ -247,7 +247,7 @@ class _Grant(OAuthClientProvider):
             ),
             self,
             self._show,
-            self._come_back,
+            self._await_redirect,
             client_metadata_url=oauth.client_metadata_url,
         )
 
@@ -269,11 +269,12 @@ class _Grant(OAuthClientProvider):
             with host_faults(_STORE):
                 await self.oauth.store.save(context.server_url, kept.model_dump_json(exclude_none=True))
 
-    async def meet(self, challenge: Challenge) -> None:
+    async def answer(self, challenge: Challenge) -> None:
         """Run the flow for a request that got `challenge`; raises the same errors as `OAuth.sign_in`."""
         header = f'Bearer scope="{challenge.scope}"' if challenge.scope else "Bearer"
         header += f', resource_metadata="{challenge.resource_metadata}"' if challenge.resource_metadata else ""
         header += ', error="insufficient_scope"' if challenge.status == HTTPStatus.FORBIDDEN else ""
+        # The SDK's flow begins with a response, so it gets one with the challenge of the earlier request.
         request = httpx2.Request("POST", self.context.server_url)
         answer = httpx2.Response(challenge.status, headers={"WWW-Authenticate": header}, request=request)
         try:
@@ -335,7 +336,7 @@ class _Grant(OAuthClientProvider):
     async def _show(self, authorization_url: str) -> None:
         self._shown = authorization_url
 
-    async def _come_back(self) -> AuthorizationCodeResult:
+    async def _await_redirect(self) -> AuthorizationCodeResult:
         if self._redirect is None:
             raise OAuthFlowError("there is no user to sign in")
         with host_faults("the redirect", OAuthFlowError, ConsentRefusedError):
@@ -346,7 +347,15 @@ class _StoredGrant(_Grant):
     """Authorizes concurrent requests with stored tokens, with one refresh for all of them.
 
     Unlike the SDK's flow, it holds no lock during a request, refreshes tokens that the server rejects, and never starts
-    a sign-in.
+    a sign-in. The states of its tokens:
+
+        none -> valid           a sign-in stored them, here or in another process
+        valid -> expired        their time is over, or the server rejects them (HTTP 401)
+        expired -> valid        they were refreshed, here or by another process
+        expired -> none         the authorization server does not refresh them any more (`_give_up`)
+        any -> none             `OAuth.sign_out`
+
+    If it cannot be reached, they stay expired, and the next request tries again.
     """
 
     _refused: OAuthToken | None = None
@@ -383,6 +392,7 @@ class _StoredGrant(_Grant):
             if token:
                 request.headers["Authorization"] = f"Bearer {token}"
             response = yield request
+            # More scopes are needed, which no refresh brings, but a sign-in in the meantime can have.
             lacks = response.status_code == HTTPStatus.FORBIDDEN and "www-authenticate" in response.headers
             if not lacks and response.status_code != HTTPStatus.UNAUTHORIZED:
                 return

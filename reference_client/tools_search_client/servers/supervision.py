@@ -121,11 +121,12 @@ class SupervisedServer:
             except (ServerError, HostError) as error:
                 self._failure = error
             self.connected = None
-            self._failures += 1
+            self._failures += 1  # the end of a connection counts as one, too
             # A sign-in or the host might have resolved it by now, and trying costs one request.
             is_resolvable = isinstance(self._failure, UnauthorizedError | HostError)
             self._not_before = self._clock() + (0.0 if is_resolvable else self._backoff.after(self._failures))
             self._wanted = anyio.Event()
+            # Replaced first, so that callers who are woken and ask again wait for the next attempt.
             waiting, self._settled = self._settled, anyio.Event()
             waiting.set()
 

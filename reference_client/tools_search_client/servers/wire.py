@@ -93,6 +93,7 @@ class Wire:
         elif key in self._calls:
             message.result = call_result(message.result, self._calls.pop(key) or self._agreed)
         else:
+            # Only the answers to `initialize` and `server/discover` have these members.
             self._agreed = str(message.result.get("protocolVersion", self._agreed))
             capabilities = as_object(message.result.get("capabilities"))
             for held in (capabilities.get("extensions"), capabilities.get("experimental")):

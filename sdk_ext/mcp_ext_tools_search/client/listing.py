@@ -41,13 +41,13 @@ async def list_page(client: Client, cursor: str | None) -> ListedPage:
     page = await raw_request(client, _METHOD, {} if cursor is None else {"cursor": cursor}, seconds=None)
     if version not in MODERN_PROTOCOL_VERSIONS:
         page = {name: value for name, value in page.items() if name not in MODERN_ONLY}
-    else:
+    else:  # the revision requires these members, and the SDK would refuse a page without them
         page = {"resultType": "complete"} | page | _hints(page)
     listed: object = page.get("tools")
     entries = cast("list[Any]", listed) if isinstance(listed, list) else []
     try:
         result = _valid(page, version)
-    except ValidationError:
+    except ValidationError:  # only then one by one, which takes much longer
         if not isinstance(listed, list):
             raise
         result = _valid(page | {"tools": []}, version)

@@ -37,7 +37,7 @@ Target: TypeAlias = Client | ClientSession
 
 # Members with a wrong type of which a page cannot be used; any other that is wrong is left out.
 _NEEDED: Final = frozenset({"nextCursor", "resultType"})
-_MAX_BARREN_PAGES: Final = 50  # pages in a row without a new item after which a search is given up
+_MAX_PAGES_WITHOUT_NEW: Final = 50  # pages in a row without a new item after which a search is given up
 _MAX_BUSY_ANSWERS: Final = 4  # answers that the server is too busy after which a page is given up
 
 
@@ -198,19 +198,19 @@ async def iter_pages(
     """
     keys: set[str] = set()
     cursor: str | None = None
-    barren = 0
+    without_new = 0
     while True:
         ask = partial(search_tools, target, query, limit=limit, cursor=cursor, timeout=timeout, primitive=primitive)
-        page = await _patiently(ask, patience)
+        page = await _repeated_while_busy(ask, patience)
         yield page
         found = primitive.by_key(page).keys() - keys
         keys |= found
-        barren = 0 if found else barren + 1
+        without_new = 0 if found else without_new + 1
         cursor = page.next_cursor
         if cursor is None:
             return
-        if barren >= _MAX_BARREN_PAGES:
-            raise InvalidSearchResultError(f"{barren} pages in a row without anything new")
+        if without_new >= _MAX_PAGES_WITHOUT_NEW:
+            raise InvalidSearchResultError(f"{without_new} pages in a row without anything new")
 
 
 async def iter_tools(
@@ -232,7 +232,7 @@ async def iter_tools(
                 yield tool
 
 
-async def _patiently(ask: Callable[[], Awaitable[ResultT]], patience: float) -> ResultT:
+async def _repeated_while_busy(ask: Callable[[], Awaitable[ResultT]], patience: float) -> ResultT:
     latest = min(anyio.current_time() + patience, anyio.current_effective_deadline())
     busy = 0
     while True:

@@ -46,7 +46,7 @@ class SimpleIndex:
 
             corpus = [list(counts.elements()) for counts, _, _ in documents]
             self._okapi = BM25Okapi(corpus, k1=SATURATION * STEPS, b=LENGTH_PENALTY)
-            self._okapi.idf = self._idf
+            self._okapi.idf = self._idf  # in Lucene's form, not in Okapi's
             # Each word is in the corpus by its stem and as it is written, and makes a definition longer once.
             self._okapi.doc_len = [length for _, _, length in documents]
             self._okapi.avgdl = sum(self._okapi.doc_len) / len(documents) or 1.0

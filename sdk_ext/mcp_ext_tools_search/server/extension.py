@@ -119,7 +119,7 @@ class ToolsSearch(Extension):
 
     def methods(self) -> Sequence[MethodBinding]:
         """Return the bindings, or none if the SDK itself defines `tools/search`."""
-        if METHOD in SPEC_CLIENT_METHODS:
+        if METHOD in SPEC_CLIENT_METHODS:  # a binding of such a method would raise, and the server would not start
             logger.warning("this SDK defines %s itself: the extension stands aside", METHOD)
             return ()
         return [MethodBinding(method, negotiation.AnyParams, self._serve) for method in self.search_methods]
@@ -135,6 +135,7 @@ class ToolsSearch(Extension):
             ValueError: The server has no list to search, or is already searchable.
         """
         lowlevel = lowlevel_server(server)
+        # All checks come before all changes, so that an install that fails leaves the server as it was.
         bindings = self.methods()
         if not bindings:
             lowlevel.extensions.pop(EXTENSION_ID, None)
@@ -172,6 +173,7 @@ class ToolsSearch(Extension):
                 page = cut_page(method, params.query, answer, continuation, size)
             except InvalidCursorError as error:
                 raise invalid_params("cursor", str(error)) from None
+            # The SDK sends what a handler returns, and legacy results do not have the members below.
             if not negotiation.is_modern(ctx):
                 return page
             # For caching; equal on every page, as it comes from the whole answer.
@@ -202,9 +204,9 @@ class _SearchMiddleware:
         method = self._search.search_methods.get(ctx.method)
         if ctx.request_id is not None and ctx.method in negotiation.PLACES:
             answer = await call_next(ctx)
-            with internal_faults_hidden(f"advertising {METHOD}"):
+            with internal_faults_hidden(f"advertising {METHOD}"):  # the settings may come from the operator's function
                 return negotiation.advertise_in(ctx.method, answer, self._search.settings())
-        if ctx.request_id is None or method is None:
+        if ctx.request_id is None or method is None:  # a notification, or another request
             return await call_next(ctx)
         self._search.read(ctx)  # what is refused takes no other search's place
         if self._under_way >= self._search.max_searches:

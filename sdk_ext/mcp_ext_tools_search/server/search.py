@@ -101,6 +101,7 @@ class ListingSearch:
         """
         size = len(items)
         key = await self._run(size, lambda: hashlib.sha256(to_json(list(items.values()))).digest())
+        # Computing a digest is much cheaper than indexing, and the SDK announces no change of an MCPServer's tools.
         kept = self._indexes.setdefault(key, _KeptIndex(anyio.Lock()))
         self._indexes.move_to_end(key)
         if len(self._indexes) > self.kept_indexes:
