@@ -2,9 +2,9 @@
 
 It reads `mcpServers` (most hosts), `servers` (VS Code and others), and the formats that `formats` converts to these.
 Each server has `command`, `args`, `env`, `envFile`, `cwd`, or `url`, `headers`, and `type` or `transport`.
-It reads `mcpServers` (most hosts), `servers` (VS Code and others), and the formats that `formats` converts to them.
-connection. `disabled` and `enabled` turn it off. Members that only other hosts know are ignored, unless one looks like
-a misspelling of a known one.
+`startup_timeout_sec`, `tool_timeout_sec` and `timeout` limit its startup and its calls. `era` is the protocol era of
+its connection. `disabled` and `enabled` turn it off. Members that only other hosts know are ignored, unless one looks
+like a misspelling of a known one.
 
 A mistake in one server's entry makes only that server unusable, with the reason. A mistake in the file's structure
 rejects the file, and so does the lack of any usable server.
