@@ -16,6 +16,8 @@ from typing import Any, Final, cast
 from jsonschema import Draft202012Validator, ValidationError, validators
 from referencing import Registry
 
+from tools_search_hosts.json_values import is_list, is_object
+
 _MAX_STEPS: Final = 100_000
 """Maximum cost of one check: a step for each keyword, and for each member that it may visit."""
 
@@ -82,11 +84,11 @@ def _members(schema: Any) -> Iterator[tuple[str, Any]]:
     """Yield every member of every object in a schema, outermost first."""
     level: list[Any] = [schema]
     while level:
-        objects = [cast("Mapping[str, Any]", node) for node in level if isinstance(node, Mapping)]
+        objects = [node for node in level if is_object(node)]
         for node in objects:
             yield from node.items()
         level = [child for node in objects for child in node.values()]
-        level += [item for node in level if isinstance(node, list) for item in cast("list[Any]", node)]
+        level += [item for node in level if is_list(node) for item in node]
 
 
 def _shortened(text: str) -> str:

@@ -35,6 +35,7 @@ from pydantic import (
 )
 
 from tools_search_hosts.formats import in_common_form, projects_with_servers, read_document
+from tools_search_hosts.json_values import as_object, is_object
 from tools_search_hosts.targets import EraChoice, HttpTarget, ServerEntry, StdioTarget, UnusableTarget
 from tools_search_hosts.validation import validation_problem
 from tools_search_hosts.variables import AskForInput, Variables, read_inputs
@@ -98,8 +99,7 @@ class HostFile:
     @property
     def names(self) -> Collection[str]:
         """The names of all servers in the file, including disabled ones."""
-        stated = self.members.get("mcpServers") or self.members.get("servers")
-        return cast("dict[str, Any]", stated) if isinstance(stated, dict) else ()
+        return as_object(self.members.get("mcpServers") or self.members.get("servers"))
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -206,18 +206,17 @@ def _parsed(
     workspace: Path | None,
 ) -> tuple[HostFile, list[str]]:
     """Return the configuration in `document`, and the problems in its structure."""
-    if not isinstance(document, dict):
+    if not is_object(document):
         return HostFile(()), ["it must be an object with `mcpServers` (or `servers`)"]
-    stated = cast("dict[str, Any]", document)
     environment = os.environ if environment is None else environment
     workspace = workspace or (folder.parent if folder.name in _EDITOR_FOLDERS else folder)
-    members, problems = with_canonical_names(stated, _OUR_MEMBERS)
+    members, problems = with_canonical_names(document, _OUR_MEMBERS)
     members = in_common_form(members, kept=_OUR_MEMBERS, environment=environment, workspace=workspace)
     problems += spelling_hints([name for name in members if name not in _SERVER_MEMBERS], _OUR_MEMBERS)
     variables = Variables(environment, workspace, read_inputs(members.get("inputs")), ask)
     servers = _servers(members, variables, problems)
     if not problems and not servers:
-        elsewhere = ", ".join(projects_with_servers(stated))
+        elsewhere = ", ".join(projects_with_servers(document))
         remedy = f"those of its projects count in their own folders: {elsewhere}" if elsewhere else _ADD_ONE
         problems.append(f"it names no server that is switched on: {remedy}")
     return HostFile(tuple(servers), members), problems
@@ -328,17 +327,17 @@ def _servers(members: Mapping[str, Any], variables: Variables, problems: list[st
         problems.append("; ".join([f"{found}: exactly one of them must name the servers", *hints]))
         return []
     stated = members[named[0]]
-    if not isinstance(stated, dict):
+    if not is_object(stated):
         problems.append(f"`{named[0]}` must be an object from names to servers")
         return []
     servers: list[ServerEntry] = []
-    for name, entry in cast("dict[str, Any]", stated).items():
+    for name, entry in stated.items():
         if not name.strip():
             problems.append("a server has an empty name")
-        elif not isinstance(entry, dict):
+        elif not is_object(entry):
             servers.append(ServerEntry(name, UnusableTarget(("must be an object",))))
         else:
-            own, mistakes = with_canonical_names(cast("dict[str, Any]", entry), _KNOWN)
+            own, mistakes = with_canonical_names(entry, _KNOWN)
             if own.get("disabled") is True or own.get("enabled") is False:
                 continue
             server = _server(name, own, replace(variables, expanded={}))

@@ -20,6 +20,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeAlias, cast
 
+from tools_search_hosts.json_values import as_list, as_object, is_object
+
 _Object: TypeAlias = dict[str, Any]
 _Convert: TypeAlias = Callable[[_Object], _Object | None]
 
@@ -72,8 +74,8 @@ def in_common_form(
         workspace: The project's folder, for hosts with separate servers for each project.
     """
     own = {name: value for name, value in document.items() if name in kept}
-    projects = _object(document.get("projects"))
-    if projects is not None and "servers" not in document:
+    projects = document.get("projects")
+    if is_object(projects) and "servers" not in document:
         return own | {"mcpServers": _from_claude_code(document.get("mcpServers", {}), projects, workspace)}
     if "mcpServers" in document or "servers" in document:
         return document
@@ -83,9 +85,9 @@ def in_common_form(
         "extensions": _from_goose,
     }
     for member, convert in converters.items():
-        if (servers := _object(document.get(member))) is not None:
+        if is_object(servers := document.get(member)):
             return own | {"mcpServers": _each(servers, convert)}
-    settings = _object(document.get("mcp")) or {
+    settings = as_object(document.get("mcp")) or {
         name.removeprefix("mcp."): value for name, value in document.items() if name.startswith("mcp.")
     }
     if "servers" in settings:
@@ -95,23 +97,22 @@ def in_common_form(
 
 def projects_with_servers(document: _Object) -> list[str]:
     """Return the folders for which a Claude Code file has servers."""
-    projects = _object(document.get("projects")) or {}
-    return [name for name, entry in projects.items() if (_object(entry) or {}).get("mcpServers")]
+    projects = as_object(document.get("projects"))
+    return [name for name, entry in projects.items() if as_object(entry).get("mcpServers")]
 
 
 def _from_claude_code(everywhere: Any, projects: _Object, workspace: Path) -> Any:
-    of_all, project = _object(everywhere), _object(projects.get(str(workspace)))
-    if of_all is None or project is None:
+    project = projects.get(str(workspace))
+    if not is_object(everywhere) or not is_object(project):
         return everywhere
-    servers = of_all | (_object(project.get("mcpServers")) or {})
-    switched_off = _list(project.get("disabledMcpServers"))
+    servers = everywhere | as_object(project.get("mcpServers"))
+    switched_off = as_list(project.get("disabledMcpServers"))
     return {name: entry for name, entry in servers.items() if name not in switched_off}
 
 
 def _each(servers: _Object, convert: _Convert) -> _Object:
     """Convert the entries. Those that are not objects stay unchanged, and are reported later."""
-    objects = {name: _object(entry) for name, entry in servers.items()}
-    converted = {name: servers[name] if entry is None else convert(entry) for name, entry in objects.items()}
+    converted = {name: convert(entry) if is_object(entry) else entry for name, entry in servers.items()}
     return {name: entry for name, entry in converted.items() if entry is not None}
 
 
@@ -119,10 +120,9 @@ def _from_codex(entry: _Object, environment: Mapping[str, str]) -> _Object:
     entry = _renamed(entry, {"http_headers": "headers"})
     listed, by_header = entry.pop("env_vars", None), entry.pop("env_http_headers", None)
     token = entry.pop("bearer_token_env_var", None)
-    names = [(_object(one) or {"name": one}).get("name") for one in _list(listed)]
+    names = [one.get("name") if is_object(one) else one for one in as_list(listed)]
     passed_on = {str(name): f"${{{name}}}" for name in names if str(name) in environment}
-    stated = _object(by_header) or {}
-    headers = {header: f"${{{name}}}" for header, name in stated.items() if str(name) in environment}
+    headers = {header: f"${{{name}}}" for header, name in as_object(by_header).items() if str(name) in environment}
     if token is not None:
         headers["Authorization"] = f"Bearer ${{{token}}}"
     return _with_defaults(_with_defaults(entry, "env", passed_on), "headers", headers)
@@ -130,24 +130,16 @@ def _from_codex(entry: _Object, environment: Mapping[str, str]) -> _Object:
 
 def _from_zed(entry: _Object) -> _Object:
     entry = _renamed(entry, {})
-    command = _object(entry.get("command"))
-    return entry if command is None else entry | _renamed(command, {"path": "command"})
+    command = entry.get("command")
+    return entry | _renamed(command, {"path": "command"}) if is_object(command) else entry
 
 
 def _from_goose(entry: _Object) -> _Object | None:
     if entry.get("type") in _PARTS_OF_GOOSE:
         return None
     entry = _renamed(entry, {"cmd": "command", "uri": "url", "envs": "env"})
-    secrets = {str(name): f"${{{name}}}" for name in _list(entry.pop("env_keys", None))}
+    secrets = {str(name): f"${{{name}}}" for name in as_list(entry.pop("env_keys", None))}
     return _with_defaults(entry, "env", secrets)
-
-
-def _list(value: Any) -> list[Any]:
-    return cast("list[Any]", value) if isinstance(value, list) else []
-
-
-def _object(value: Any) -> _Object | None:
-    return cast("_Object", value) if isinstance(value, dict) else None
 
 
 def _renamed(entry: _Object, names: Mapping[str, str]) -> _Object:
@@ -157,8 +149,8 @@ def _renamed(entry: _Object, names: Mapping[str, str]) -> _Object:
 
 def _with_defaults(entry: _Object, member: str, values: Mapping[str, str]) -> _Object:
     """Add values to one of the objects in `entry`. Its own values take precedence."""
-    stated = _object(entry.get(member, {}))
-    return entry if stated is None or not values else {**entry, member: {**values, **stated}}
+    stated = entry.get(member, {})
+    return {**entry, member: {**values, **stated}} if values and is_object(stated) else entry
 
 
 def _unique_names(pairs: list[tuple[str, Any]]) -> _Object:

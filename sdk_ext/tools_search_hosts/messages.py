@@ -11,7 +11,7 @@ import json
 import re
 from contextlib import suppress
 from itertools import islice
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from mcp_types import (
     INTERNAL_ERROR,
@@ -26,6 +26,7 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 
 from tools_search_hosts.endings import attributed_to_server
+from tools_search_hosts.json_values import is_object
 from tools_search_hosts.validation import validation_problem
 
 MAX_MESSAGE_BYTES: Final = 16 * 1024 * 1024
@@ -85,13 +86,12 @@ def read_message(data: bytes | bytearray, max_bytes: int = MAX_MESSAGE_BYTES) ->
             if found > max_values or number > _TOKENS_OF_A_VALUE * max_values:
                 raise MessageTooLargeError(f"a message of more than {max_values:,} values")
     try:
-        parsed = _parsed(data)
+        message = _parsed(data)
     except ValueError as error:
         answers, is_answer = _skimmed(data)
         raise MalformedMessageError(_flaw(data, str(error)), answers, is_answer=is_answer) from None
-    if not isinstance(parsed, dict):
+    if not is_object(message):
         raise MalformedMessageError("it is no JSON object")
-    message = cast("dict[str, Any]", parsed)
     try:
         read = jsonrpc_message_adapter.validate_python(_without_empty_half(message), by_name=False)
     except ValidationError:

@@ -22,6 +22,8 @@ from mcp_types.methods import SERVER_RESULTS
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ValidationError
 
+from tools_search_hosts.json_values import is_list
+
 CALL: Final = "tools/call"
 COMPLETE: Final = "complete"
 INPUT_REQUIRED: Final = "input_required"
@@ -96,7 +98,7 @@ def salvaged(members: Mapping[str, Any], version: str, model: type[BaseModel], s
     sent = members.get("content", [])
     content: list[Any] = []
     count = 0
-    for place, block in enumerate(cast("list[Any]", sent) if isinstance(sent, list) else [sent]):
+    for place, block in enumerate(sent if is_list(sent) else [sent]):
         # A plain string is the most common mistake, and its meaning is clear.
         read = {"type": "text", "text": block} if isinstance(block, str) else block
         problem = problem_of(content=[read])

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, Final, cast
+from typing import Any, Final
 
 _FORMS: Final = 'must be true, a list of names of tools, or {"exclude": [names of tools]}'
 
@@ -91,12 +91,12 @@ def _rule(stated: Any) -> Rule:
     match stated:
         case True:
             return Rule()
-        case list():
-            if not stated:
-                raise ValueError("names no tool: leave the server out to hide it")
-            return Rule(_names(cast("list[Any]", stated)), excludes=False)
-        case {"exclude": list(), **others} if not others:
-            return Rule(_names(cast("list[Any]", stated["exclude"])))
+        case []:
+            raise ValueError("names no tool: leave the server out to hide it")
+        case [*names]:
+            return Rule(_names(names), excludes=False)
+        case {"exclude": [*names], **others} if not others:
+            return Rule(_names(names))
         case _:
             raise ValueError(_FORMS)
 
@@ -104,4 +104,4 @@ def _rule(stated: Any) -> Rule:
 def _names(stated: Sequence[Any]) -> frozenset[str]:
     if not all(isinstance(name, str) for name in stated):
         raise ValueError(_FORMS)
-    return frozenset(cast("Sequence[str]", stated))
+    return frozenset(stated)

@@ -12,7 +12,9 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias
+
+from tools_search_hosts.json_values import as_list, is_object
 
 _REFERENCE: Final = re.compile(r"\$\{([^{}]*)\}")
 _VARIABLE: Final = re.compile(r"(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>.*))?", re.DOTALL)
@@ -111,10 +113,9 @@ def read_inputs(stated: Any) -> dict[str, Input]:
     Editors define this member, so unknown content is skipped.
     """
     inputs: dict[str, Input] = {}
-    for one in cast("list[Any]", stated) if isinstance(stated, list) else []:
-        if isinstance(one, dict):
-            members = cast("dict[str, Any]", one)
-            texts = {name: value for name, value in members.items() if isinstance(value, str)}
-            key, is_secret = texts.get("id", ""), members.get("password") is True
+    for one in as_list(stated):
+        if is_object(one):
+            texts = {name: value for name, value in one.items() if isinstance(value, str)}
+            key, is_secret = texts.get("id", ""), one.get("password") is True
             inputs[key] = Input(key, texts.get("description", ""), is_secret, texts.get("default"))
     return inputs

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from tools_search_hosts import ConfigurationError, HostFile
+from tools_search_hosts.json_values import is_object
 from tools_search_hosts.toolsets import EVERYTHING, Toolset, closest, read_rules
 from tools_search_hosts.validation import validation_problem
 
@@ -107,10 +108,10 @@ def read_toolsets(stated: Any, servers: Collection[str], problems: list[str]) ->
     toolsets: dict[str, Toolset] = {}
     for name, chosen in _by_name("toolsets", stated, problems).items():
         place = f"toolsets.{name}"
-        if not isinstance(chosen, dict) or not chosen:
+        if not is_object(chosen) or not chosen:
             problems.append(f"`{place}` must be an object that names at least one server")
         else:
-            toolsets[name] = Toolset(name, read_rules(place, cast("dict[str, Any]", chosen), servers, problems))
+            toolsets[name] = Toolset(name, read_rules(place, chosen, servers, problems))
     return toolsets
 
 
@@ -140,10 +141,9 @@ def _read_principals(stated: Any, toolsets: Mapping[str, Toolset], problems: lis
 
 def _by_name(member: str, stated: Any, problems: list[str]) -> dict[str, Any]:
     """Return a member of the configuration that must be an object with names as its keys."""
-    if not isinstance(stated, dict):
+    if not is_object(stated):
         problems.append(f"`{member}` must be an object from names to {member}")
         return {}
-    entries = cast("dict[str, Any]", stated)
-    if not all(map(str.strip, entries)):
+    if not all(map(str.strip, stated)):
         problems.append(f"`{member}` has an entry with an empty name")
-    return entries
+    return stated

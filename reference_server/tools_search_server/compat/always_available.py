@@ -6,10 +6,11 @@ import logging
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, cast
+from typing import Final
 
 from mcp_ext_tools_search.client import is_for_model
 from tools_search_hosts import ConfigurationError, HostFile
+from tools_search_hosts.json_values import is_list
 from tools_search_hosts.names import ALWAYS_LOAD, MAX_PINNED, MAX_PINNED_PER_SERVER, is_pinned
 
 from tools_search_server.gateway.gateway import ExposedTool
@@ -85,7 +86,6 @@ def read_always_available(file: HostFile, source: str) -> AlwaysAvailable:
     if stated := os.environ.get(ALWAYS_VARIABLE):
         return AlwaysAvailable(name.strip() for name in stated.split(",") if name.strip())
     names = file.members.get("always_available", [])
-    is_list = isinstance(names, list) and all(isinstance(name, str) for name in cast("list[Any]", names))
-    if not is_list or len(cast("list[Any]", names)) > _MAX_TOOLS:
+    if not is_list(names) or len(names) > _MAX_TOOLS or not all(isinstance(name, str) for name in names):
         raise ConfigurationError(source, [f"`always_available` must be a list of at most {_MAX_TOOLS} tool names"])
-    return AlwaysAvailable(cast("list[str]", names))
+    return AlwaysAvailable(names)

@@ -10,9 +10,10 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from mcp_types import Tool
+from tools_search_hosts.json_values import is_object
 
 LIST_AT_MOST: Final = 64
 """Below the lowest number of tools that a host is known to warn about, with room for the host's own tools."""
@@ -183,4 +184,4 @@ def _object_in(text: str) -> Any:
         value = json.loads(text or "{}")
     except (ValueError, RecursionError):
         return text
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else text
+    return value if is_object(value) else text

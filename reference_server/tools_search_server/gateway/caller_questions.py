@@ -17,6 +17,7 @@ from mcp.shared.message import ServerMessageMetadata
 from mcp_types import INVALID_REQUEST, ServerRequest, methods
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ConfigDict, ValidationError
+from tools_search_hosts.json_values import as_object, is_object
 from tools_search_hosts.results import INPUT_REQUIRED
 
 from tools_search_server.upstreams.questions import ANSWER_SECONDS
@@ -114,18 +115,17 @@ async def completed(
 
 
 async def _answers(questions: Any, ctx: ServerRequestContext[Any, Any]) -> dict[str, Any]:
-    if not isinstance(questions, dict) or len(cast("dict[str, Any]", questions)) > _MAX_QUESTIONS:
+    if not is_object(questions) or len(questions) > _MAX_QUESTIONS:
         raise UnansweredError(f"it asks more than {_MAX_QUESTIONS} questions at once, or its questions are unreadable")
     answers: dict[str, Any] = {}
-    for key, question in cast("dict[str, Any]", questions).items():
+    for key, question in questions.items():
         match question:
             case {"method": str(method), **others}:
                 params = others.get("params")
             case _:
                 raise UnansweredError("it asks a question that is not in the protocol")
         try:
-            known = cast("dict[str, Any]", params) if isinstance(params, dict) else {}
-            answers[key] = await ask_caller(ctx, method, known)
+            answers[key] = await ask_caller(ctx, method, as_object(params))
         except MCPError as error:
             raise UnansweredError(error.message) from error
     return answers

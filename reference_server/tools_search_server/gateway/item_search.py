@@ -14,7 +14,7 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import anyio
 import anyio.lowlevel
@@ -28,6 +28,7 @@ from mcp_ext_tools_search.ranking.fusion import fuse_and_rerank
 from mcp_ext_tools_search.server import Answer
 from mcp_ext_tools_search.types import published_metadata
 from pydantic import BaseModel
+from tools_search_hosts.json_values import as_list
 
 from tools_search_server.gateway.fanout import ask_all
 from tools_search_server.gateway.orientation import topics
@@ -214,7 +215,7 @@ class ItemSearch:
                 found.unlisted[public] = item
             stated = published_metadata(getattr(entry, "meta", None)).get("matched")
             known = {*(catalog.wire.get(public) or found.unlisted[public]), CONTENTS}
-            members = cast("list[Any]", stated)[:_MAX_MATCHED] if isinstance(stated, list) else []
+            members = as_list(stated)[:_MAX_MATCHED]
             found.members[public] = tuple(
                 dict.fromkeys(one for one in members if isinstance(one, str) and one in known)
             )

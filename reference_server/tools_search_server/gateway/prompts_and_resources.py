@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias
 
 import anyio
 from mcp import MCPError
@@ -31,6 +31,7 @@ from mcp_types import (
 )
 from pydantic import BaseModel, ValidationError
 from tools_search_hosts import qualified_name
+from tools_search_hosts.json_values import as_object
 from tools_search_hosts.results import COMPLETE
 
 from tools_search_server.base.errors import LEGACY_NOT_FOUND, not_found_code, unknown_name
@@ -100,8 +101,8 @@ async def _read(views: Views, ctx: Ctx, params: ReadResourceRequestParams) -> Ha
     try:
         return await relay(seen.upstream, ctx, {"uri": own}, public=public)
     except MCPError as error:
-        data: Any = error.data
-        names_it = isinstance(data, dict) and cast("dict[str, Any]", data).get("uri") == own
+        data = error.data
+        names_it = as_object(data).get("uri") == own
         is_unknown = error.code == LEGACY_NOT_FOUND or (error.code == INVALID_PARAMS and names_it)
         code = not_found_code(version) if is_unknown else error.code
         raise MCPError(code, error.message, {**data, "uri": uri} if names_it else data) from error

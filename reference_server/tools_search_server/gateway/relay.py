@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from mcp import MCPError
 from mcp.server import ServerRequestContext
@@ -30,6 +30,7 @@ from mcp_types import (
 from mcp_types.version import LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 from tools_search_hosts.endings import malformed, timed_out
+from tools_search_hosts.json_values import as_object, is_list, is_object
 from tools_search_hosts.results import (
     ASKING,
     CALL,
@@ -116,7 +117,7 @@ async def _result(upstream: Upstream, own: Mapping[str, Any], ctx: ServerRequest
     """Return the upstream's final result, or, for a modern caller, its `input_required` result."""
     caller = Caller(connection_of(ctx), partial(ask_caller, ctx), ctx.session.send_elicit_complete)
     params = ctx.params or {}
-    meta = _object(params.get("_meta"))
+    meta = as_object(params.get("_meta"))
     forwarded_meta = {k: v for k, v in meta.items() if not k.startswith(_ENVELOPE) and k != "progressToken"}
     is_modern = upstream.is_modern
 
@@ -187,7 +188,7 @@ def _presented(
 ) -> dict[str, Any]:
     """Return a result as if from the gateway: without the upstream's identity, in the caller's revision."""
     presented = {name: _linked(value, public) if name in _LINKING else value for name, value in result.items()}
-    if meta := {k: v for k, v in _object(presented.pop("_meta", None)).items() if k != SERVER_INFO_META_KEY}:
+    if meta := {k: v for k, v in as_object(presented.pop("_meta", None)).items() if k != SERVER_INFO_META_KEY}:
         presented["_meta"] = meta
     if ctx.method == "resources/read" and presented.get("resultType", COMPLETE) == COMPLETE:
         # The gateway reads with its own token; other callers of the gateway might not be allowed to read this.
@@ -198,11 +199,11 @@ def _presented(
 
 def _linked(value: Any, public: Callable[[str], str]) -> Any:
     """Return an unvalidated value from a result, with the URIs of linked and embedded resources replaced."""
-    if isinstance(value, list):
-        return [_linked(item, public) for item in cast("list[Any]", value)]
-    if not isinstance(value, dict):
+    if is_list(value):
+        return [_linked(item, public) for item in value]
+    if not is_object(value):
         return value
-    block = dict(cast("dict[str, Any]", value))
+    block = dict(value)
     match block:
         case {"type": "resource_link", "uri": str(uri)}:
             block["uri"] = public(uri)
@@ -215,7 +216,3 @@ def _linked(value: Any, public: Callable[[str], str]) -> Any:
         case _:
             pass
     return block
-
-
-def _object(value: Any) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

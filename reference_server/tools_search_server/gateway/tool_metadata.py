@@ -13,12 +13,13 @@ Published metadata is untrusted: values of unexpected types are ignored, and the
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, TypeAlias, cast
+from typing import Annotated, Any, Final, TypeAlias
 
 from mcp_ext_tools_search.types import EXTENSION_ID, published_metadata
 from mcp_types import Tool
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from tools_search_hosts import ConfigurationError, HostFile
+from tools_search_hosts.json_values import as_list, as_object
 from tools_search_hosts.names import labels_among_servers
 from tools_search_hosts.toolsets import closest
 from tools_search_hosts.validation import validation_problem
@@ -103,9 +104,8 @@ def category_of(tool: Tool) -> str:
 
 def tags_of(tool: Tool) -> list[str]:
     """Return a tool's distinct tags, including those that FastMCP publishes."""
-    published = [(tool.meta or {}).get(key) for key in (EXTENSION_ID, *_FASTMCP)]
-    labels = [cast("dict[str, Any]", one) for one in published if isinstance(one, dict)]
-    found = [tag for one in labels for tag in _texts(one.get("tags"))]
+    published = [as_object((tool.meta or {}).get(key)) for key in (EXTENSION_ID, *_FASTMCP)]
+    found = [tag for labels in published for tag in _texts(labels.get("tags"))]
     return [tag for tag in dict.fromkeys(found) if len(tag) <= _MAX_CHARS][:_MAX_VALUES]
 
 
@@ -116,10 +116,8 @@ def related_of(tool: Tool) -> list[str]:
 
 def examples_of(tool: Tool) -> list[Any]:
     """Return the published examples of a tool's use."""
-    examples = published_metadata(tool.meta).get("examples")
-    return cast("list[Any]", examples)[:_MAX_VALUES] if isinstance(examples, list) else []
+    return as_list(published_metadata(tool.meta).get("examples"))[:_MAX_VALUES]
 
 
 def _texts(value: object) -> list[str]:
-    items = cast("list[Any]", value) if isinstance(value, list) else []
-    return [item for item in items if isinstance(item, str) and item]
+    return [item for item in as_list(value) if isinstance(item, str) and item]

@@ -31,6 +31,7 @@ from mcp_types import METHOD_NOT_FOUND
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from starlette.applications import Starlette
 from starlette.types import ASGIApp
+from tools_search_hosts.json_values import as_object, is_object
 
 from tools_search_server.programs.health import Health, health_route
 from tools_search_server.programs.http_server import HttpServer, is_loopback
@@ -218,10 +219,10 @@ async def without_sessions(ctx: ServerRequestContext[Any, Any], call_next: CallN
         raise MCPError(METHOD_NOT_FOUND, "This server has no sessions, so it cannot notify clients of changes")
     result = await call_next(ctx)
     if ctx.method == "initialize" and isinstance(result, dict):
-        for offered in cast("dict[str, Any]", result.get("capabilities", {})).values():
-            if isinstance(offered, dict):
+        for offered in as_object(result.get("capabilities")).values():
+            if is_object(offered):
                 for promise in ("listChanged", "subscribe"):
-                    cast("dict[str, Any]", offered).pop(promise, None)
+                    offered.pop(promise, None)
     return result
 
 

@@ -10,12 +10,13 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from shutil import get_terminal_size
-from typing import Any, Final, cast
+from typing import Any, Final
 from urllib.parse import urljoin
 
 import anyio
 import click
 import httpx2
+from tools_search_hosts.json_values import is_list, is_object
 from tools_search_hosts.toolsets import EVERYTHING
 
 from tools_search_server.base.redaction import printable
@@ -72,19 +73,17 @@ def status(*, url: str, token_file: Path | None, database: str | None, as_json: 
     if as_json:
         click.echo(json.dumps(health, indent=2))
     else:
-        servers = health.get("servers")
-        if isinstance(servers, list):
-            _print_servers(cast("list[dict[str, Any]]", servers))
+        if is_list(servers := health.get("servers")):
+            _print_servers(servers)
         else:
             click.echo(
                 f"servers are shown only on the gateway's machine or with a token: --token-file or {TOKEN_VARIABLE}",
                 err=True,
             )
-        if isinstance(replication := health.get("replication"), dict):
-            state = cast("dict[str, Any]", replication)
+        if is_object(state := health.get("replication")):
             click.echo(printable(f"list changes to replicas: {state.get('state')} since {state.get('since')}"))
-        if isinstance(searches := health.get("searches"), dict):
-            _print_searches(cast("dict[str, Any]", searches))
+        if is_object(searches := health.get("searches")):
+            _print_searches(searches)
         for warning in health.get("warnings") or ():
             click.echo(printable(f"warning: {warning}"))
         counts = [f"{health[name]} {name}" for name in ("ready", "idle", "starting", "down", "tools") if name in health]
@@ -201,9 +200,9 @@ def _asked(url: str, token: str | None) -> dict[str, Any]:
         health = answer.json() if answer.is_success else None
     except ValueError:
         health = None
-    if not isinstance(health, dict) or "status" not in health:
+    if not is_object(health) or "status" not in health:
         raise click.ClickException(f"the server at {url} is not a tools-search gateway (HTTP {answer.status_code}).")
-    return cast("dict[str, Any]", health)
+    return health
 
 
 def _print_servers(servers: Sequence[Mapping[str, Any]]) -> None:

@@ -34,6 +34,7 @@ from mcp_types import (
 from pydantic import BaseModel, ValidationError
 from pydantic_core import to_json
 from tools_search_hosts.endings import timed_out
+from tools_search_hosts.json_values import as_object, is_list
 from tools_search_hosts.messages import mebibytes
 
 from tools_search_server.base.redaction import quoted
@@ -253,10 +254,9 @@ class Lists:
             return entries
 
     def _note_gateways(self, page: Mapping[str, Any]) -> None:
-        meta = page.get("_meta")
-        stated = cast("dict[str, Any]", meta).get(GATEWAYS) if isinstance(meta, dict) else None
-        if isinstance(stated, list):
-            named = cast("list[Any]", stated)[:_MAX_GATEWAYS]
+        stated = as_object(page.get("_meta")).get(GATEWAYS)
+        if is_list(stated):
+            named = stated[:_MAX_GATEWAYS]
             self.gateways = frozenset(one for one in named if isinstance(one, str) and _GATEWAY.fullmatch(one))
             if self.own_gateway in self.gateways:
                 raise ListingError(
@@ -338,10 +338,10 @@ def entries_of(page: Mapping[str, Any], member: str, method: str) -> list[Any]:
         ListingError: The page's `member` is not an array.
     """
     listed = page.get(member)
-    if not isinstance(listed, list):
+    if not is_list(listed):
         problem = "is missing" if listed is None else "is no array"
         raise ListingError(f"its {method} is malformed: `{member}` {problem}")
-    return cast("list[Any]", listed)
+    return listed
 
 
 async def usable_entries(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import math
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, cast
 
@@ -19,6 +19,7 @@ from mcp import Client, MCPError
 from mcp_ext_tools_search.client import raw_request
 from mcp_types import Resource
 from tools_search_hosts.endings import connection_ended, timed_out
+from tools_search_hosts.json_values import as_list
 
 from tools_search_server.upstreams.connection import Connection, Use
 from tools_search_server.upstreams.listing import RESOURCES, Lists
@@ -169,9 +170,8 @@ def _may_have_text(resource: Resource) -> bool:
 
 def _text_of(result: Mapping[str, Any]) -> str:
     """Return the text in a resource's contents, up to the limit. Ignore other contents."""
-    contents: object = result.get("contents")
     parts: list[str] = []
-    for content in cast("Sequence[Any]", contents) if isinstance(contents, list) else ():
+    for content in as_list(result.get("contents")):
         match content:
             case {"text": str(text)}:
                 parts.append(text[:_MAX_CHARS])
