@@ -24,7 +24,6 @@ from mcp_types import (
     CompleteRequestParams,
     GetPromptRequestParams,
     PaginatedRequestParams,
-    PaginatedResult,
     PromptReference,
     ReadResourceRequestParams,
     methods,
@@ -155,33 +154,25 @@ def public_key(kind: Kind, server: str, own: str) -> str:
 
 def wire_entry(kind: Kind, public: str, entry: BaseModel, version: str) -> dict[str, Any] | None:
     """Return an entry under its public key, as listed in a protocol version; `None` if that does not allow it."""
-    return _allowed(kind, _shown(kind, public, entry), version)
-
-
-def _shown(kind: Kind, public: str, entry: BaseModel) -> dict[str, Any]:
-    return entry.model_copy(update={kind.key: public}).model_dump(by_alias=True, mode="json", exclude_none=True)
-
-
-def _allowed(kind: Kind, shown: dict[str, Any], version: str) -> dict[str, Any] | None:
-    alone = {kind.member: [shown], "resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+    shown = entry.model_copy(update={kind.key: public}).model_dump(by_alias=True, mode="json", exclude_none=True)
+    # Alone on a page: the SDK checks only whole pages, and refuses one for a single entry that the revision forbids.
+    alone = {kind.member: [shown], "resultType": COMPLETE, "ttlMs": 0, "cacheScope": "private"}
     try:
         return methods.serialize_server_result(kind.method, version, alone)[kind.member][0]
     except ValidationError:
         return None
 
 
-def _page(entries: _Entries, kind: Kind, cursor: str | None, size: int, version: str) -> PaginatedResult:
+def _page(entries: _Entries, kind: Kind, cursor: str | None, size: int, version: str) -> dict[str, Any]:
     """Return the page after `cursor`, without entries that are invalid in that protocol version."""
     names = list(entries)
     start = 0 if cursor is None else {cursor_after(name): place for place, name in enumerate(names, 1)}.get(cursor)
     if start is None:
         raise invalid_cursor()
-    shown = [_shown(kind, name, entries[name][1]) for name in names[start : start + size]]
-    shown = shown[: room_for([size_of(entry) for entry in shown])]
-    end = start + len(shown)
-    valid = [entry for entry in shown if _allowed(kind, entry, version) is not None]
-    more = {"nextCursor": cursor_after(names[end - 1])} if end < len(names) else {}
-    return kind.page.model_validate({kind.member: valid, **more}, by_name=False)
+    wire = [wire_entry(kind, name, entries[name][1], version) for name in names[start : start + size]]
+    end = start + room_for([0 if entry is None else size_of(entry) for entry in wire])
+    page = {kind.member: [entry for entry in wire[: end - start] if entry is not None]}
+    return page if end == len(names) else page | {"nextCursor": cursor_after(names[end - 1])}
 
 
 async def _named_prompt(view: View, name: str) -> tuple[Upstream, str]:

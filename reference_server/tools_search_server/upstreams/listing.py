@@ -22,15 +22,7 @@ from mcp import Client, MCPError
 from mcp.server.subscriptions import PromptsListChanged, ServerEvent
 from mcp_ext_tools_search.client import absorb, raw_request
 from mcp_ext_tools_search.cursor import follow_cursors
-from mcp_types import (
-    METHOD_NOT_FOUND,
-    ListPromptsResult,
-    ListResourcesResult,
-    ListResourceTemplatesResult,
-    ListToolsResult,
-    PaginatedResult,
-    Tool,
-)
+from mcp_types import METHOD_NOT_FOUND, Tool
 from pydantic import BaseModel, ValidationError
 from pydantic_core import to_json
 from tools_search_hosts.endings import timed_out
@@ -81,9 +73,6 @@ class Kind:
     primitive: core.Primitive[Any]
     """The list's methods and result shapes."""
 
-    page: type[PaginatedResult]
-    """The model of a page."""
-
     key: str
     """The attribute that identifies an entry: its name or URI."""
 
@@ -105,11 +94,10 @@ class Kind:
         return str(getattr(entry, self.key))
 
 
-TOOLS: Final = Kind(core.TOOLS, ListToolsResult, "name", "tool")
-PROMPTS: Final = Kind(optional.PROMPTS, ListPromptsResult, "name", "prompt")
-RESOURCES: Final = Kind(optional.RESOURCES, ListResourcesResult, "uri", "resource")
-TEMPLATES: Final = Kind(optional.RESOURCE_TEMPLATES, ListResourceTemplatesResult, "uri_template", "resource template")
-
+TOOLS: Final = Kind(core.TOOLS, "name", "tool")
+PROMPTS: Final = Kind(optional.PROMPTS, "name", "prompt")
+RESOURCES: Final = Kind(optional.RESOURCES, "uri", "resource")
+TEMPLATES: Final = Kind(optional.RESOURCE_TEMPLATES, "uri_template", "resource template")
 
 GATEWAYS: Final = "io.github.tools-search/gateways"
 """Member of `_meta` in `tools/list`. In a request, a gateway asks another which gateways its tools can come through. In
