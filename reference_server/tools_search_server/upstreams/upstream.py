@@ -31,7 +31,7 @@ import logging
 import math
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
@@ -104,44 +104,53 @@ _SAVED: Final = {"prompts": PROMPTS, "resources": RESOURCES, "templates": TEMPLA
 """The lists in a saved listing."""
 
 
-def _reading_client(transport: Any, mode: EraChoice) -> Client:
+def _sdk_client(transport: Any, era: EraChoice, **options: Any) -> Client:
+    # Without the SDK's cache of pages: `Lists` reads raw pages and keeps the entries.
     client_info = Implementation(name=NAME, version=version("mcp-ext-tools-search"))
-    return Client(transport, client_info=client_info, mode=mode, cache=None)
+    return Client(transport, client_info=client_info, mode=era, cache=None, **options)
 
 
+@dataclass(eq=False, repr=False)
 class Upstream:
-    """A configured server.
+    """A configured server."""
 
-    Args:
-        entry: The server's name, and how to reach it.
-        on_change: Called with this object when its tools or state have changed.
-        on_event: Called with this object and each change of anything except its tools.
-        call_seconds: Time limit of a request without progress, unless the entry sets one.
-        max_message_bytes: Maximum size of a message, and of all of the server's lists together.
-        index_at_most: Returns how many tools to read from a server with its own search; `None` for all.
-        on_notification: Called with the server's name and each list change that it announces.
-        laziness: Which servers run only while they are used; `None` for none, regardless of their entries.
-        searched: What to search at the server in addition to its tools, if it offers that.
-        reads_texts: Whether to read the texts of its resources, unless the server searches them itself.
-        gateway: The gateway's id, by which it recognizes itself.
-    """
+    entry: ServerEntry
+    """The server's name, and how to reach it."""
 
-    def __init__(
-        self,
-        entry: ServerEntry,
-        on_change: Callable[[Upstream], None],
-        on_event: Callable[[Upstream, ServerEvent], None],
-        *,
-        call_seconds: float,
-        max_message_bytes: int,
-        index_at_most: Callable[[], int | None] = lambda: None,
-        on_notification: Callable[[str, ServerEvent], None] = lambda _, __: None,
-        laziness: Laziness | None = None,
-        searched: Collection[Kind] = (),
-        reads_texts: bool = False,
-        gateway: str = "",
-    ) -> None:
-        self.name = entry.name
+    on_change: Callable[[Upstream], None]
+    """Called with this object when its tools or state have changed."""
+
+    on_event: Callable[[Upstream, ServerEvent], None]
+    """Called with this object and each change of anything except its tools."""
+
+    _: KW_ONLY
+
+    call_seconds: float
+    """Time limit of a request without progress, unless the entry sets one."""
+
+    max_message_bytes: int
+    """Maximum size of a message, and of all of the server's lists together."""
+
+    index_at_most: Callable[[], int | None] = lambda: None
+    """Returns how many tools to read from a server with its own search; `None` for all."""
+
+    on_notification: Callable[[str, ServerEvent], None] = lambda _, __: None
+    """Called with the server's name and each list change that it announces."""
+
+    laziness: Laziness | None = None
+    """Which servers run only while they are used; `None` for none, regardless of their entries."""
+
+    searched: Collection[Kind] = ()
+    """What to search at the server in addition to its tools, if it offers that."""
+
+    reads_texts: bool = False
+    """Whether to read the texts of its resources, unless the server searches them itself."""
+
+    gateway: str = ""
+    """The gateway's id, by which it recognizes itself."""
+
+    def __post_init__(self) -> None:
+        self.name = self.entry.name
         self.state = State("starting", datetime.now(UTC))
         """The server's current state."""
         self.settled = anyio.Event()
@@ -153,37 +162,28 @@ class Upstream:
         """What else the connected server searches itself."""
         self.lists: Lists | None = None
         """Its prompts and resources, while it is connected or, for a lazy server, known."""
-        self.subscriptions = ResourceSubscriptions(self.name, lambda uri: on_event(self, ResourceUpdated(uri)))
+        self.subscriptions = ResourceSubscriptions(self.name, lambda uri: self.on_event(self, ResourceUpdated(uri)))
         """The resources that callers subscribe to."""
         self.greeting = Greeting()
         """What it said about itself on the latest connection."""
-        self._on_change = on_change
-        self._on_event = on_event
-        self._on_notification = on_notification
-        self._default_call_seconds = call_seconds
-        self._max_message_bytes = max_message_bytes
-        self._index_at_most = index_at_most
         self._client: Client | None = None
         """The connected client; set in the state `ready` only."""
         self._moved = anyio.Event()
         """Set, and replaced, at each state change."""
         self._are_tools_stale = anyio.Event()
         self._questions = Questions()
-        self._searched = searched
-        self._laziness = laziness
-        self._reads_texts = reads_texts
-        self._gateway = gateway
         self._wanted = anyio.Event()
         """Set when a request needs a lazy server to start."""
         self._last_used = -math.inf
         self._is_removed = False
         self._supervision: anyio.CancelScope | None = None
         """The cancel scope of supervision under the current entry."""
-        self._configure(entry)
+        self._configure()
 
-    def _configure(self, entry: ServerEntry) -> None:
+    def _configure(self) -> None:
         """Set the attributes that depend on the entry."""
-        self._call_seconds = entry.call_seconds or self._default_call_seconds
+        entry = self.entry
+        self._call_seconds = entry.call_seconds or self.call_seconds
         self._era: EraChoice = entry.era or "auto"
         connection = partial(
             Connection,
@@ -192,15 +192,15 @@ class Upstream:
             read_seconds=self._call_seconds + _READ_SECONDS + ANSWER_SECONDS,
         )
         own = self._connection = connection(
-            entry.target, self._make_client, self._use, max_message_bytes=self._max_message_bytes
+            entry.target, self._make_client, self._use, max_message_bytes=self.max_message_bytes
         )
         self.texts: ResourceTexts | None = None
         """The texts of its resources, if they are read."""
-        if self._reads_texts:
-            make_client = partial(_reading_client, mode=self._era)
+        if self.reads_texts:
+            make_client = partial(_sdk_client, era=self._era)
             reading = partial(connection, make_client=make_client, max_message_bytes=MAX_READ_BYTES)
             self.texts = ResourceTexts(self.name, lambda use: reading(own.target, use=use))
-        laziness = self._laziness
+        laziness = self.laziness
         is_lazy = laziness is not None and (laziness.for_all if entry.lazy is None else entry.lazy)
         self._idle_seconds = laziness.idle_seconds if laziness and is_lazy else math.inf
         self._file = ListingFile(entry.target) if is_lazy else None
@@ -240,7 +240,8 @@ class Upstream:
     def reconfigure(self, entry: ServerEntry) -> None:
         """Reconnect under a new entry with the same name. Callers keep their subscriptions to the server."""
         self._end("its configuration has changed")
-        self._configure(entry)
+        self.entry = entry
+        self._configure()
         self.greeting = Greeting()
         self._move("starting")
 
@@ -286,15 +287,13 @@ class Upstream:
 
     def _make_client(self, transport: Any) -> Client:
         self._notifications = Notifications(self.name, self._on_announced, self._questions.elicitation_complete)
-        return Client(
+        return _sdk_client(
             transport,
-            client_info=Implementation(name=NAME, version=version("mcp-ext-tools-search")),
+            self._era,
             extensions=[TOOLS_SEARCH],
-            mode=self._era,
             message_handler=self._notifications.on_message,
             elicitation_callback=self._questions.elicit,
             sampling_callback=self._questions.sample,
-            cache=None,
         )
 
     async def _use(self, client: Client, is_usable: Callable[[], None]) -> None:
@@ -303,16 +302,16 @@ class Upstream:
         lists = Lists(
             self.name,
             client,
-            self._max_message_bytes,
+            self.max_message_bytes,
             partial(self._note, client),
             lambda: notifications.hears,
-            self._gateway,
+            self.gateway,
         )
         async with anyio.create_task_group() as tasks:
             tools, delegated = await self._read_catalog(client, lists)
             is_usable()
             self._client, self.lists = client, lists
-            self.searches = OfferedSearches.of(client, self.name, self._searched)
+            self.searches = OfferedSearches.of(client, self.name, self.searched)
             self._learn(client, tools, delegated)
             self._announce_lists()
             tasks.start_soon(notifications.follow, client)
@@ -329,7 +328,7 @@ class Upstream:
 
     async def _read_catalog(self, client: Client, lists: Lists) -> tuple[Mapping[str, Tool], DelegatedSearch | None]:
         """Return the tools by name, or no tools and the server's own search if it has one and too many tools."""
-        settings, most = server_settings(client), self._index_at_most()
+        settings, most = server_settings(client), self.index_at_most()
         if settings is not None and most is not None:
             if settings.catalog_size is None or settings.catalog_size <= most:
                 with suppress(TooManyToolsError):
@@ -367,14 +366,14 @@ class Upstream:
                     extra = {"server": self.name, "state": "ready", "tools": len(tools)}
                     logger.info("%s changed: %d tools", self.name, len(tools), extra=extra)
                     self._move("ready", tools, self.state.reason)
-            elif self._index_at_most() is None:  # a caller might see a part of it now
+            elif self.index_at_most() is None:  # a caller might see a part of it now
                 tools, delegated = await self._read_catalog(client, lists)
                 if self._client is client:
                     self._learn(client, tools, delegated)
             else:
                 await lists.require_no_loop()
                 self.delegated.changed()
-                self._on_change(self)
+                self.on_change(self)
             cost = thread_time() - began
             await anyio.sleep(max(_GATHER_SECONDS, _REST_SHARE * cost))
 
@@ -424,7 +423,7 @@ class Upstream:
         self.settled.set()
         self._moved.set()
         self._moved = anyio.Event()
-        self._on_change(self)
+        self.on_change(self)
 
     def _learn(self, client: Client, tools: Mapping[str, Tool], delegated: DelegatedSearch | None) -> None:
         """Record that the server is ready, and what it says about itself on this connection."""
@@ -584,7 +583,7 @@ class Upstream:
 
     def _on_announced(self, event: ServerEvent, is_certain: bool) -> None:
         if is_certain:
-            self._on_notification(self.name, event)
+            self.on_notification(self.name, event)
         if isinstance(event, ToolsListChanged):
             self._are_tools_stale.set()
         elif isinstance(event, ResourceUpdated):
@@ -592,10 +591,10 @@ class Upstream:
         elif self.lists is not None and (self.lists.forget(event) or is_certain):
             if self.texts is not None:
                 self.texts.note_change()
-            self._on_event(self, event)
+            self.on_event(self, event)
 
     def _announce_lists(self) -> None:
         """Report that its prompts and resources have appeared or disappeared."""
         for feature, event in (("prompts", PromptsListChanged()), ("resources", ResourcesListChanged())):
             if feature in self.greeting.features:
-                self._on_event(self, event)
+                self.on_event(self, event)
