@@ -102,7 +102,13 @@ class ExposedTool:
 
     tool: Tool
     upstream: Upstream
-    original_name: str
+    original: Tool
+    """The tool as its upstream lists it."""
+
+    @property
+    def original_name(self) -> str:
+        """The upstream's own name for the tool."""
+        return self.original.name
 
 
 class Gateway:
@@ -125,7 +131,6 @@ class Gateway:
         self.metadata = metadata or ToolMetadata()
         self.replicas = replicas or Replicas()
         self.searches = SearchOutcomes(keeps_queries=options.keeps_queries)
-        self._entries = {entry.name: entry for entry in entries}
         self._tasks: TaskGroup | None = None
         self.upstreams = [*map(self._upstream, entries)]
         """In the order of the configuration."""
@@ -135,8 +140,6 @@ class Gateway:
         self.notifiers: list[ViewNotifier] = []
         """One for each endpoint."""
         self._exposed_by_server: dict[str, Sequence[ExposedTool]] = {entry.name: () for entry in entries}
-        self._own_tools: dict[str, Mapping[str, Tool]] = {entry.name: {} for entry in entries}
-        """The original tools behind the exposed ones, by server and by the server's own names."""
         self._exposed: Mapping[str, ExposedTool] = {}
         self._pages = ToolPages([], page_size)
         self._page_size = page_size
@@ -191,27 +194,26 @@ class Gateway:
         for name in known.keys() - stated.keys():
             logger.info("%s was removed from the configuration", name, extra={"server": name})
             known.pop(name).remove()
-        for name, entry in stated.items():
-            if name not in known:
-                logger.info("%s was added to the configuration", name, extra={"server": name})
-                known[name] = self._upstream(entry)
+        added = [self._upstream(entry) for name, entry in stated.items() if name not in known]
+        for upstream in added:
+            logger.info("%s was added to the configuration", upstream.name, extra={"server": upstream.name})
+            known[upstream.name] = upstream
         self.upstreams = [known[name] for name in stated]
-        self._exposed_by_server = {name: self._exposed_by_server.get(name, ()) for name in stated}
-        self._own_tools = {name: self._own_tools.get(name, {}) for name in stated}
+        # Without the tools exposed so far, every tool is exposed again.
+        kept = self._exposed_by_server if metadata == self.metadata else {}
+        self.metadata = metadata
+        # Before an upstream is started or changed, which reports its change to this object.
+        self._exposed_by_server = {name: kept.get(name, ()) for name in stated}
         self._heard_elsewhere.clear()
         self._heard_elsewhere.update((upstream.name, upstream.note_change) for upstream in self.upstreams)
-        if metadata != self.metadata:
-            self.metadata = metadata
-            self._own_tools = {name: {} for name in stated}  # so that every tool is exposed again
-        before, self._entries = self._entries, stated
         for name, upstream in known.items():
-            if name not in before:
-                if self._tasks is not None:
-                    self._tasks.start_soon(upstream.run, name=f"upstream {name}")
-            elif before[name] != stated[name]:
+            if upstream.entry != stated[name]:
                 logger.info("%s restarts because its entry has changed", name, extra={"server": name})
                 upstream.reconfigure(stated[name])
             self._on_change(upstream)
+        if self._tasks is not None:
+            for upstream in added:
+                self._tasks.start_soon(upstream.run, name=f"upstream {upstream.name}")
         self._is_current = False  # views also contain servers without tools
         self.announce_soon()
 
@@ -254,7 +256,7 @@ class Gateway:
         """Return an upstream's tool as the gateway exposes it."""
         meta = self.metadata.meta(upstream.name, tool)
         renamed = tool.model_copy(update={"name": qualified_name(upstream.name, tool.name), "meta": meta})
-        return ExposedTool(renamed, upstream, tool.name)
+        return ExposedTool(renamed, upstream, tool)
 
     def _most_indexed(self, server: str, index_at_most: int) -> int | None:
         """Return the maximum number of tools for which a server is indexed; `None` for no maximum.
@@ -272,11 +274,10 @@ class Gateway:
                 upstream.note_change(ToolsListChanged())
 
     def _on_change(self, changed: Upstream) -> None:
-        known, self._own_tools[changed.name] = self._own_tools[changed.name], changed.tools
         before = {one.original_name: one for one in self._exposed_by_server[changed.name]}
         # An unchanged tool stays the same object, so that its wire forms are reused.
         exposed = [
-            before[name] if known.get(name) == tool else self.expose(changed, tool)
+            one if (one := before.get(name)) is not None and one.original == tool else self.expose(changed, tool)
             for name, tool in changed.tools.items()
         ]
         if exposed != list(self._exposed_by_server[changed.name]):
