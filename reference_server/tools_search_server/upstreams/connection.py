@@ -12,7 +12,7 @@ import re
 import ssl
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from secrets import token_hex
@@ -155,8 +155,7 @@ class Connection:
             try:
                 with start:
                     tasks.start_soon(give_up_after_excess)
-                    exchange = _Exchange(self.secrets, self._note_unread_answers)
-                    async with self.make_client(exchange.over(self._transport())) as client:
+                    async with self.make_client(self._transport()) as client:
                         await self.use(client, prove)
                 late = f"it did not answer within {self.start_seconds:g} s"
                 is_late = start.cancelled_caught and not self.ended.reason
@@ -176,12 +175,7 @@ class Connection:
     @asynccontextmanager
     async def _transport(self) -> AsyncGenerator[Any]:
         """Open the streams to the server for the SDK's `Client`. Record in `ended` when and why they end."""
-        bounded = BoundedHttp(
-            max_bytes=self.max_message_bytes,
-            on_excess=partial(self.ended.set, is_excess=True),
-            on_malformed=self._note_malformed,
-            answers_in_body=self.transport != "sse",
-        )
+        exchange = _Exchange(self.secrets, self._note_unread_answers)
         match self.target:
             case StdioTarget() as program:
                 async with child_streams(
@@ -191,9 +185,28 @@ class Connection:
                     errors=partial(logged_stderr, server=self.server, secrets=self.secrets),
                     errors_are="in the log",
                     max_line_bytes=self.max_message_bytes,
-                ) as streams:
-                    yield streams
+                ) as (incoming, outgoing):
+                    yield (
+                        _Converted(incoming, exchange.incoming),
+                        _Converted(outgoing, exchange.outgoing, exchange.sent),
+                    )
             case HttpTarget(url, headers, transport):
+                bounded = BoundedHttp(
+                    max_bytes=self.max_message_bytes,
+                    on_excess=partial(self.ended.set, is_excess=True),
+                    on_malformed=self._note_malformed,
+                    answers_in_body=transport != "sse",
+                )
+
+                def incoming_http(item: Any) -> Any:
+                    self.ended.heard = anyio.current_time()
+                    self.ended.has_spoken = True
+                    # The real message must replace its placeholder before anything reads it.
+                    return exchange.incoming(bounded.exchange(item) if isinstance(item, SessionMessage) else item)
+
+                def outgoing_http(item: Any) -> Any:
+                    return bounded.sent(exchange.outgoing(item))
+
                 async with AsyncExitStack() as stack:
                     # Any number of connections: a stream for each subscription, in addition to the calls.
                     limits = httpx2.Limits(max_connections=None, keepalive_expiry=KEEP_ALIVE_SECONDS)
@@ -209,16 +222,13 @@ class Connection:
                         client = await stack.enter_async_context(make_isolating(dict(headers), timeout))
                         opened = streamable_http_client(url, http_client=client)
                     incoming, outgoing = await stack.enter_async_context(opened)
-                    heard = partial(self._heard, bounded)
-                    yield _Converted(incoming, heard, self.ended.set), _Converted(outgoing, bounded.sent)
+                    # A program's transport reports its end itself, with the exit code. These do not.
+                    yield (
+                        _Converted(incoming, incoming_http, on_end=self.ended.set),
+                        _Converted(outgoing, outgoing_http, exchange.sent),
+                    )
             case UnusableTarget() as unusable:
                 raise OSError(str(unusable))
-
-    def _heard(self, bounded: BoundedHttp, item: SessionMessage | Exception) -> SessionMessage | Exception:
-        """Return the real message for its placeholder, and record that the server is alive."""
-        self.ended.heard = anyio.current_time()
-        self.ended.has_spoken = True
-        return bounded.exchange(item) if isinstance(item, SessionMessage) else item
 
     def _isolates(self, error: Exception) -> bool:
         """Return whether a failed exchange fails only its own request."""
@@ -275,13 +285,14 @@ class _Converted(ObjectReceiveStream[Any], ObjectSendStream[Any]):
         self,
         stream: Any,
         convert: Callable[[Any], Any],
-        on_end: Callable[[], None] = lambda: None,
         on_sent: Callable[[Any], None] = lambda _: None,
+        *,
+        on_end: Callable[[], None] = lambda: None,
     ) -> None:
         self._stream = stream
         self._convert = convert
-        self._on_end = on_end
         self._on_sent = on_sent
+        self._on_end = on_end
 
     async def receive(self) -> Any:
         try:
@@ -315,13 +326,8 @@ class _Exchange:
         self._unanswered = Counter[RequestId | None]()
         """The server's requests by id, which it can use twice."""
 
-    @asynccontextmanager
-    async def over(self, transport: AbstractAsyncContextManager[Any]) -> AsyncGenerator[Any]:
-        """Open the transport and yield its streams with these conversions."""
-        async with transport as (to_us, to_it):
-            yield _Converted(to_us, self._incoming), _Converted(to_it, self._outgoing, on_sent=self._sent)
-
-    def _outgoing(self, item: Any) -> Any:
+    def outgoing(self, item: Any) -> Any:
+        """Convert a message to the server."""
         match item:
             case SessionMessage(message=JSONRPCRequest(params={"_meta": {"progressToken": _, **meta}}) as request):
                 token = token_hex(_TOKEN_BYTES)
@@ -333,14 +339,16 @@ class _Exchange:
             case _:
                 return item
 
-    def _sent(self, item: Any) -> None:
+    def sent(self, item: Any) -> None:
+        """Record that a message has been sent, and with it perhaps the answer to a request of the server."""
         match item:
             case SessionMessage(message=JSONRPCResponse(id=answered) | JSONRPCError(id=answered)):
                 self._settle(answered)
             case _:
                 pass
 
-    def _incoming(self, item: Any) -> Any:
+    def incoming(self, item: Any) -> Any:
+        """Convert a message from the server."""
         match item:
             case SessionMessage(message=JSONRPCNotification(params={"progressToken": str(token)}) as progress):
                 params = {**(progress.params or {}), "progressToken": self._tokens.get(token, token)}
