@@ -125,6 +125,12 @@ HTTP_CALLER: Final = ContextVar[Principal | None]("tools_search_http_caller", de
 """The principal whose HTTP request this task is answering; `None` without principals and on stdio."""
 
 
+def bearer_token(headers: Mapping[str, str]) -> str | None:
+    """Return the bearer token in the headers of a request, or `None` if there is none."""
+    scheme, space, token = headers.get("authorization", "").partition(" ")
+    return token.strip() if space and scheme.lower() == "bearer" else None
+
+
 def note_caller(scope: Scope, principal: Principal) -> None:
     """Set the principal as the user of an HTTP request. The SDK binds sessions to this user."""
     scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=principal.name, scopes=[]))

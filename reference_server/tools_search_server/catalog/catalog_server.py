@@ -24,6 +24,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from tools_search_ranking import default_ranker
 from tools_search_ranking.cache import CatalogSnapshot, IndexCache
 
+from tools_search_server.access.principals import bearer_token
 from tools_search_server.base.errors import hide_internal_errors, unknown_tool
 from tools_search_server.base.limits import Limits
 from tools_search_server.base.paging import ToolPages
@@ -102,7 +103,7 @@ class Catalog:
         return self.hidden_from(ctx).union(self.contents.unreadable.get(self._token(ctx), ()))
 
     def _token(self, ctx: ServerRequestContext[Any, Any]) -> str:
-        return bearer_token(ctx.request.headers) if self._varies and ctx.request is not None else ""
+        return (bearer_token(ctx.request.headers) or "") if self._varies and ctx.request is not None else ""
 
     def catalog(self, protocol_version: str) -> CatalogSnapshot:
         """Return all tools as listed in a protocol version: the same object until they change."""
@@ -127,16 +128,10 @@ def with_caller(app: ASGIApp) -> ASGIApp:
 
     async def call(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            _calling_token.set(bearer_token(Headers(scope=scope)))
+            _calling_token.set(bearer_token(Headers(scope=scope)) or "")
         await app(scope, receive, send)
 
     return call
-
-
-def bearer_token(headers: Mapping[str, str]) -> str:
-    """Return a request's bearer token, or an empty string."""
-    scheme, _, token = headers.get("authorization", "").partition(" ")
-    return token.strip() if scheme.lower() == "bearer" else ""
 
 
 def catalog_server(catalog: Catalog, answer: CallTool = canned_answer) -> Server[Any]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator, Mapping
+from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -30,12 +30,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from tools_search_ranking.hits import LazyHits
 from tools_search_ranking.postgres import Excerpt, PostgresPool, ToolEntry, UnavailableError
 
+from tools_search_server.access.principals import bearer_token
 from tools_search_server.base.errors import hide_internal_errors, unknown_tool
 from tools_search_server.base.limits import Limits
 from tools_search_server.base.paging import CursorSigner, invalid_cursor, page_of, room_for
 from tools_search_server.catalog.answers import canned_answer
 from tools_search_server.catalog.catalog_file import CatalogFile
-from tools_search_server.catalog.catalog_server import CallTool, Catalog, bearer_token
+from tools_search_server.catalog.catalog_server import CallTool, Catalog
 
 logger = logging.getLogger(__name__)
 
@@ -141,7 +142,7 @@ class _Revision:
         """Return the groups of a caller who sends these headers, or is on stdio."""
         if headers is None:
             return [f"{protocol_version} {_LOCAL}"]
-        label = _label(bearer_token(headers))
+        label = _label(bearer_token(headers) or "")
         return [f"{protocol_version} {label if label in self.callers else _OTHERS}"]
 
 
@@ -214,7 +215,7 @@ class DatabaseCatalog:
         Raises:
             MCPError: -32603, the database is not available.
         """
-        with told_to_caller():
+        try:
             revision = self._revision or await self._read_revision()
             for _ in range(_ATTEMPTS):
                 met, found = await read(revision)
@@ -223,6 +224,10 @@ class DatabaseCatalog:
                     return revision, found
                 revision = now
             raise UnavailableError("the catalog keeps changing")
+        except UnavailableError as error:
+            logger.warning("a request failed: %s", error)
+            text = f"The tools cannot be read at the moment; try again in {_RETRY_AFTER_MS} ms"
+            raise MCPError(INTERNAL_ERROR, text, data=BusyData(retry_after_ms=_RETRY_AFTER_MS).to_wire()) from None
 
     async def page(self, ctx: Ctx, cursor: str | None) -> dict[str, Any]:
         """Return the page of `tools/list` at `cursor`, or the first one.
@@ -310,17 +315,6 @@ class DatabaseCatalog:
 
 def _wire(definition: dict[str, Any], protocol_version: str) -> dict[str, Any]:
     return wire_form(Tool.model_validate(definition, by_name=False), protocol_version) or {}
-
-
-@contextmanager
-def told_to_caller() -> Generator[None]:
-    """Answer -32603, with the time to retry after, if the database is not available."""
-    try:
-        yield
-    except UnavailableError as error:
-        logger.warning("a request failed: %s", error)
-        text = f"The tools cannot be read at the moment; try again in {_RETRY_AFTER_MS} ms"
-        raise MCPError(INTERNAL_ERROR, text, data=BusyData(retry_after_ms=_RETRY_AFTER_MS).to_wire()) from None
 
 
 _called_schema: ContextVar[dict[str, Any] | None] = ContextVar("tools_search_called_schema", default=None)

@@ -17,10 +17,16 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tools_search_server.access.configuration import Access
-from tools_search_server.access.principals import HTTP_CALLER, Principal, Throttle, note_caller, principal_of
+from tools_search_server.access.principals import (
+    HTTP_CALLER,
+    Principal,
+    Throttle,
+    bearer_token,
+    note_caller,
+    principal_of,
+)
 from tools_search_server.programs.health import HEALTH_PATH
 
-_SCHEME: Final = "bearer "
 _SERVER_ERROR: Final = -32000
 
 _MAX_SESSIONS: Final = 500
@@ -51,7 +57,7 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request (ASGI)."""
-        token = _bearer_token(scope) if scope["type"] == "http" else None
+        token = bearer_token(Headers(scope=scope)) if scope["type"] == "http" else None
         if scope["type"] != "http" or (token is None and scope["path"] == HEALTH_PATH):
             await self._app(scope, receive, send)
             return
@@ -107,11 +113,6 @@ class Guard:
         for name in revoked:
             for end in self._open.get(name, set[anyio.CancelScope]()):
                 end.cancel()
-
-
-def _bearer_token(scope: Scope) -> str | None:
-    shown = Headers(scope=scope).get("authorization", "")
-    return shown[len(_SCHEME) :].strip() if shown.lower().startswith(_SCHEME) else None
 
 
 def _opens_session(scope: Scope) -> bool:
