@@ -14,6 +14,7 @@ import math
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 import anyio
 import anyio.to_thread
@@ -61,7 +62,6 @@ _WRITING: Final[Mapping[str, Any]] = {
 """Connection timeouts for writes. Searches wait for writes, so they must not hang if the database is unreachable."""
 
 _MARK_CHARS: Final = 8
-_KEPT_VIEWS: Final = 16
 _KNOWN: Final = """
     select tool.name, tool.digest, audience.groups
     from tools_search.catalog join tools_search.tool on tool.generation = catalog.generation
@@ -91,8 +91,7 @@ class SharedIndex:
         self._gateway, self._address, self._catalog = gateway, address, catalog
         self._pool = PostgresPool(address)
         self._lock = anyio.Lock()
-        self._parts: dict[int, tuple[View, Sequence[str]]] = {}
-        """By `id` of the view. The value keeps the view alive, so that no other view gets the same id."""
+        self._parts = WeakKeyDictionary[View, Sequence[str]]()
         self._written: tuple[str, Mapping[str, ExposedTool]] | None = None
         """The catalog and the gateway's tools at the last update of the index."""
         self._answered = -math.inf
@@ -220,13 +219,10 @@ class SharedIndex:
 
     def _parts_of(self, view: View) -> Sequence[str]:
         """Return the parts of servers that make up a view."""
-        known, parts = self._parts.get(id(view), (None, ()))
-        if known is not view:
+        if view not in self._parts:
             cuts = self._cuts_by_server()
-            parts = sorted({_part(exposed, cuts) for exposed in view.tools.values()})
-            kept = self._parts if len(self._parts) < _KEPT_VIEWS else {}
-            self._parts = {**kept, id(view): (view, parts)}
-        return parts
+            self._parts[view] = sorted({_part(exposed, cuts) for exposed in view.tools.values()})
+        return self._parts[view]
 
     def _cuts_by_server(self) -> Mapping[str, Mapping[str, Rule]]:
         cuts: dict[str, dict[str, Rule]] = {}

@@ -81,7 +81,7 @@ class VisibleServer:
         return {name: tool for name, tool in tools.items() if is_for_model(tool)} if self.is_for_model else tools
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class View:
     """A snapshot of everything that the callers with a toolset see."""
 
