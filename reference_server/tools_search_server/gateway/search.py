@@ -185,42 +185,37 @@ class GatewaySearch:
         Raises:
             MCPError: -32603, a server that this page requires did not answer.
         """
-        answer, not_indexed = await self._answer(ctx, query, note)
-        if note is None:
-            self.gateway.searches.note_search(query, answer.hits)
-        return answer, not_indexed
-
-    async def _answer(self, ctx: Ctx, query: str, note: str | None) -> tuple[Answer, Mapping[str, ExposedTool]]:
         view = self.views.current()
-        tools = view.pages.wire(ctx.protocol_version)
+        tools: Mapping[str, dict[str, Any]] = view.pages.wire(ctx.protocol_version)
         is_complete = True
         if self.shared is not None:
-            local, is_complete = await self.shared.rank(view, query, ctx.protocol_version)
+            hits, is_complete = await self.shared.rank(view, query, ctx.protocol_version)
         else:
-            local = await self._indexes.rank(tools, query, catalog=self.views.catalog(ctx.protocol_version))
-        if not (delegated := view.delegated):
-            # An incomplete answer must not be cached.
-            return Answer(local, tools, self.caching.ttl_ms if is_complete else 0, self.caching.scope), {}
-
-        def named(servers: list[str]) -> list[str]:
-            return [server for server, _ in split_candidates(trimmed(query), servers)]
-
-        asks = {seen.name: partial(self._search_delegated, seen, delegate, query) for seen, delegate in delegated}
-        finds, absent = await ask_all(asks, note, named)
-        ordered = [its.tools for its in finds.values()]
-        not_indexed = {name: exposed for one in ordered for name, (exposed, _) in one.items()}
-        definitions = ToolPages([one.tool for one in not_indexed.values()], len(not_indexed)).wire(ctx.protocol_version)
-        there = [[Hit(name, 0.0, its[1]) for name, its in one.items() if name in definitions] for one in ordered]
-        found_there = [hits for hits in there if hits]
-        hits = local
-        if found_there:
-            known = {name: view.tools[name].tool for name in names_of(local[:_HEAD])}
-            known |= {name: exposed.tool for name, exposed in not_indexed.items()}
-            arguments = (query, local, found_there, known, self._ranker)
-            hits = await anyio.to_thread.run_sync(fused, *arguments, limiter=self._limiter)
-        is_complete = is_complete and not absent and all(its.is_complete for its in finds.values())
-        ttl_ms = self.caching.ttl_ms if is_complete else 0
-        return Answer(hits, {**tools, **definitions}, ttl_ms, self.caching.scope, absent), not_indexed
+            hits = await self._indexes.rank(tools, query, catalog=self.views.catalog(ctx.protocol_version))
+        not_indexed: Mapping[str, ExposedTool] = {}
+        absent = ""
+        if delegated := view.delegated:
+            asks = {seen.name: partial(self._search_delegated, seen, delegate, query) for seen, delegate in delegated}
+            # A server that the query names must answer: without it, the tool that is meant would be missing.
+            finds, absent = await ask_all(
+                asks, note, lambda failed: [server for server, _ in split_candidates(trimmed(query), failed)]
+            )
+            is_complete = is_complete and not absent and all(its.is_complete for its in finds.values())
+            ordered = [its.tools for its in finds.values()]
+            not_indexed = {name: exposed for one in ordered for name, (exposed, _) in one.items()}
+            pages = ToolPages([one.tool for one in not_indexed.values()], len(not_indexed))
+            definitions = pages.wire(ctx.protocol_version)
+            tools = {**tools, **definitions}
+            there = [[Hit(name, 0.0, its[1]) for name, its in one.items() if name in definitions] for one in ordered]
+            if found_there := [hits for hits in there if hits]:
+                known = {name: view.tools[name].tool for name in names_of(hits[:_HEAD])}
+                known |= {name: exposed.tool for name, exposed in not_indexed.items()}
+                arguments = (query, hits, found_there, known, self._ranker)
+                hits = await anyio.to_thread.run_sync(fused, *arguments, limiter=self._limiter)
+        if note is None:  # the first page
+            self.gateway.searches.note_search(query, hits)
+        ttl_ms = self.caching.ttl_ms if is_complete else 0  # an incomplete answer must not be cached
+        return Answer(hits, tools, ttl_ms, self.caching.scope, absent), not_indexed
 
     async def _search_delegated(self, seen: VisibleServer, delegate: DelegatedSearch, query: str) -> _Finds:
         """Search one upstream, and also look for tools that match only by their public names, which it does not know.
