@@ -16,28 +16,18 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, Final
 
 from mcp_types import CallToolResult, Prompt, Resource, ResourceTemplate, Tool
-from pydantic import BaseModel, Field, ValidationError, field_validator
+from pydantic import BaseModel, Field, ValidationError, ValidationInfo, field_validator
 from tools_search_hosts import ConfigurationError
 from tools_search_hosts.validation import validation_problem
 
-Item: TypeAlias = Resource | ResourceTemplate | Prompt
-"""Anything that a catalog can offer besides tools."""
-
-
-def key_of(item: Item) -> str:
-    """Return an item's unique key in its list: its URI, URI template or name."""
-    match item:
-        case Resource():
-            return item.uri
-        case ResourceTemplate():
-            return item.uri_template
-        case Prompt():
-            return item.name
+_KEYS: Final[Mapping[str, str]] = {"resources": "uri", "resource_templates": "uri_template", "prompts": "name"}
+"""The member that is unique in each list."""
 
 
 class CatalogFile(BaseModel):
@@ -65,8 +55,9 @@ class CatalogFile(BaseModel):
 
     @field_validator("resources", "resource_templates", "prompts")
     @classmethod
-    def _are_distinct(cls, items: list[Item]) -> list[Item]:
-        repeated = [key for key, count in Counter(map(key_of, items)).items() if count > 1]
+    def _are_distinct(cls, items: list[BaseModel], info: ValidationInfo) -> list[BaseModel]:
+        keys = Counter(getattr(item, _KEYS[str(info.field_name)]) for item in items)
+        repeated = [key for key, count in keys.items() if count > 1]
         if repeated:
             raise ValueError(f"{repeated[0]!r} occurs more than once")
         return items

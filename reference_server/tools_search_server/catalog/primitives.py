@@ -6,12 +6,13 @@ This module has no code for search: `ToolsSearch` reads these lists.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mcp import MCPError
 from mcp.server import Server, ServerRequestContext
+from mcp_ext_search_primitives import PROMPTS, RESOURCE_TEMPLATES, RESOURCES
+from mcp_ext_tools_search.types import Primitive
 from mcp_types import (
     GetPromptRequestParams,
     GetPromptResult,
@@ -25,7 +26,6 @@ from mcp_types import (
 
 from tools_search_server.base.errors import not_found_code, unknown_name
 from tools_search_server.base.paging import cursor_after, invalid_cursor
-from tools_search_server.catalog.catalog_file import CatalogFile, Item, key_of
 
 if TYPE_CHECKING:
     from tools_search_server.catalog.catalog_server import Catalog
@@ -36,37 +36,32 @@ _Ctx = ServerRequestContext[Any, Any]
 def install(server: Server[Any], catalog: Catalog) -> None:
     """Offer the kinds of items that the catalog currently has."""
     now = catalog.contents
+    kinds: list[Primitive[Any]] = []
     if now.resources or now.resource_templates:
-        _list(server, catalog, "resources/list", "resources", lambda contents: contents.resources)
-        templates = "resources/templates/list"
-        _list(server, catalog, templates, "resourceTemplates", lambda contents: contents.resource_templates)
+        kinds += [RESOURCES, RESOURCE_TEMPLATES]
         server.add_request_handler("resources/read", ReadResourceRequestParams, partial(_read, catalog))
     if now.prompts:
-        _list(server, catalog, "prompts/list", "prompts", lambda contents: contents.prompts)
+        kinds += [PROMPTS]
         server.add_request_handler("prompts/get", GetPromptRequestParams, partial(_get_prompt, catalog))
+    for kind in kinds:
+        server.add_request_handler(kind.list_method, PaginatedRequestParams, partial(_list, catalog, kind))
 
 
-def _list(
-    server: Server[Any], catalog: Catalog, method: str, member: str, items_of: Callable[[CatalogFile], Sequence[Item]]
-) -> None:
-    async def list_page(ctx: _Ctx, params: PaginatedRequestParams) -> dict[str, Any]:
-        items, start = _visible(catalog, ctx, items_of(catalog.contents)), 0
-        if params.cursor is not None:
-            start = next((at for at, key in enumerate(items, 1) if cursor_after(key) == params.cursor), 0)
-            if not start:
-                raise invalid_cursor()
-        shown = [*items.values()][start : start + catalog.limits.page_size]
-        wire = [item.model_dump(by_alias=True, mode="json", exclude_none=True) for item in shown]
-        page: dict[str, Any] = {member: wire, "resultType": "complete", **catalog.caching}
-        is_last = start + len(shown) == len(items)
-        return page if is_last else page | {"nextCursor": cursor_after(key_of(shown[-1]))}
-
-    server.add_request_handler(method, PaginatedRequestParams, list_page)
+async def _list(catalog: Catalog, kind: Primitive[Any], ctx: _Ctx, params: PaginatedRequestParams) -> dict[str, Any]:
+    items, start = _visible(catalog, kind, ctx), 0
+    if params.cursor is not None:
+        start = next((at for at, key in enumerate(items, 1) if cursor_after(key) == params.cursor), 0)
+        if not start:
+            raise invalid_cursor()
+    shown = [*items][start : start + catalog.limits.page_size]
+    wire = [items[key].model_dump(by_alias=True, mode="json", exclude_none=True) for key in shown]
+    page: dict[str, Any] = {kind.member: wire, "resultType": "complete", **catalog.caching}
+    return page if start + len(shown) == len(items) else page | {"nextCursor": cursor_after(shown[-1])}
 
 
-def _visible(catalog: Catalog, ctx: _Ctx, items: Sequence[Item]) -> dict[str, Item]:
+def _visible(catalog: Catalog, kind: Primitive[Any], ctx: _Ctx) -> dict[str, Any]:
     hidden = catalog.hidden_from(ctx)
-    return {key: item for item in items if (key := key_of(item)) not in hidden}
+    return {key: item for key, item in kind.by_key(catalog.contents).items() if key not in hidden}
 
 
 async def _read(catalog: Catalog, ctx: _Ctx, params: ReadResourceRequestParams) -> ReadResourceResult:
@@ -83,7 +78,7 @@ async def _read(catalog: Catalog, ctx: _Ctx, params: ReadResourceRequestParams) 
 
 async def _get_prompt(catalog: Catalog, ctx: _Ctx, params: GetPromptRequestParams) -> GetPromptResult:
     """Answer with the request itself."""
-    seen = _visible(catalog, ctx, catalog.contents.prompts)
+    seen = _visible(catalog, PROMPTS, ctx)
     if params.name not in seen:
         raise unknown_name("prompt", params.name, seen)
     call = {"name": params.name, "arguments": params.arguments or {}}
