@@ -34,7 +34,7 @@ from tools_search_hosts import ConfigurationError
 from tools_search_server.base.limits import Limits
 from tools_search_server.catalog.answers import canned_answer, echo_answer
 from tools_search_server.catalog.catalog_file import bundled_catalog, read_catalog
-from tools_search_server.catalog.catalog_server import Catalog, catalog_server, with_caller
+from tools_search_server.catalog.catalog_server import CallTool, Catalog, catalog_server, with_caller
 from tools_search_server.gateway.changes import LegacySessions
 from tools_search_server.programs.database import checked_catalog, import_file, is_database
 from tools_search_server.programs.serving import Program, changes_of
@@ -45,7 +45,6 @@ CATALOG_VARIABLE: Final = "TOOLS_SEARCH_CATALOG"
 DELAY_VARIABLE: Final = "TOOLS_SEARCH_DELAY_MS"
 
 _POLL_SECONDS: Final = 0.2
-_OPTION: Final = "--catalog"
 
 _FIXTURE_PAGE_SIZE: Final = 100
 """Small enough that `tools/list` has several pages in a conformance run."""
@@ -59,15 +58,20 @@ def catalog_program(source: str | None, limits: Limits, name: str) -> Program:
     Raises:
         ConfigurationError: The catalog or the delay cannot be used.
     """
-    if source is not None and is_database(source):
-        return _database_program(source, name, limits)
-    file = None if source is None else Path(source)
-    is_fixture = file is None and bool(os.environ.get(CATALOG_VARIABLE))
-    if is_fixture:
-        file = Path(os.environ[CATALOG_VARIABLE])
+    database = source if source is not None and is_database(source) else None
+    generated = os.environ.get(CATALOG_VARIABLE) if source is None or database is not None else None
+    fixture = Path(generated) if generated else None
+    answer = canned_answer if fixture is None else echo_answer
+    if fixture is not None:
         limits = replace(limits, page_size=min(limits.page_size, _FIXTURE_PAGE_SIZE))
+    if database is not None:
+        return _database_program(database, name, limits, answer, fixture)
+    return _file_program(fixture if source is None else Path(source), limits, answer)
+
+
+def _file_program(file: Path | None, limits: Limits, answer: CallTool) -> Program:
     catalog = Catalog(bundled_catalog() if file is None else read_catalog(file), limits)
-    server = catalog_server(catalog, echo_answer if is_fixture else canned_answer)
+    server = catalog_server(catalog, answer)
     _delay_searches(server)
     changes = _Changes(server)
 
@@ -91,26 +95,24 @@ def catalog_program(source: str | None, limits: Limits, name: str) -> Program:
     )
 
 
-def _database_program(source: str, name: str, limits: Limits) -> Program:
-    fixture = os.environ.get(CATALOG_VARIABLE)
-    if fixture:
-        name = f"{CATALOG_VARIABLE} {Path(fixture).resolve()}"
-        limits = replace(limits, page_size=min(limits.page_size, _FIXTURE_PAGE_SIZE))
-        address = import_file(_OPTION, source, name, Path(fixture))
+def _database_program(source: str, name: str, limits: Limits, answer: CallTool, fixture: Path | None) -> Program:
+    if fixture is None:
+        address = checked_catalog(source, name)
     else:
-        address = checked_catalog(_OPTION, source, name)
+        name = f"{CATALOG_VARIABLE} {fixture.resolve()}"  # so that runs at the same time do not disturb each other
+        address = import_file(source, name, fixture)
     # Imported here because it needs an extra.
     from tools_search_server.catalog.database import DatabaseCatalog, database_server, with_schema_of_call
 
     catalog = DatabaseCatalog(address, name, limits)
-    server = database_server(catalog, echo_answer if fixture else canned_answer)
+    server = database_server(catalog, answer)
     _delay_searches(server)
     changes = _Changes(server)
 
-    async def follow_fixture() -> None:
-        async for _ in changes_of(Path(fixture or ""), _POLL_SECONDS):
+    async def import_changes(fixture: Path) -> None:
+        async for _ in changes_of(fixture, _POLL_SECONDS):
             try:
-                await anyio.to_thread.run_sync(import_file, _OPTION, address, name, Path(fixture or ""))
+                await anyio.to_thread.run_sync(import_file, address, name, fixture)
             except ConfigurationError as error:
                 logger.warning("%s cannot be used: %s", fixture, " ".join(error.problems))
 
@@ -119,7 +121,10 @@ def _database_program(source: str, name: str, limits: Limits) -> Program:
         catalog.running,
         changes.close,
         guard=lambda app, _: with_schema_of_call(catalog, app),
-        background=(partial(catalog.follow, changes.announce), *((follow_fixture,) if fixture else ())),
+        background=(
+            partial(catalog.follow, changes.announce),
+            *(() if fixture is None else (partial(import_changes, fixture),)),
+        ),
     )
 
 

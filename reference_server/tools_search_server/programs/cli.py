@@ -313,7 +313,7 @@ def command(
             sys.exit(0 if anyio.run(check, *configured_gateway(config, limits, options), as_json) else 1)
         else:
             if index is not None:
-                limits = replace(limits, index=checked_index("--index", index), index_name=catalog_name)
+                limits = replace(limits, index=checked_index(index), index_name=catalog_name)
             program = gateway_program(config, limits, options, compat, over_http=http is not None)
             if remote and program.guard is None:
                 raise click.UsageError(

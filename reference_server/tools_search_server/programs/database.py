@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 DEFAULT_NAME: Final = "default"
 
+_CATALOG_OPTION: Final = "--catalog"
 _EMBEDDED: Final = "embedded:"
 _SCHEMES: Final = ("postgres://", "postgresql://", _EMBEDDED)
 _LINES: Final = (".jsonl", ".ndjson")
@@ -39,7 +40,7 @@ def is_database(source: str) -> bool:
     return source.startswith(_SCHEMES)
 
 
-def checked_catalog(option: str, source: str, name: str) -> str:
+def checked_catalog(source: str, name: str) -> str:
     """Return the address of a database, after checking that it has a catalog of this name to serve.
 
     An embedded database without any catalog gets the bundled one.
@@ -47,7 +48,7 @@ def checked_catalog(option: str, source: str, name: str) -> str:
     Raises:
         ConfigurationError: The database cannot be reached, or has no such catalog.
     """
-    with _connected(option, source) as (connection, address):
+    with _connected(_CATALOG_OPTION, source) as (connection, address):
         from tools_search_ranking.postgres.schema import READ_NAMES, require_version
 
         if source.startswith(_EMBEDDED) and not _has(connection):
@@ -56,17 +57,17 @@ def checked_catalog(option: str, source: str, name: str) -> str:
         require_version(row[0] if row else ())
         if not _has(connection, name):
             problem = f"has no catalog {name!r} that this role may search. Run `tools-search-server import` first."
-            raise ConfigurationError(option, [problem])
+            raise ConfigurationError(_CATALOG_OPTION, [problem])
     return address
 
 
-def checked_index(option: str, source: str) -> str:
+def checked_index(source: str) -> str:
     """Return the address of a database for a gateway's index, after creating or migrating its schema.
 
     Raises:
         ConfigurationError: The database cannot be used.
     """
-    with _connected(option, source) as (connection, address):
+    with _connected("--index", source) as (connection, address):
         from tools_search_ranking.postgres import migrate
 
         migrate(connection)
@@ -113,14 +114,14 @@ def _has(connection: Connection, name: str | None = None) -> bool:
     return bool(rows)
 
 
-def import_file(option: str, source: str, name: str, file: Path) -> str:
+def import_file(source: str, name: str, file: Path) -> str:
     """Import a catalog file into a database, and return the database's address.
 
     Raises:
         ConfigurationError: The file or the database cannot be used.
     """
     contents = read_catalog(file)
-    with _connected(option, source) as (connection, address):
+    with _connected(_CATALOG_OPTION, source) as (connection, address):
         write_catalog(connection, name, contents)
     return address
 
