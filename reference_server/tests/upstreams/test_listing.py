@@ -13,8 +13,9 @@ import anyio
 import httpx2
 import pytest
 from mcp import Client, StdioServerParameters
+from mcp_ext_search_primitives import PROMPTS, RESOURCES
 from mcp_ext_tools_search.client import raw_request
-from tools_search_server.upstreams.listing import PROMPTS, RESOURCES, Lists
+from tools_search_server.upstreams.listing import Lists
 
 UPSTREAMS = Path(__file__).parents[1] / "servers"
 TOOL = {"name": "say", "inputSchema": {"type": "object"}}

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 import anyio
 from anyio.abc import TaskGroup
 from mcp.server.subscriptions import PromptsListChanged, ResourcesListChanged, ServerEvent, ToolsListChanged
+from mcp_ext_search_primitives import PROMPTS, RESOURCE_TEMPLATES, RESOURCES
 from mcp_types import Tool
 from tools_search_hosts import ServerEntry, qualified_name
 from tools_search_hosts.messages import MAX_MESSAGE_BYTES
@@ -33,7 +34,7 @@ from tools_search_server.gateway.search_outcomes import SearchOutcomes
 from tools_search_server.gateway.tool_metadata import ToolMetadata
 from tools_search_server.upstreams.delegated_search import DelegatedSearch
 from tools_search_server.upstreams.lazy import Laziness
-from tools_search_server.upstreams.listing import PROMPTS, RESOURCES, TEMPLATES, Kind
+from tools_search_server.upstreams.listing import Kind
 from tools_search_server.upstreams.upstream import Upstream
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ class GatewayOptions:
     @property
     def searched_kinds(self) -> Sequence[Kind]:
         """The lists that callers can search in addition to the list of tools."""
-        resources = (RESOURCES, TEMPLATES) if {"resources", "contents"} & self.searched else ()
+        resources = (RESOURCES, RESOURCE_TEMPLATES) if {"resources", "contents"} & self.searched else ()
         return (*resources, *((PROMPTS,) if "prompts" in self.searched else ()))
 
 

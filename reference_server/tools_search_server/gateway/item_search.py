@@ -20,7 +20,7 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 from mcp.server.caching import CacheHint
-from mcp_ext_search_primitives import PrimitiveSettings, ResourcesSettings
+from mcp_ext_search_primitives import RESOURCES, PrimitiveSettings, ResourcesSettings
 from mcp_ext_search_primitives.index import CONTENTS, PrimitiveIndex
 from mcp_ext_tools_search.ranking import Hit, Ranker
 from mcp_ext_tools_search.ranking.floor import trimmed
@@ -36,7 +36,7 @@ from tools_search_server.gateway.prompts_and_resources import entries_by_server,
 from tools_search_server.gateway.public_names import split_uri
 from tools_search_server.gateway.views import Ctx, View, Views, VisibleServer
 from tools_search_server.upstreams.delegated_search import UpstreamSearch
-from tools_search_server.upstreams.listing import RESOURCES, Kind
+from tools_search_server.upstreams.listing import Kind, key_of
 
 logger = logging.getLogger(__name__)
 
@@ -116,7 +116,7 @@ class ItemSearch:
         asks = {
             seen.name: partial(self._found_by, seen, search, query, catalog, ctx.protocol_version)
             for seen in view.upstreams
-            if seen.rule.shows_more and (search := seen.upstream.searches.by_list.get(self._kind.method)) is not None
+            if seen.rule.shows_more and (search := seen.upstream.searches.by_kind.get(self._kind)) is not None
         }
         found, absent = await ask_all(asks, note)
         unlisted = {key: item for one in found.values() for key, item in one.unlisted.items()}
@@ -128,7 +128,7 @@ class ItemSearch:
     def settings(self) -> PrimitiveSettings:
         """Return the settings to advertise to the current caller."""
         seen = [one for one in self._views.current().upstreams if one.rule.shows_more]
-        own = self._kind.primitive.setting
+        own = self._kind.setting
         offering = [one for one in seen if own in one.upstream.greeting.features]
         facts: dict[str, Any] = {"topics": topics(offering)}
         if self._kind is not RESOURCES:
@@ -168,7 +168,7 @@ class ItemSearch:
             wire |= new
             owners |= dict.fromkeys(new, name)
             texts |= {public: text for public, text in part.public_texts.items() if public in new}
-        return _Catalog(parts, owners, wire, PrimitiveIndex(self._kind.primitive, wire, self._ranker, texts))
+        return _Catalog(parts, owners, wire, PrimitiveIndex(self._kind, wire, self._ranker, texts))
 
     async def _part(self, seen: VisibleServer, entries: Mapping[str, BaseModel], version: str) -> _OfServer:
         texts = _NO_TEXTS
@@ -202,10 +202,10 @@ class ItemSearch:
         if may_be_unlisted and named is not None and trimmed(query) not in catalog.wire:
             # The upstream does not know the public form of its URI.
             entries = [
-                entry for entry in await search.search(named[1]) if self._kind.key_of(entry) == named[1]
+                entry for entry in await search.search(named[1]) if key_of(self._kind, entry) == named[1]
             ] + entries
         for entry in entries:
-            public = public_key(self._kind, seen.name, self._kind.key_of(entry))
+            public = public_key(self._kind, seen.name, key_of(self._kind, entry))
             if public not in catalog.wire:
                 # An unlisted web address leads to no server, so it could not be read.
                 can_be_read = may_be_unlisted and split_uri(public, [seen.name]) is not None

@@ -17,6 +17,7 @@ from mcp import MCPError
 from mcp.server import Server
 from mcp.server.context import CallNext, HandlerResult
 from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
+from mcp_ext_search_primitives import PROMPTS, RESOURCE_TEMPLATES, RESOURCES
 from mcp_types import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -38,7 +39,7 @@ from tools_search_server.base.paging import cursor_after, invalid_cursor, room_f
 from tools_search_server.gateway.public_names import public_uri, split_uri
 from tools_search_server.gateway.relay import relay
 from tools_search_server.gateway.views import Ctx, View, Views, VisibleServer
-from tools_search_server.upstreams.listing import PROMPTS, RESOURCES, TEMPLATES, Kind
+from tools_search_server.upstreams.listing import ITEM_KINDS, Kind, attribute, key_of
 from tools_search_server.upstreams.upstream import Upstream
 
 LISTINGS: Final = ("prompts/list", "resources/list", "resources/templates/list")
@@ -69,8 +70,8 @@ def install(server: Server[Any], views: Views, page_size: int) -> None:
             _declare(result.setdefault("capabilities", {}), views.current())
         return result
 
-    for kind in (PROMPTS, RESOURCES, TEMPLATES):
-        server.add_request_handler(kind.method, PaginatedRequestParams, partial(list_entries, kind))
+    for kind in ITEM_KINDS:
+        server.add_request_handler(kind.list_method, PaginatedRequestParams, partial(list_entries, kind))
     server.add_request_handler("resources/read", ReadResourceRequestParams, partial(_read, views))
     server.add_request_handler("prompts/get", GetPromptRequestParams, get)
     server.add_request_handler("completion/complete", CompleteRequestParams, partial(_complete, views))
@@ -154,11 +155,12 @@ def public_key(kind: Kind, server: str, own: str) -> str:
 
 def wire_entry(kind: Kind, public: str, entry: BaseModel, version: str) -> dict[str, Any] | None:
     """Return an entry under its public key, as listed in a protocol version; `None` if that does not allow it."""
-    shown = entry.model_copy(update={kind.key: public}).model_dump(by_alias=True, mode="json", exclude_none=True)
+    renamed = entry.model_copy(update={attribute(kind.key): public})
+    shown = renamed.model_dump(by_alias=True, mode="json", exclude_none=True)
     # Alone on a page: the SDK checks only whole pages, and refuses one for a single entry that the revision forbids.
     alone = {kind.member: [shown], "resultType": COMPLETE, "ttlMs": 0, "cacheScope": "private"}
     try:
-        return methods.serialize_server_result(kind.method, version, alone)[kind.member][0]
+        return methods.serialize_server_result(kind.list_method, version, alone)[kind.member][0]
     except ValidationError:
         return None
 
@@ -180,7 +182,7 @@ async def _named_prompt(view: View, name: str) -> tuple[Upstream, str]:
     prompts = await _merged(view, PROMPTS)
     if name in prompts:
         upstream, prompt = prompts[name]
-        return upstream, PROMPTS.key_of(prompt)
+        return upstream, key_of(PROMPTS, prompt)
     if (down := view.unavailable(name)) is not None:
         raise MCPError(INTERNAL_ERROR, f"The MCP server {down.name!r} is {down.state}. It is retried automatically.")
     raise unknown_name("prompt", name, prompts)
@@ -201,7 +203,7 @@ async def owner_of(view: View, uri: str, version: str) -> tuple[VisibleServer, s
         return by_name[server], own
     owners = [seen for seen, listed in await entries_by_server(view, RESOURCES) if uri in listed]
     if not owners:
-        templates = await entries_by_server(view, TEMPLATES)
+        templates = await entries_by_server(view, RESOURCE_TEMPLATES)
         owners = [seen for seen, listed in templates if any(map(partial(_fits, uri), listed))]
     if len(owners) > 1 and public_uri("", uri) != uri:
         known_as = [public_uri(owner.name, uri) for owner in owners]

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import anyio
 import anyio.to_thread
 from mcp.server.caching import CacheHint
-from mcp_ext_search_primitives import PrimitivesServerSettings
+from mcp_ext_search_primitives import PROMPTS, RESOURCE_TEMPLATES, RESOURCES, PrimitivesServerSettings
 from mcp_ext_search_primitives.server import PromptsSearch, ResourcesSearch
 from mcp_ext_tools_search.ranking import Hit, Ranker
 from mcp_ext_tools_search.ranking.floor import Floor, terms, tool_terms, trimmed
@@ -43,7 +43,6 @@ from tools_search_server.gateway.item_search import ItemSearch
 from tools_search_server.gateway.listing import GatewayListing
 from tools_search_server.gateway.views import Ctx, View, Views, VisibleServer
 from tools_search_server.upstreams.delegated_search import DelegatedSearch, NoAnswerError, matched_members
-from tools_search_server.upstreams.listing import PROMPTS, RESOURCES, TEMPLATES
 from tools_search_server.upstreams.upstream import Upstream
 
 if TYPE_CHECKING:
@@ -89,10 +88,9 @@ class GatewaySearch:
         """How long clients may cache a listing, and whether caches may be shared."""
         self.listing = GatewayListing(gateway, limits)
         ranker = limits.ranker or default_ranker()
-        self._items = {
-            kind.method: ItemSearch(self.views, kind, ranker, self.caching) for kind in gateway.options.searched_kinds
-        }
-        resources, templates, prompts = map(self._items.get, [kind.method for kind in (RESOURCES, TEMPLATES, PROMPTS)])
+        kinds = gateway.options.searched_kinds
+        self._items = {kind: ItemSearch(self.views, kind, ranker, self.caching) for kind in kinds}
+        resources, templates, prompts = map(self._items.get, (RESOURCES, RESOURCE_TEMPLATES, PROMPTS))
         self.extension = ToolsSearch(
             search=self._search,
             settings=self._settings,
@@ -170,8 +168,9 @@ class GatewaySearch:
         tools = orientation.settings(view.upstreams, None if HTTP_CALLER.get() is not None else view.tool_count)
         if not self._items:
             return tools
-        lists = {"resources": RESOURCES.method, "prompts": PROMPTS.method}
-        others = {name: self._items[one].settings().to_wire() for name, one in lists.items() if one in self._items}
+        others = {
+            kind.setting: self._items[kind].settings().to_wire() for kind in (RESOURCES, PROMPTS) if kind in self._items
+        }
         return PrimitivesServerSettings.model_validate({**tools.to_wire(), **others})
 
     async def _search(self, ctx: Ctx, query: str, note: str | None) -> Answer:

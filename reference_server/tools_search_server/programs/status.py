@@ -27,7 +27,7 @@ from tools_search_server.programs.database import show_catalogs
 from tools_search_server.programs.health import HEALTH_PATH, gateway_health, lost_by_toolsets
 from tools_search_server.programs.serving import ignore_signals, stop_on_signal
 from tools_search_server.upstreams import stderr_log
-from tools_search_server.upstreams.listing import PROMPTS, RESOURCES, TEMPLATES
+from tools_search_server.upstreams.listing import ITEM_KINDS
 
 TOKEN_VARIABLE: Final = "TOOLS_SEARCH_TOKEN"  # noqa: S105 - a name
 
@@ -105,7 +105,7 @@ async def check(gateway: Gateway, always: AlwaysAvailable, as_json: bool = False
         async with anyio.create_task_group() as lists:
             for upstream in gateway.upstreams:
                 if upstream.lists is not None:
-                    for kind in (PROMPTS, RESOURCES, TEMPLATES):
+                    for kind in ITEM_KINDS:
                         lists.start_soon(upstream.lists.entries, kind)
         stop.set()
 

@@ -15,17 +15,17 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import anyio
 from mcp import Client, MCPError
-from mcp_ext_search_primitives import PrimitiveSettings, PrimitivesServerSettings
+from mcp_ext_search_primitives import RESOURCES, PrimitiveSettings, PrimitivesServerSettings
 from mcp_ext_search_primitives.client import primitives_settings
 from mcp_ext_tools_search.client import absorb, raw_request
 from mcp_ext_tools_search.cursor import follow_cursors
 from mcp_ext_tools_search.ranking.floor import trimmed
-from mcp_ext_tools_search.types import ServerSettings, published_metadata
+from mcp_ext_tools_search.types import TOOLS, ServerSettings, published_metadata
 from mcp_types import INVALID_PARAMS, Tool
 from tools_search_hosts import own_name, qualified_name
 
 from tools_search_server.base.redaction import quoted
-from tools_search_server.upstreams.listing import RESOURCES, TOOLS, Kind, ListingError, entries_of, usable_entries
+from tools_search_server.upstreams.listing import Kind, ListingError, entries_of, usable_entries
 
 logger = logging.getLogger(__name__)
 
@@ -135,7 +135,7 @@ class UpstreamSearch:
     async def _search_page(self, query: str, limit: int, cursor: str | None = None) -> dict[str, Any]:
         params = {"query": trimmed(query)[:_MAX_QUERY_CHARS], "limit": limit}
         params |= {} if cursor is None else {"cursor": cursor}
-        return await raw_request(self._client, self._kind.primitive.method, params, seconds=_BOUND_SECONDS)
+        return await raw_request(self._client, self._kind.method, params, seconds=_BOUND_SECONDS)
 
     async def _searched(self, ask: Callable[[], Awaitable[_T]]) -> _T:
         try:
@@ -147,7 +147,7 @@ class UpstreamSearch:
     async def _usable(self, page: Mapping[str, Any], method: str = "") -> dict[str, Any]:
         """Return a page's valid entries by key. `method` is the page's method, if it is not a search."""
         try:
-            entries = entries_of(page, self._kind.member, method or self._kind.primitive.method)
+            entries = entries_of(page, self._kind.member, method or self._kind.method)
         except ListingError as error:
             raise NoAnswerError(f"The MCP server {self._server!r} did not answer: {error}") from error
         # At DEBUG level, because each search finds the same invalid entries.
@@ -158,8 +158,7 @@ class UpstreamSearch:
 class OfferedSearches:
     """A server's own searches for resources, templates and prompts, on one connection."""
 
-    by_list: Mapping[str, UpstreamSearch] = field(default_factory=dict[str, UpstreamSearch])
-    """By the method that lists the items."""
+    by_kind: Mapping[Kind, UpstreamSearch] = field(default_factory=dict[Kind, UpstreamSearch])
 
     contents: bool = False
     """Whether the server searches the content of resources."""
@@ -172,13 +171,13 @@ class OfferedSearches:
         """Return the searches for `kinds` that a connected server advertises."""
         stated = primitives_settings(client) or PrimitivesServerSettings()
         settings: dict[str, PrimitiveSettings | None] = {"resources": stated.resources, "prompts": stated.prompts}
-        by_list = {
-            kind.method: UpstreamSearch(client, server, kind, own.max_limit)
+        by_kind = {
+            kind: UpstreamSearch(client, server, kind, own.max_limit)
             for kind in kinds
-            if (own := settings[kind.primitive.setting]) is not None
+            if (own := settings[kind.setting]) is not None
         }
-        resources = stated.resources if RESOURCES.method in by_list else None
-        return cls(by_list, bool(resources and resources.contents), bool(resources and resources.unlisted))
+        resources = stated.resources if RESOURCES in by_kind else None
+        return cls(by_kind, bool(resources and resources.contents), bool(resources and resources.unlisted))
 
 
 class DelegatedSearch(UpstreamSearch):
@@ -219,14 +218,14 @@ class DelegatedSearch(UpstreamSearch):
             return self._page[2]
         params = {} if cursor is None else {"cursor": cursor}
         answer = await self._bounds.within(
-            lambda: raw_request(self._client, TOOLS.method, params, seconds=_BOUND_SECONDS)
+            lambda: raw_request(self._client, TOOLS.list_method, params, seconds=_BOUND_SECONDS)
         )
         following = answer.get("nextCursor")
         if not isinstance(following, str) or following == cursor or len(following) > _MAX_CURSOR_CHARS:
             if following is not None:
                 logger.warning("%s: its list is truncated: one of its cursors cannot be followed", self._server)
             following = None
-        page = DelegatedPage(tuple((await self._usable(answer, TOOLS.method)).values()), following)
+        page = DelegatedPage(tuple((await self._usable(answer, TOOLS.list_method)).values()), following)
         self._page = cursor, anyio.current_time() + _PAGE_FRESH_SECONDS, page
         return page
 

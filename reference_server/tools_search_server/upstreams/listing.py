@@ -13,17 +13,19 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import InitVar, dataclass
-from typing import Any, Final, cast
+from functools import cache
+from typing import Any, Final, TypeAlias, cast
 
 import anyio.lowlevel
-import mcp_ext_search_primitives as optional
-import mcp_ext_tools_search.types as core
 from mcp import Client, MCPError
 from mcp.server.subscriptions import PromptsListChanged, ServerEvent
+from mcp_ext_search_primitives import PROMPTS, RESOURCE_TEMPLATES, RESOURCES
 from mcp_ext_tools_search.client import absorb, raw_request
 from mcp_ext_tools_search.cursor import follow_cursors
+from mcp_ext_tools_search.types import TOOLS, Primitive
 from mcp_types import METHOD_NOT_FOUND, Tool
 from pydantic import BaseModel, ValidationError
+from pydantic.alias_generators import to_snake
 from pydantic_core import to_json
 from tools_search_hosts.endings import timed_out
 from tools_search_hosts.json_values import as_object, is_list
@@ -66,38 +68,23 @@ _EXCESS_SECONDS: Final = 3600
 """How long to wait before reading a list again that exceeded the limit."""
 
 
-@dataclass(frozen=True)
-class Kind:
-    """A kind of list that a server can have."""
+Kind: TypeAlias = Primitive[Any]
+"""A kind of list that a server can have."""
 
-    primitive: core.Primitive[Any]
-    """The list's methods and result shapes."""
+ITEM_KINDS: Final[Sequence[Kind]] = (PROMPTS, RESOURCES, RESOURCE_TEMPLATES)
+"""The kinds of lists besides tools."""
 
-    key: str
-    """The attribute that identifies an entry: its name or URI."""
+_NOUNS: Final = {TOOLS: "tool", PROMPTS: "prompt", RESOURCES: "resource", RESOURCE_TEMPLATES: "resource template"}
+"""The words for an entry in the log."""
 
-    noun: str
-    """The word for an entry in the log."""
-
-    @property
-    def method(self) -> str:
-        """The method that lists a page."""
-        return self.primitive.list_method
-
-    @property
-    def member(self) -> str:
-        """The member of a page that holds the entries."""
-        return self.primitive.member
-
-    def key_of(self, entry: BaseModel) -> str:
-        """Return the key of an entry."""
-        return str(getattr(entry, self.key))
+attribute: Final = cache(to_snake)
+"""Returns the name of a model's attribute for a member on the wire."""
 
 
-TOOLS: Final = Kind(core.TOOLS, "name", "tool")
-PROMPTS: Final = Kind(optional.PROMPTS, "name", "prompt")
-RESOURCES: Final = Kind(optional.RESOURCES, "uri", "resource")
-TEMPLATES: Final = Kind(optional.RESOURCE_TEMPLATES, "uri_template", "resource template")
+def key_of(kind: Kind, entry: BaseModel) -> str:
+    """Return what identifies an entry in its list: its name, URI or URI template."""
+    return str(getattr(entry, attribute(kind.key)))
+
 
 GATEWAYS: Final = "io.github.tools-search/gateways"
 """Member of `_meta` in `tools/list`. In a request, a gateway asks another which gateways its tools can come through. In
@@ -148,20 +135,20 @@ class Lists:
     """The entries of each kind."""
 
     def __post_init__(self, saved: Mapping[Kind, Sequence[BaseModel]] | None) -> None:
-        self._faults: dict[str, str] = {}
-        self._bytes: Counter[str] = Counter()
-        self._known: dict[str, tuple[float, Mapping[str, BaseModel]]] = {
-            kind.method: (math.inf, {kind.key_of(entry): entry for entry in entries})
+        self._faults: dict[Kind, str] = {}
+        self._bytes: Counter[Kind] = Counter()
+        self._known: dict[Kind, tuple[float, Mapping[str, BaseModel]]] = {
+            kind: (math.inf, {key_of(kind, entry): entry for entry in entries})
             for kind, entries in (saved or {}).items()
         }
         """The entries of a kind by key, and until when they are fresh."""
-        self._rests_until: dict[str, float] = {}
+        self._rests_until: dict[Kind, float] = {}
         """Until when not to read a list that was too late or too large, even if the server announces changes."""
-        self._locks = {kind.method: anyio.Lock() for kind in (PROMPTS, RESOURCES, TEMPLATES)}
+        self._locks = {kind: anyio.Lock() for kind in ITEM_KINDS}
         self._changes = 0
         self.gateways: frozenset[str] = frozenset()
         """The gateways that the tools can come through."""
-        self._fresh_seconds: dict[str, float] = {}
+        self._fresh_seconds: dict[Kind, float] = {}
         """How long the entries of a kind stay fresh after they were read, if the server announces no changes."""
 
     @property
@@ -170,7 +157,7 @@ class Lists:
         offered = None if self.client is None else self.client.server_capabilities.tools
         if offered is None or (offered.list_changed and self.hears_changes()):
             return math.inf
-        return self._fresh_seconds.get(TOOLS.method, _TOOLS_FRESH_SECONDS)
+        return self._fresh_seconds.get(TOOLS, _TOOLS_FRESH_SECONDS)
 
     async def tools(self, most: int | None = None) -> dict[str, Tool]:
         """Return the tools by name. They can be called without listing them again.
@@ -198,7 +185,7 @@ class Lists:
         """
         if self.client is not None and _is_gateway(self.client):
             params = {"_meta": {GATEWAYS: True}}
-            self._note_gateways(await raw_request(self.client, TOOLS.method, params, seconds=_TOOLS_SECONDS))
+            self._note_gateways(await raw_request(self.client, TOOLS.list_method, params, seconds=_TOOLS_SECONDS))
 
     async def entries(self, kind: Kind) -> Mapping[str, BaseModel]:
         """Return the prompts, resources or templates by key; none if the server has none or fails to list them.
@@ -206,14 +193,14 @@ class Lists:
         Returns the same object until they change.
         """
         if self.client is None:
-            return self._known[kind.method][1]
+            return self._known[kind][1]
         offered = self.client.server_capabilities
         capability = offered.prompts if kind is PROMPTS else offered.resources
         if capability is None:
             return {}
-        async with self._locks[kind.method]:
-            until, entries = self._known.get(kind.method, (-math.inf, {}))
-            if anyio.current_time() < max(until, self._rests_until.get(kind.method, -math.inf)):
+        async with self._locks[kind]:
+            until, entries = self._known.get(kind, (-math.inf, {}))
+            if anyio.current_time() < max(until, self._rests_until.get(kind, -math.inf)):
                 return entries
             changes, fault = self._changes, ""
             seconds = math.inf if capability.list_changed and self.hears_changes() else _FRESH_SECONDS
@@ -228,17 +215,17 @@ class Lists:
                 if isinstance(error, TimeoutError | ListingTooLargeError) or (
                     isinstance(error, MCPError) and timed_out(error)
                 ):
-                    self._rests_until[kind.method] = anyio.current_time() + seconds
+                    self._rests_until[kind] = anyio.current_time() + seconds
                 # Templates are optional, and no capability announces them.
-                if kind is not TEMPLATES or not isinstance(error, MCPError) or error.code != METHOD_NOT_FOUND:
+                if kind is not RESOURCE_TEMPLATES or not isinstance(error, MCPError) or error.code != METHOD_NOT_FOUND:
                     reason = quoted(error.message) if isinstance(error, MCPError) else str(error)
-                    fault = f"its list of {kind.noun}s failed: {reason or f'it took more than {_LIST_SECONDS} s'}"
+                    fault = f"its list of {_NOUNS[kind]}s failed: {reason or f'it took more than {_LIST_SECONDS} s'}"
                     logger.warning("%s: %s", self.server, fault, extra={"server": self.server})
-            if fault != self._faults.get(kind.method, ""):
-                self._faults[kind.method] = fault
+            if fault != self._faults.get(kind, ""):
+                self._faults[kind] = fault
                 self.on_faults("; ".join(filter(None, self._faults.values())))
             if changes == self._changes:
-                self._known[kind.method] = anyio.current_time() + seconds, entries
+                self._known[kind] = anyio.current_time() + seconds, entries
             return entries
 
     def _note_gateways(self, page: Mapping[str, Any]) -> None:
@@ -254,15 +241,15 @@ class Lists:
 
     def has_failed(self, kind: Kind) -> bool:
         """Return whether the last attempt to list a kind failed."""
-        return bool(self._faults.get(kind.method))
+        return bool(self._faults.get(kind))
 
     def forget(self, event: ServerEvent) -> bool:
         """Mark the changed lists to be read again on the next request. Return whether any had been read."""
         if self.client is None:
             return False
         self._changes += 1
-        kinds = (PROMPTS,) if isinstance(event, PromptsListChanged) else (RESOURCES, TEMPLATES)
-        known = [self._known.pop(kind.method, None) is not None for kind in kinds]
+        kinds = (PROMPTS,) if isinstance(event, PromptsListChanged) else (RESOURCES, RESOURCE_TEMPLATES)
+        known = [self._known.pop(kind, None) is not None for kind in kinds]
         return any(known)
 
     async def _read(
@@ -276,35 +263,35 @@ class Lists:
         async def read_page(cursor: str | None) -> str | None:
             params = {"_meta": {GATEWAYS: True}} if kind is TOOLS and _is_gateway(client) else {}
             params |= {} if cursor is None else {"cursor": cursor}
-            page = await raw_request(client, kind.method, params, seconds=page_seconds)
+            page = await raw_request(client, kind.list_method, params, seconds=page_seconds)
             self._note_gateways(page)
-            self._bytes[kind.method] += len(to_json(page))
+            self._bytes[kind] += len(to_json(page))
             if self._bytes.total() > self.max_bytes:
                 raise ListingTooLargeError(f"its lists are larger than {mebibytes(self.max_bytes)} in all")
-            entries.extend(entries_of(page, kind.member, kind.method))
+            entries.extend(entries_of(page, kind.member, kind.list_method))
             if most is not None and len(entries) > most:
                 raise TooManyToolsError
             if len(entries) > max_entries:
-                raise ListingTooLargeError(f"it lists more than {max_entries:,} {kind.noun}s")
+                raise ListingTooLargeError(f"it lists more than {max_entries:,} {_NOUNS[kind]}s")
             fresh_seconds.append(_fresh_seconds(page))
             following: object = page.get("nextCursor")
             if following is not None and not isinstance(following, str):
-                raise ListingError(f"its {kind.method} is malformed: `nextCursor` is no string")
+                raise ListingError(f"its {kind.list_method} is malformed: `nextCursor` is no string")
             return following
 
-        self._bytes[kind.method] = 0
+        self._bytes[kind] = 0
         try:
             if await follow_cursors(read_page, _MAX_PAGES):
                 text = "%s: its list of %ss does not end; the first %d are used"
-                logger.warning(text, self.server, kind.noun, len(entries), extra={"server": self.server})
+                logger.warning(text, self.server, _NOUNS[kind], len(entries), extra={"server": self.server})
             usable = await usable_entries(entries, self.server, kind)
             if entries and not usable:
                 place = "the log says at which member the first fails"
-                raise ListingError(f"its {kind.method} holds no valid {kind.noun}; {place}")
+                raise ListingError(f"its {kind.list_method} holds no valid {_NOUNS[kind]}; {place}")
         except BaseException:
-            self._bytes[kind.method] = 0  # none of it is kept
+            self._bytes[kind] = 0  # none of it is kept
             raise
-        self._fresh_seconds[kind.method] = min(fresh_seconds)
+        self._fresh_seconds[kind] = min(fresh_seconds)
         return usable
 
 
@@ -342,12 +329,12 @@ async def usable_entries(
         if number % _ENTRIES_AT_ONCE == 0:
             await anyio.lowlevel.checkpoint()
         try:
-            valid = kind.primitive.item.model_validate(entry, by_name=False)
-            if usable.setdefault(key := kind.key_of(valid), valid) is not valid:
-                faults.append(f"the second {kind.noun} named {quoted(key)} is left out")
+            valid = kind.item.model_validate(entry, by_name=False)
+            if usable.setdefault(key := key_of(kind, valid), valid) is not valid:
+                faults.append(f"the second {_NOUNS[kind]} named {quoted(key)} is left out")
         except ValidationError as error:
             place = quoted(".".join(map(str, error.errors()[0]["loc"])))
-            faults.append(f"a {kind.noun} is left out: it is invalid at {place}")
+            faults.append(f"a {_NOUNS[kind]} is left out: it is invalid at {place}")
     _report(server, kind, faults, level)
     return usable
 
@@ -355,5 +342,5 @@ async def usable_entries(
 def _report(server: str, kind: Kind, faults: Sequence[str], level: int = logging.WARNING) -> None:
     """Log a list's faults, only the first few individually: it can consist of faults, and be read repeatedly."""
     more = len(faults) - _MAX_REPORTED
-    for fault in [*faults[:_MAX_REPORTED], *([f"{more} more {kind.noun}s are left out"] if more > 0 else [])]:
+    for fault in [*faults[:_MAX_REPORTED], *([f"{more} more {_NOUNS[kind]}s are left out"] if more > 0 else [])]:
         logger.log(level, "%s: %s", server, fault, extra={"server": server})

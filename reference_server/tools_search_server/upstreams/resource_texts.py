@@ -16,13 +16,14 @@ from typing import Any, Final, cast
 
 import anyio
 from mcp import Client, MCPError
+from mcp_ext_search_primitives import RESOURCES
 from mcp_ext_tools_search.client import raw_request
 from mcp_types import Resource
 from tools_search_hosts.endings import connection_ended, timed_out
 from tools_search_hosts.json_values import as_list
 
 from tools_search_server.upstreams.connection import Connection, Use
-from tools_search_server.upstreams.listing import RESOURCES, Lists
+from tools_search_server.upstreams.listing import Lists
 
 logger = logging.getLogger(__name__)
 

@@ -49,6 +49,7 @@ from mcp.server.subscriptions import (
     ToolsListChanged,
 )
 from mcp.shared.dispatcher import ProgressFnT
+from mcp_ext_search_primitives import PROMPTS, RESOURCE_TEMPLATES, RESOURCES
 from mcp_ext_tools_search.client import TOOLS_SEARCH, raw_request, server_settings
 from mcp_types import REQUEST_TIMEOUT, Implementation, Tool
 from tools_search_hosts import EraChoice, ServerEntry
@@ -58,7 +59,7 @@ from tools_search_server.base.redaction import printable, quoted
 from tools_search_server.upstreams.connection import Connection
 from tools_search_server.upstreams.delegated_search import DelegatedSearch, NoAnswerError, OfferedSearches
 from tools_search_server.upstreams.lazy import Laziness, ListingFile, SavedListing
-from tools_search_server.upstreams.listing import PROMPTS, RESOURCES, TEMPLATES, Kind, Lists, TooManyToolsError
+from tools_search_server.upstreams.listing import Kind, Lists, TooManyToolsError
 from tools_search_server.upstreams.liveness import Liveness
 from tools_search_server.upstreams.notifications import Notifications, ResourceSubscriptions
 from tools_search_server.upstreams.questions import ANSWER_SECONDS, Caller, Questions
@@ -100,7 +101,7 @@ _MAX_PROGRESS: Final = 64
 
 _MIN_IDLE_SECONDS: Final = 0.05
 
-_SAVED: Final = {"prompts": PROMPTS, "resources": RESOURCES, "templates": TEMPLATES}
+_SAVED: Final = {"prompts": PROMPTS, "resources": RESOURCES, "templates": RESOURCE_TEMPLATES}
 """The lists in a saved listing."""
 
 
