@@ -40,6 +40,7 @@ def complaints(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[
 
     If a schema is unusable or takes too long, nothing is refused and the server decides.
     """
+    # For this check alone: the validator classes are cached, and shared by all checks.
     _steps.set(Counter())
     try:
         walked = list(_members(schema))
@@ -47,6 +48,7 @@ def complaints(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[
             return []  # a nested schema in another dialect would be checked without a limit
         has_patterns = any(name == "patternProperties" for name, _ in walked)
         kind = _bounded_kind(validators.validator_for(schema, Draft202012Validator), has_patterns=has_patterns)
+        # Empty, so that a reference in a foreign schema is never fetched.
         registry = Registry[Any]()
         errors = islice(kind(schema, registry=registry).iter_errors(arguments), _MAX_COMPLAINTS)
         places = ((".".join(map(str, error.absolute_path)), error.message) for error in errors)

@@ -117,6 +117,7 @@ class IsolatingClient(httpx2.AsyncClient):
         except _BROKEN_OFF as error:
             if request.method != "POST" or not self._isolates(error):
                 raise
+            # An event stream without events: the SDK takes it for an answer that broke off.
             return httpx2.Response(200, headers={"Content-Type": "text/event-stream"}, request=request)
 
 
@@ -262,6 +263,7 @@ class BoundedHttp:
         encoding = response.headers.get("content-encoding", "identity").strip().lower()
         if encoding not in ("identity", ACCEPTED_ENCODING):
             raise httpx2.DecodingError(f"it is in the encoding {encoding[:50]!r}, which was not asked for")
+        # Decompressed here, piece by piece, so httpx must not do it again.
         response.headers.pop("content-encoding", None)
         content_type = response.headers.get("content-type", "").lower()
         asked = _request_id(response.request) if self.answers_in_body else None
@@ -329,7 +331,7 @@ class BoundedHttp:
                 return item
         if not key.startswith(_KEY):
             return item
-        message, size = self._held.pop(key, (None, 0))
+        message, size = self._held.pop(key, (None, 0))  # nothing if `_stand_in` has dropped it
         self._held_bytes -= size
         if isinstance(item.message, JSONRPCResponse | JSONRPCError):
             if message is None:
@@ -370,6 +372,7 @@ class BoundedHttp:
             async with aclosing(body):
                 async for piece in body:
                     number += 1
+                    # A blank line has up to four bytes (CRLF CRLF), of which earlier pieces may have held three.
                     searched = max(0, len(buffer) - 3)
                     buffer += piece
                     while (blank := _BLANK_LINE.search(buffer, searched)) is not None:

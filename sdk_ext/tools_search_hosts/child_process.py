@@ -107,7 +107,7 @@ async def child_streams(
         env={**get_default_environment(), **inherited_environment(), **target.env, **family.environment},
         cwd=target.cwd,
         stderr=subprocess.PIPE if callable(errors) else errors or subprocess.DEVNULL,
-        start_new_session=True,
+        start_new_session=True,  # the process group that `_stop` signals
     )
     try:
         ended.is_suspended = partial(_is_suspended, process.pid, group=process.pid)
@@ -122,9 +122,11 @@ async def child_streams(
                         yield incoming, outgoing
                     tasks.cancel_scope.cancel()
             finally:
+                # Also if the caller was cancelled, or else the server would outlive it.
                 with anyio.CancelScope(shield=True):
                     await _stop(process, family)
     finally:
+        # It waits for the pipes, which a grandchild that could not be found may keep open.
         with anyio.move_on_after(_GRACE_SECONDS, shield=True):
             await process.aclose()
 
@@ -137,13 +139,13 @@ async def _read(
     max_line_bytes: int,
     errors_are: str,
 ) -> None:
-    stdout = cast("ByteReceiveStream", process.stdout)  # piped, by _start
+    stdout = cast("ByteReceiveStream", process.stdout)  # a pipe, by default
     buffer = bytearray()
     stray = 0
     with messages, suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
         try:
             while stray < _MAX_STRAY_LINES:
-                searched = len(buffer)
+                searched = len(buffer)  # so that a long line is not searched again with each piece
                 buffer += await stdout.receive(262_144)
                 ended.heard = anyio.current_time()
                 while (end := buffer.find(b"\n", searched)) >= 0 and stray < _MAX_STRAY_LINES:
@@ -158,6 +160,7 @@ async def _read(
             # Set before the stream is closed, so that a waiting reader knows why.
             ended.set(f"it sent {error}", is_excess=True)
         except anyio.EndOfStream:
+            # The end of the output is usually that of the process, and its exit code says why.
             if not await _exits_within(process, _LAST_MOMENTS_SECONDS):
                 ended.set("it closed its standard output")
                 return
@@ -207,7 +210,7 @@ async def _write(process: Process, messages: MemoryObjectReceiveStream[SessionMe
 
 async def _stop(process: Process, family: Descendants) -> None:
     """Stop a server as the protocol requires (closing standard input, then signals), and all its descendants."""
-    family.find()
+    family.find()  # while the server runs: descendants are also found through their parents
     with suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
         await cast("ByteSendStream", process.stdin).aclose()
     if not await _exits_within(process, _GRACE_SECONDS):
@@ -241,7 +244,7 @@ class Descendants:
         self._start_times: dict[int, bytes] = {}
 
     def find(self) -> None:
-        """Record the running processes. Call this while the server runs, so that all parents are still there."""
+        """Record the running processes."""
         with suppress(OSError):
             for process in filter(str.isdecimal, os.listdir("/proc")):  # noqa: PTH208 - a tenth of the time
                 if self._mark in _proc_file(f"/proc/{process}/environ").split(b"\0"):

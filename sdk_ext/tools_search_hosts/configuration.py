@@ -296,13 +296,14 @@ class _StartedEntry(_Entry):
 
     def target(self, variables: Variables) -> StdioTarget:
         env = self.env
-        if self.env_file:  # a relative path starts at the workspace
+        if self.env_file:  # as in editors: a relative path starts at the workspace, and `env` takes precedence
             try:
                 text = Path(variables.workspace, self.env_file).read_text(encoding="utf-8-sig")
             except (OSError, ValueError) as error:
                 reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
                 problem = f"`envFile` cannot be read ({reason}): name a file of lines like NAME=value"
                 raise ValueError(problem) from error
+            # Literally: `$` in a value is not a reference, as it may be part of a key.
             read = dotenv_values(stream=io.StringIO(text), interpolate=False)
             env = {name: value for name, value in read.items() if value is not None} | env
         return StdioTarget(self.command, tuple(self.args), env, self.cwd or None, variables.expanded)
@@ -340,6 +341,7 @@ def _servers(members: Mapping[str, Any], variables: Variables, problems: list[st
             own, mistakes = with_canonical_names(entry, _KNOWN)
             if own.get("disabled") is True or own.get("enabled") is False:
                 continue
+            # Each server has its own `expanded`: these values are redacted in its texts, and only there.
             server = _server(name, own, replace(variables, expanded={}))
             if isinstance(server.target, UnusableTarget):
                 mistakes += server.target.problems
@@ -363,6 +365,7 @@ def _server(name: str, members: Mapping[str, Any], variables: Variables) -> Serv
         return ServerEntry(name, UnusableTarget(tuple(map(validation_problem, error.errors(include_url=False)))))
     except ValueError as error:
         return ServerEntry(name, UnusableTarget((str(error),)))
+    # Members that name their unit take precedence over `timeout`, whose unit differs between hosts.
     timeout = entry.timeout
     if timeout and timeout >= _MIN_MILLISECONDS:
         timeout /= 1000

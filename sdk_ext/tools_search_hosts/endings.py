@@ -49,7 +49,7 @@ class Ending:
 
     def set(self, reason: str = "", *, is_excess: bool = False) -> None:
         """Record that the connection has ended. The first known reason counts."""
-        if not self.reason:
+        if not self.reason:  # later reasons are consequences of the first
             self.reason, self.is_excess = reason, is_excess
         self._event.set()
 

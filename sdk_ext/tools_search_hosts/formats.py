@@ -74,6 +74,7 @@ def in_common_form(
         workspace: The project's folder, for hosts with separate servers for each project.
     """
     own = {name: value for name, value in document.items() if name in kept}
+    # Before `mcpServers`, which Claude Code has too, for all projects.
     projects = document.get("projects")
     if is_object(projects) and "servers" not in document:
         return own | {"mcpServers": _from_claude_code(document.get("mcpServers", {}), projects, workspace)}

@@ -42,7 +42,7 @@ _TOKENS_OF_A_VALUE: Final = 4
 _MAX_SKIMMED: Final = 2_000_000
 """Maximum tokens of invalid JSON in which to look for the id of the request that it answers."""
 
-_SEPARATING: Final = (b",", b"{", b"[")
+_SEPARATING: Final = (b",", b"{", b"[")  # each value follows one of these, directly or after its name
 
 
 class MessageTooLargeError(Exception):
@@ -79,6 +79,7 @@ def read_message(data: bytes | bytearray, max_bytes: int = MAX_MESSAGE_BYTES) ->
     if len(data) > max_bytes:
         raise MessageTooLargeError(f"a message of more than {mebibytes(max_bytes)}")
     max_values = max_bytes // _BYTES_OF_A_VALUE
+    # Counting is fast and never too low, so only suspicious messages are read token by token.
     if data.count(b",") + data.count(b"[") + data.count(b"{") > max_values:
         found = 0  # without punctuation in strings
         for number, match in enumerate(_TOKEN.finditer(data)):
@@ -181,5 +182,6 @@ def _skimmed(data: bytes | bytearray) -> tuple[RequestId | None, bool]:
         previous = token
     is_answer = b'"method"' not in names
     is_complete = depth == 0 and previous == b"}"
+    # A truncated request has an id too, perhaps before its `method`. It must not fail this side's request of that id.
     says_so = bool(names & {b'"result"', b'"error"'}) or is_complete
     return (answers if is_answer and says_so else None), is_answer

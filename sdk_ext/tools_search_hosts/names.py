@@ -42,7 +42,7 @@ _Pinned = TypeVar("_Pinned")
 _DIGEST_LENGTH: Final = 12
 _MAX_STEM: Final = MAX_NAME_LENGTH - _DIGEST_LENGTH - 1
 _MAX_SERVER: Final = 24
-"""Length to which a server's name is truncated if the whole name is too long, as the tool's own name says more."""
+"""Length to which a server's name is truncated if the whole name is too long."""
 
 _VALID: Final = re.compile(rf"[A-Za-z_][A-Za-z0-9_-]{{0,{MAX_NAME_LENGTH - 1}}}")
 _NOT_ALLOWED: Final = re.compile(r"[^A-Za-z0-9_-]")
@@ -130,6 +130,7 @@ def pinned_within_bounds(pinned: Iterable[tuple[_Server, _Pinned]]) -> list[_Pin
 
 def _stem(server: str, tool: str) -> str:
     whole = _spelled(f"{server}{SEPARATOR}{tool}" if server else tool)
+    # Shorten the server's name rather than the tool's, which says more.
     if len(whole) > _MAX_STEM and server:
         whole = f"{_spelled(server)[:_MAX_SERVER]}{SEPARATOR}{_NOT_ALLOWED.sub('_', tool)}"
     return whole[:_MAX_STEM]

@@ -41,6 +41,7 @@ def call_result(result: dict[str, Any], version: str) -> dict[str, Any]:
     A result that asks for input, or whose `resultType` is not in the core protocol, is returned unchanged.
     """
     meaningless = ASKING if version in MODERN_PROTOCOL_VERSIONS else ASKING | set(MODERN_ONLY)
+    # Legacy revisions have no `resultType`: a member of that name means nothing there.
     is_complete = version not in MODERN_PROTOCOL_VERSIONS or result.get("resultType", COMPLETE) == COMPLETE
     if (CALL, version) not in SERVER_RESULTS or not is_complete:
         return result
@@ -92,6 +93,7 @@ def salvaged(members: Mapping[str, Any], version: str, model: type[BaseModel], s
         text = f"{sender} sent content that revision {version} does not allow; it was omitted ({problem})."
         return {"type": "text", "text": text}
 
+    # Member by member: one validation of the whole would not say which members and blocks are valid.
     others = {name: value for name, value in members.items() if name != "content"}
     problems = {name: problem for name, value in others.items() if (problem := problem_of(**{name: value}))}
     kept = {name: value for name, value in others.items() if name not in problems}
