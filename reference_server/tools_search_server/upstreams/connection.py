@@ -98,6 +98,7 @@ class Connection:
         self.ended = Ending()
         """The end of the current connection."""
         self._is_proven = False
+        """Whether any connection has proved usable, and so the transport to be the right one."""
         self._is_usable = False
         """Whether the current connection has proved usable."""
         self._flaws = 0
@@ -127,8 +128,10 @@ class Connection:
         if is_new_http and self.ended.http_status in _SSE_STATUSES:
             self.target = replace(tried, transport="sse")
             sse_reason = await self._run_once()
+            # Keep a transport only if it works. The next attempt starts with Streamable HTTP again.
             if not self._is_proven:
                 self.target = tried
+            # A server that said anything over this transport speaks it, so the reason why this one failed counts.
             if self._is_proven or self.ended.has_spoken:
                 return sse_reason
         return reason
@@ -141,7 +144,7 @@ class Connection:
         self._is_usable = False
 
         def prove() -> None:
-            start.deadline = math.inf
+            start.deadline = math.inf  # only the start has a time limit; the same scope then lasts as long as the use
             self._is_proven = self._is_usable = True
 
         async def give_up_after_excess() -> None:
@@ -158,6 +161,7 @@ class Connection:
                     async with self.make_client(self._transport()) as client:
                         await self.use(client, prove)
                 late = f"it did not answer within {self.start_seconds:g} s"
+                # `give_up_after_excess` cancels the same scope, with a reason.
                 is_late = start.cancelled_caught and not self.ended.reason
                 reason = late if is_late else self.ended.reason or "it closed the connection"
             except Exception as error:  # the boundary of an upstream: its failures cost no other
@@ -232,6 +236,7 @@ class Connection:
 
     def _isolates(self, error: Exception) -> bool:
         """Return whether a failed exchange fails only its own request."""
+        # Until then, a failed exchange ends the connection, and its error is the reason why.
         if self._is_usable:
             self._broken += 1
             if _is_reported(self._broken):
@@ -316,7 +321,7 @@ class _Exchange:
     Requests get random progress tokens. Those of the SDK count the requests of the connection, so that a server that
     repeats one would reveal to its caller how many requests others make.
 
-    `on_excess` is called when too many requests of the server are unanswered, each of which takes a task.
+    `on_excess` is called when too many requests of the server are unanswered.
     """
 
     def __init__(self, secrets: Secrets, on_excess: Callable[[], None]) -> None:
@@ -357,9 +362,11 @@ class _Exchange:
                 for token in [token for token, request in self._tokens.items() if request == answered]:
                     del self._tokens[token]
             case SessionMessage(message=JSONRPCRequest(id=asked)):
+                # Each takes a task until its answer is sent, and a server that does not read delays that forever.
                 self._unanswered[asked] += 1
                 if self._unanswered.total() > _MAX_UNANSWERED:
                     self._on_excess()
+            # The SDK sends no answer to a request that the server has withdrawn.
             case SessionMessage(
                 message=JSONRPCNotification(
                     method="notifications/cancelled", params={"requestId": int() | str() as asked}
@@ -444,7 +451,8 @@ def _explain_answer(error: MCPError, http_status: int | None) -> str:
 
 
 def _explain_connect(error: httpx2.ConnectError, target: HttpTarget) -> str:
-    place = httpx2.URL(target.url).copy_with(userinfo=b"", query=None)
+    place = httpx2.URL(target.url).copy_with(userinfo=b"", query=None)  # these may contain keys
+    # httpx hides the TLS error, which says what to do, behind the error of the connection.
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, ssl.SSLError):
         cause = cause.__cause__ or cause.__context__

@@ -85,11 +85,13 @@ class Bounds:
             raise NoAnswerError(f"The MCP server {self._server!r} did not answer in time a moment ago")
         is_asked = False
         try:
+            # Including the wait for a turn: this is how long a caller may be delayed.
             with anyio.fail_after(_BOUND_SECONDS):
                 async with self._limiter:
                     is_asked = True
                     return await ask()
         except (MCPError, TimeoutError) as error:
+            # It has answered: the parameters, such as an expired cursor, are wrong and not the server.
             if isinstance(error, MCPError) and error.code == INVALID_PARAMS:
                 raise
             if is_asked:  # a request that timed out in the queue says nothing about the server
@@ -121,6 +123,7 @@ class UpstreamSearch:
         Raises:
             NoAnswerError: The server failed or took too long.
         """
+        # By key, because a server may repeat a hit on a later page.
         found: dict[str, Any] = {}
 
         async def read_page(cursor: str | None) -> str | None:
@@ -221,6 +224,7 @@ class DelegatedSearch(UpstreamSearch):
             lambda: raw_request(self._client, TOOLS.list_method, params, seconds=_BOUND_SECONDS)
         )
         following = answer.get("nextCursor")
+        # The gateway's cursors contain it, and a server that returns the cursor it was given would never end.
         if not isinstance(following, str) or following == cursor or len(following) > _MAX_CURSOR_CHARS:
             if following is not None:
                 logger.warning("%s: its list is truncated: one of its cursors cannot be followed", self._server)
@@ -251,7 +255,7 @@ class DelegatedSearch(UpstreamSearch):
         if (own := own_name(self._server, public)) is not None:
             return await self.lookup(own)
         if known := [name for name in self._known if qualified_name(self._server, name) == public]:
-            return await self.lookup(known[0])
+            return await self.lookup(known[0])  # which finds its current definition
         found: list[Tool] = []
 
         async def read_page(cursor: str | None) -> str | None:
@@ -266,6 +270,7 @@ class DelegatedSearch(UpstreamSearch):
 
     async def _usable(self, page: Mapping[str, Any], method: str = "") -> dict[str, Tool]:
         tools = await super()._usable(page, method)
+        # The session must know a tool's headers before it is called. It refuses tools with invalid ones.
         usable = {tool.name: tool for tool in absorb(self._client.session, [*tools.values()])}
         self._known.update(usable)
         self._sizes.update({name: len(tool.model_dump_json()) for name, tool in usable.items()})

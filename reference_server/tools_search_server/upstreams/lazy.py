@@ -64,6 +64,7 @@ class ListingFile:
         """Return the saved listing, or `None` if there is no trustworthy one."""
         try:
             with self.path.open("rb") as file:
+                # Of the open file: the one of that name could be replaced between the check and the reading.
                 status = os.fstat(file.fileno())
                 if status.st_uid != os.getuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
                     logger.warning("%s is ignored: others may have written it", self.path)
@@ -76,6 +77,7 @@ class ListingFile:
         except (OSError, ValueError, RecursionError, ValidationError) as error:
             logger.warning("%s is ignored: %s", self.path, type(error).__name__)
             return None
+        # The gateway never saves such a listing, so this one cannot be trusted.
         has_duplicates = len({tool.name for tool in saved.tools}) < len(saved.tools)
         return None if has_duplicates else saved
 

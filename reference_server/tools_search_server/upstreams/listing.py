@@ -172,6 +172,7 @@ class Lists:
             return {}
         listed = cast("dict[str, Tool]", await self._read(client, TOOLS, _TOOLS_SECONDS, most))
         kept = {tool.name: tool for tool in absorb(client.session, [*listed.values()], complete=True)}
+        # The session leaves out tools with an invalid x-mcp-header, as the protocol requires of clients.
         odd = [quoted(name) for name in listed if name not in kept]
         _report(self.server, TOOLS, [f"tool {name} is left out: its x-mcp-header is invalid" for name in odd])
         return kept
@@ -198,11 +199,12 @@ class Lists:
         capability = offered.prompts if kind is PROMPTS else offered.resources
         if capability is None:
             return {}
+        # One reading for all callers that wait, each of whom would otherwise list on its own.
         async with self._locks[kind]:
             until, entries = self._known.get(kind, (-math.inf, {}))
             if anyio.current_time() < max(until, self._rests_until.get(kind, -math.inf)):
                 return entries
-            changes, fault = self._changes, ""
+            changes, fault = self._changes, ""  # the number of changes announced so far
             seconds = math.inf if capability.list_changed and self.hears_changes() else _FRESH_SECONDS
             try:
                 with anyio.fail_after(_LIST_SECONDS):
@@ -224,6 +226,7 @@ class Lists:
             if fault != self._faults.get(kind, ""):
                 self._faults[kind] = fault
                 self.on_faults("; ".join(filter(None, self._faults.values())))
+            # A list that changed while it was read is answered but not kept: it may be the old one or the new one.
             if changes == self._changes:
                 self._known[kind] = anyio.current_time() + seconds, entries
             return entries
@@ -265,6 +268,7 @@ class Lists:
             params |= {} if cursor is None else {"cursor": cursor}
             page = await raw_request(client, kind.list_method, params, seconds=page_seconds)
             self._note_gateways(page)
+            # Check each page before the next is requested, since a server can send pages without end.
             self._bytes[kind] += len(to_json(page))
             if self._bytes.total() > self.max_bytes:
                 raise ListingTooLargeError(f"its lists are larger than {mebibytes(self.max_bytes)} in all")
@@ -285,13 +289,14 @@ class Lists:
                 text = "%s: its list of %ss does not end; the first %d are used"
                 logger.warning(text, self.server, _NOUNS[kind], len(entries), extra={"server": self.server})
             usable = await usable_entries(entries, self.server, kind)
+            # Otherwise a server whose tools are all invalid would look like one without tools.
             if entries and not usable:
                 place = "the log says at which member the first fails"
                 raise ListingError(f"its {kind.list_method} holds no valid {_NOUNS[kind]}; {place}")
         except BaseException:
             self._bytes[kind] = 0  # none of it is kept
             raise
-        self._fresh_seconds[kind] = min(fresh_seconds)
+        self._fresh_seconds[kind] = min(fresh_seconds)  # each page may state another time
         return usable
 
 
@@ -301,7 +306,7 @@ def _is_gateway(client: Client) -> bool:
 
 def _fresh_seconds(page: Mapping[str, Any]) -> float:
     ttl_ms = page.get("ttlMs")
-    if type(ttl_ms) is not int:
+    if type(ttl_ms) is not int:  # nor a Boolean
         return _TOOLS_FRESH_SECONDS
     return min(max(ttl_ms, 1000 * _MIN_TOOLS_FRESH_SECONDS), 1000 * _MAX_TOOLS_FRESH_SECONDS) / 1000
 

@@ -78,6 +78,7 @@ class Liveness:
 
     async def _probe(self) -> str | None:
         """Probe the server. Return why it is dead, or `None` once it shows a sign of life."""
+        # Rules 2 to 6. Whichever comes first: an answer, any other message, or a reason.
         answered = anyio.Event()
         reason: str | None = None
 
@@ -112,7 +113,7 @@ class Liveness:
                 waited += 0 if self.questions.is_asking else _POLL_SECONDS
                 # A server that might ignore probes can come to owe an answer while this waits.
                 owes = owes or (self.questions.owes_answer(self.ended.heard) and not self.has_answered)
-                allowed = _ANSWER_SECONDS + (self.call_seconds if owes else 0)
+                allowed = _ANSWER_SECONDS + (self.call_seconds if owes else 0)  # rules 2 and 3
                 if waited >= _SUSPENDED_SECONDS and self.ended.is_suspended():
                     reason = "its process is suspended (SIGSTOP)"
                 elif waited >= allowed and (owes or self.has_answered):

@@ -82,7 +82,7 @@ class Notifications:
         elif isinstance(message, ElicitCompleteNotification):
             await self.on_elicitation_complete(message.params.elicitation_id)
         elif isinstance(message, Exception) and not self._has_warned:
-            self._has_warned = True
+            self._has_warned = True  # once per connection: a program may print such a line for each request
             logger.warning("%s sends lines that are no messages of the protocol; they are ignored", self.server)
 
     async def follow(self, client: Client) -> None:
@@ -105,7 +105,8 @@ class Notifications:
             try:
                 async with client.listen(**filters) as events:
                     self.hears = True
-                    for event in followed.values():  # there may have been changes before the subscription
+                    # The lists were read before the subscription began, and may have changed since.
+                    for event in followed.values():
                         self.on_event(event, False)
                     async for event in events:
                         self.on_event(event, True)
@@ -115,7 +116,8 @@ class Notifications:
                 if self.hears:
                     logger.warning("%s: cannot follow changes of its lists: %s", self.server, quoted(error.message))
                     self.hears = False
-                    for event in followed.values():  # cached lists would otherwise be kept until the next change
+                    # Lists that were read while changes were announced are kept without a time limit.
+                    for event in followed.values():
                         self.on_event(event, False)
             await retries.pause()
 
@@ -135,7 +137,20 @@ class _Followed:
 class ResourceSubscriptions:
     """The resources of one server to which callers subscribe, across all its connections.
 
-    Each has one subscription at the server, regardless of the number of callers.
+    Each has one subscription at the server, regardless of the number of callers:
+
+        from       to         when                                                     by
+        ---------  ---------  -------------------------------------------------------  ------------------
+        (unknown)  requested  the first caller subscribes                              add
+        requested  open       the server has accepted                                  _open
+        requested  (unknown)  the server refuses, or does not accept in time           add
+        open       open       another caller subscribes, or one of several ends        add, drop
+        open       requested  there is a new connection                                keep, _restore
+        open       ending     the last caller ends, on a legacy server                 drop, _close
+        open       (unknown)  the last caller ends, on a modern server                 drop, _close
+        ending     (unknown)  the server has answered, or not in time                  _unsubscribe
+        ending     open       a caller has subscribed again before the request         _unsubscribe
+        ending     requested  the same during the request: the lock keeps them apart   _unsubscribe, _open
 
     Args:
         server: The server's name.
@@ -163,7 +178,7 @@ class ResourceSubscriptions:
             UnavailableError: The server is not connected.
         """
         one = self._followed.setdefault(uri, _Followed())
-        one.callers += 1
+        one.callers += 1  # first, so that no other caller's end closes the subscription meanwhile
         try:
             if not one.is_open and anyio.current_time() < self._rests_until:
                 raise self._late()
@@ -181,6 +196,7 @@ class ResourceSubscriptions:
 
     def note_update(self, uri: str) -> None:
         """Handle the server's announcement that `uri` has changed, which may be part of a subscribed resource."""
+        # A server may announce a part of the resource to which it has accepted a subscription.
         parents = [wanted for wanted in self._followed if uri.startswith(wanted.rstrip("/") + "/")]
         for wanted in [uri] if uri in self._followed else parents:
             self._on_update(wanted)
@@ -189,6 +205,7 @@ class ResourceSubscriptions:
         """Maintain the subscriptions on a new connection. Never returns."""
         async with anyio.create_task_group() as tasks:
             self._connection = client, tasks
+            # Subscriptions end with their connection, and so do those that were ending.
             self._followed = {uri: one for uri, one in self._followed.items() if one.callers}
             for uri, one in self._followed.items():
                 one.is_open, one.stream = False, None

@@ -106,6 +106,7 @@ class Questions:
             try:
                 yield extend
             except anyio.get_cancelled_exc_class():
+                # Abandoned by the caller or by the timeout: the server may ask about it for a while.
                 self._note_given_up(caller.client, seconds)
                 raise
             finally:
@@ -116,6 +117,7 @@ class Questions:
     def _note_given_up(self, client: object, seconds: float) -> None:
         now = anyio.current_time()
         other, until = self._given_up
+        # For several clients, an object that is none of them: it differs from the client of any request.
         self._given_up = (client if now > until or other is client else object(), now + seconds)
 
     async def elicit(self, context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult | ErrorData:
@@ -139,7 +141,7 @@ class Questions:
             return answer
         try:
             return CreateMessageResult.model_validate(answer, by_name=False)
-        except ValidationError:
+        except ValidationError:  # several content blocks, as in answers that use tools
             return CreateMessageResultWithTools.model_validate(answer, by_name=False)
 
     async def _ask(self, method: str, params: BaseModel) -> dict[str, Any] | ErrorData:
@@ -154,7 +156,7 @@ class Questions:
                 whose = "soon after a request of another client was given up"
             text = f"The gateway cannot tell whom to ask: {method} came {whose}"
             return ErrorData(code=INVALID_REQUEST, message=text)
-        asked, _ = self._in_progress[-1]
+        asked, _ = self._in_progress[-1]  # all are of one client, whichever request the question is for
         dumped = params.model_dump(by_alias=True, mode="json", exclude_none=True)
         if isinstance(page := dumped.get("elicitationId"), str):
             self._on_pages[page] = asked

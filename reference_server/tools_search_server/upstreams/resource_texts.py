@@ -101,13 +101,14 @@ class ResourceTexts:
         if math.isinf(self._waited_for_until):
             self._waited_for_until = anyio.current_time() + _WAITED_SECONDS
         while True:
+            # Before reading, so that a change during the reading causes another one.
             self._changed = anyio.Event()
             await self._read_changed(cast("Mapping[str, Resource]", await lists.entries(RESOURCES)))
             self._has_read.set()
             with anyio.move_on_after(_AGAIN_SECONDS) as again:
                 await self._changed.wait()
             if again.cancelled_caught:
-                self._read_as.clear()
+                self._read_as.clear()  # nothing counts as read any more
 
     async def _read_changed(self, listed: Mapping[str, Resource]) -> None:
         self._keep({uri: text for uri, text in self.texts.items() if uri in listed})
@@ -123,6 +124,7 @@ class ResourceTexts:
                 if self._reading is None:  # everything is read, or the server cannot be reached again
                     reason = ended if wanted else reason
                     break
+                # The connection ended while this one was being read.
                 self._harmful.add(self._reading)
                 reason = f"one took more than {_READ_SECONDS} s" if self._is_late else ended
                 losses, self._is_late = losses + 1, False
@@ -153,7 +155,8 @@ class ResourceTexts:
                     texts[uri] = text
                     size += len(text)
                 self._reading, self._read_as[uri] = None, listed[uri]
-                if len(texts) >= 2 * max(len(self.texts), _FEW):  # everything is indexed again each time
+                # Each new object causes all of it to be indexed again, so publish only after doublings.
+                if len(texts) >= 2 * max(len(self.texts), _FEW):
                     self.texts = dict(texts)
             if size >= _MAX_ALL_CHARS:
                 wanted.clear()
@@ -161,7 +164,7 @@ class ResourceTexts:
             self._keep(texts)
 
     def _keep(self, texts: Mapping[str, str]) -> None:
-        if texts != self.texts:
+        if texts != self.texts:  # the same object as long as nothing changes: the index depends on it
             self.texts = texts
 
 

@@ -46,6 +46,7 @@ async def logged_stderr(stream: ByteReceiveStream, *, server: str, secrets: Secr
         try:
             yield
         finally:
+            # The shield lets it read on although the connection's tasks are cancelled; the deadline ends that.
             reading.deadline = anyio.current_time() + _LAST_WORDS_SECONDS
 
 
@@ -62,6 +63,7 @@ class _StderrLog:
         is_cut = False  # whether the start of the current line has been logged, and the rest is dropped
         with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
             async for received in stream:
+                # At most `_MAX_READ_BYTES` of a line are kept, however long it gets.
                 *lines, self._rest = (self._rest + received).split(b"\n")
                 if is_cut and lines:
                     lines, is_cut = lines[1:], False
@@ -72,6 +74,7 @@ class _StderrLog:
                     self._rest = b""
                 for line in lines:
                     self._log(line)
+                # So that a flood keeps no other task waiting.
                 if self._left_out:
                     await anyio.sleep(_FLOOD_PAUSE)
 

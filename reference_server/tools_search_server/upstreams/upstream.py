@@ -274,13 +274,15 @@ class Upstream:
             reason = printable(self._connection.secrets.masked(await self._connection.run()))
             if self._client is not None:
                 self._lose(self._client)
-            if self.state.kind == "idle":
+            if self.state.kind == "idle":  # stopped on purpose: neither a failure nor a reason to pause
                 continue
+            # A lazy server starts over as soon as it is ready, since it is stopped when nobody uses it.
             if self._file is None and anyio.current_time() - began > STEADY_SECONDS:
                 self._delays = attempt_delays()
             pause = next(self._delays[self._connection.ended.is_excess])
             extra = {"server": self.name, "state": "down", "reason": reason}
-            level = logging.WARNING if reason != self.state.reason else logging.DEBUG  # each reason once
+            # Each reason once, not with each attempt.
+            level = logging.WARNING if reason != self.state.reason else logging.DEBUG
             logger.log(level, "%s is down: %s", self.name, reason, extra=extra)
             self._leave("down", reason)
             await anyio.sleep(pause)
@@ -309,8 +311,10 @@ class Upstream:
             self.gateway,
         )
         async with anyio.create_task_group() as tasks:
+            # The server is ready only with its tools: a listing between the two would lack them.
             tools, delegated = await self._read_catalog(client, lists)
             is_usable()
+            # Before any task that compares its client with the current one.
             self._client, self.lists = client, lists
             self.searches = OfferedSearches.of(client, self.name, self.searched)
             self._learn(client, tools, delegated)
@@ -324,6 +328,7 @@ class Upstream:
             if self._file is not None:
                 tasks.start_soon(self._stop_when_unused, client, lists, self._file)
             await self._connection.ended.wait()
+            # Before the connection closes, which may take seconds.
             self._lose(client)
             tasks.cancel_scope.cancel()
 
@@ -331,11 +336,13 @@ class Upstream:
         """Return the tools by name, or no tools and the server's own search if it has one and too many tools."""
         settings, most = server_settings(client), self.index_at_most()
         if settings is not None and most is not None:
+            # The stated size saves reading a list that is too long, but is approximate, and may be missing or wrong.
             if settings.catalog_size is None or settings.catalog_size <= most:
                 with suppress(TooManyToolsError):
                     return await lists.tools(most), None
             await lists.require_no_loop()
             delegated = DelegatedSearch(client, self.name, settings)
+            # A server may advertise a search that fails: try it before relying on it.
             try:
                 await delegated.search(self.name)
             except NoAnswerError as failure:
@@ -352,17 +359,20 @@ class Upstream:
             with anyio.move_on_after(max(fresh, _UNASKED_REST_SHARE * cost)):
                 await self._are_tools_stale.wait()
             is_announced = self._are_tools_stale.is_set()
+            # Before reading, so that a change during the reading causes another one.
             self._are_tools_stale = anyio.Event()
             began = thread_time()
             if self.delegated is None:
                 try:
                     tools = await lists.tools()
                 except MCPError as error:
+                    # The known tools are out of date for sure, which ends the connection. Otherwise they may be right.
                     if is_announced:
                         raise
                     text = "%s does not list its tools again, which stay as they were: %s"
                     logger.warning(text, self.name, quoted(error.message), extra={"server": self.name})
                     tools = self.tools
+                # The connection may have been lost while they were read, and the server must not look ready again.
                 if tools != self.tools and self._client is client:
                     extra = {"server": self.name, "state": "ready", "tools": len(tools)}
                     logger.info("%s changed: %d tools", self.name, len(tools), extra=extra)
@@ -375,7 +385,7 @@ class Upstream:
                 await lists.require_no_loop()
                 self.delegated.changed()
                 self.on_change(self)
-            cost = thread_time() - began
+            cost = thread_time() - began  # processor time: a server that only answers late delays nobody
             await anyio.sleep(max(_GATHER_SECONDS, _REST_SHARE * cost))
 
     async def _end_when_dead(self, client: Client) -> None:
@@ -404,6 +414,7 @@ class Upstream:
             while (left := seconds_left()) > 0:  # noqa: ASYNC110 - the passing of time is the thing to wait for
                 await anyio.sleep(max(left, _MIN_IDLE_SECONDS))
             await self._save(lists, file)  # its lists might have changed
+            # It might have been used again while they were saved.
             if self._client is client and seconds_left() <= 0:
                 logger.info("%s is stopped: it was not used for %g s", self.name, self._idle_seconds)
                 self._leave("idle")
@@ -422,7 +433,7 @@ class Upstream:
         if tools is not None:
             self.tools = tools
         self.settled.set()
-        self._moved.set()
+        self._moved.set()  # wakes those that wait now; later ones wait for the next change
         self._moved = anyio.Event()
         self.on_change(self)
 
@@ -451,7 +462,7 @@ class Upstream:
         self._client = self.delegated = None
         self.searches = OfferedSearches()
         self._connection.ended.set()
-        self._wanted = anyio.Event()
+        self._wanted = anyio.Event()  # a request that came before this state does not start the server again
         self._is_pausing = kind == "down"
         gateways, self.lists = self.gateways, None
         if self._saved is not None:
@@ -497,7 +508,7 @@ class Upstream:
             text = f"The MCP server {self.name!r} is {self.state}. It is started again when asked later."
             raise UnavailableError(text)
         while True:
-            self._wanted.set()
+            self._wanted.set()  # in each state on the way, because `_leave` replaces the event
             await self._moved.wait()
             if self.state.kind in ("ready", "down"):  # after "idle" and "starting"
                 break
@@ -528,6 +539,7 @@ class Upstream:
             with self._questions.request(caller, self._call_seconds) as extend:
                 waiting = 0
 
+                # Called for each message, of which a server may send any number while the caller reads none.
                 async def progressed(progress: float, total: float | None, message: str | None) -> None:
                     nonlocal waiting
                     extend()
@@ -566,7 +578,7 @@ class Upstream:
             is_lost = self._connection.is_http and not is_modern(client) and session_lost(error, ended.http_status)
             if not is_lost and not connection_ended(error):
                 raise
-            goes_on = answer_broke_off(error)
+            goes_on = answer_broke_off(error)  # only this response ended, and the connection may be all right
             if is_lost or not goes_on:
                 self._lose(client)
             if is_lost:
