@@ -59,6 +59,7 @@ class Access:
 
         revoked = [name for name, old in self.principals.items() if rights(old) != rights(stated.principals.get(name))]
         self.toolset = stated.toolset
+        # The same dictionary, which the guard and the endpoints hold.
         self.principals.clear()
         self.principals.update(stated.principals)
         for notify in self.on_revoked:

@@ -84,7 +84,8 @@ def principal_of(token: str, principals: Collection[Principal]) -> Principal | N
         salt = bytes.fromhex(hashed.split(":")[1])
         return hmac.compare_digest(hashed, token_hash(token, salt))
 
-    fitting = [principal for principal in principals if fits(principal.token)]  # every principal is compared
+    # Every principal is compared, also after a match.
+    fitting = [principal for principal in principals if fits(principal.token)]
     return fitting[0] if fitting else None
 
 
@@ -107,6 +108,7 @@ class Throttle:
         if self.most_open is not None and self._open >= self.most_open:
             return _RETRY_SECONDS
         if self.per_minute is not None:
+            # Infinitely long ago at first, so the bucket starts full.
             since = (now - self._counted_at) * self.per_minute / _MINUTE
             self._left = min(self._left + since, float(self.per_minute))
             self._counted_at = now
@@ -145,7 +147,8 @@ def caller_name() -> str | None:
 def remember_caller(principals: Mapping[str, Principal]) -> ServerMiddleware[Any]:
     """Return middleware that sets `HTTP_CALLER` for each request, since sessions do not run in the guard's tasks.
 
-    It must be the outermost: if principals are configured, it refuses HTTP requests without one.
+    Everything that depends on the caller must be further in. If principals are configured, it refuses HTTP requests
+    without one.
     """
 
     async def remember(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:

@@ -35,6 +35,7 @@ async def _hide(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> Han
         try:
             return await call_next(ctx)
         except ValidationError:
+            # The SDK raises the same error for invalid parameters, so validate these again to find out.
             try:
                 if ctx.method == "initialize":  # the SDK's model for it is stricter than the protocol revision
                     InitializeRequestParams.model_validate(ctx.params or {}, by_name=False)
@@ -78,6 +79,7 @@ def closest_names(name: str, known: Iterable[str]) -> list[str]:
     """Return at most three known names that are similar to `name`, most similar first."""
     name = name[:_MAX_CHARS]
     wanted = _trigrams(name)
+    # difflib compares too slowly for all names of a large catalog.
     likely = heapq.nlargest(_COMPARED, known, key=lambda other: len(wanted & _trigrams(other)))
     return difflib.get_close_matches(name, likely, n=_SHOWN)
 

@@ -109,6 +109,7 @@ class ToolPages:
         if left_out:
             text = "left out for callers of revision %s, in which they are invalid: %s"
             logger.info(text, protocol_version, left_out[:_MAX_REPORTED])
+        # Shared with the snapshots before and after: each finds the tools that are still the same objects.
         self._entries[protocol_version] = made
         return _WireListing([entry for entry in made.values() if entry.size])
 
@@ -159,7 +160,7 @@ def room_for(sizes: Sequence[int]) -> int:
     room = MAX_PAGE_BYTES
     for place, size in enumerate(sizes):
         room -= size
-        if room < 0 and place:
+        if room < 0 and place:  # a page without its first entry would never end
             return place
     return len(sizes)
 

@@ -211,6 +211,7 @@ def _is_path(value: str) -> bool:
 def _forms(value: str) -> Iterator[str]:
     """Return the forms of a value: unchanged, URL-encoded, in JSON, in Base64, and line by line."""
     raw = value.encode("utf-8", "surrogatepass")
+    # A server may repeat a value in the form in which it uses it.
     forms = [value, value.strip(), unquote_plus(value), json.dumps(value)[1:-1]]
     forms += [quote(raw), quote_plus(raw), quote(raw, safe="")]
     forms += [line.strip() for line in value.splitlines() if len(line.strip()) >= _MIN_UNNAMED_CHARS]

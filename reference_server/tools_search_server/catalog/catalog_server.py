@@ -66,6 +66,7 @@ class Catalog:
             token: everything.part(everything.by_name.keys() - hidden) for token, hidden in contents.hidden.items()
         }
         self._snapshots: dict[str, CatalogSnapshot] = {}
+        # Topics are advertised to every caller, so they must not come from tools that some cannot see.
         secret = frozenset[str]().union(*contents.hidden.values())
         stated = [published_metadata(tool.meta).get("group") for tool in tools if tool.name not in secret]
         groups = dict.fromkeys(group for group in stated if isinstance(group, str) and group)
@@ -164,7 +165,7 @@ def catalog_server(catalog: Catalog, answer: CallTool = canned_answer) -> Server
     limits = catalog.limits
     ranker = limits.ranker or default_ranker()
     indexes = IndexCache(ranker, max_concurrency=_LARGE_RANKED_AT_ONCE)
-    own = catalog.contents
+    own = catalog.contents  # what it offers besides tools is fixed from here on: capabilities cannot change
     primitives.install(server, catalog)
 
     async def read_text(uri: str) -> str | None:

@@ -218,6 +218,7 @@ class DatabaseCatalog:
         try:
             revision = self._revision or await self._read_revision()
             for _ in range(_ATTEMPTS):
+                # No rows say nothing about the revision: the catalog may have changed, or the caller sees nothing.
                 met, found = await read(revision)
                 now = revision if met == revision.number else await self._read_revision()
                 if now.number == revision.number:
@@ -239,7 +240,7 @@ class DatabaseCatalog:
         if place is None or [type(one) for one in place[-1:]] != [int] or len(place) != 2:
             raise invalid_cursor()  # or it is from another kind of server with the same key
         size = min(self.limits.page_size, _MOST_LISTED)
-        values = {"catalog": self.name, "after": place[1], "most": size + 1}
+        values = {"catalog": self.name, "after": place[1], "most": size + 1}  # one more shows whether a page follows
 
         async def read(revision: _Revision) -> tuple[int | None, list[tuple[Any, ...]]]:
             rows = await self.pool.rows(_LISTED, values | {"groups": revision.groups_of(ctx)})

@@ -35,6 +35,7 @@ _Ctx = ServerRequestContext[Any, Any]
 
 def install(server: Server[Any], catalog: Catalog) -> None:
     """Offer the kinds of items that the catalog currently has."""
+    # Those that are added to the file later are not offered, since a server cannot change its capabilities.
     now = catalog.contents
     kinds: list[Primitive[Any]] = []
     if now.resources or now.resource_templates:

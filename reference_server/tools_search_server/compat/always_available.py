@@ -68,6 +68,7 @@ class AlwaysAvailable:
 
     def report(self, view: View) -> None:
         """Warn once about each unknown name and each omission, when every upstream is ready."""
+        # The tools of an upstream that is not ready are unknown, so a name might be one of them.
         if not all(seen.state.is_usable for seen in view.upstreams):
             return
         unknown = [f"always_available names {name!r}, but no tool has that name" for name in self.unknown(view.tools)]

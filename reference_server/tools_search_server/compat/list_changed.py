@@ -111,6 +111,7 @@ class SessionList:
     def add(self, found: Mapping[str, ExposedTool | None], most: int) -> bool:
         """Add tools, given best first, and evict all but `most`. Return whether the list has changed."""
         before = set(self.found)
+        # The best last, so that it is evicted last.
         for name in reversed([*found]):
             self.found[name] = found[name]
             self.found.move_to_end(name)
@@ -125,6 +126,7 @@ class SessionList:
 
     def tools(self, view: View, always: Mapping[str, ExposedTool]) -> Mapping[str, ExposedTool]:
         """Return the listed tools of a session with a view, by public name: the always-available ones come first."""
+        # A found tool of an upstream that is not indexed stays while the caller may see that upstream.
         elsewhere = {seen.upstream for seen, _ in view.delegated}
         found = {name: view.tools.get(name) or self.found[name] for name in sorted(self.found)}
         return {**always} | {
@@ -154,6 +156,7 @@ class _SessionLists(LegacySessions):
         _list_of(connection).announced = self._always.of(self._views.current())
 
     async def notify(self, event: ServerEvent, is_meant: Callable[[str | None], bool] = lambda _: True) -> None:
+        # A change of the view need not change a session's own list: `announce` compares them.
         if not isinstance(event, ToolsListChanged):
             await super().notify(event, is_meant)
 

@@ -87,6 +87,7 @@ class ModelTools:
             raise ToolFailureError("The query is empty or not a text.", suggestions) from None
         hits, not_indexed, definitions = await self._search.found(self._ctx, query)
         self._see(not_indexed, definitions)
+        # Filters apply to all hits, before the best are chosen: otherwise a page could be empty without need.
         allowed = self.select(arguments)
         hits = [hit for hit in hits if hit.name in allowed]
         limits = self._search.limits
@@ -313,7 +314,7 @@ class ModelTools:
     def shown(self, names: Iterable[str], level: str) -> list[Any]:
         """Return tools in the form of an answer. Those for which there is no room are only names."""
         room = _MAX_CHARS
-        shown: list[Any] = []
+        shown: list[Any] = []  # as many as names: callers combine the two
         for name in names:
             tool = self._shown(name, level)
             room -= len(str(tool))

@@ -76,6 +76,7 @@ async def ask_caller(ctx: ServerRequestContext[Any, Any], method: str, params: M
     except (KeyError, ValidationError):
         text = f"the client's protocol revision {ctx.protocol_version} has no such request"
         raise MCPError(INVALID_REQUEST, text) from None
+    # Over HTTP, the question must travel on the response to this request, the only stream that surely is open.
     related = ServerMessageMetadata(related_request_id=ctx.request_id)
     try:
         answer = await ctx.session.send_request(question, _RawResult, ANSWER_SECONDS, related)
@@ -103,6 +104,7 @@ async def completed(
     for _ in range(_MAX_ROUNDS + 1):
         if result.get("resultType") != INPUT_REQUIRED:
             return result
+        # The state is the server's own, possibly sealed: it is returned as it came.
         more = {"requestState": result["requestState"]} if "requestState" in result else {}
         if questions := result.get("inputRequests"):
             wait = _FIRST_WAIT

@@ -80,6 +80,7 @@ class LegacySessions:
 
     def add(self, connection: Connection) -> None:
         """Register the current caller's session."""
+        # Once, although a client may send `notifications/initialized` any number of times.
         if connection not in self.owners:
             connection.exit_stack.callback(self.owners.pop, connection, None)
         self.owners[connection] = caller_name()
@@ -147,6 +148,7 @@ class ViewNotifier:
         self._access = self.gateway.access
         self._subscriptions = _Subscriptions(self.views)
         self._audiences: dict[str, _Audience] = {}
+        # Make the audiences before any change, so that each has a list to compare the first change with.
         for toolset in self._access.toolsets:
             self._audience(toolset)
 
@@ -165,13 +167,14 @@ class ViewNotifier:
                 audience = self._audience(toolset)
                 listed = self.listed(self.views.of(toolset))
                 if listed != audience.announced:
-                    audience.announced = listed
+                    audience.announced = listed  # at once: a change during the notification is another one
                     tasks.start_soon(self._notify, toolset, ToolsListChanged())
             tasks.start_soon(self.sessions.announce)
 
     async def publish(self, upstream: Upstream, event: ServerEvent) -> None:
         """Notify the clients that see more than single tools of the upstream."""
         events: list[ServerEvent] = [event]
+        # The same resource can have been requested by its public and by its own URI.
         if isinstance(event, ResourceUpdated):
             events = [ResourceUpdated(uri) for uri in self._subscriptions.asked_uris(upstream, event.uri)]
         for published in events:
@@ -207,6 +210,7 @@ class ViewNotifier:
             return now is not None and now.name == toolset.name
 
         await self._audience(toolset).bus.publish(event)
+        # Of resources, only the sessions that subscribed are notified: `publish` does that.
         if not isinstance(event, ResourceUpdated):
             await self.sessions.notify(event, has_toolset)
 

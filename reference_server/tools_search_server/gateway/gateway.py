@@ -182,7 +182,7 @@ class Gateway:
             tasks.start_soon(self.replicas.run, self._heard_elsewhere, self._missed)
             self._tasks = tasks
             yield
-            self._tasks = None
+            self._tasks = None  # a configuration that is read meanwhile starts nothing
             tasks.cancel_scope.cancel()
 
     def reconfigure(self, entries: Sequence[ServerEntry], metadata: ToolMetadata) -> None:
@@ -303,6 +303,7 @@ class Gateway:
         while True:
             await self._tools_changed.wait()
             await anyio.sleep(_GATHER_SECONDS)
+            # Before announcing, so that a change during the announcement causes another one.
             self._tools_changed = anyio.Event()
             await self._notify(methodcaller("announce"))
 

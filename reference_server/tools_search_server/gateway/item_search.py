@@ -148,7 +148,7 @@ class ItemSearch:
             names.append(seen.name)
         key = (version, *names)
         async with self._making:  # concurrent searches wait instead of building the same catalog
-            kept = self._catalogs.pop(key, None)
+            kept = self._catalogs.pop(key, None)  # and back, as the most recently used one
             if kept is None or any(one is not other for one, other in zip(kept.parts, parts, strict=True)):
                 make = partial(self._made, names, parts)
                 kept = await anyio.to_thread.run_sync(make, limiter=self._limiter)
@@ -175,6 +175,7 @@ class ItemSearch:
         if self._kind is RESOURCES and (reading := seen.upstream.texts) is not None:
             await reading.first_read()
             texts = reading.texts
+        # Lists and texts stay the same objects until they change, so comparing them costs nothing.
         kept = self._of_server.get((seen.name, version))
         if kept is not None and kept.entries is entries and kept.texts is texts:
             return kept
@@ -214,6 +215,7 @@ class ItemSearch:
                     continue
                 found.unlisted[public] = item
             stated = published_metadata(getattr(entry, "meta", None)).get("matched")
+            # The upstream's words, so only members that the item has.
             known = {*(catalog.wire.get(public) or found.unlisted[public]), CONTENTS}
             members = as_list(stated)[:_MAX_MATCHED]
             found.members[public] = tuple(

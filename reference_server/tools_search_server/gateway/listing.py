@@ -65,6 +65,7 @@ class GatewayListing:
         if cursor is None and not view.tools and beyond is not None:
             return await self._page_at(view, beyond, protocol_version)
         page = view.pages.page(cursor, protocol_version)
+        # The last page of the indexed tools continues with the first delegated upstream.
         if "nextCursor" not in page and beyond is not None:
             return {**page, "nextCursor": self._closed(beyond)}
         return page
@@ -75,6 +76,7 @@ class GatewayListing:
         for _ in range(_MAX_EMPTY):
             if place is None or kept:
                 break
+            # Empty if the upstream has just gone down.
             page, listed = DelegatedPage(), list[Tool]()
             for seen, delegate in view.delegated:
                 if seen.name == place.server:

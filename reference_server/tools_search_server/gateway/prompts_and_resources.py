@@ -201,10 +201,12 @@ async def owner_of(view: View, uri: str, version: str) -> tuple[VisibleServer, s
             text = f"The toolset lists single tools of the MCP server {server!r}, so its resources are not available"
             raise MCPError(INVALID_REQUEST, text, {"uri": uri})
         return by_name[server], own
+    # An upstream's own URI: it appears in texts, which the gateway does not rewrite.
     owners = [seen for seen, listed in await entries_by_server(view, RESOURCES) if uri in listed]
     if not owners:
         templates = await entries_by_server(view, RESOURCE_TEMPLATES)
         owners = [seen for seen, listed in templates if any(map(partial(_fits, uri), listed))]
+    # A web address has no other public form, and means the same on each server.
     if len(owners) > 1 and public_uri("", uri) != uri:
         known_as = [public_uri(owner.name, uri) for owner in owners]
         text = f"Several MCP servers have the resource {uri!r}: read it as one of {', '.join(known_as)}"

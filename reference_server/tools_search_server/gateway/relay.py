@@ -104,6 +104,7 @@ async def relay(
     params = ctx.params or {}
     kept = {name: params[name] for name in _KEPT.get(ctx.method, ()) if name in params}
     try:
+        # First, because whether an upstream is modern is known only while it runs.
         await upstream.ensure_running(own["name"] if ctx.method == CALL else None)
         result = await _result(upstream, {**own, **kept}, ctx)
         return _presented(result, ctx, upstream.name, public or partial(public_uri, upstream.name))
@@ -118,6 +119,7 @@ async def _result(upstream: Upstream, own: Mapping[str, Any], ctx: ServerRequest
     caller = Caller(connection_of(ctx), partial(ask_caller, ctx), ctx.session.send_elicit_complete)
     params = ctx.params or {}
     meta = as_object(params.get("_meta"))
+    # Each side of the gateway has its own envelope and its own progress tokens.
     forwarded_meta = {k: v for k, v in meta.items() if not k.startswith(_ENVELOPE) and k != "progressToken"}
     is_modern = upstream.is_modern
 
@@ -134,6 +136,7 @@ async def _result(upstream: Upstream, own: Mapping[str, Any], ctx: ServerRequest
         )
         if not is_modern:
             return {name: value for name, value in result.items() if name not in MODERN_ONLY}
+        # Checked here, because `completed` acts on it.
         if result.get("resultType") == INPUT_REQUIRED:
             return _in_revision(result, ctx.method, LATEST_MODERN_VERSION, upstream.name)
         return result

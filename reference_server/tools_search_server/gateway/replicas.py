@@ -171,6 +171,13 @@ class Replicas:
         ConfigurationError: The `redis` package is not installed, or the URL is invalid.
     """
 
+    # The states of the connection; without an address there is none:
+    #
+    #     starting -> ready    subscribed to the channel
+    #     starting -> down     Redis cannot be reached, or fails
+    #     ready    -> down     the connection is lost, or Redis stops answering
+    #     down     -> ready    subscribed again; any list may have changed meanwhile, so all callers are notified
+
     def __init__(self, address: RedisAddress | None = None) -> None:
         self.state = None if address is None else State("starting", datetime.now(UTC))
         """The state of the connection to other replicas; `None` without replicas."""
@@ -190,6 +197,7 @@ class Replicas:
         name = f"{endpoint}/{toolset}"
 
         def send(event: ServerEvent) -> None:
+            # While a replica starts, every upstream changes the lists that nobody has seen.
             if self._has_answered:
                 self._send("audience", name, event)
 
@@ -218,6 +226,7 @@ class Replicas:
         self._servers = servers
         retries = Retries(_MAX_PAUSE)
         async with anyio.create_task_group() as tasks:
+            # It outlives connections: what was received takes effect even if the connection is lost.
             tasks.start_soon(self._act)
             while True:
                 try:
@@ -239,6 +248,7 @@ class Replicas:
         try:
             with anyio.fail_after(2 * _ANSWER_SECONDS):
                 await pubsub.subscribe(channel)
+                # `subscribe` only sends the request. Until it is confirmed, messages can be missed.
                 while (message := await pubsub.get_message(timeout=_ANSWER_SECONDS)) is None:
                     pass
                 if message["type"] != "subscribe":
@@ -271,7 +281,7 @@ class Replicas:
                 try:
                     with anyio.fail_after(_ANSWER_SECONDS):
                         await redis.publish(channel, message.model_dump_json().encode())
-                except BaseException:
+                except BaseException:  # it may not have been sent, and receiving it twice is harmless
                     self._outbox[message] = None
                     raise
             self._to_send = anyio.Event()

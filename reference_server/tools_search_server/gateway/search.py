@@ -119,6 +119,7 @@ class GatewaySearch:
         Raises:
             MCPError: -32603, too many searches are open, or a required server did not answer.
         """
+        # As in the extension, which counts its own searches: any more are refused, not queued.
         if self._searches >= self.limits.searches_at_once:
             raise too_busy()
         self._searches += 1
@@ -282,6 +283,7 @@ def fused(
     own = {hit.name: hit for hit in together} | {hit.name: hit for head in heads for hit in head if hit.matched}
     best = order[0][1]
     hits: Sequence[Hit] = [own.get(name, Hit(name, 0.0))._replace(score=weight / best) for name, weight in order]
+    # The fusion does not know that the tool which a query names comes first (draft: Order and Matching).
     exact = tools.get(trimmed(query))
     if exact is not None:
         hits = Floor([exact]).under(query, hits)
@@ -292,6 +294,7 @@ def _with_rest(head: Sequence[Hit], local: Sequence[Hit]) -> Sequence[Hit]:
     """Return `head`, followed by the local hits that were not fused, in their order."""
     if len(local) <= _HEAD:
         return head
+    # Scaled so that scores never rise again behind the head.
     lowest, highest = head[-1].score, local[_HEAD - 1].score or 1.0
 
     def names() -> list[str]:

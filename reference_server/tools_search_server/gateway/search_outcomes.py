@@ -65,6 +65,7 @@ class SearchOutcomes:
             self._count(caller_name(), "nothing", query)
             return
         names = frozenset(first_names(hits, _COUNTED_HITS))
+        # Not even in memory, unless the operator wants queries to be kept.
         query = query[:_MAX_QUERY_CHARS] if self.keeps_queries else ""
         self._open.append(_Search(caller_name(), query, names, self.clock() + _SECONDS))
         if len(self._open) > _MAX_OPEN:

@@ -89,6 +89,8 @@ class Endpoint:
         )
         server.add_request_handler("tools/list", PaginatedRequestParams, self.list_tools)
         server.add_request_handler("tools/call", CallToolRequestParams, self.call_tool)
+        # From the outermost: `hide_internal_errors`, `remember_caller` (all others depend on the caller), the search
+        # extension, the wait for upstreams (the others need their lists), and then the rest in any order.
         server.middleware.append(self._wait_for_upstreams)
         server.middleware.append(gateway.searches.note_calls)
         prompts_and_resources.install(server, self.views, self.search.limits.page_size)

@@ -121,6 +121,7 @@ class SharedIndex:
                 raise _RestingError(self._rests_until)
             catalog, is_current = await self._up_to_date()
             parts = self._parts_of(view)
+            # A tool that some revisions do not allow is in a group for each of the others.
             groups = [*parts, *(f"{protocol_version} {part}" for part in parts)]
             found = await self._pool.search(catalog, query, groups=groups, count=_MOST_HITS)
         except (UnavailableError, psycopg.Error, _RestingError) as error:
@@ -213,6 +214,7 @@ class SharedIndex:
             new = [entry for name, entry in entries.items() if known.get(name) != (entry.digest, entry.groups)]
             if not gone and not new:
                 return
+            # Once even without new tools, to remove those that are gone.
             for start in range(0, max(len(new), 1), _BATCH):
                 update_catalog(connection, catalog, gone if start == 0 else (), new[start : start + _BATCH])
         logger.info("the index has %d tools, %d of them new or changed", len(entries), len(new))

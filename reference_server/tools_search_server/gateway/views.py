@@ -174,6 +174,7 @@ class Views:
 
     def of(self, toolset: Toolset) -> View:
         """Return the view of the callers with a toolset."""
+        # Made again when a tool or the toolset changes; all callers with it share the view until then.
         made_of, made_for, view = self._of_toolset.get(toolset.name, (None, None, None))
         if view is None or made_of is not self._gateway.tools or made_for != toolset:
             view = self._view(toolset, view)
@@ -205,6 +206,7 @@ class Views:
                 logger.warning("toolset %r names tools that %s does not have: %s", *place, unknown)
         if len(tools) == len(gateway.tools):
             return View(seen, tools, gateway.pages)
+        # A change of other tools: the pages of this view, and their wire forms, stay valid.
         if before is not None and before.tools == tools:
             return View(seen, tools, before.pages)
         return View(seen, tools, gateway.pages.part(tools))

@@ -123,6 +123,7 @@ def gateway_program(
 
 @asynccontextmanager
 async def _running(search: GatewaySearch) -> AsyncGenerator[None]:
+    # The connections to the database outlast the gateway, whose searches use them.
     async with AsyncExitStack() as running:
         if search.shared is not None:
             await running.enter_async_context(search.shared.running())
@@ -143,7 +144,8 @@ async def _follow(file: Path, gateway: Gateway, always: AlwaysAvailable) -> None
             change = "no longer has" if gateway.access.principals else "now has"
             logger.warning("%s %s `principals`: restart to apply it, nothing has changed until then", file, change)
             continue
-        if stated != applied:  # hosts keep other data in their files and write them all the time
+        # Hosts keep other data in their files and write them all the time.
+        if stated != applied:
             always.names = stated.always
             gateway.access.replace(stated.access)
             gateway.reconfigure(stated.servers, stated.metadata)

@@ -68,6 +68,7 @@ class Guard:
             text = "Send a bearer token in the Authorization header" if token is None else _INVALID_TOKEN
             await _refusal(401, text, {"WWW-Authenticate": challenge})(scope, receive, send)
             return
+        # Kept while the principal is the same: a reload of the configuration does not refill its bucket.
         known, throttle = self._throttles.get(principal.name, (None, None))
         if throttle is None or known != principal:
             throttle = Throttle(principal.requests_per_minute, principal.open_requests)
@@ -87,6 +88,7 @@ class Guard:
     async def _pass_on(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
         opening = (principal.name, id(scope))
         if self._sessions is not None and _opens_session(scope):
+            # Sessions being opened are not in `sessions` yet, and a client may open any number at once.
             others = sum(name == principal.name for name, _ in self._opening)
             if self._sessions(principal.name) + others >= _MAX_SESSIONS:
                 await _refusal(429, _TOO_MANY_SESSIONS, {"Retry-After": "60"})(scope, receive, send)
@@ -98,6 +100,7 @@ class Guard:
             await send(message)
 
         note_caller(scope, principal)
+        # For what runs in this task: the health document, and the schema of a called tool.
         noted = HTTP_CALLER.set(principal)
         opened = self._open.setdefault(principal.name, set())
         with anyio.CancelScope() as end:

@@ -60,6 +60,20 @@ class HttpServer:
 
     `descriptors` is how many files this process may open; connections use at most half of them. With `is_local`,
     `Host` and `Origin` must name this machine.
+
+    The states of a connection, with the time limit after each transition. To make room for another connection, one
+    without a request is closed, or else one that is idle, requesting or not read:
+
+        from        to          when                                        limit
+        ----------  ----------  ------------------------------------------  -------------------------------
+        (new)       no request  always                                      20 s for the complete request
+        no request  requesting  the head of its first request is complete   the same 20 s
+        requesting  answering   its request is complete                     none
+        answering   idle        its response is complete                    75 s until another request
+        idle        requesting  another request has begun                   20 s for the complete request
+        answering   not read    its client does not read the response       60 s
+        not read    answering   its client reads again                      none
+        any         (closed)    at the limit, by the client, or at the end
     """
 
     def __init__(self, app: ASGIApp, *, descriptors: int, is_local: bool) -> None:
@@ -100,6 +114,7 @@ class HttpServer:
                 tasks.start_soon(self._report)
                 yield
                 tasks.cancel_scope.cancel()
+            # Before uvicorn stops, which would wait for them.
             self.end_requests()
             web.should_exit = True
             with anyio.move_on_after(_LAST_BYTES_SECONDS):
@@ -139,7 +154,7 @@ class HttpServer:
     def leave(self, connection: _Connection) -> None:
         """Forget a closed connection."""
         self._connections.discard(connection)
-        self.update(connection)
+        self.update(connection)  # which also forgets that it waits
 
     def note(self, why: str) -> None:
         """Count a connection that was closed."""
@@ -174,6 +189,7 @@ class HttpServer:
                 pass
             except OSError as error:  # the process or the system is out of descriptors or memory
                 self.note(f"delayed because they could not be accepted ({error.strerror})")
+                # Stay below the number that could be opened: other parts of the program need descriptors too.
                 self.max_connections = max(_MIN_CONNECTIONS, len(self._connections) * 3 // 4)
                 while len(self._connections) > self.max_connections and self._make_room():
                     pass

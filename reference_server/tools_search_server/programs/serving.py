@@ -123,6 +123,7 @@ async def serve(program: Program, address: Address | None) -> None:
 
 def stop_on_signal(stop: anyio.Event) -> None:
     """Set `stop` on the first stop signal. Later signals are ignored until the process ends."""
+    # Not the event loop's own handlers, which are removed with it: a late signal would then kill the process.
     loop = asyncio.get_running_loop()
 
     def note(number: int, _: object) -> None:
@@ -171,7 +172,7 @@ async def _serve_http(program: Program, address: Address, stop: anyio.Event, des
         app = Starlette(routes=[health_route(program.health)])
         for name, server in servers.items():
             if program.is_stateless:
-                server.middleware.insert(0, without_sessions)
+                server.middleware.insert(0, without_sessions)  # outside what declares notifications
             endpoint = server.streamable_http_app(
                 streamable_http_path=f"/mcp/{name}".rstrip("/"),
                 stateless_http=program.is_stateless,

@@ -113,6 +113,7 @@ async def check(gateway: Gateway, always: AlwaysAvailable, as_json: bool = False
     document: dict[str, Any] = {}
     output = _LastOutput()
     stderr_log.logger.addHandler(output)
+    # An interrupted check shows what is known so far, and leaves no process behind.
     stop_on_signal(stop)
     async with gateway.running(), anyio.create_task_group() as tasks:
         tasks.start_soon(read)

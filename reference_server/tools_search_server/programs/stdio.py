@@ -33,7 +33,7 @@ async def input_lines(descriptor: int) -> AsyncGenerator[str]:
     while chunk:
         await _ready(anyio.wait_readable, descriptor)
         chunk, searched = os.read(descriptor, _CHUNK), len(buffer)
-        buffer += chunk or b"\n"
+        buffer += chunk or b"\n"  # the last line may have no line break
         while (end := buffer.find(b"\n", searched)) >= 0:
             line = bytes(buffer[:end])
             del buffer[: end + 1]
@@ -60,6 +60,7 @@ class OutputText:
         while rest:
             if not is_ready:
                 await _ready(anyio.wait_writable, self._descriptor)
+            # Never more than fits: the descriptor blocks, and with it every other task.
             rest = rest[os.write(self._descriptor, rest[: _room(self._descriptor)]) :]
             is_ready = False
 
@@ -70,6 +71,7 @@ class OutputText:
 @contextmanager
 def standard_streams() -> Generator[tuple[AsyncGenerator[str], OutputText]]:
     """Reserve standard input and output for the transport until the context ends."""
+    # The transport gets private copies, which no library knows and no child process inherits.
     incoming, outgoing = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
