@@ -173,7 +173,8 @@ def _page(entries: _Entries, kind: Kind, cursor: str | None, size: int, version:
         raise invalid_cursor()
     wire = [wire_entry(kind, name, entries[name][1], version) for name in names[start : start + size]]
     end = start + room_for([0 if entry is None else size_of(entry) for entry in wire])
-    page = {kind.member: [entry for entry in wire[: end - start] if entry is not None]}
+    valid = [entry for entry in wire[: end - start] if entry is not None]
+    page: dict[str, Any] = {kind.member: valid, "resultType": COMPLETE}
     return page if end == len(names) else page | {"nextCursor": cursor_after(names[end - 1])}
 
 
