@@ -1,4 +1,4 @@
-"""Limits what an HTTP server makes its client read and wait for, underneath the SDK's transports.
+"""Limits what an HTTP server makes its client read and wait for, underneath the SDK's transports (`http_streams`).
 
 The SDK reads any JSON body whole, however large it is before or after decompression, and parsing it takes 20 times its
 size in memory. If it cannot match an answer to a request, the request waits for its whole time limit. So this module
@@ -10,18 +10,21 @@ from __future__ import annotations
 
 import math
 import re
+import ssl
 import zlib
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from itertools import count
 from typing import Any, Final, cast
 
 import anyio
 import anyio.lowlevel
 import httpx2
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.dispatcher import coerce_request_id
 from mcp.shared.message import SessionMessage
 from mcp_types import (
@@ -38,6 +41,7 @@ from mcp_types import (
 )
 from pydantic_core import from_json
 
+from tools_search_hosts.endings import Ending
 from tools_search_hosts.messages import (
     MAX_MESSAGE_BYTES,
     MalformedMessageError,
@@ -46,16 +50,20 @@ from tools_search_hosts.messages import (
     mebibytes,
     read_message,
 )
+from tools_search_hosts.targets import HttpTarget
 
 ACCEPTED_ENCODING: Final = "gzip"
 """The value of `Accept-Encoding`. Other encodings are refused, because some take 128 MiB for any content."""
 
-KEEP_ALIVE_SECONDS: Final = 2
+_KEEP_ALIVE_SECONDS: Final = 2
 """How long a client reuses an idle connection. Servers such as uvicorn and Node close theirs after 5 s. A request on a
 connection that is being closed is lost, and nobody knows whether it took effect."""
 
 _PIECE_BYTES: Final = 256 * 1024
 """Bytes to decompress before other tasks get a turn."""
+
+SSE_STATUSES: Final = frozenset({400, 404, 405})
+"""HTTP statuses with which a server on the old HTTP+SSE transport refuses a POST to its address."""
 
 _SESSION_END_SECONDS: Final = 2
 _LAST_WORDS_SECONDS: Final = 2
@@ -87,6 +95,75 @@ _GZIP: Final = zlib.MAX_WBITS | 16
 _LINE: Final = re.compile(rb"[^\r\n]*+(?>\r\n|\r|\n|\Z)")
 _BLANK_LINE: Final = re.compile(rb"(?>\r\n|\r|\n){2}")
 _KEY: Final = "stand-in:"
+
+
+@asynccontextmanager
+async def http_streams(
+    target: HttpTarget,
+    bounded: BoundedHttp,
+    ended: Ending,
+    isolates: Callable[[Exception], bool],
+    *,
+    connect_seconds: float,
+    read_seconds: float,
+    auth: httpx2.Auth | None = None,
+    on_refusal: Callable[[httpx2.Response], None] = lambda _: None,
+) -> AsyncGenerator[Any]:
+    """Open the SDK's transport to a server, and yield its two streams.
+
+    Args:
+        target: The server.
+        bounded: Limits what is read. It holds the messages for which the incoming stream has placeholders.
+        ended: Gets the HTTP status with which the server refuses a message.
+        isolates: Returns whether a failed exchange fails only its own request.
+        connect_seconds: How long connecting and sending can take.
+        read_seconds: How long the server can be silent during a request.
+        auth: Authorizes each request.
+        on_refusal: Called with each response whose status is an error.
+    """
+
+    async def note_status(response: httpx2.Response) -> None:
+        if response.is_error:
+            on_refusal(response)
+        # The SDK's errors omit the status. A GET says nothing: servers without a stream of their own refuse it with 405.
+        if response.request.method == "POST":
+            ended.http_status = response.status_code if response.is_error else None
+
+    def make_client(
+        make: Callable[..., httpx2.AsyncClient],
+        headers: Mapping[str, str] | None = None,
+        timeout: httpx2.Timeout | None = None,
+        auth: httpx2.Auth | None = None,
+    ) -> httpx2.AsyncClient:
+        return make(
+            headers={"Accept-Encoding": ACCEPTED_ENCODING, **(headers or {})},
+            timeout=timeout,
+            auth=auth,
+            # Any number of connections, since each call and subscription has its own: one must not wait for another.
+            limits=httpx2.Limits(max_connections=None, keepalive_expiry=_KEEP_ALIVE_SECONDS),
+            event_hooks={"request": [limit_session_end], "response": [note_status, bounded.guard]},
+            verify=certificates(),
+        )
+
+    if target.transport == "sse":
+        sse = IsolatingSse(isolates, bounded.explain)
+        factory = partial(make_client, sse.make_client)
+        transport = sse_client(target.url, dict(target.headers), connect_seconds, read_seconds, factory, auth)
+        async with sse.over(transport) as streams:
+            yield streams
+    else:
+        timeout = httpx2.Timeout(connect_seconds, read=read_seconds)
+        async with (
+            make_client(partial(IsolatingClient, isolates), target.headers, timeout, auth) as client,
+            streamable_http_client(target.url, http_client=client) as streams,
+        ):
+            yield streams
+
+
+@cache
+def certificates() -> ssl.SSLContext:
+    """Return the certificates that all connections trust, cached because loading them blocks for 25 ms or more."""
+    return httpx2.create_ssl_context()
 
 
 async def limit_session_end(request: httpx2.Request) -> None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
-import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import partial
 from typing import Any, Final
 
 import anyio
@@ -22,8 +21,6 @@ from mcp.client.session import (
     MessageHandlerFnT,
     SamplingFnT,
 )
-from mcp.client.sse import sse_client
-from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import PromptsListChanged, ResourcesListChanged, SubscriptionLost, ToolsListChanged
 from mcp.shared.message import SessionMessage
 from mcp_ext_search_primitives import PROMPTS, RESOURCES
@@ -47,14 +44,7 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from tools_search_hosts import EraChoice, HttpTarget, StdioTarget, Target, UnusableTarget
-from tools_search_hosts.bounded_http import (
-    ACCEPTED_ENCODING,
-    KEEP_ALIVE_SECONDS,
-    BoundedHttp,
-    IsolatingClient,
-    IsolatingSse,
-    limit_session_end,
-)
+from tools_search_hosts.bounded_http import SSE_STATUSES, BoundedHttp, http_streams
 from tools_search_hosts.child_process import StrayLineError, child_streams
 from tools_search_hosts.endings import Ending, session_lost
 
@@ -85,18 +75,11 @@ _CHANGES: Final[Mapping[type, str]] = {
 }
 """The setting that changed, by subscription event or legacy notification."""
 
-_SSE_STATUSES: Final = frozenset({400, 404, 405})
-"""HTTP statuses with which a server on the old HTTP+SSE transport refuses a POST to its address."""
-
 _STRAY_CHARS: Final = 80
 
-_HTTP_TIMEOUT: Final = httpx2.Timeout(30.0, read=300.0)
-
-_HTTP_LIMITS: Final = httpx2.Limits(
-    max_connections=None, max_keepalive_connections=20, keepalive_expiry=KEEP_ALIVE_SECONDS
-)
-"""No connection limit, because each call has its own: a server that leaves calls unanswered must not block others."""
-
+_CONNECT_SECONDS: Final = 30.0
+_SSE_CONNECT_SECONDS: Final = 5.0
+_READ_SECONDS: Final = 300.0
 
 _logger = logging.getLogger(__name__)
 
@@ -192,7 +175,7 @@ async def open_server(
                 tools = await stack.enter_async_context(connect(target, ended=ended))
             except ServerError:
                 is_new = isinstance(target, HttpTarget) and target.transport != "sse"
-                if not is_new or ended.http_status not in _SSE_STATUSES:
+                if not is_new or ended.http_status not in SSE_STATUSES:
                     raise
                 old = replace(target, transport="sse")
                 try:
@@ -403,48 +386,22 @@ async def _transport(
                 return SessionMessage(message.model_copy(update={"error": closed}), item.metadata)
 
             wire = Wire(options.observer, on_close, exchange, bounded.sent)
-            if is_sse:
-                sse = IsolatingSse(isolates, _asks_for_authorization)
-                factory = partial(_http_client, bounded, ended, diagnostics, make=sse.make_client)
-                transport = sse_client(target.url, dict(target.headers), httpx_client_factory=factory, auth=auth)
-                async with sse.over(transport) as streams:
-                    yield wire.through(streams)
-            else:
-                isolating = partial(IsolatingClient, isolates)
-                async with (
-                    _http_client(
-                        bounded, ended, diagnostics, dict(target.headers), _HTTP_TIMEOUT, auth, isolating
-                    ) as http,
-                    streamable_http_client(target.url, http_client=http) as streams,
-                ):
-                    yield wire.through(streams)
 
+            def note_refusal(response: httpx2.Response) -> None:
+                diagnostics.note(f"HTTP {response.status_code} {response.reason_phrase}")
 
-def _http_client(
-    bounded: BoundedHttp,
-    ended: Ending,
-    diagnostics: Diagnostics,
-    headers: dict[str, str] | None = None,
-    timeout: httpx2.Timeout | None = None,
-    auth: httpx2.Auth | None = None,
-    make: Callable[..., httpx2.AsyncClient] = httpx2.AsyncClient,
-) -> httpx2.AsyncClient:
-    async def note_status(response: httpx2.Response) -> None:
-        """Record the status, which the SDK's errors omit: a key is missing, the path is wrong, the session is gone."""
-        if response.is_error:
-            diagnostics.note(f"HTTP {response.status_code} {response.reason_phrase}")
-        # Only of a message: servers that have no stream of their own messages refuse the GET for it (HTTP 405).
-        if response.request.method == "POST":
-            ended.http_status = response.status_code if response.is_error else None
-
-    return make(
-        headers={"Accept-Encoding": ACCEPTED_ENCODING, **(headers or {})},
-        timeout=timeout,
-        limits=_HTTP_LIMITS,
-        auth=auth,
-        event_hooks={"request": [limit_session_end], "response": [note_status, bounded.guard]},
-        verify=certificates(),
-    )
+            opened = http_streams(
+                target,
+                bounded,
+                ended,
+                isolates,
+                connect_seconds=_SSE_CONNECT_SECONDS if is_sse else _CONNECT_SECONDS,
+                read_seconds=_READ_SECONDS,
+                auth=auth,
+                on_refusal=note_refusal,
+            )
+            async with opened as streams:
+                yield wire.through(streams)
 
 
 def _auth(target: HttpTarget, auth: httpx2.Auth | Callable[[str], httpx2.Auth | None] | None) -> httpx2.Auth | None:
@@ -481,9 +438,3 @@ class _HostAuth(httpx2.Auth):
 def _asks_for_authorization(response: httpx2.Response) -> ErrorData | None:
     refused = refusal(response)
     return refused and ErrorData(code=INVALID_REQUEST, message="it asks for authorization", data=refused)
-
-
-@cache
-def certificates() -> ssl.SSLContext:
-    """Return the certificates that all connections trust, cached because loading them blocks for 25 ms or more."""
-    return httpx2.create_ssl_context()

@@ -36,10 +36,10 @@ from mcp.shared.auth import (
 )
 from pydantic import AnyUrl, BaseModel, ValidationError
 from tools_search_hosts import HttpTarget
-from tools_search_hosts.bounded_http import BoundedHttp
+from tools_search_hosts.bounded_http import BoundedHttp, certificates
 
 from tools_search_client.errors import Challenge, ConsentRefusedError, HostError, ServerUnavailableError
-from tools_search_client.servers.connection import ConnectionOptions, certificates, open_server
+from tools_search_client.servers.connection import ConnectionOptions, open_server
 from tools_search_client.servers.faults import AUTHORIZATION_PROBLEM, as_server_error, host_faults
 from tools_search_client.text import shorten
 

@@ -12,9 +12,9 @@ import re
 import ssl
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 from secrets import token_hex
 from typing import Any, Final, TypeAlias, cast
 
@@ -22,8 +22,6 @@ import anyio
 import httpx2
 from anyio.abc import ObjectReceiveStream, ObjectSendStream
 from mcp import Client, MCPError
-from mcp.client.sse import sse_client
-from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 from mcp_types import (
     UNSUPPORTED_PROTOCOL_VERSION,
@@ -35,14 +33,7 @@ from mcp_types import (
 )
 from pydantic import ValidationError
 from tools_search_hosts import HttpTarget, StdioTarget, Target, UnusableTarget
-from tools_search_hosts.bounded_http import (
-    ACCEPTED_ENCODING,
-    KEEP_ALIVE_SECONDS,
-    BoundedHttp,
-    IsolatingClient,
-    IsolatingSse,
-    limit_session_end,
-)
+from tools_search_hosts.bounded_http import SSE_STATUSES, BoundedHttp, http_streams
 from tools_search_hosts.child_process import child_streams
 from tools_search_hosts.endings import Ending, connection_ended, malformed
 
@@ -53,9 +44,6 @@ from tools_search_server.upstreams.stderr_log import logged_stderr
 logger = logging.getLogger(__name__)
 
 _CONNECT_SECONDS: Final = 30
-
-_SSE_STATUSES: Final = frozenset({400, 404, 405})
-"""HTTP statuses with which a server on the old HTTP+SSE transport refuses a POST to its address."""
 
 _AUTHORIZATION_STATUSES: Final = frozenset({401, 403})
 
@@ -125,7 +113,7 @@ class Connection:
             return str(tried)
         reason = await self._run_once()
         is_new_http = isinstance(tried, HttpTarget) and tried.transport != "sse" and not self._is_proven
-        if is_new_http and self.ended.http_status in _SSE_STATUSES:
+        if is_new_http and self.ended.http_status in SSE_STATUSES:
             self.target = replace(tried, transport="sse")
             sse_reason = await self._run_once()
             # Keep a transport only if it works. The next attempt starts with Streamable HTTP again.
@@ -194,12 +182,12 @@ class Connection:
                         _Converted(incoming, exchange.incoming),
                         _Converted(outgoing, exchange.outgoing, exchange.sent),
                     )
-            case HttpTarget(url, headers, transport):
+            case HttpTarget() as target:
                 bounded = BoundedHttp(
                     max_bytes=self.max_message_bytes,
                     on_excess=partial(self.ended.set, is_excess=True),
                     on_malformed=self._note_malformed,
-                    answers_in_body=transport != "sse",
+                    answers_in_body=target.transport != "sse",
                 )
 
                 def incoming_http(item: Any) -> Any:
@@ -211,21 +199,15 @@ class Connection:
                 def outgoing_http(item: Any) -> Any:
                     return bounded.sent(exchange.outgoing(item))
 
-                async with AsyncExitStack() as stack:
-                    # Any number of connections: a stream for each subscription, in addition to the calls.
-                    limits = httpx2.Limits(max_connections=None, keepalive_expiry=KEEP_ALIVE_SECONDS)
-                    hooks = {"request": [limit_session_end], "response": [self._note_refusal, bounded.guard]}
-                    make_client = partial(_http_client, limits=limits, event_hooks=hooks)
-                    if transport == "sse":
-                        sse = IsolatingSse(self._isolates)
-                        make = partial(make_client, make=sse.make_client)
-                        opened = sse.over(sse_client(url, dict(headers), _CONNECT_SECONDS, self.read_seconds, make))
-                    else:
-                        timeout = httpx2.Timeout(_CONNECT_SECONDS, read=self.read_seconds)
-                        make_isolating = partial(make_client, make=partial(IsolatingClient, self._isolates))
-                        client = await stack.enter_async_context(make_isolating(dict(headers), timeout))
-                        opened = streamable_http_client(url, http_client=client)
-                    incoming, outgoing = await stack.enter_async_context(opened)
+                opened = http_streams(
+                    target,
+                    bounded,
+                    self.ended,
+                    self._isolates,
+                    connect_seconds=_CONNECT_SECONDS,
+                    read_seconds=self.read_seconds,
+                )
+                async with opened as (incoming, outgoing):
                     # A program's transport reports its end itself, with the exit code. These do not.
                     yield (
                         _Converted(incoming, incoming_http, on_end=self.ended.set),
@@ -248,11 +230,6 @@ class Connection:
     def _note_unread_answers(self) -> None:
         self.ended.set(f"it asks, and does not read the answers: {_MAX_UNANSWERED} wait for it", is_excess=True)
 
-    async def _note_refusal(self, response: httpx2.Response) -> None:
-        """Record the status of a refused message, which the SDK's errors omit."""
-        if response.request.method == "POST":
-            self.ended.http_status = response.status_code if response.is_error else None
-
     def _note_malformed(self, flaw: str) -> None:
         """Log a malformed message on this connection."""
         self._flaws += 1
@@ -264,23 +241,6 @@ class Connection:
 def _is_reported(number: int) -> bool:
     """Return whether to log an event that has happened this often: the first time, the tenth, the hundredth etc."""
     return str(number).strip("0") == "1"
-
-
-def _http_client(
-    headers: dict[str, str] | None = None,
-    timeout: httpx2.Timeout | None = None,
-    auth: httpx2.Auth | None = None,
-    make: Callable[..., httpx2.AsyncClient] = httpx2.AsyncClient,
-    **options: Any,
-) -> httpx2.AsyncClient:
-    headers = {"Accept-Encoding": ACCEPTED_ENCODING, **(headers or {})}
-    return make(headers=headers, timeout=timeout, auth=auth, verify=_certificates(), **options)
-
-
-@cache
-def _certificates() -> ssl.SSLContext:
-    # One for all connections: reading it takes 50 ms, in which nothing else of this program is done.
-    return httpx2.create_ssl_context()
 
 
 class _Converted(ObjectReceiveStream[Any], ObjectSendStream[Any]):
