@@ -89,10 +89,8 @@ class Connection:
         """Whether any connection has proved usable, and so the transport to be the right one."""
         self._is_usable = False
         """Whether the current connection has proved usable."""
-        self._flaws = 0
-        """Number of malformed messages on the current connection."""
-        self._broken = 0
-        """Number of its exchanges that have broken off."""
+        self._faults = Counter[str]()
+        """Faults of the current connection that did not end it, by kind."""
 
     @property
     def is_http(self) -> bool:
@@ -128,7 +126,7 @@ class Connection:
         reason = "the connection broke"
         start = anyio.CancelScope(deadline=anyio.current_time() + self.start_seconds)
         self.ended = Ending()
-        self._flaws = self._broken = 0
+        self._faults.clear()
         self._is_usable = False
 
         def prove() -> None:
@@ -167,13 +165,15 @@ class Connection:
     @asynccontextmanager
     async def _transport(self) -> AsyncGenerator[Any]:
         """Open the streams to the server for the SDK's `Client`. Record in `ended` when and why they end."""
-        exchange = _Exchange(self.secrets, self._note_unread_answers)
+        why = f"it asks, and does not read the answers: {_MAX_UNANSWERED} wait for it"
+        exchange = _Exchange(self.secrets, on_excess=partial(self.ended.set, why, is_excess=True))
+        note_malformed = partial(self._note_fault, "a message is malformed")
         match self.target:
             case StdioTarget() as program:
                 async with child_streams(
                     program,
                     self.ended,
-                    self._note_malformed,
+                    note_malformed,
                     errors=partial(logged_stderr, server=self.server, secrets=self.secrets),
                     errors_are="in the log",
                     max_line_bytes=self.max_message_bytes,
@@ -186,7 +186,7 @@ class Connection:
                 bounded = BoundedHttp(
                     max_bytes=self.max_message_bytes,
                     on_excess=partial(self.ended.set, is_excess=True),
-                    on_malformed=self._note_malformed,
+                    on_malformed=note_malformed,
                     answers_in_body=target.transport != "sse",
                 )
 
@@ -220,27 +220,16 @@ class Connection:
         """Return whether a failed exchange fails only its own request."""
         # Until then, a failed exchange ends the connection, and its error is the reason why.
         if self._is_usable:
-            self._broken += 1
-            if _is_reported(self._broken):
-                text = "%s: a request broke off: %s (number %d on this connection)"
-                reason = explain(error, self.target)
-                logger.warning(text, self.server, reason, self._broken, extra={"server": self.server})
+            self._note_fault("a request broke off", explain(error, self.target))
         return self._is_usable
 
-    def _note_unread_answers(self) -> None:
-        self.ended.set(f"it asks, and does not read the answers: {_MAX_UNANSWERED} wait for it", is_excess=True)
-
-    def _note_malformed(self, flaw: str) -> None:
-        """Log a malformed message on this connection."""
-        self._flaws += 1
-        if _is_reported(self._flaws):
-            text = "%s: a message is malformed: %s (number %d on this connection)"
-            logger.warning(text, self.server, flaw, self._flaws, extra={"server": self.server})
-
-
-def _is_reported(number: int) -> bool:
-    """Return whether to log an event that has happened this often: the first time, the tenth, the hundredth etc."""
-    return str(number).strip("0") == "1"
+    def _note_fault(self, kind: str, reason: str) -> None:
+        """Log a fault of this connection: the first of its kind, the tenth, the hundredth etc."""
+        self._faults[kind] += 1
+        number = self._faults[kind]
+        if str(number).strip("0") == "1":
+            text = "%s: %s: %s (number %d on this connection)"
+            logger.warning(text, self.server, kind, reason, number, extra={"server": self.server})
 
 
 class _Converted(ObjectReceiveStream[Any], ObjectSendStream[Any]):
@@ -306,11 +295,8 @@ class _Exchange:
 
     def sent(self, item: Any) -> None:
         """Record that a message has been sent, and with it perhaps the answer to a request of the server."""
-        match item:
-            case SessionMessage(message=JSONRPCResponse(id=answered) | JSONRPCError(id=answered)):
-                self._settle(answered)
-            case _:
-                pass
+        if isinstance(item, SessionMessage) and isinstance(item.message, JSONRPCResponse | JSONRPCError):
+            self._settle(item.message.id)
 
     def incoming(self, item: Any) -> Any:
         """Convert a message from the server."""

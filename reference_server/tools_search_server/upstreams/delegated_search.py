@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import anyio
 from mcp import Client, MCPError
-from mcp_ext_search_primitives import RESOURCES, PrimitiveSettings, PrimitivesServerSettings
+from mcp_ext_search_primitives import RESOURCES, PrimitivesServerSettings
 from mcp_ext_search_primitives.client import primitives_settings
 from mcp_ext_tools_search.client import absorb, raw_request
 from mcp_ext_tools_search.cursor import follow_cursors
@@ -173,7 +173,7 @@ class OfferedSearches:
     def of(cls, client: Client, server: str, kinds: Iterable[Kind]) -> OfferedSearches:
         """Return the searches for `kinds` that a connected server advertises."""
         stated = primitives_settings(client) or PrimitivesServerSettings()
-        settings: dict[str, PrimitiveSettings | None] = {"resources": stated.resources, "prompts": stated.prompts}
+        settings = {"resources": stated.resources, "prompts": stated.prompts}
         by_kind = {
             kind: UpstreamSearch(client, server, kind, own.max_limit)
             for kind in kinds

@@ -20,7 +20,7 @@ from mcp_ext_search_primitives import RESOURCES
 from mcp_ext_tools_search.client import raw_request
 from mcp_types import Resource
 from tools_search_hosts.endings import connection_ended, timed_out
-from tools_search_hosts.json_values import as_list
+from tools_search_hosts.json_values import as_list, as_object
 
 from tools_search_server.upstreams.connection import Connection, Use
 from tools_search_server.upstreams.listing import Lists
@@ -174,11 +174,5 @@ def _may_have_text(resource: Resource) -> bool:
 
 def _text_of(result: Mapping[str, Any]) -> str:
     """Return the text in a resource's contents, up to the limit. Ignore other contents."""
-    parts: list[str] = []
-    for content in as_list(result.get("contents")):
-        match content:
-            case {"text": str(text)}:
-                parts.append(text[:_MAX_CHARS])
-            case _:
-                pass
-    return "\n".join(parts)[:_MAX_CHARS]
+    texts = [as_object(content).get("text") for content in as_list(result.get("contents"))]
+    return "\n".join(text[:_MAX_CHARS] for text in texts if isinstance(text, str))[:_MAX_CHARS]
