@@ -10,6 +10,7 @@ from typing import Any, Final
 from mcp.server import Server
 from mcp.server.context import CallNext, HandlerResult
 from mcp_types import CallToolRequestParams, PaginatedRequestParams
+from tools_search_hosts import own_name
 
 from tools_search_server.access.principals import remember_caller
 from tools_search_server.base.errors import hide_internal_errors, unknown_tool
@@ -61,12 +62,19 @@ class Endpoint:
         called = await destination(view, name)
         if called is None:
             raise unknown_tool(name, [*own_tools, *view.for_model.tools])
-        upstream, own_name = called
-        return await relay(upstream, ctx, {"name": own_name})
+        upstream, own = called
+        return await relay(upstream, ctx, {"name": own})
 
     def input_schema(self, name: str) -> dict[str, Any] | None:
         """Return the input schema of a tool, or `None` if the current caller sees no tool of that name."""
-        return self.views.input_schema(name)
+        view = self.views.current()
+        if (exposed := view.tools.get(name)) is not None:
+            return exposed.tool.input_schema
+        for seen, delegate in view.delegated:
+            own = own_name(seen.name, name)
+            if own is not None and (tool := delegate.seen(own)) is not None:
+                return tool.input_schema
+        return None
 
     def guide(self, view: View) -> str:
         """Return instructions for models on how to find tools."""

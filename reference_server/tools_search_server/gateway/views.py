@@ -15,7 +15,7 @@ from typing import Any
 from mcp.server import ServerRequestContext
 from mcp_ext_tools_search.client import is_for_model
 from mcp_types import Tool
-from tools_search_hosts import own_name, split_candidates
+from tools_search_hosts import split_candidates
 from tools_search_hosts.names import is_pinned, pinned_within_bounds
 from tools_search_hosts.toolsets import Rule, Toolset
 from tools_search_ranking.cache import CatalogSnapshot
@@ -160,17 +160,6 @@ class Views:
     def current(self) -> View:
         """Return the view of the caller whose request this task is answering."""
         return self.of(self.toolset())
-
-    def input_schema(self, name: str) -> dict[str, Any] | None:
-        """Return the input schema of a tool, or `None` if the current caller sees no tool of that name."""
-        view = self.current()
-        if (exposed := view.tools.get(name)) is not None:
-            return exposed.tool.input_schema
-        for seen, delegate in view.delegated:
-            own = own_name(seen.name, name)
-            if own is not None and (tool := delegate.seen(own)) is not None:
-                return tool.input_schema
-        return None
 
     def of(self, toolset: Toolset) -> View:
         """Return the view of the callers with a toolset."""
