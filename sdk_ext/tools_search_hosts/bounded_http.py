@@ -235,6 +235,7 @@ class IsolatingSse:
 
         Wait for other messages, so that the next one does not overtake them, unless that takes too long.
         """
+        # In the background, so that a server that responds late does not delay the next message.
         delivered = anyio.Event()
         asked = _request_id(request)
         self._tasks.start_soon(self._deliver, send, request, asked, delivered)
@@ -533,7 +534,7 @@ class BoundedHttp:
         key = f"{_KEY}{next(self._numbers)}"
         self._held[key] = message, size
         self._held_bytes += size
-        # A message whose request has been abandoned never comes out of the transport.
+        # A message whose request has been abandoned never comes out of the transport. The newest is always kept.
         while self._held_bytes > 2 * self.max_bytes and len(self._held) > 1:
             _, (_, dropped) = self._held.popitem(last=False)
             self._held_bytes -= dropped

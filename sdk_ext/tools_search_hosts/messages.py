@@ -159,7 +159,7 @@ def _problem(message: dict[str, Any]) -> str:
 
 
 def _as_id(value: object) -> RequestId | None:
-    if isinstance(value, float) and value.is_integer():
+    if isinstance(value, float) and value.is_integer():  # JSON does not distinguish 1.0 from 1
         return int(value)
     return value if isinstance(value, int | str) and not isinstance(value, bool) else None
 

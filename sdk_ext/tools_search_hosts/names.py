@@ -57,6 +57,7 @@ def qualified_name(server: str, tool: str) -> str:
     If `server` is empty, it is the only one, and its tools keep their own names as far as providers allow.
     """
     exact = f"{server}{SEPARATOR}{tool}" if server else tool
+    # An exact name that looks like an altered one is altered too, or the two might be the same.
     if _VALID.fullmatch(exact) and not _DIGEST_SUFFIX.search(exact) and not _splits_elsewhere(server, tool):
         return exact
     digest = hashlib.sha256(f"{server}\0{tool}".encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST_LENGTH]

@@ -118,7 +118,7 @@ class ServerEntry:
 def _is_http_address(url: str) -> bool:
     try:
         parts = urlsplit(url)
-        port = parts.port
+        port = parts.port  # raises if it is not a number in range
     except ValueError:
         return False
     return parts.scheme in ("http", "https") and bool(parts.hostname) and port != 0

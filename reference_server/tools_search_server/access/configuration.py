@@ -79,6 +79,7 @@ class _PrincipalEntry(BaseModel):
 
     token: Annotated[str, AfterValidator(_token_hash)]
     toolset: str = ""
+    # 0 if omitted: defaults are not validated, so only a stated number has to be positive.
     requests_per_minute: Annotated[int, Field(alias="requestsPerMinute", ge=1)] = 0
     open_requests: Annotated[int, Field(alias="openRequests", ge=MIN_OPEN_REQUESTS)] = 0
 

@@ -44,12 +44,10 @@ def new_token() -> str:
 
 
 def token_hash(token: str, salt: bytes | None = None) -> str:
-    """Return the hash of a token for the configuration, with a new salt unless one is given.
-
-    A single round of SHA-256 is enough, since a token is as hard to guess as the hash. Slow hashes are for passwords,
-    and would slow down every request.
-    """
+    """Return the hash of a token for the configuration, with a new salt unless one is given."""
     salt = salt or secrets.token_bytes(_SALT_BYTES)
+    # A single round of SHA-256 is enough, since a token is as hard to guess as the hash. Slow hashes are for passwords,
+    # and would slow down every request.
     digest = hashlib.sha256(salt + token.encode("utf-8", "surrogatepass")).hexdigest()
     return f"sha256:{salt.hex()}:{digest}"
 
@@ -105,6 +103,7 @@ class Throttle:
 
     def enter(self, now: float) -> float:
         """Admit a request and return 0, or return the seconds to wait before a retry. Call `leave` when it ends."""
+        # First, so that a request that is refused for this reason takes nothing from the bucket.
         if self.most_open is not None and self._open >= self.most_open:
             return _RETRY_SECONDS
         if self.per_minute is not None:

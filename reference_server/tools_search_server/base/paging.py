@@ -73,6 +73,7 @@ class ToolPages:
             MCPError: -32602, this listing has no such cursor.
         """
         listing = self._written(protocol_version)
+        # A cursor names the entry before the page, so pages stay right when others are added or removed elsewhere.
         start = 0 if cursor is None else listing.positions.get(cursor)
         if start is None:
             raise invalid_cursor()
@@ -93,6 +94,7 @@ class ToolPages:
     def with_large_schemas(self, protocol_version: str, most_bytes: int) -> list[str]:
         """Return the names of the tools whose input schema has more than `most_bytes` bytes."""
         large = [entry for entry in self._written(protocol_version).entries if entry.size > most_bytes]
+        # `size_of` counts a comma, which the schema has not.
         return [entry.tool.name for entry in large if size_of(entry.wire["inputSchema"]) > most_bytes + 1]
 
     def _write(self, protocol_version: str) -> _WireListing:

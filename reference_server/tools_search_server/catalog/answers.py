@@ -105,7 +105,7 @@ def _value(part: Any, root: Schema, depth: int) -> Any:
         if isinstance(schema.get(stated), list) and schema[stated]:
             return schema[stated][0]
     kind = schema.get("type", "object" if "properties" in schema or "required" in schema else None)
-    if isinstance(kind, list):
+    if isinstance(kind, list):  # an alternative other than null says more about the tool
         kind = next((one for one in cast("list[Any]", kind) if one != "null"), "null")
     return _smallest(kind, schema, root, depth)
 
@@ -160,6 +160,7 @@ def _nearest_to_zero(schema: Schema, *, step: float) -> float:
     inward = step or 0.5  # distance from an exclusive bound
     low = schema["exclusiveMinimum"] + inward if "exclusiveMinimum" in schema else schema.get("minimum", 0)
     high = schema["exclusiveMaximum"] - inward if "exclusiveMaximum" in schema else schema.get("maximum", 0)
+    # The multiple of `step` closest to zero that is still within the bound.
     if low > 0:
         return -(-low // step) * step if step else low
     if high < 0:

@@ -247,8 +247,10 @@ class DatabaseCatalog:
             return (rows[0][0] if rows else None), rows
 
         revision, rows = await self._seen(read)
+        # A place in one generation means nothing in another.
         if not rows or (place[0] is not None and place[0] != rows[0][1]):
             raise invalid_cursor()
+        # The query returns one row without a tool if no tool follows, for the revision and the generation.
         found = [(generation, number, text) for _, generation, number, text in rows if number is not None]
         shown = found[: min(size, room_for([len(text) for _, _, text in found]))]
         wire = [_wire(json.loads(text), ctx.protocol_version) for _, _, text in shown]

@@ -170,7 +170,7 @@ def checked_arguments(tool: Tool, plain: str, arguments: Mapping[str, Any]) -> d
     given = {spellings.get(name, name): value for name, value in arguments.items()}
     if plain == "call_tool" and isinstance(inner := given.get("arguments"), str):
         given["arguments"] = _object_in(inner)
-    if plain == "call_tool" and given.get("arguments", 0) is None:
+    if plain == "call_tool" and given.get("arguments", 0) is None:  # null means that there are none
         del given["arguments"]
     if wrong := complaints(tool.input_schema, given):
         known = {"parameters": list(tool.input_schema["properties"])}

@@ -60,7 +60,7 @@ class ListChanged(CompatEndpoint):
         """Search, or call a tool by its name."""
         if self.names.plain(name) == "search_tools":
             return result_of(await self._find(ctx, checked_arguments(self._own, "search_tools", arguments)))
-        if _has_session(ctx):
+        if _has_session(ctx):  # others have no list from which a tool could be evicted
             _list_of(connection_of(ctx)).note_use(name)
         # The tool need not be in the list now: the client's copy may be older.
         return await self.call_by_name(ctx, name, [self._own.name])

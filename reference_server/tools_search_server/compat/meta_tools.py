@@ -82,7 +82,8 @@ class MetaTools(CompatEndpoint):
     async def answer_call(self, ctx: Ctx, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """Answer a call to a meta-tool, or to another tool by its name."""
         if (plain := self.names.plain(name)) is None:
-            if self.mode == "auto":  # even if not all tools are listed now: the client's copy of the list may be older
+            # Even if not all tools are listed now: the client's copy of the list may be older.
+            if self.mode == "auto":
                 return await self.call_by_name(ctx, name, self._own)
             return await self._call_listed(ctx, name)
         arguments = checked_arguments(self._own[self.names(plain)], plain, arguments)

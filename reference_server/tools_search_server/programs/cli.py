@@ -295,6 +295,7 @@ def command(
     try:
         cursor_key = read_cursor_key(cursor_key_file)
         ranker = _ranker(semantic=semantic, multilingual=multilingual, least_confidence=least_confidence)
+        # The default of one option may exceed a stated value of the other.
         limits = Limits(page_size, min(default_limit, max_limit), max_limit, cursor_key, ranker, searches_at_once)
         options = GatewayOptions(
             start_deadline=start_deadline,
@@ -446,6 +447,7 @@ def _exit_code(given: list[str]) -> int:
         OSError: Standard output cannot be written.
     """
     output = sys.stdout
+    # Not in standalone mode, in which Click would print errors and exit before they can be printed as JSON.
     try:
         return command.main(given, prog_name="tools-search-server", standalone_mode=False) or 0
     except click.ClickException as error:

@@ -7,7 +7,7 @@ program runs in a folder. Put a password in libpq's PGPASSFILE or PGPASSWORD, no
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
@@ -151,7 +151,7 @@ def import_(*, file: Path, database: str, name: str, readers: tuple[str, ...]) -
     with _refusals(), _connected("--to", database) as (connection, _):
         if file.suffix in _LINES or str(file) == "-":
             with click.open_file(str(file), encoding="utf-8") as lines:
-                written = _write_lines(connection, name, lines)
+                written = _write(connection, name, _entries_of(lines))
         else:
             written = write_catalog(connection, name, read_catalog(file))
         for role in readers:
@@ -172,6 +172,7 @@ def reindex(*, database: str, name: str) -> None:
         from tools_search_ranking.postgres import migrate, reindex_catalog
 
         migrate(connection)
+        # The tools are read while they are written, which takes two connections.
         with psycopg.connect(address, **_PLAIN) as reading:
             try:
                 written = reindex_catalog(connection, reading, name, on_progress=_reporter())
@@ -215,20 +216,18 @@ def show_catalogs(database: str, *, as_json: bool) -> bool:
 
 def write_catalog(connection: Connection, name: str, contents: CatalogFile) -> int:
     """Create or migrate the schema, import the contents of a catalog file, and return the number of tools."""
-    from tools_search_ranking.postgres import import_catalog, migrate
-
     from tools_search_server.catalog.database import catalog_entries, catalog_facts
 
-    migrate(connection)
-    entries = catalog_entries(contents)
-    return import_catalog(connection, name, entries, facts=catalog_facts(contents), on_progress=_reporter())
+    return _write(connection, name, catalog_entries(contents), catalog_facts(contents))
 
 
-def _write_lines(connection: Connection, name: str, lines: IO[str]) -> int:
+def _write(
+    connection: Connection, name: str, entries: Iterable[ToolEntry], facts: Mapping[str, Any] | None = None
+) -> int:
     from tools_search_ranking.postgres import import_catalog, migrate
 
     migrate(connection)
-    return import_catalog(connection, name, _entries_of(lines), on_progress=_reporter())
+    return import_catalog(connection, name, entries, facts=facts, on_progress=_reporter())
 
 
 def _entries_of(lines: IO[str]) -> Iterator[ToolEntry]:

@@ -162,6 +162,7 @@ class HttpServer:
         self._has_closed.set()
 
     def _make_room(self) -> bool:
+        # The one that has waited longest: an update moves a connection to the end.
         connection = next(chain(self._without_request, self._idle), None)
         if connection is None:
             return False

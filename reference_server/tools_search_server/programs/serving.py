@@ -183,6 +183,7 @@ async def _serve_http(program: Program, address: Address, stop: anyio.Event, des
             app.routes.extend(endpoint.routes)
         managers = [server.session_manager for server in servers.values()]
 
+        # The SDK has no public API for its sessions; `test_sdk_canaries.py` checks the private one.
         def sessions_of(principal: str) -> int:
             owners = (one for manager in managers for one in manager._session_owners.values())  # pyright: ignore[reportPrivateUsage]
             return sum(owner["client_id"] == principal for owner in owners)
@@ -199,6 +200,7 @@ async def _serve_http(program: Program, address: Address, stop: anyio.Event, des
             await running.enter_async_context(web.opened(listener))
             click.echo(json.dumps({"url": url} | {name: f"{url}/{name}" for name in program.endpoints}))
             await stop.wait()
+            # Subscriptions end with a result before their streams are cut.
             program.on_stop()
             await web.finish(_GOODBYE_SECONDS)
             for manager in managers:
