@@ -94,7 +94,7 @@ _MAX_LINES: Final = 500_000
 _GZIP: Final = zlib.MAX_WBITS | 16
 _LINE: Final = re.compile(rb"[^\r\n]*+(?>\r\n|\r|\n|\Z)")
 _BLANK_LINE: Final = re.compile(rb"(?>\r\n|\r|\n){2}")
-_KEY: Final = "stand-in:"
+_KEY: Final = "placeholder:"
 
 
 @asynccontextmanager
@@ -409,7 +409,7 @@ class BoundedHttp:
                 return item
         if not key.startswith(_KEY):
             return item
-        message, size = self._held.pop(key, (None, 0))  # nothing if `_stand_in` has dropped it
+        message, size = self._held.pop(key, (None, 0))  # nothing if `_placeholder` has dropped it
         self._held_bytes -= size
         if isinstance(item.message, JSONRPCResponse | JSONRPCError):
             if message is None:
@@ -420,7 +420,7 @@ class BoundedHttp:
     async def _failure(self, response: httpx2.Response, asked: RequestId) -> AsyncGenerator[bytes]:
         # Explain only now: a failed authorization might have learned the reason.
         error = self.explain(response) or ErrorData(code=INTERNAL_ERROR, message="it refuses the request")
-        yield self._stand_in(JSONRPCError(jsonrpc="2.0", id=asked, error=error), _SMALL_BYTES)
+        yield self._placeholder(JSONRPCError(jsonrpc="2.0", id=asked, error=error), _SMALL_BYTES)
 
     async def _whole(
         self, body: AsyncGenerator[bytes], asked: RequestId | None, *, is_error: bool
@@ -438,10 +438,10 @@ class BoundedHttp:
                 return
             message = self._message(data, asked, is_all=not is_error, refuses=is_error)
         except MessageTooLargeError as error:
-            yield self._exceeded(str(error), asked)
+            yield self._report_excess(str(error), asked)
             return
         if not is_error or isinstance(message, JSONRPCError):  # otherwise the status is enough
-            yield self._stand_in(message, len(data))
+            yield self._placeholder(message, len(data))
 
     async def _events(self, body: AsyncGenerator[bytes], asked: RequestId | None) -> AsyncGenerator[bytes]:
         """Yield a stream's events one by one, with placeholders for their messages."""
@@ -460,7 +460,7 @@ class BoundedHttp:
                         yield self._event(event, asked)
                     self._check(buffer, number, "an event")
         except MessageTooLargeError as error:
-            yield b"data: " + self._exceeded(str(error), asked) + b"\n\n"
+            yield b"data: " + self._report_excess(str(error), asked) + b"\n\n"
 
     def _check(self, data: bytes | bytearray, pieces: int, kind: str) -> None:
         """Raise a `MessageTooLargeError` if a body or event is too large, or arrives in too many small pieces."""
@@ -490,7 +490,7 @@ class BoundedHttp:
                 kind = value or b"message"
         data = data.removesuffix(b"\n")
         if kind == b"message" and data:
-            data = self._stand_in(self._message(data, asked, is_all=False), len(data))
+            data = self._placeholder(self._message(data, asked, is_all=False), len(data))
         # An event without data has at most an id, from which a broken stream can be resumed.
         return bytes(others + (b"data: " + data.replace(b"\n", b"\ndata: ") + b"\n" if data or others else b"") + b"\n")
 
@@ -527,7 +527,7 @@ class BoundedHttp:
         self.on_malformed(reason)
         return failed_answer(asked, reason)
 
-    def _stand_in(self, message: JSONRPCMessage | None, size: int) -> bytes:
+    def _placeholder(self, message: JSONRPCMessage | None, size: int) -> bytes:
         """Keep a message of the given size, and return the placeholder for the transport."""
         if message is None:
             return b""
@@ -547,7 +547,7 @@ class BoundedHttp:
                 small = {"error": ErrorData(code=0, message=key)}
         return message.model_copy(update=small).model_dump_json(by_alias=True, exclude_unset=True).encode()
 
-    def _exceeded(self, excess: str, asked: RequestId | None) -> bytes:
+    def _report_excess(self, excess: str, asked: RequestId | None) -> bytes:
         """Report that the server sends too much, and return the failure of the affected request.
 
         Raises:
@@ -557,7 +557,7 @@ class BoundedHttp:
         if asked is None:
             raise httpx2.StreamError(f"it sent {excess}")
         error = ErrorData(code=INTERNAL_ERROR, message=f"it sent {excess}")
-        return self._stand_in(JSONRPCError(jsonrpc="2.0", id=asked, error=error), 0)
+        return self._placeholder(JSONRPCError(jsonrpc="2.0", id=asked, error=error), 0)
 
 
 @dataclass

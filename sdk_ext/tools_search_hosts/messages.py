@@ -89,8 +89,8 @@ def read_message(data: bytes | bytearray, max_bytes: int = MAX_MESSAGE_BYTES) ->
     try:
         message = _parsed(data)
     except ValueError as error:
-        answers, is_answer = _skimmed(data)
-        raise MalformedMessageError(_flaw(data, str(error)), answers, is_answer=is_answer) from None
+        answers, is_answer = _answered_request(data)
+        raise MalformedMessageError(_syntax_problem(data, str(error)), answers, is_answer=is_answer) from None
     if not is_object(message):
         raise MalformedMessageError("it is no JSON object")
     try:
@@ -99,7 +99,7 @@ def read_message(data: bytes | bytearray, max_bytes: int = MAX_MESSAGE_BYTES) ->
         if "method" in message:
             reason = "it is no valid request or notification"
             raise MalformedMessageError(reason, is_answer=False) from None
-        raise MalformedMessageError(_problem(message), _as_id(message.get("id"))) from None
+        raise MalformedMessageError(_answer_problem(message), _as_id(message.get("id"))) from None
     if isinstance(read, JSONRPCError):
         read.error = attributed_to_server(read.error)
     return read
@@ -118,7 +118,7 @@ def _parsed(data: bytes | bytearray) -> Any:
         return from_json(data.decode("utf-8", "replace"), allow_inf_nan=False)
 
 
-def _flaw(data: bytes | bytearray, error: str) -> str:
+def _syntax_problem(data: bytes | bytearray, error: str) -> str:
     """Explain why a text is not valid JSON."""
     if "hex escape" in error:
         return "a string in it holds half of a surrogate pair"
@@ -145,7 +145,7 @@ def _without_empty_half(message: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in message.items() if name != empty}
 
 
-def _problem(message: dict[str, Any]) -> str:
+def _answer_problem(message: dict[str, Any]) -> str:
     """Return what is wrong with an answer."""
     if isinstance(message.get("id"), bool) or not isinstance(message.get("id"), int | str):
         return "its `id` is neither an integer nor a string"
@@ -164,7 +164,7 @@ def _as_id(value: object) -> RequestId | None:
     return value if isinstance(value, int | str) and not isinstance(value, bool) else None
 
 
-def _skimmed(data: bytes | bytearray) -> tuple[RequestId | None, bool]:
+def _answered_request(data: bytes | bytearray) -> tuple[RequestId | None, bool]:
     """Return the id of the request that invalid JSON seems to answer, if any, and whether it may be an answer."""
     depth, name, answers = 0, b"", None
     names: set[bytes] = set()

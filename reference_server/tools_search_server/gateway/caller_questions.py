@@ -69,7 +69,7 @@ async def ask_caller(ctx: ServerRequestContext[Any, Any], method: str, params: M
     Raises:
         MCPError: The caller cannot be asked this, refuses, or takes too long. The message says which.
     """
-    if reason := _hindrance(ctx, method, params):
+    if reason := _reason_not_to_ask(ctx, method, params):
         raise MCPError(INVALID_REQUEST, reason)
     try:
         question = cast("ServerRequest", methods.parse_server_request(method, ctx.protocol_version, params))
@@ -133,7 +133,7 @@ async def _answers(questions: Any, ctx: ServerRequestContext[Any, Any]) -> dict[
     return answers
 
 
-def _hindrance(ctx: ServerRequestContext[Any, Any], method: str, params: Mapping[str, Any]) -> str:
+def _reason_not_to_ask(ctx: ServerRequestContext[Any, Any], method: str, params: Mapping[str, Any]) -> str:
     """Return why the caller of `ctx` cannot be asked this, or an empty string if it can."""
     if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
         return (

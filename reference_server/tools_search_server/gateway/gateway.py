@@ -227,7 +227,7 @@ class Gateway:
             call_seconds=options.call_timeout,
             max_message_bytes=options.max_message_bytes,
             index_at_most=partial(self._most_indexed, entry.name, options.index_at_most),
-            on_notification=self.replicas.tell_of_server,
+            on_notification=self.replicas.send_server_change,
             laziness=options.laziness,
             searched=options.searched_kinds,
             reads_texts="contents" in options.searched,

@@ -54,7 +54,7 @@ _MAX_MATCHED: Final = 10
 
 
 @dataclass(frozen=True)
-class _OfServer:
+class _ServerItems:
     """One upstream's list, built from these entries and texts."""
 
     entries: Mapping[str, BaseModel]
@@ -68,7 +68,7 @@ class _OfServer:
 class _Catalog:
     """Everything that one caller can list."""
 
-    parts: Sequence[_OfServer]
+    parts: Sequence[_ServerItems]
     owners: Mapping[str, str]
     """The upstream of each item, by public key."""
     wire: Mapping[str, dict[str, Any]]
@@ -102,7 +102,7 @@ class ItemSearch:
         self._ranker = ranker
         self._limiter = anyio.CapacityLimiter(_AT_ONCE)
         self._making = anyio.Lock()
-        self._of_server: dict[tuple[str, str], _OfServer] = {}
+        self._of_server: dict[tuple[str, str], _ServerItems] = {}
         self._catalogs: dict[tuple[str, ...], _Catalog] = {}
 
     async def __call__(self, ctx: Ctx, query: str, note: str | None) -> Answer:
@@ -121,7 +121,7 @@ class ItemSearch:
         found, absent = await ask_all(asks, note)
         unlisted = {key: item for one in found.values() for key, item in one.unlisted.items()}
         items = {**catalog.wire, **unlisted} if unlisted else catalog.wire
-        hits = await anyio.to_thread.run_sync(_arranged, query, catalog, found, items, limiter=self._limiter)
+        hits = await anyio.to_thread.run_sync(_in_order, query, catalog, found, items, limiter=self._limiter)
         ttl_ms = 0 if absent else self._caching.ttl_ms  # an incomplete answer must not be cached
         return Answer(hits, items, ttl_ms, self._caching.scope, absent)
 
@@ -141,23 +141,23 @@ class ItemSearch:
 
     async def _catalog(self, view: View, version: str) -> _Catalog:
         """Return everything that the caller with a view can list: the same object until it changes."""
-        parts: list[_OfServer] = []
+        parts: list[_ServerItems] = []
         names: list[str] = []
         for seen, entries in await entries_by_server(view, self._kind):
-            parts.append(await self._part(seen, entries, version))
+            parts.append(await self._items_of(seen, entries, version))
             names.append(seen.name)
         key = (version, *names)
         async with self._making:  # concurrent searches wait instead of building the same catalog
             kept = self._catalogs.pop(key, None)  # and back, as the most recently used one
             if kept is None or any(one is not other for one, other in zip(kept.parts, parts, strict=True)):
-                make = partial(self._made, names, parts)
+                make = partial(self._built, names, parts)
                 kept = await anyio.to_thread.run_sync(make, limiter=self._limiter)
             self._catalogs[key] = kept
             while len(self._catalogs) > _KEPT:
                 del self._catalogs[next(iter(self._catalogs))]
         return kept
 
-    def _made(self, names: Sequence[str], parts: Sequence[_OfServer]) -> _Catalog:
+    def _built(self, names: Sequence[str], parts: Sequence[_ServerItems]) -> _Catalog:
         owners: dict[str, str] = {}
         wire: dict[str, dict[str, Any]] = {}
         texts: dict[str, str] = {}
@@ -170,7 +170,7 @@ class ItemSearch:
             texts |= {public: text for public, text in part.public_texts.items() if public in new}
         return _Catalog(parts, owners, wire, PrimitiveIndex(self._kind, wire, self._ranker, texts))
 
-    async def _part(self, seen: VisibleServer, entries: Mapping[str, BaseModel], version: str) -> _OfServer:
+    async def _items_of(self, seen: VisibleServer, entries: Mapping[str, BaseModel], version: str) -> _ServerItems:
         texts = _NO_TEXTS
         if self._kind is RESOURCES and (reading := seen.upstream.texts) is not None:
             await reading.first_read()
@@ -190,7 +190,7 @@ class ItemSearch:
                 wire[public] = item
                 if own in texts:
                     public_texts[public] = texts[own]
-        made = self._of_server[seen.name, version] = _OfServer(entries, texts, wire, public_texts)
+        made = self._of_server[seen.name, version] = _ServerItems(entries, texts, wire, public_texts)
         return made
 
     async def _found_by(
@@ -224,7 +224,7 @@ class ItemSearch:
         return found
 
 
-def _arranged(
+def _in_order(
     query: str, catalog: _Catalog, found: Mapping[str, _Found], items: Mapping[str, dict[str, Any]]
 ) -> Sequence[Hit]:
     """Return all hits for `query`, from here and from upstreams, in one order."""

@@ -60,14 +60,14 @@ class GatewayListing:
             MCPError: -32602, the cursor is unknown or no longer valid.
         """
         if cursor is not None and cursor.startswith(_PREFIX):
-            return await self._page_at(view, self._opened(view, cursor), protocol_version)
+            return await self._page_at(view, self._place_in(view, cursor), protocol_version)
         beyond = self._after(view, None)
         if cursor is None and not view.tools and beyond is not None:
             return await self._page_at(view, beyond, protocol_version)
         page = view.pages.page(cursor, protocol_version)
         # The last page of the indexed tools continues with the first delegated upstream.
         if "nextCursor" not in page and beyond is not None:
-            return {**page, "nextCursor": self._closed(beyond)}
+            return {**page, "nextCursor": self._cursor_to(beyond)}
         return page
 
     async def _page_at(self, view: View, at: _Place, protocol_version: str) -> dict[str, Any]:
@@ -92,7 +92,7 @@ class GatewayListing:
                 place = self._after(view, place.server)
             else:
                 place = _Place(place.server, place.pages + 1, page.next_cursor)
-        return page_of(kept, None if place is None else self._closed(place))
+        return page_of(kept, None if place is None else self._cursor_to(place))
 
     def _after(self, view: View, server: str | None) -> _Place | None:
         """Return the start of the next upstream's list, or of the first one if `server` is `None`."""
@@ -100,10 +100,10 @@ class GatewayListing:
         behind = names[names.index(server) + 1 :] if server in names else names if server is None else []
         return _Place(behind[0]) if behind else None
 
-    def _closed(self, place: _Place) -> str:
+    def _cursor_to(self, place: _Place) -> str:
         return _PREFIX + self._signer.sign([place.server, place.pages, place.cursor, place.offset])
 
-    def _opened(self, view: View, cursor: str) -> _Place:
+    def _place_in(self, view: View, cursor: str) -> _Place:
         values: list[Any] | None = self._signer.verify(cursor.removeprefix(_PREFIX))
         place = None if values is None else _Place(*values)
         # A server that the caller cannot see is treated like one that does not exist.

@@ -207,7 +207,7 @@ class Replicas:
         """Record that this replica has answered a caller. Before that, nobody can have seen its lists."""
         self._has_answered = True
 
-    def tell_of_server(self, server: str, event: ServerEvent) -> None:
+    def send_server_change(self, server: str, event: ServerEvent) -> None:
         """Have the other replicas reread an upstream's list, after it reported a change."""
         self._send("server", server, event)
 
@@ -227,7 +227,7 @@ class Replicas:
         retries = Retries(_MAX_PAUSE)
         async with anyio.create_task_group() as tasks:
             # It outlives connections: what was received takes effect even if the connection is lost.
-            tasks.start_soon(self._act)
+            tasks.start_soon(self._apply_received)
             while True:
                 try:
                     await self._stay_connected(self._connect(), self._address.channel, missed)
@@ -312,18 +312,18 @@ class Replicas:
             self._received[message.about, message.name, message.kind] = None
             self._has_received.set()
 
-    async def _act(self) -> None:
+    async def _apply_received(self) -> None:
         while True:
             await self._has_received.wait()
             self._has_received = anyio.Event()
-            for name, kind in self._taken("server"):
+            for name, kind in self._take_received("server"):
                 self._servers[name](LIST_EVENTS[kind])
             await anyio.sleep(_GATHER_SECONDS)
-            for name, kind in self._taken("audience"):
+            for name, kind in self._take_received("audience"):
                 await self._audiences[name].deliver(LIST_EVENTS[kind])
             await anyio.sleep(_QUIET_SECONDS)
 
-    def _taken(self, about: str) -> list[tuple[str, ListKind]]:
+    def _take_received(self, about: str) -> list[tuple[str, ListKind]]:
         taken = [received for received in self._received if received[0] == about]
         for received in taken:
             del self._received[received]

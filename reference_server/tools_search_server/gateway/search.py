@@ -69,7 +69,7 @@ _HEAD: Final = 100
 _RANKED_TOGETHER: Final = 50
 
 
-class _Finds(NamedTuple):
+class _DelegatedResult(NamedTuple):
     """One upstream's search results."""
 
     tools: dict[str, tuple[ExposedTool, tuple[str, ...]]]
@@ -217,7 +217,7 @@ class GatewaySearch:
         ttl_ms = self.caching.ttl_ms if is_complete else 0  # an incomplete answer must not be cached
         return Answer(hits, tools, ttl_ms, self.caching.scope, absent), not_indexed
 
-    async def _search_delegated(self, seen: VisibleServer, delegate: DelegatedSearch, query: str) -> _Finds:
+    async def _search_delegated(self, seen: VisibleServer, delegate: DelegatedSearch, query: str) -> _DelegatedResult:
         """Search one upstream, and also look for tools that match only by their public names, which it does not know.
 
         Raises:
@@ -249,9 +249,9 @@ class GatewaySearch:
                             add(exposed, matched_members(tool))
             except NoAnswerError as failure:
                 logger.warning("a search is incomplete: %s", failure, extra={"server": seen.name})
-                return _Finds(found, is_complete=False)
-            return _Finds(found, is_complete=not searching.cancelled_caught)
-        return _Finds(found, is_complete=True)
+                return _DelegatedResult(found, is_complete=False)
+            return _DelegatedResult(found, is_complete=not searching.cancelled_caught)
+        return _DelegatedResult(found, is_complete=True)
 
 
 def _shared_index(gateway: Gateway, limits: Limits) -> SharedIndex | None:

@@ -85,7 +85,7 @@ class Connection:
         """Configuration values that must not be passed on."""
         self.ended = Ending()
         """The end of the current connection."""
-        self._is_proven = False
+        self._was_usable = False
         """Whether any connection has proved usable, and so the transport to be the right one."""
         self._is_usable = False
         """Whether the current connection has proved usable."""
@@ -110,15 +110,15 @@ class Connection:
         if isinstance(tried, UnusableTarget):
             return str(tried)
         reason = await self._run_once()
-        is_new_http = isinstance(tried, HttpTarget) and tried.transport != "sse" and not self._is_proven
+        is_new_http = isinstance(tried, HttpTarget) and tried.transport != "sse" and not self._was_usable
         if is_new_http and self.ended.http_status in SSE_STATUSES:
             self.target = replace(tried, transport="sse")
             sse_reason = await self._run_once()
             # Keep a transport only if it works. The next attempt starts with Streamable HTTP again.
-            if not self._is_proven:
+            if not self._was_usable:
                 self.target = tried
             # A server that said anything over this transport speaks it, so the reason why this one failed counts.
-            if self._is_proven or self.ended.has_spoken:
+            if self._was_usable or self.ended.has_spoken:
                 return sse_reason
         return reason
 
@@ -129,9 +129,9 @@ class Connection:
         self._faults.clear()
         self._is_usable = False
 
-        def prove() -> None:
+        def mark_usable() -> None:
             start.deadline = math.inf  # only the start has a time limit; the same scope then lasts as long as the use
-            self._is_proven = self._is_usable = True
+            self._was_usable = self._is_usable = True
 
         async def give_up_after_excess() -> None:
             # The SDK greets a server a second time that failed the first, and would be sent too much a second time.
@@ -145,7 +145,7 @@ class Connection:
                 with start:
                     tasks.start_soon(give_up_after_excess)
                     async with self.make_client(self._transport()) as client:
-                        await self.use(client, prove)
+                        await self.use(client, mark_usable)
                 late = f"it did not answer within {self.start_seconds:g} s"
                 # `give_up_after_excess` cancels the same scope, with a reason.
                 is_late = start.cancelled_caught and not self.ended.reason
@@ -166,7 +166,7 @@ class Connection:
     async def _transport(self) -> AsyncGenerator[Any]:
         """Open the streams to the server for the SDK's `Client`. Record in `ended` when and why they end."""
         why = f"it asks, and does not read the answers: {_MAX_UNANSWERED} wait for it"
-        exchange = _Exchange(self.secrets, on_excess=partial(self.ended.set, why, is_excess=True))
+        converter = _MessageConverter(self.secrets, on_excess=partial(self.ended.set, why, is_excess=True))
         note_malformed = partial(self._note_fault, "a message is malformed")
         match self.target:
             case StdioTarget() as program:
@@ -179,8 +179,8 @@ class Connection:
                     max_line_bytes=self.max_message_bytes,
                 ) as (incoming, outgoing):
                     yield (
-                        _Converted(incoming, exchange.incoming),
-                        _Converted(outgoing, exchange.outgoing, exchange.sent),
+                        _Converted(incoming, converter.incoming),
+                        _Converted(outgoing, converter.outgoing, converter.sent),
                     )
             case HttpTarget() as target:
                 bounded = BoundedHttp(
@@ -194,10 +194,10 @@ class Connection:
                     self.ended.heard = anyio.current_time()
                     self.ended.has_spoken = True
                     # The real message must replace its placeholder before anything reads it.
-                    return exchange.incoming(bounded.exchange(item) if isinstance(item, SessionMessage) else item)
+                    return converter.incoming(bounded.exchange(item) if isinstance(item, SessionMessage) else item)
 
                 def outgoing_http(item: Any) -> Any:
-                    return bounded.sent(exchange.outgoing(item))
+                    return bounded.sent(converter.outgoing(item))
 
                 opened = http_streams(
                     target,
@@ -211,7 +211,7 @@ class Connection:
                     # A program's transport reports its end itself, with the exit code. These do not.
                     yield (
                         _Converted(incoming, incoming_http, on_end=self.ended.set),
-                        _Converted(outgoing, outgoing_http, exchange.sent),
+                        _Converted(outgoing, outgoing_http, converter.sent),
                     )
             case UnusableTarget() as unusable:
                 raise OSError(str(unusable))
@@ -264,7 +264,7 @@ class _Converted(ObjectReceiveStream[Any], ObjectSendStream[Any]):
         await self._stream.aclose()
 
 
-class _Exchange:
+class _MessageConverter:
     """The messages of one connection. `Secrets.masked_message` redacts incoming ones.
 
     Requests get random progress tokens. Those of the SDK count the requests of the connection, so that a server that
@@ -296,7 +296,7 @@ class _Exchange:
     def sent(self, item: Any) -> None:
         """Record that a message has been sent, and with it perhaps the answer to a request of the server."""
         if isinstance(item, SessionMessage) and isinstance(item.message, JSONRPCResponse | JSONRPCError):
-            self._settle(item.message.id)
+            self._note_answered(item.message.id)
 
     def incoming(self, item: Any) -> Any:
         """Convert a message from the server."""
@@ -318,12 +318,12 @@ class _Exchange:
                     method="notifications/cancelled", params={"requestId": int() | str() as asked}
                 )
             ):
-                self._settle(asked)
+                self._note_answered(asked)
             case _:
                 pass
         return self._secrets.masked_message(item)
 
-    def _settle(self, request: RequestId | None) -> None:
+    def _note_answered(self, request: RequestId | None) -> None:
         self._unanswered[request] -= 1
         if self._unanswered[request] <= 0:
             del self._unanswered[request]

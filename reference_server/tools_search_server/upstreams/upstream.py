@@ -5,21 +5,21 @@ Only `Upstream` owns a server's state. The gateway reads it. The other modules i
 
 States and transitions, with the method that makes each:
 
-    from      to        when                                                                        by
-    --------  --------  --------------------------------------------------------------------------  -----------------
-    (new)     starting  always                                                                      __init__
-    starting  idle      lazy: its listing is known from an earlier run                              _recall
-    idle      starting  lazy: a request, or a subscription, needs it                                _supervise
-    down      starting  lazy and known: the same, after a growing pause                             _supervise
-    starting  ready     connected, and its tools are read                                           _learn
-    down      ready     the same: the server is tried again after a growing pause                   _learn
-    ready     ready     its tools have changed, or the faults of its other lists                    _keep_fresh, _note
-    ready     idle      lazy: no request and no subscription for a while                            _stop_when_unused
-    ready     down      the connection has ended, was lost in a request, or the server is dead      _lose
-    starting  down      no connection: not started, not reached, too slow, no list of tools         _supervise
-    down      down      still not, perhaps for another reason; it is down since the first one       _supervise
-    any       starting  its entry in the configuration has changed                                  reconfigure
-    any       down      it is no longer in the configuration, for good                              remove
+    from      to        when                                                                   by
+    --------  --------  ---------------------------------------------------------------------  -------------------------
+    (new)     starting  always                                                                 __post_init__
+    starting  idle      lazy: its listing is known from an earlier run                         _restore_listing
+    idle      starting  lazy: a request, or a subscription, needs it                           _supervise
+    down      starting  lazy and known: the same, after a growing pause                        _supervise
+    starting  ready     connected, and its tools are read                                      _become_ready
+    down      ready     the same: the server is tried again after a growing pause              _become_ready
+    ready     ready     its tools have changed, or the faults of its other lists               _keep_fresh, _note_faults
+    ready     idle      lazy: no request and no subscription for a while                       _stop_when_unused
+    ready     down      the connection ended, was lost in a request, or the server is dead     _lose
+    starting  down      no connection: not started, not reached, too slow, no list of tools    _supervise
+    down      down      still not, perhaps for another reason; it is down since the first one  _supervise
+    any       starting  its entry in the configuration has changed                             reconfigure
+    any       down      it is no longer in the configuration, for good                         remove
 
 A server that is neither lazy nor ready has no tools. A lazy one whose listing is known keeps them in every state, and
 is started by a request only.
@@ -169,11 +169,11 @@ class Upstream:
         """What it said about itself on the latest connection."""
         self._client: Client | None = None
         """The connected client; set in the state `ready` only."""
-        self._moved = anyio.Event()
+        self._state_changed = anyio.Event()
         """Set, and replaced, at each state change."""
         self._are_tools_stale = anyio.Event()
         self._questions = Questions()
-        self._wanted = anyio.Event()
+        self._start_wanted = anyio.Event()
         """Set when a request needs a lazy server to start."""
         self._last_used = -math.inf
         self._is_removed = False
@@ -261,14 +261,14 @@ class Upstream:
 
     async def _supervise(self) -> None:
         self._delays = attempt_delays()
-        self._stands_probes = True
+        self._may_probe = True
         """Whether it can be probed."""
         if self._file is not None:
-            await self._recall(self._file)
+            await self._restore_listing(self._file)
         while True:
             if self._saved is not None:
                 if not self.subscriptions.is_any_wanted:  # it can end while a caller is subscribed
-                    await self._wanted.wait()
+                    await self._start_wanted.wait()
                 self._move("starting")
             began = anyio.current_time()
             reason = printable(self._connection.secrets.masked(await self._connection.run()))
@@ -306,7 +306,7 @@ class Upstream:
             self.name,
             client,
             self.max_message_bytes,
-            partial(self._note, client),
+            partial(self._note_faults, client),
             lambda: notifications.hears,
             self.gateway,
         )
@@ -317,7 +317,7 @@ class Upstream:
             # Before any task that compares its client with the current one.
             self._client, self.lists = client, lists
             self.searches = OfferedSearches.of(client, self.name, self.searched)
-            self._learn(client, tools, delegated)
+            self._become_ready(client, tools, delegated)
             self._announce_lists()
             tasks.start_soon(notifications.follow, client)
             tasks.start_soon(self.subscriptions.keep, client)
@@ -380,7 +380,7 @@ class Upstream:
             elif self.index_at_most() is None:  # a caller might see a part of it now
                 tools, delegated = await self._read_catalog(client, lists)
                 if self._client is client:
-                    self._learn(client, tools, delegated)
+                    self._become_ready(client, tools, delegated)
             else:
                 await lists.require_no_loop()
                 self.delegated.changed()
@@ -389,13 +389,13 @@ class Upstream:
             await anyio.sleep(max(_GATHER_SECONDS, _REST_SHARE * cost))
 
     async def _end_when_dead(self, client: Client) -> None:
-        connection, probes = self._connection, self._stands_probes
+        connection, probes = self._connection, self._may_probe
         liveness = Liveness(client, connection.ended, connection.is_http, self._call_seconds, self._questions, probes)
         try:
             connection.ended.set(await liveness.until_dead())
         finally:
             # Some programs end on an unknown request. They worked before they were probed.
-            self._stands_probes = liveness.has_answered or connection.is_http
+            self._may_probe = liveness.has_answered or connection.is_http
 
     async def _stop_when_unused(self, client: Client, lists: Lists, file: ListingFile) -> None:
         """Save a lazy server's listing, and stop the server when it has had no request for a while."""
@@ -433,11 +433,11 @@ class Upstream:
         if tools is not None:
             self.tools = tools
         self.settled.set()
-        self._moved.set()  # wakes those that wait now; later ones wait for the next change
-        self._moved = anyio.Event()
+        self._state_changed.set()  # wakes those that wait now; later ones wait for the next change
+        self._state_changed = anyio.Event()
         self.on_change(self)
 
-    def _learn(self, client: Client, tools: Mapping[str, Tool], delegated: DelegatedSearch | None) -> None:
+    def _become_ready(self, client: Client, tools: Mapping[str, Tool], delegated: DelegatedSearch | None) -> None:
         """Record that the server is ready, and what it says about itself on this connection."""
         self.delegated, self.greeting = delegated, Greeting.of(client)
         protocol = self.greeting.protocol
@@ -446,7 +446,7 @@ class Upstream:
         logger.info("%s is ready: %s, protocol %s", self.name, offer, protocol, extra=extra)
         self._move("ready", tools)
 
-    def _note(self, client: Client, faults: str) -> None:
+    def _note_faults(self, client: Client, faults: str) -> None:
         """Record the faults in a ready server's lists."""
         if self._client is client:
             self.state = replace(self.state, reason=printable(self._connection.secrets.masked(faults)))
@@ -462,7 +462,7 @@ class Upstream:
         self._client = self.delegated = None
         self.searches = OfferedSearches()
         self._connection.ended.set()
-        self._wanted = anyio.Event()  # a request that came before this state does not start the server again
+        self._start_wanted = anyio.Event()  # a request that came before this state does not start the server again
         self._is_pausing = kind == "down"
         gateways, self.lists = self.gateways, None
         if self._saved is not None:
@@ -473,7 +473,7 @@ class Upstream:
 
     # A lazy server while it is not running.
 
-    async def _recall(self, file: ListingFile) -> None:
+    async def _restore_listing(self, file: ListingFile) -> None:
         """Restore the server's saved listing."""
         saved = self._saved = await anyio.to_thread.run_sync(file.load)
         if saved is None:
@@ -508,8 +508,8 @@ class Upstream:
             text = f"The MCP server {self.name!r} is {self.state}. It is started again when asked later."
             raise UnavailableError(text)
         while True:
-            self._wanted.set()  # in each state on the way, because `_leave` replaces the event
-            await self._moved.wait()
+            self._start_wanted.set()  # in each state on the way, because `_leave` replaces the event
+            await self._state_changed.wait()
             if self.state.kind in ("ready", "down"):  # after "idle" and "starting"
                 break
         if self._client is None:
@@ -560,7 +560,7 @@ class Upstream:
         except SessionLostError:
             with anyio.move_on_after(_RETURN_SECONDS):
                 while self._client is None:
-                    await self._moved.wait()
+                    await self._state_changed.wait()
             return await self._send(method, ask)
         finally:
             self._last_used = anyio.current_time()
