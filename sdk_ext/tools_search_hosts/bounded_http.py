@@ -125,7 +125,7 @@ async def http_streams(
     async def note_status(response: httpx2.Response) -> None:
         if response.is_error:
             on_refusal(response)
-        # The SDK's errors omit the status. A GET says nothing: servers without a stream of their own refuse it with 405.
+        # The SDK's errors omit the status. A GET says nothing: servers without their own stream refuse it with 405.
         if response.request.method == "POST":
             ended.http_status = response.status_code if response.is_error else None
 
