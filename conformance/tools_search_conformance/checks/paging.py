@@ -8,7 +8,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext, suppress
-from itertools import chain
+from itertools import chain, takewhile
 from string import ascii_lowercase, ascii_uppercase, digits
 from typing import Final
 
@@ -34,6 +34,8 @@ _ENOUGH_PAGES: Final = 30
 _MIXED_LIMITS: Final = (3, 1, 7, 2, 50)
 _PARAMS: Final = ("query", "limit", "cursor")
 _REPEATS: Final = 3
+_SHOWN: Final = 5
+"""How many names a message shows of a sequence."""
 _PLACES: Final = 32
 """In how many places of a cursor a character is exchanged."""
 _BASE64: Final = f"{ascii_uppercase}{ascii_lowercase}{digits}"
@@ -328,7 +330,10 @@ async def deterministic(bench: Bench) -> None:
         names = read_page(exchange, "a repeated request").keys
         where = "" if by is bench else " on another connection"
         case = ", ".join(f"{name} {value!r:.100}" for name, value in params.items())
-        message = f"the same request returned {first.keys[:5]} and then{where} {names[:5]}"
+        same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first.keys, names, strict=False)))
+        after = f"after the first {same}, " if same else ""
+        one, other = first.keys[same : same + _SHOWN], names[same : same + _SHOWN]
+        message = f"{after}the same request returned {one} and then{where} {other}"
         bench.expect(names == first.keys, exchange, message, case=case)
 
     async def repeat_often(first: Page) -> None:
