@@ -43,10 +43,10 @@ class Definition:
     """The server's tool, as last offered; `None` for a synthetic tool."""
 
     @classmethod
-    def of(cls, tool: FoundTool, *, name: str | None = None) -> Definition:
-        """Return the definition of a server's tool, under its own name by default."""
+    def of(cls, tool: FoundTool) -> Definition:
+        """Return the definition of a server's tool."""
         own = tool.tool
-        return cls(name or tool.name, own.description or own.title or "", own.input_schema, own.annotations, tool)
+        return cls(tool.name, own.description or own.title or "", own.input_schema, own.annotations, tool)
 
     def is_like(self, other: Definition) -> bool:
         """Return whether both definitions have the same content, regardless of the name."""

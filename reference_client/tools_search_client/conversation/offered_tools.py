@@ -224,13 +224,14 @@ class OfferedTools:
         # Defer the last ones too, to leave room for `search_tools` and for found tools.
         return eager[: max(0, room - 1 - self.discovery.max_search_results)]
 
-    async def by_query(self, query: str, servers: Collection[str] | None = None) -> Finding:
-        """Return the best tools for `query` on these servers (all by default), exact name matches first.
+    async def by_query(self, query: str, servers: Collection[str] | None) -> Finding:
+        """Return the best tools for `query` on these servers (`None` means all), exact name matches first.
 
         Repeating a query finds the same tools, even if they have been loaded since. A model that repeats itself is told
         so, instead of getting worse and worse tools.
         """
         wanted, limit = query.strip(), self.discovery.max_search_results
+        # Among all known tools too, because the answer names those that fit and are loaded anyway.
         fits = self.known.ranked(wanted, servers=servers)[:limit]
         most = limit * (self.reranking.pool if self.reranking else 1)
         here = self.known.ranked(wanted, among=self._deferred, servers=servers)[:most]
@@ -256,7 +257,7 @@ class OfferedTools:
             fault=fault,
         )
 
-    async def by_names(self, names: Sequence[str], servers: Collection[str] | None = None) -> Finding:
+    async def by_names(self, names: Sequence[str], servers: Collection[str] | None) -> Finding:
         """Return the tools that `names` refer to, in that order; a bare name shared by several tools refers to all."""
         answers = {name: SourceAnswer(tuple(self.known.named(name, servers))) for name in names}
         unknown = [name for name, answer in answers.items() if not answer.tools]

@@ -54,7 +54,7 @@ _FAULTS = (
 
 
 @contextmanager
-def server_faults(ended: Callable[[], str] = str) -> Generator[None]:
+def server_faults(ended: Callable[[], str]) -> Generator[None]:
     """Convert server-caused exceptions in the block to a `ServerError`; `ended` returns why the connection ended."""
     try:
         yield

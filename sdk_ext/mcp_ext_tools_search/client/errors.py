@@ -54,7 +54,7 @@ class InvalidSearchResultError(ToolsSearchError, ValueError):
 def retry_after(error: MCPError) -> float | None:
     """Return the seconds to wait before searching a busy server again, at most a day, or `None` for other errors."""
     match error.data:
-        case {"retryAfterMs": bool()}:
+        case {"retryAfterMs": bool()}:  # which Python takes for an integer
             return None
         case {"retryAfterMs": int() | float() as delay} if error.code == INTERNAL_ERROR and delay >= 0:
             return min(delay, _DAY_MS) / 1000

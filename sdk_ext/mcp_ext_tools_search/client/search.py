@@ -64,7 +64,7 @@ def advertised(target: Target) -> dict[str, Any] | None:
     if capabilities is None:
         return None
     places = [capabilities.extensions]
-    if session.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+    if session.protocol_version not in MODERN_PROTOCOL_VERSIONS:  # an SDK server cannot send `extensions` there
         places.append(capabilities.experimental)
     return next((own for place in places if isinstance(own := (place or {}).get(EXTENSION_ID), dict)), None)
 

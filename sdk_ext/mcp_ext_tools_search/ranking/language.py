@@ -38,6 +38,7 @@ MAX_WORD_LENGTH: Final = 64  # characters of a word that count: what is longer i
 SAME_START: Final = 4  # letters with which two words begin that may be forms of one another: `visually` and `visual`
 _MIN_ALIKE: Final = 0.55  # the least overlap in trigrams of two words of which one may be a form or slip of the other
 _SHORTEST_CORRECTED: Final = 4
+_MAX_NEAREST: Final = 2
 _SHORTEST_STEMMED: Final = 4
 _RELATED, _SPELLED_OUT = 0.15, 0.3  # what a relative counts, where the word itself counts 1
 _CACHED: Final = 1_024
@@ -173,7 +174,7 @@ def may_be_misspelled(word: str) -> bool:
     return len(word) >= _SHORTEST_CORRECTED and not word.isdigit()
 
 
-def nearest(word: str, known: Iterable[str], most: int = 2) -> list[tuple[str, float]]:
+def nearest(word: str, known: Iterable[str]) -> list[tuple[str, float]]:
     """Return those of the known words that `word` may be a slip or a form of, best first, with their likeness."""
     if not may_be_misspelled(word):
         return []
@@ -185,7 +186,7 @@ def nearest(word: str, known: Iterable[str], most: int = 2) -> list[tuple[str, f
             alike.append((1 / max(len(word), len(other)) - 1, other))
         elif word[:SAME_START] == other[:SAME_START] and (share := _trigram_overlap(word, other)) >= _MIN_ALIKE:
             alike.append((-share, other))
-    return [(other, -negated) for negated, other in sorted(alike)[:most]]
+    return [(other, -negated) for negated, other in sorted(alike)[:_MAX_NEAREST]]
 
 
 @lru_cache(_CACHED)
