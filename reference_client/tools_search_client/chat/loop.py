@@ -121,7 +121,7 @@ class Chat:
         elif self.is_pending:
             self._adapter.drop_turn()
         self.is_pending = False
-        await self.begin(text)
+        await self.begin(text)  # before `say`: if it is interrupted, the transcript is as it was
         self._adapter.say(text)
         self._is_answered = False
         return await self.resume()
@@ -138,7 +138,7 @@ class Chat:
             self._close(f"[{error}]")
             raise
         except ToolsSearchClientError:
-            self._adapter.cancel()
+            self._adapter.cancel()  # the next request needs an answer to every call
             self.is_pending = True
             raise
 

@@ -207,6 +207,7 @@ def server_options(*, follow_changes: bool = False, optional: bool = False) -> C
             stated = replace(stated, **{name: value for name, value in given.items() if value is not None})
             toolset = _toolset(configuration, toolset_name)
             entries = _among(configuration, among, toolset)
+            # Cleared, so that an option takes precedence over what the file states for a single server.
             of_entries = {"call_seconds": call_timeout, "era": era}
             overridden = {name: None for name, value in of_entries.items() if value is not None}
             entries = tuple(replace(entry, **overridden) for entry in entries)

@@ -189,7 +189,7 @@ class Adapter(ABC):
         self._notices_to_repeat, self._notices_of_turn = [], [*self._notices_of_turn, *notices]
         self._unsent += notices
         outdated, new = self._tools.take_offer(offer, by_reference=self._by_reference)
-        self._take_out(outdated)
+        self._take_out(outdated)  # before the new forms are added, which can have the same names
         additions = self._additions(new) if self._in_transcript and new else None
         place = self._tools.listed if additions is None else self._tools.shown
         place |= {tool.original_name: tool for tool in new}

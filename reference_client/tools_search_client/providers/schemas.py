@@ -215,6 +215,7 @@ def _renamed(root: Schema, valid: re.Pattern[str]) -> tuple[Schema, dict[str, st
         spelled = _NOT_IN_PLAIN_NAME.sub("_", name)
         stem = spelled if _PLAIN_NAME.match(spelled) else f"_{spelled}"
         stem = stem[:_MAX_NAME]
+        # From the last number on: a server can send thousands of names with one stem.
         new[name], number = stem, numbers.get(stem, 2)
         while new[name] in taken:
             suffix = f"_{number}"

@@ -366,7 +366,7 @@ async def _transport(
             # connection.
             bounded = BoundedHttp(
                 on_excess=partial(ended.set, is_excess=True) if is_sse else diagnostics.note,
-                on_malformed=lambda _: None,
+                on_malformed=lambda _: None,  # the request fails with what is wrong
                 answers_in_body=not is_sse,
                 explain=_asks_for_authorization,
             )

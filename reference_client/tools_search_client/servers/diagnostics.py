@@ -60,7 +60,7 @@ class Diagnostics:
         readable = select.poll()
         readable.register(self._reading, select.POLLIN)
         while self._is_open:
-            readable.poll()
+            readable.poll()  # without the lock, so that `last_lines` does not wait for the server
             with self._lock:
                 self._is_open = self._read()
         os.close(self._reading)
