@@ -233,10 +233,8 @@ class _Subscriptions:
         self._views = views
         self._counts: Counter[tuple[Upstream, str, str]] = Counter()
         """By upstream, the resource's URI there, and the URI in the caller's request."""
-        self._sessions: dict[Connection, dict[str, AsyncExitStack]] = {}
-        """Exit stacks that end each subscription of a legacy client, by URI."""
-        self._owners: dict[Connection, str | None] = {}
-        """The principals that opened these sessions; `None` without principals."""
+        self._sessions: dict[Connection, tuple[str | None, dict[str, AsyncExitStack]]] = {}
+        """Of each legacy session: its owner, and exit stacks that end its subscriptions, by URI."""
 
     def asked_uris(self, upstream: Upstream, uri: str) -> set[str]:
         """Return the URIs in callers' requests for the resource with `uri` at an upstream."""
@@ -244,7 +242,7 @@ class _Subscriptions:
 
     def sessions_that_follow(self, uri: str) -> list[tuple[Connection, str | None]]:
         """Return the sessions of legacy clients that subscribed to `uri`, with their owners."""
-        return [(one, self._owners[one]) for one, subscriptions in self._sessions.items() if uri in subscriptions]
+        return [(one, owner) for one, (owner, subscriptions) in self._sessions.items() if uri in subscriptions]
 
     @asynccontextmanager
     async def followed(
@@ -281,10 +279,9 @@ class _Subscriptions:
         """
         uri, connection = params.uri, connection_of(ctx)
         if connection not in self._sessions:
-            self._sessions[connection] = {}
-            self._owners[connection] = caller_name()
+            self._sessions[connection] = caller_name(), {}
             connection.exit_stack.push_async_callback(self._end_session, connection)
-        session = self._sessions[connection]
+        _, session = self._sessions[connection]
         if uri in session:
             return EmptyResult()
         if len(session) >= _MAX_RESOURCES:
@@ -299,14 +296,14 @@ class _Subscriptions:
 
     async def unsubscribe(self, ctx: Ctx, params: UnsubscribeRequestParams) -> EmptyResult:
         """End a subscription of the legacy client of `ctx`, if there is one."""
-        subscription = self._sessions.get(connection_of(ctx), {}).pop(params.uri, None)
-        if subscription is not None:
+        _, session = self._sessions.get(connection_of(ctx), (None, {}))
+        if (subscription := session.pop(params.uri, None)) is not None:
             await subscription.aclose()
         return EmptyResult()
 
     async def _end_session(self, connection: Connection) -> None:
-        self._owners.pop(connection, None)
-        for subscription in self._sessions.pop(connection, {}).values():
+        _, session = self._sessions.pop(connection)
+        for subscription in session.values():
             await subscription.aclose()
 
     @asynccontextmanager
