@@ -59,6 +59,7 @@ async def ask_all(
     if missed := needed(failed) if note is None else failed:
         text = f"The MCP server {next(iter(missed))!r} did not answer its part of this search in time; try again"
         raise MCPError(INTERNAL_ERROR, text)
+    # The note of a cursor holds 1,024 characters. Servers beyond the last mark are asked again on the next page.
     following = (absent + "".join(map(_mark, failed)))[: _MARK_CHARS * _MAX_MARKS]
     return {name: found[name] for name in asked if name in found}, following
 

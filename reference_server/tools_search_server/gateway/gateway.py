@@ -285,6 +285,7 @@ class Gateway:
             self._exposed_by_server[changed.name] = exposed
             self._is_current = False
             self.announce_soon()
+        # Of a delegated upstream, only the number of announced changes is known here.
         delegated = [
             (delegate, delegate.changes) for upstream in self.upstreams if (delegate := upstream.delegated) is not None
         ]

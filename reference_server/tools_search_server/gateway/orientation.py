@@ -58,6 +58,7 @@ def instructions(servers: Sequence[VisibleServer], tool_count: int | None, guide
             break
         room -= _size(line) + 1
         lines.append(line)
+    # First the line of every server, then the texts in the room that is left.
     words = [server.instructions if server.state.is_usable else "" for server in servers[: len(lines)]]
     around = _size(' says: ""')
     # Shortest first, so that texts of the same size get the same space.

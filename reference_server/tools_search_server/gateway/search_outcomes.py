@@ -83,6 +83,7 @@ class SearchOutcomes:
         """Middleware that records tool calls, including those made through a meta-tool."""
         if ctx.method == "tools/call":
             match ctx.params:
+                # Perhaps of a meta-tool that calls the inner one, and perhaps of a tool with an argument `name`.
                 case {"name": str(name), "arguments": {"name": str(inner)}}:
                     self.note_call(inner)
                     self.note_call(name)

@@ -193,6 +193,7 @@ class SharedIndex:
         cuts = self._cuts_by_server()
         entries = {name: _entry(exposed, _part(exposed, cuts)) for name, exposed in tools.items()}
         with psycopg.connect(self._address, **_WRITING) as connection:
+            # Other searches of this replica wait for this one, so it must not wait long for another replica.
             connection.execute("set local lock_timeout = '5s'")
             # Replicas write one at a time, so the next one sees what this one has written.
             connection.execute("insert into tools_search.catalog (name) values (%s) on conflict do nothing", [catalog])

@@ -105,6 +105,7 @@ def gateway_program(
 
     async def loaded() -> None:
         await gateway.settled(_LOADED_SECONDS, gateway.upstreams)
+        # Hosts drop tools from long lists only, and those of compatibility modes are short.
         for warning in lost_by_toolsets(search.views, gateway.access.toolsets) if is_plain else []:
             logger.warning("%s", warning)
 

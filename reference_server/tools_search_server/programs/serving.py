@@ -236,7 +236,7 @@ async def _collect_seldom(loaded: Callable[[], Awaitable[None]]) -> None:
     happens every few seconds while upstreams come and go.
     """
     gc.set_threshold(*_GC_THRESHOLDS)
-    await loaded()
+    await loaded()  # freezing earlier would miss the definitions
     gc.freeze()
     while True:
         await anyio.sleep(_GC_SECONDS)
