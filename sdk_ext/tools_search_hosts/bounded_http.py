@@ -222,6 +222,7 @@ class IsolatingSse:
     async def over(self, transport: AbstractAsyncContextManager[Any]) -> AsyncGenerator[Any]:
         """Open a transport that uses that client, and yield its two streams."""
         async with transport as (received, outgoing):
+            # The server's messages, and answers in place of those to messages that could not be delivered.
             self._failures, incoming = anyio.create_memory_object_stream[Any]()
             async with incoming, self._failures, anyio.create_task_group() as self._tasks:
                 self._tasks.start_soon(_pass_on, received, self._failures)
@@ -287,6 +288,7 @@ class _SseClient(httpx2.AsyncClient):
         if request.method != "POST":
             return await super().send(request, **options)
         await self._messages.post(partial(super().send, follow_redirects=False), request)
+        # The transport sends the next message after this response. The server's own can come later.
         return httpx2.Response(202, request=request)
 
 
@@ -489,6 +491,7 @@ class BoundedHttp:
             if name == b"event":
                 kind = value or b"message"
         data = data.removesuffix(b"\n")
+        # Other events, such as `endpoint` on the old transport, pass unchanged.
         if kind == b"message" and data:
             data = self._placeholder(self._message(data, asked, is_all=False), len(data))
         # An event without data has at most an id, from which a broken stream can be resumed.
@@ -596,7 +599,7 @@ async def _decoded(stream: Any, *, is_compressed: bool) -> AsyncGenerator[bytes]
             await anyio.lowlevel.checkpoint()  # reading a full buffer of small chunks never waits
             if not is_compressed:
                 yield raw
-            elif not decoder.eof:
+            elif not decoder.eof:  # ignore what follows the compressed data
                 yield decoder.decompress(raw, _PIECE_BYTES)
                 while decoder.unconsumed_tail:
                     await anyio.lowlevel.checkpoint()

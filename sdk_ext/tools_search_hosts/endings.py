@@ -88,6 +88,7 @@ def session_lost(error: ErrorData | MCPError, http_status: int | None) -> bool:
     SDK turns into "Session terminated". Tools can also fail with errors about their own sessions, but then the server
     does not refuse the message: `http_status` is the status with which it refused the last one, if it did.
     """
+    # Both together: a tool's own error has such a code at most, with an HTTP status of success.
     is_refused = http_status in _SESSION_STATUSES and error.code in _SESSION_CODES
     return is_refused and "session" in error.message.lower()
 

@@ -81,7 +81,7 @@ def host_paths(
 
 def cache_folder(program: str) -> Path:
     """Return this user's cache folder for `program`."""
-    stated = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    stated = Path(os.environ.get("XDG_CACHE_HOME", ""))  # relative paths are ignored, as its specification requires
     return (stated if stated.is_absolute() else Path.home() / ".cache") / program
 
 

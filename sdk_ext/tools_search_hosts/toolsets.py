@@ -25,6 +25,7 @@ class Rule:
 
     def shows(self, tool: str) -> bool:
         """Return whether the tool with this name at its server is shown."""
+        # Named by a rule that lists tools, or not named by one that excludes them.
         return (tool in self.names) is not self.excludes
 
     @property

@@ -18,6 +18,7 @@ def validation_problem(error: ErrorDetails, *place: str, known: Collection[str] 
         place: The place of the validated value.
         known: Known member names, for a suggestion in place of an unknown one.
     """
+    # Without `error["input"]`: the message may be logged, and the value may be a key.
     path, context = ".".join(map(str, (*place, *error["loc"]))), error.get("ctx", {})
     where = f"`{path}`" if path else "it"
     match error["type"]:
