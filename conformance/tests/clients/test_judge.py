@@ -55,7 +55,7 @@ def test_a_broken_rule_ends_in_1_with_its_sentence_and_exchange(run: Run, target
         "FAIL  tools-search-client-query-repeated",
         '"A client MUST repeat the `query` unchanged with every `cursor`."',
         "(R-CUR-01)",
-        "and with a cursor",
+        "first, and '  export  the almanac & =? ' with the cursor 'page2'",
         '"cursor": "page2"',
         "wire log stdio-2025-11-25.jsonl, exchange",
         "rerun    the same command with --only query-repeated --era 2025-11-25 --seed 7\n",

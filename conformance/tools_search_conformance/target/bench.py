@@ -779,7 +779,7 @@ class Bench(Workbench):
         if self._control is not None and self._control[0] == params and self._control[1] is self.recorder.last:
             return  # it was served just now, after the refusal before this one
         exchange = await self.server.search(params)
-        message = f"the valid request sent to compare with {case} got {exchange.describe()}"
+        message = f"a valid request, sent for comparison with {case}, got {exchange.describe()}"
         self.require(exchange.result is not None, message, exchange)
         self._control = params, exchange
 
