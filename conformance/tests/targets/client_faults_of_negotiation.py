@@ -435,3 +435,125 @@ class UndeclaredOnceSearchIsRefused(Client):
 
     def declared(self, method: str) -> Json:
         return {} if self.refused else super().declared(method)
+
+
+class IdentifierBySuffix(Client):
+    def read_settings(self, capabilities: Json) -> Json | None:
+        held = extensions_in(capabilities)
+        alike = [name for name in held if name.endswith(EXTENSION_ID)]
+        return {} if alike and EXTENSION_ID not in held else super().read_settings(capabilities)
+
+
+class IdentifierTrimmed(Client):
+    def read_settings(self, capabilities: Json) -> Json | None:
+        held = extensions_in(capabilities)
+        trimmed = {name.strip(): value for name, value in held.items()}
+        return super().read_settings({**capabilities, "extensions": {**trimmed, **held}})
+
+
+class AdvertisedInMetadata(Client):
+    """Takes what it finds in the `_meta` of a handshake for an advertisement."""
+
+    def request(self, method: str, params: Json) -> Json:
+        result = super().request(method, params)
+        if "capabilities" in result and EXTENSION_ID in result.get("_meta", {}):
+            result["capabilities"] = {**result["capabilities"], "extensions": {EXTENSION_ID: {}}}
+        return result
+
+
+class AdvertisedByListedTools(Client):
+    """Takes hit metadata of a listed tool for a sign that its server searches."""
+
+    def listed(self) -> list[Json]:
+        tools = super().listed()
+        if any(EXTENSION_ID in tool.get("_meta", {}) for tool in tools):
+            self.settings = self.settings or {}
+        return tools
+
+
+class SearchedWithoutTheExtension(Client):
+    """Searches where the setting is not absent, and so where there are no settings at all."""
+
+    without = False
+
+    def counts(self, held: Any) -> bool:
+        self.without = self.settings is None  # which still are those of the whole server
+        return super().counts(held)
+
+    def searches(self) -> bool:
+        return self.without or super().searches()
+
+
+class WholeFloatsAreNoNumbers(Client):
+    """A number with a decimal point is read as no integer, as in some languages, and its object not at all."""
+
+    def counts(self, held: Any) -> bool:
+        most: Any = held.get("maxLimit") if isinstance(held, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - JSON
+        return super().counts(held) and not (isinstance(most, float) and most.is_integer())
+
+
+class NumbersOf64Bits(Client):
+    def counts(self, held: Any) -> bool:
+        numbers = [each for each in held.values() if type(each) is int] if isinstance(held, dict) else []  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType, reportUnknownArgumentType] - JSON
+        return super().counts(held) and all(number < 2**63 for number in numbers)
+
+
+class SettingsOfOtherListsStrict(Client):
+    def counts(self, held: Any) -> bool:
+        return super().counts(held) and isinstance(held.get("resources", {}), dict)
+
+
+class SettingsAroundStrict(Client):
+    """Reads the setting for its list only where all other settings are valid."""
+
+    def counts(self, held: Any) -> bool:
+        around = self.settings or {}  # which still are those of the whole server
+        return super().counts(held) and isinstance(around.get("maxLimit", 1), int)
+
+
+class SettingOfToolsBelieved(Client):
+    """Takes tools for a list that has a setting of its own."""
+
+    def counts(self, held: Any) -> bool:
+        return super().counts(held) and held.get("tools") is not False
+
+
+class UndeclaredWhereItRefreshes(Client):
+    """Searches for a tool whose call was refused for its headers, without a declaration."""
+
+    refreshing = False
+
+    def call(self, name: str, arguments: Json) -> Json:
+        try:
+            return super().call(name, arguments)
+        except RefusedError as error:
+            if error.code == -32020 and self.settings is not None:
+                self.refreshing = True
+                self.request("tools/search", {"query": name, "limit": 1})
+                self.refreshing = False
+            raise
+
+    def declared(self, method: str) -> Json:
+        return {} if self.refreshing else super().declared(method)
+
+
+class LimitOfNonsenseIsNull(Client):
+    """Where the limit is the lesser of two, and one of them is no number, JSON has `null` for it in some languages."""
+
+    def limited(self, limit: int | None) -> Json:
+        most: Any = (self.settings or {}).get("maxLimit")
+        return {"limit": None} if isinstance(most, str) else super().limited(limit)
+
+
+class UndeclaredOfSeveral(Federation):
+    """Declares the extension to the first server only."""
+
+    def __init__(self, clients: dict[str, Client]) -> None:
+        super().__init__(clients)
+        for client in list(clients.values())[1:]:
+            object.__setattr__(client, "__class__", _Undeclaring)
+
+
+class _Undeclaring(Client):
+    def declared(self, method: str) -> Json:
+        return super().declared(method) if self.era == LEGACY else {}

@@ -30,7 +30,7 @@ from tools_search_conformance.clients.script import (
 from tools_search_conformance.target.primitives import EVERY_METHOD, OTHER_METHODS, OTHERS
 from tools_search_conformance.target.properties import explore, json_values, unknown_members
 from tools_search_conformance.wire.codec import JsonObject, integer
-from tools_search_conformance.wire.eras import LEGACY, MODERN
+from tools_search_conformance.wire.eras import LEGACY, META_PREFIX, MODERN
 from tools_search_conformance.wire.record import Exchange
 
 _COST: Final = 10
@@ -44,18 +44,27 @@ _NOT_SIZES: Final[tuple[Any, ...]] = (-1, 2.5, "5", None, True, [], {})
 _OTHER_EXTENSIONS: Final[Mapping[str, Any]] = {
     "com.example/tools-search": SETTINGS, "io.modelcontextprotocol/tools-search": {},
     "IO.GitHub.tools-search/Tools-Search": {}, f"{EXTENSION_ID}-2": {}, "tools-search": {},
+    f"com.example.{EXTENSION_ID}": {}, f" {EXTENSION_ID} ": {}, EXTENSION_ID.replace("-", "_"): {},
+    EXTENSION_ID.partition("/")[0]: {}, METHOD: {},
 }  # fmt: skip
 """Extensions whose identifiers resemble the identifier of this one."""
 _BESIDE: Final[Mapping[str, Any]] = {
     "extensions": {EXTENSION_ID: SETTINGS}, EXTENSION_ID: SETTINGS, "instructions": f"Send {METHOD} to find tools.",
+    "_meta": {f"{META_PREFIX}serverInfo": {"name": "peer", "version": "1"}, EXTENSION_ID: SETTINGS},
 }  # fmt: skip
 """The identifier in places of a handshake that are not its capabilities."""
 
 
 async def _expect_search(
-    bench: ClientBench, script: Script, case: str, *, limit: int | None = None, must_connect: bool = True
+    bench: ClientBench,
+    script: Script,
+    case: str,
+    *,
+    limit: int | None = None,
+    may_be_null: bool = True,
+    must_connect: bool = True,
 ) -> None:
-    """Expect a search with a `limit` that is valid, or absent."""
+    """Expect a search; with a `limit`, also that the client sends a valid one, none, or `null` if it `may_be_null`."""
     async with bench.connected(script, must_connect=must_connect) as session:
         await session.search(_NEED, limit)
         session.expect_search(True, f"{case}, but the client did not send {bench.method}", case=case)
@@ -65,7 +74,8 @@ async def _expect_search(
         for exchange in session.peer.searches if limit is not None else ():
             asked = exchange.params.get("limit", 1)
             message = f"{case}, and the client sent a search with limit {json.dumps(asked)}"
-            session.expect(asked is None or (integer(asked) or 0) >= 1, message, exchange, case=case)
+            valid = may_be_null if asked is None else (integer(asked) or 0) >= 1
+            session.expect(valid, message, exchange, case=case)
 
 
 @client_check(
@@ -119,6 +129,7 @@ async def advertisement_either_place(bench: ClientBench) -> None:
 async def settings_unknown_members(bench: ClientBench) -> None:
     settings = {**SETTINGS, "future": {"deep": [1, None]}, "maxQueries": "many", "x": True}
     settings |= {"enabled": False, "disabled": True, "supported": False, "deprecated": True, "version": 99}
+    settings |= {"tools": False, "search": False, "methods": [], "requires": ["com.example/other"], "score": None}
     await _expect_search(bench, Script(settings=settings), "the settings had unknown members")
 
     async def judge(members: JsonObject) -> None:
@@ -130,8 +141,9 @@ async def settings_unknown_members(bench: ClientBench) -> None:
 
 @client_check(
     title="Malformed settings do not disable the search",
-    sends="Peers whose `maxLimit`, `topics` or `catalogSize` has a wrong type or range; the client has to find five "
-    "tools, and then all. A client that lists if there is no `catalogSize` is not judged by that setting.",
+    sends="Peers with a `maxLimit`, `topics`, `catalogSize` or setting for another search of a wrong type or range, or "
+    "with a `maxLimit` of `50.0` or 2^64; the client has to find five tools, and then all. A client that lists if there"
+    " is no `catalogSize` is not judged by that setting.",
     passes="The client searches as usual, with a valid `limit` or none.",
     methods=EVERY_METHOD,
 )
@@ -139,16 +151,25 @@ async def settings_malformed(bench: ClientBench) -> None:
     wrong: tuple[tuple[str, Any], ...] = (
         ("maxLimit", 0), ("maxLimit", -1), ("maxLimit", 2.5), ("maxLimit", "fifty"), ("maxLimit", None),
         ("maxLimit", "2"), ("maxLimit", True), ("maxLimit", []),
+        ("maxLimit", 50.0), ("maxLimit", 2**64), ("resources", True),
         ("topics", "invoices"), ("topics", [1, {}]), ("topics", None), ("topics", {"a": 1}),
     )  # fmt: skip
     unsized = {name: value for name, value in SETTINGS.items() if name != "catalogSize"}
     async with bench.connected(Script(settings=unsized)) as session:
         await session.search(_NEED, 5)
+        # If the client also sends `null` for valid settings, request-params fails.
+        nulls = any(exchange.params.get("limit", 1) is None for exchange in session.peer.searches)
         if session.peer.searches:
             wrong += tuple(("catalogSize", value) for value in _NOT_SIZES)
-    for member, value in bench.some(bench.share(wrong), 4):
-        script = Script(settings={**SETTINGS, member: value})
-        await _expect_search(bench, script, f"the setting {member} was {json.dumps(value)}", limit=5)
+    cases: list[JsonObject] = [{member: value} for member, value in bench.share(wrong)]
+    if bench.primitive.setting:
+        others = {each.setting: True for each in OTHERS if each.setting != bench.primitive.setting}
+        around = {"maxLimit": "fifty", "catalogSize": -1, "topics": 7, **others}
+        cases.insert(0, Undisguised({**around, bench.primitive.setting: SETTINGS}))
+    for malformed in bench.some(cases, 4):
+        settings = malformed if isinstance(malformed, Undisguised) else {**SETTINGS, **malformed}
+        case = f"the settings had {json.dumps(malformed)}"
+        await _expect_search(bench, Script(settings=settings), case, limit=5, may_be_null=nulls)
 
 
 @client_check(
@@ -156,7 +177,8 @@ async def settings_malformed(bench: ClientBench) -> None:
     sends="Peers that advertise other extensions or none, but would answer `tools/search`. Some have `search` under "
     "`tools`; one has the address of a peer that advertised the extension; some list no tool or a thousand, or refuse "
     "`tools/list`, `tools/call` or `server/discover`; some have the identifier in a wrong place, such as next to the "
-    "capabilities. If the driver has `federation`, a peer in a federation with one that advertises the extension.",
+    "capabilities or in the `_meta` of a listed tool. If the driver has `federation`, a peer in a federation with one "
+    "that advertises the extension.",
     passes="The client sends no `tools/search`, however it searches, lists or calls, and whatever it finds. One that "
     "does not connect because `server/discover` is refused or `extensions` is an array passes too.",
 )
@@ -182,7 +204,9 @@ async def never_probes(bench: ClientBench) -> None:
         "and listed 1,000 tools": replace(plain, tools=MANY[:1000], list_page=500),
         "and refused tools/list": replace(plain, refuses={"tools/list": -32603}),
         "and refused tools/call": replace(plain, refuses={"tools/call": -32020}),
-        "but had its identifier next to the capabilities": Script(advertised={}, handshake=_BESIDE),
+        "but had its identifier next to the capabilities and in listed tools": Script(
+            advertised={}, handshake=_BESIDE, tools=[{**each, "_meta": {EXTENSION_ID: {"score": 1}}} for each in TOOLS]
+        ),
         (listed := "but had an array as extensions"): Script(
             advertised={}, capabilities={"extensions": [EXTENSION_ID]}
         ),
@@ -221,9 +245,9 @@ def _expect_none(bench: ClientBench, peer: Peer, evidence: Exchange, case: str) 
 
 @client_check(
     title="A client sends another search only to servers whose settings advertise it",
-    sends="Peers that advertise the extension but no other search, only other searches, a value that is not an object "
-    "for this search, or similar names, and that would answer this search. Before, the client searches a peer that "
-    "advertises it.",
+    sends="Peers that would answer this search, but do not advertise the extension, or advertise it with no other "
+    "search, with only other searches and similar names, or with a value that is not an object for this search. Before,"
+    " the client searches a peer that advertises it.",
     passes="The client sends no `resources/search`, `resources/templates/search` or `prompts/search`, however it "
     "searches.",
     driver_feature="primitives",
@@ -234,16 +258,22 @@ async def never_probes_primitives(bench: ClientBench) -> None:
     others: JsonObject = {primitive.setting: {} for primitive in OTHERS if primitive.setting != name}
     like: JsonObject = {each: {} for each in (name[:-1], bench.primitive.member, "templates") if each != name}
     lacking: dict[str, JsonObject] = {
-        "no setting of another search": {}, "only settings of other searches": others,
+        "no setting of another search": {}, "only settings of other searches, and similar names": {**others, **like},
         f"{name} as true": {name: True}, f"{name} as null": {name: None},
-        f"{name} as an array": {**others, name: []}, "only similar names": like,
+        f"{name} as an array": {**others, name: []},
     }  # fmt: skip
     address = secrets.token_hex(16)
     async with bench.connected(address=address) as session:
         await session.search(_NEED, 2)
-    for what, settings in lacking.items():
-        case = f"the settings had {what}"
-        script = Script(advertised=dict.fromkeys(("extensions", "experimental"), Undisguised({**SETTINGS, **settings})))
+    scripts = {
+        f"the settings had {what}": Script(
+            advertised=dict.fromkeys(("extensions", "experimental"), Undisguised({**SETTINGS, **settings}))
+        )
+        for what, settings in lacking.items()
+    }
+    searched: JsonObject = {"extensions": _OTHER_EXTENSIONS, name: {"listChanged": True, "search": {}}}
+    scripts["the extension was not advertised"] = Script(advertised={}, capabilities=searched)
+    for case, script in scripts.items():
         async with bench.connected(script, address=address, must_connect=True) as session:
             await session.search(_NEED, 2)
             await session.search_all(_NEED)
@@ -255,7 +285,8 @@ async def never_probes_primitives(bench: ClientBench) -> None:
     title="Every modern search declares the extension",
     sends="An ordinary modern peer to which the client sends everything that it can, including two concurrent searches,"
     " a long query, many searches in a row, and one that is refused. Then a peer at the same address that is too busy"
-    " at first, later refuses a cursor, and has four pages; and a peer with empty settings.",
+    " at first, later refuses a cursor and a call, and has four pages; and a peer with empty settings. If the driver"
+    " has `federation`, also two peers at once.",
     passes="Each `tools/search` has an object at the extension identifier in `extensions` of the client capabilities.",
     eras=(MODERN,),
     methods=EVERY_METHOD,
@@ -267,7 +298,9 @@ async def declares_in_every_request(bench: ClientBench) -> None:
     ordinary = Script(search=lambda params: searches.get(params["query"], pages)(params))
     scripts = {
         "an ordinary server": ordinary,
-        "a server that refuses some": Script(search=Troubled(Pages(*([each] for each in TOOLS[:4])))),
+        "a server that refuses some": Script(
+            search=Troubled(Pages(*([each] for each in TOOLS[:4]))), refuses={"tools/call": -32020}
+        ),
         "a server without settings": Script(search=pages, settings={}),
     }
     for case, script in scripts.items():
@@ -275,6 +308,8 @@ async def declares_in_every_request(bench: ClientBench) -> None:
             await session.search_all("keep the books")
             with suppress(NoDriverFeatureError):  # a one-shot client does one thing
                 await session.search("dispatch a courier", limit=3)
+                if script.refuses:
+                    await session.ask("call", name=TOOLS[0]["name"], arguments={})
                 if script is ordinary:
                     await session.do_everything("keep the books")
                     await _search_at_once(bench, session, held)
@@ -284,10 +319,23 @@ async def declares_in_every_request(bench: ClientBench) -> None:
                         await session.search(need, limit=3)
             if script.settings:  # a client may list where the number of tools is not stated
                 session.require_search()
-            for number, exchange in enumerate(session.peer.searches, 1):
-                message = f"{bench.method} does not declare the extension in extensions of its client capabilities"
-                declares = declared_in(exchange, "extensions") is not None
-                session.expect(declares, message, exchange, case=f"request {number} to {case}")
+            _expect_declared(bench, session.peer, case)
+    if not bench.primitive.setting:
+        await bench.where_named("federation", _expect_declared_to_several)
+
+
+async def _expect_declared_to_several(bench: ClientBench) -> None:
+    async with bench.federated({name: Script() for name in ("a", "b")}) as session:
+        await session.search(_NEED, 10)
+        for name, peer in session.peers.items():
+            _expect_declared(bench, peer, f"the server {name} of two")
+
+
+def _expect_declared(bench: ClientBench, peer: Peer, case: str) -> None:
+    for number, exchange in enumerate(peer.searches, 1):
+        message = f"{bench.method} does not declare the extension in extensions of its client capabilities"
+        declares = declared_in(exchange, "extensions") is not None
+        bench.expect(declares, exchange, message, case=f"request {number} to {case}")
 
 
 async def _search_at_once(bench: ClientBench, session: Session, held: HeldSearch) -> None:
