@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
-from .client_library import MODERN, PAGE, Client, InvalidError, RefusedError
+from .client_library import EXTENSION_ID, MODERN, PAGE, Client, InvalidError, RefusedError
 from .miniature_transports import Json
 
 
@@ -289,3 +289,83 @@ class ResultOfAnotherQueryRefused(Client):
         if "query" in result:
             raise InvalidError("the result is for another query")
         return super().checked(result)
+
+
+class MatchedClosed(Client):
+    """Takes a hit for invalid that was found by a field which it does not know."""
+
+    def is_tool(self, entry: Any) -> bool:
+        known = {"name", "title", "description", "inputSchema"}
+        return super().is_tool(entry) and set(entry.get("_meta", {}).get(EXTENSION_ID, {}).get("matched", ())) <= known
+
+
+class IconsClosed(Client):
+    def is_tool(self, entry: Any) -> bool:
+        return super().is_tool(entry) and all(set(icon) <= {"src", "mimeType"} for icon in entry.get("icons", ()))
+
+
+class KeywordsOfSchemasClosed(Client):
+    def is_tool(self, entry: Any) -> bool:
+        known = {"type", "properties", "required", "additionalProperties", "$comment"}
+        return super().is_tool(entry) and set(entry["inputSchema"]) <= known
+
+
+class MorePagesBelieved(Client):
+    """Takes a page for one that another page follows where a member means that elsewhere."""
+
+    def checked(self, result: Json) -> Json:
+        page = super().checked(result)
+        return {"nextCursor": "more", **page} if result.get("hasMore") else page
+
+
+class CountBelieved(Client):
+    def checked(self, result: Json) -> Json:
+        page = super().checked(result)
+        return {**page, "tools": page["tools"][: page.get("count")]}
+
+
+class RefusalWithDataIsAnError(Client):
+    def instead(self, error: RefusedError | InvalidError, query: str) -> list[Json]:
+        if isinstance(error, RefusedError) and error.code == -32021 and error.data:
+            raise error
+        return super().instead(error, query)
+
+
+class RefusedSinceIsAnError(Client):
+    """Takes a method for known once it has been served."""
+
+    was_served = False
+
+    def page(self, params: Json) -> Json:
+        page = super().page(params)
+        self.was_served = True
+        return page
+
+    def instead(self, error: RefusedError | InvalidError, query: str) -> list[Json]:
+        if isinstance(error, RefusedError) and self.was_served:
+            raise error
+        return super().instead(error, query)
+
+
+class ErrorOfStatus429NotRead(Client):
+    def instead(self, error: RefusedError | InvalidError, query: str) -> list[Json]:
+        if self.over_http and getattr(self.transport, "status", 200) == 429:
+            raise error
+        return super().instead(error, query)
+
+
+class ToolsOfAnEmptyObjectAreNone(Client):
+    """An empty object is an empty array, as in some languages."""
+
+    def checked(self, result: Json) -> Json:
+        return super().checked({**result, "tools": []} if result.get("tools") == {} else result)
+
+
+class BusyWithMoreMembersIsListed(Client):
+    def is_busy(self, error: RefusedError) -> bool:
+        return super().is_busy(error) and set(error.data) == {"retryAfterMs"}
+
+    def instead(self, error: RefusedError | InvalidError, query: str) -> list[Json]:
+        if isinstance(error, RefusedError) and super().is_busy(error) and not self.is_busy(error):
+            return self.ranked(query, self.listed())
+        return super().instead(error, query)

@@ -33,11 +33,13 @@ from tools_search_conformance.wire.eras import LEGACY, MODERN
 _HOUR: Final = 3_600_000
 _MISLEADING: Final[JsonObject] = {
     "error": {"code": -32603, "message": "none"}, "isError": True, "success": False, "status": "error",
-    "hasMore": False, "isLast": True, "end": True, "pages": 1, "total": 1, "count": 1,
+    "hasMore": False, "isLast": True, "end": True, "done": True, "pages": 1, "total": 1, "count": 0,
     "names": [], "hits": [], "results": [], "items": [], "data": [], "query": "another one", "limit": 1, "ok": False,
-    "code": -32601, "next": "page9", "next_cursor": "page9", "nextPageToken": "page9",
+    "code": -32601, "next": "page9", "next_cursor": "page9", "nextPageToken": "page9", "nextPage": 2,
 }  # fmt: skip
 """Members that the draft does not know, and that mean something elsewhere."""
+_MORE: Final[JsonObject] = {"hasMore": True, "isLast": False, "end": False, "done": False, "pages": 9, "total": 9}
+"""Members that elsewhere mean that more pages follow."""
 _UNLISTED: Final = tool("mend_clock", "Mends a clock.")
 """A tool that no peer lists: a client that has it accepted the result."""
 _WANTED: Final = TOOLS[6]
@@ -45,11 +47,14 @@ _NEED: Final = "graft an orchid"
 """Fits only the tool on the last page of the listing."""
 _LISTED_PAGES: Final = 3
 _NEEDS: Final = ("graft a rose", "graft a lily", "graft a fern", "graft an elm")
+_SERVED: Final = "graft a palm"
+"""A need that a server searches for which then refuses."""
 _BUSY: Final = 12
 _RETRY_AFTER_MS: Final = 20
 _LONG_MS: Final = 2500
 """Longer than many clients wait."""
-_STATUSES: Final = (200, 400, 500, 503)
+_STATUSES: Final = {-32601: (200, 400, 429, 500), -32021: (200, 404, 502, 503)}
+_REFUSAL_DATA: Final[JsonObject] = {"requiredCapabilities": {"extensions": {EXTENSION_ID: {}}}, "method": METHOD}
 
 
 async def _expect_found(bench: ClientBench, result: JsonObject, case: str) -> Outcome:
@@ -65,7 +70,7 @@ async def _expect_second_page(bench: ClientBench, tools: list[JsonObject], extra
 
     def search(params: JsonObject) -> Reply:
         if "cursor" in params:
-            return found(*tools, **extra)
+            return found(*tools, **{**extra, **(_MORE if params["query"] == _NEED else {})})
         return found(tool("first_page"), cursor="page2", **(extra if params["query"] == _NEED else {}))
 
     reads_on = False
@@ -77,20 +82,26 @@ async def _expect_second_page(bench: ClientBench, tools: list[JsonObject], extra
                 message = f"{case}; the client sent the cursors {session.followed} and returned {outcome.describe()}"
                 there = not outcome.reported or _UNLISTED["name"] in outcome.names
                 session.expect(there and bool(session.followed), message, case=case)
+                message = f"{case}, and the client requested a page after the last one; its cursors: {session.followed}"
+                session.expect(len(session.peer.searches) <= 2, message, case=case)
 
 
 @client_check(
     title="Unknown members of a result are ignored",
-    sends=f"A result of `{METHOD}` with unknown members, some of them generated, and some that mean an error or the "
-    "last page in other APIs; and with a tool that has unknown members.",
-    passes="The client returns the tool, and takes no result for an invalid one and no page for the last one.",
+    sends=f"A result of `{METHOD}` with unknown members, some of them generated, and some that mean an error, the last "
+    "page or another page in other APIs; and with a tool that has unknown members.",
+    passes="The client returns the tool, takes no result for an invalid one and no page for the last one, and requests "
+    "no page after the last one.",
     methods=EVERY_METHOD,
 )
 async def result_unknown_members(bench: ClientBench) -> None:
     extra: JsonObject = {"facets": {"group": ["a"]}, "future": None, "warnings": ["x"], "_meta": {"example.com/x": [1]}}
     await _expect_found(bench, {**extra, **_MISLEADING}, "the result had unknown members")
-    odd = {**_UNLISTED, "future": {"deep": [1, None]}, "_meta": {EXTENSION_ID: {"score": 0.5, "why": ["x"]}}}
+    hit = {"score": 0.5, "why": ["x"], "matched": ["name", "keywords"], "group": "clocks"}
+    odd = {**_UNLISTED, "future": {"deep": [1, None]}, "_meta": {EXTENSION_ID: hit, "example.com/x": None}}
     odd |= {"annotations": {"readOnlyHint": True, "costHint": "low"}}
+    odd |= {"icons": [{"src": "https://example.com/clock.svg", "future": 1}]}
+    odd |= {"inputSchema": {"type": "object", "$comment": "x", "x-future": {"deep": []}, "additionalProperties": False}}
     odd |= {"enabled": False, "disabled": True, "hidden": True, "deprecated": True}
     outcome = await _expect_found(bench, {"tools": [odd]}, "the tool had unknown members")
     await _expect_second_page(bench, [odd], {**extra, **_MISLEADING})
@@ -138,11 +149,22 @@ async def legacy_members_ignored(bench: ClientBench) -> None:
 
 
 async def _expect_fallback(
-    bench: ClientBench, script: Script, case: str, *, all_pages: bool = False, ranked: bool = False
+    bench: ClientBench,
+    script: Script,
+    case: str,
+    *,
+    all_pages: bool = False,
+    ranked: bool = False,
+    after: str | None = None,
 ) -> None:
-    """Expect every page of `tools/list`, and the tool on the last of them in the outcome; first, where it is ranked."""
+    """Expect every page of `tools/list`, and the tool on the last of them in the outcome; first, where it is ranked.
+
+    The client has searched for `after` before, if given.
+    """
     number = _LISTED_PAGES + script.list_starts_empty
     async with bench.connected(script) as session:
+        if after is not None and not bench.options.one_shot:  # which does one thing
+            await session.find(after, None if all_pages else 3)
         outcome = await session.find(_NEED, None if all_pages else 3 if ranked else len(TOOLS))
         where = session.last_request_for_tools
         pages = {str(exchange.params.get("cursor", "")) for exchange in session.peer.listings}
@@ -174,19 +196,26 @@ async def fallback_not_advertised(bench: ClientBench) -> None:
 
 @client_check(
     title="After error -32601 or -32021, the client lists all tools",
-    sends="Peers that advertise the extension and refuse the search with error -32601 or -32021; the client has to find"
-    " some tools, and all tools, each twice. On a modern connection over HTTP, also with other HTTP statuses.",
+    sends="Peers that advertise the extension and refuse the search with error -32601 or -32021, with or without "
+    "`data`, and once after another search that the peer answered; the client has to find some tools, and all tools, "
+    "each twice. On a modern connection over HTTP, also with other HTTP statuses.",
     passes="The client requests all pages of `tools/list` and finds the only tool that fits, which is on the last"
     " page.",
     methods=EVERY_METHOD,
 )
 async def fallback_after_refusal(bench: ClientBench) -> None:
     over_http = bench.cell.transport == "http" and bench.cell.era == MODERN
-    for code in (-32601, -32021):
+    for code in _STATUSES:
         for all_pages in (False, True):
             case = f"the search got error {code}, the client has to find {'all' if all_pages else 'some'} tools"
-            await _expect_fallback(bench, Script(search=refuses(code)), case, all_pages=all_pages)
-        for status in _STATUSES if over_http else ():
+            refused, served = refuses(code, data=None if all_pages else _REFUSAL_DATA), serves(found(_UNLISTED))
+
+            def search(params: JsonObject, refused: Search = refused, served: Search = served) -> Reply:
+                return (served if params["query"] == _SERVED else refused)(params)
+
+            after = _SERVED if all_pages and code == -32601 else None
+            await _expect_fallback(bench, Script(search=search), case, all_pages=all_pages, after=after)
+        for status in _STATUSES[code] if over_http else ():
             case = f"the search got error {code} with HTTP status {status}"
             await _expect_fallback(bench, Script(search=refuses(code, status=status)), case)
 
@@ -205,7 +234,7 @@ async def fallback_after_invalid_result(bench: ClientBench) -> None:
         {"tools": {"name": "no_array"}},
         {"tools": None},
         {"tools": "graft_orchid"},
-        {"tools": False},
+        {"tools": {}},
         {"tools": 0},
         {"tools": [tool("odd_cursor")], "nextCursor": 7},
         {"tools": [tool("odd_cursor")], "nextCursor": {"page": 2}},
@@ -234,8 +263,9 @@ async def fallback_after_invalid_result(bench: ClientBench) -> None:
 @client_check(
     title="If the server is too busy, the client does not list all tools instead",
     sends=f"Peers that answer {_BUSY} searches, or as many requests for a second page, with error -32603 and "
-    f"`data.retryAfterMs`, once with 0, and once with {_LONG_MS}; they advertise a large catalog, then a small one. On"
-    " a modern connection over HTTP, also with status 429 and 503. The client searches for several needs.",
+    f"`data.retryAfterMs` next to another member, once with 0, and once with {_LONG_MS}; they advertise a large"
+    " catalog, then a small one. On a modern connection over HTTP, also with status 429 and 503. The client searches "
+    "for several needs.",
     passes="The client sends no `tools/list` after such an error. When it searches again is not judged.",
     methods=EVERY_METHOD,
 )
@@ -286,7 +316,8 @@ class _Busy:
             nonlocal times
             if times and ("cursor" in params) == self.later:
                 times -= 1
-                busy = RefusalError(-32603, "too many searches at once", {"retryAfterMs": self.after}).reply
+                data = {"retryAfterMs": self.after, "searches": {"under way": 9}}
+                busy = RefusalError(-32603, "too many searches at once", data).reply
                 return replace(busy, status=self.status)
             return found(_WANTED) if "cursor" in params else found(tool("first_page"), cursor="page2")
 
