@@ -687,3 +687,34 @@ class CallValidatedByFirstPartOfNames(Client):
             return super().call(name, arguments)
         finally:
             self.found = found
+
+
+class ParamHeadersAsFloats(Client):
+    """Writes every number as a language does that has no integers in JSON."""
+
+    def header_value(self, value: Any) -> str:
+        return f"{float(value):g}" if type(value) is int else super().header_value(value)
+
+
+class DefinitionsOfTheLastHundred(Client):
+    def page(self, params: Json) -> Json:
+        page = super().page(params)
+        self.found = dict([*self.found.items()][-100:])
+        return page
+
+
+class NamesOfHeadersOfLettersOnly(Client):
+    def apart(self, names: list[str]) -> bool:
+        return super().apart(names) and all(name.replace("-", "").isalnum() for name in names)
+
+
+class QueryReadAsATemplate(Client):
+    def next_params(self, query: str, cursor: str) -> Json:
+        return {"query": query.replace("$&", "query"), "cursor": cursor}
+
+
+class CursorOfAPrototypeIsKnown(Client):
+    """Keeps the cursors that it has seen as members of an object that inherits some."""
+
+    def came_before(self, cursor: str, cursors: list[str]) -> bool:
+        return cursor in {"constructor", "__proto__"} or super().came_before(cursor, cursors)

@@ -17,6 +17,7 @@ from tools_search_conformance.clients.bench import ClientBench, client_check
 from tools_search_conformance.clients.driver import NoDriverFeatureError, Outcome
 from tools_search_conformance.clients.peer import Peer
 from tools_search_conformance.clients.script import (
+    MANY,
     TOOLS,
     HeldSearch,
     Pages,
@@ -41,7 +42,7 @@ _TELLING: Final = 5
 _ARGUMENTS: Final[tuple[JsonObject, ...]] = (
     {"region": "north", "floor": 7, "lift": True, "note": "x"},
     {"region": "c\u00f4te", "floor": 0, "lift": False},
-    {"region": "south", "inside": {"door": "left"}, "in.side": "rear"},
+    {"region": "south", "floor": 12_345_678, "inside": {"door": "left"}, "in.side": "rear"},
     {"region": "east", "floor": None, "inside": None},
     {"region": " =?base64?north?= ", "lift": True},
     {"region": "west", "lift": True},
@@ -53,6 +54,8 @@ _BEFORE: Final = {
 }
 _ALIKE_BEFORE: Final = ("before/{}", "before.{}", "{}/before", "{}.before")
 _ALIKE_AFTER: Final = ("after/{}", "after.{}", "{}/after", "{}.after")
+_SINCE: Final = 250
+"""How many other tools are found between the search for a tool and its call."""
 _ROOM: Final = 20
 """More than there are tools with names that are alike."""
 _HOUR: Final = 3_600_000
@@ -217,7 +220,8 @@ def _decoded(value: str) -> list[str]:
 @client_check(
     title="The client drops found tools with an invalid `x-mcp-header`",
     sends="A search of two pages, each with tools whose `x-mcp-header` is empty, not a token, not a string, repeated,"
-    " or on a number, an object or the items of an array, and with one valid tool.",
+    " or on a number, an object or the items of an array, and with one valid tool, one of whose headers has"
+    " punctuation in its name.",
     passes="The client returns only the valid tools.",
     eras=(MODERN,),
     transports=("http",),
@@ -238,7 +242,8 @@ async def http_invalid_tool_left_out(bench: ClientBench) -> None:
         _tool("on_object", region=marked("Region", "object")),
         _tool("on_items", regions={"type": "array", "items": marked("Region")}),
     ]
-    valid, also = (_tool(name, region=marked("Region")) for name in ("valid", "also_valid"))
+    others = {"floor": marked("R.e_g~1!", "integer"), "lift": marked("lift", "boolean"), "note": {"type": "number"}}
+    valid, also = (_tool(name, region=marked("Region"), **others) for name in ("valid", "also_valid"))
     pages = Pages([invalid[0], valid, *invalid[1::2]], [*invalid[2::2], also])
     async with bench.connected(Script(search=pages)) as session:
         outcome = await session.search_all("ask a region")
@@ -260,11 +265,11 @@ def _among_alike(definition: JsonObject, other: JsonObject) -> list[JsonObject]:
     title="A call has the `Mcp-Param-*` headers of the found definition",
     sends="On the second page of a search, a tool with `x-mcp-header` on some of its parameters, among tools with"
     " similar names. The client calls it without having listed it, after a listing or a search in which it had another"
-    " header, and after a search with a limit. The arguments are of each type, `false`, 0, `null`, omitted for a"
-    " default, inside an object, under a name with a dot, and text with leading and trailing spaces. Then calls after a"
-    " search that does not find the tool, after a list change, after a search in which it has another header, and after"
-    " a search that may be answered from a cache. If the driver has `authorization`, also for another user; if it has"
-    " `federation`, with two servers that have a tool of that name.",
+    " header, and after a search with a limit. The arguments are of each type, `false`, 0, a large integer, `null`,"
+    " omitted for a default, inside an object, under a name with a dot, and text with leading and trailing spaces. Then"
+    " calls after a search that finds many other tools, after a list change, after a search in which it has another"
+    " header, and after a search that may be answered from a cache. If the driver has `authorization`, also for another"
+    " user; if it has `federation`, with two servers that have a tool of that name.",
     passes="The call has `Mcp-Param-*` headers with the values of the given arguments, in base64 if they are not ASCII"
     " or have leading or trailing spaces. A client that lists in between, so that the listed definition decides, is not"
     " judged.",
@@ -285,7 +290,8 @@ async def http_param_headers(bench: ClientBench) -> None:
     found_now = _among_alike(marked, outdated)
     pages = Pages([_tool("first_page")], found_now)
     needs = {
-        "ask a zone": Pages([outdated]), "ask nobody": Pages([_tool("first_page")]), "ask one": Pages(found_now),
+        "ask a zone": Pages([outdated]), "ask nobody": Pages([_tool("first_page"), *MANY[:_SINCE]]),
+        "ask one": Pages(found_now),
     }  # fmt: skip
 
     def search(params: JsonObject) -> Reply:
