@@ -95,6 +95,14 @@ def test_a_client_may_stop_at_a_refused_cursor_with_what_it_has(run: Run, target
     assert {entry["status"] for entry in json.loads(result.output)["results"]} == {"pass"}, result.output
 
 
+@pytest.mark.parametrize("way", ["stops-after-two-pages", "stops-after-five-pages"])
+def test_a_client_may_stop_after_any_number_of_pages(run: Run, target: Command, way: str):
+    argv = target("miniature_client", "--fault", way, "--without", "primitives")
+    result = run("--effort", "quick", "--cell", "stdio-2026", "--json", "--", *argv)
+    assert {entry["status"] for entry in json.loads(result.output)["results"]} == {"pass", "skip"}, result.output
+    assert result.exit_code == 0
+
+
 @pytest.mark.parametrize("way", ["low-scores-left-out-wherever-they-are", "stops-where-scores-are-low"])
 def test_a_client_may_do_without_tools_with_low_scores_wherever_they_are(run: Run, target: Command, way: str):
     argv = target("miniature_client", "--fault", way)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .client_library import EXTENSION_ID, Client, InvalidError, RefusedError
 from .miniature_transports import Json
 
@@ -355,3 +357,65 @@ class RefusedCursorLeavesOutWhatCameBefore(Client):
     def cursor_refused(self, query: str, tools: list[Json]) -> list[Json]:
         names = {tool["name"] for tool in tools}
         return [tool for tool in super().cursor_refused(query, tools) if tool["name"] not in names]
+
+
+class KeptEmptyPageEnds(Client):
+    kept_one = False
+
+    def page(self, params: Json) -> Json:
+        before = self.ids
+        page = super().page(params)
+        self.kept_one = self.ids == before
+        return page
+
+    def is_last(self, page: Json) -> bool:
+        return super().is_last(page) or (self.kept_one and not page["tools"])
+
+
+class CircleOfEmptyPagesFollowed(CircleFollowed):
+    """Looks for a circle only where there are tools."""
+
+    had_tools = False
+
+    def is_last(self, page: Json) -> bool:
+        self.had_tools = bool(page["tools"])
+        return Client.is_last(self, page)
+
+    def came_before(self, cursor: str, cursors: list[str]) -> bool:
+        return self.had_tools and super().came_before(cursor, cursors)
+
+
+class StopsAfterTwoPages(Client):
+    """Breaks no rule: a client may stop after any number of pages."""
+
+    most = 2
+    pages = 0
+
+    def all_pages(self, query: str, *, again: bool = False) -> list[Json]:
+        self.pages = 0
+        return super().all_pages(query, again=again)
+
+    def is_last(self, page: Json) -> bool:
+        self.pages += 1
+        return super().is_last(page) or self.pages >= self.most
+
+
+class StopsAfterFivePages(StopsAfterTwoPages):
+    most = 5
+
+
+class ToldApartByName(Client):
+    """Keeps the first item of each name, whatever else distinguishes items of the list."""
+
+    def all_pages(self, query: str, *, again: bool = False) -> list[Json]:
+        names: dict[Any, Json] = {}
+        for item in super().all_pages(query, again=again):
+            names.setdefault(item.get("name"), item)
+        return list(names.values())
+
+
+class RefusedCursorKeepsWhatNothingReplaces(Client):
+    """Discards the pages before a refused cursor only where a new search finds something."""
+
+    def cursor_refused(self, query: str, tools: list[Json]) -> list[Json]:
+        return super().cursor_refused(query, tools) or tools

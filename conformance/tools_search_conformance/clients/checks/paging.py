@@ -39,7 +39,7 @@ _ODD_QUERIES: Final = (
     "\U0001f4d6" * 1023 + "!",
     "\ufeff\u201cHTTPS://Example.com/A?b=c+d%20e\u201d &amp; it\u2019s \\u0041\\n\r\n\u00a0stra\u00dfe\t\u0662\u00ad?",
     '"export the almanac"',
-    "HTTPS://Example.com/" + "Almanac/" * 160,
+    "HTTPS://Example.com/" + "Almanac/$& $1 {0} {query} %s " * 50,
 )
 """Not normalized; with control characters, marks of direction and more than 16 bits; of 1,024 characters of one byte
 and of four; with what is escaped, quoted, or written otherwise elsewhere; in quotation marks; and a longer address."""
@@ -50,9 +50,9 @@ _ODD_CURSORS: Final = (
     ("bnVsbB==", "bnVsbA"),
     ("1e3", "12345678901234567890"),
     ("&lt;&amp;", "\\u0041\\n"),
-    ("\u0000\u001f\u007f", "\ufefft\u00e9\u0301"),
-    ("a\r\nb", "a\nb\n"),
-    ("te\u0301", "\u212b\uff21"),
+    ("\u0000\u001f\u007fte\u0301", "\ufefft\u00e9\u0301"),
+    ("a\r\nb", "a\nb\n\u212b\uff21"),
+    ("__proto__", "constructor"),
     ('"quoted"', "{}"),
     ('{"page": 2, "of": [1, 2]}', "page=2&of=3;4"),
     ("null", "TRUE"),
@@ -67,6 +67,8 @@ _AFTER_EMPTY: Final = (((1, 1), (0, 1)), ((1, 1, 1), (1, 0, 1)))
 """Sizes of the pages of two searches of which one has an empty page in place of one tool; they end alike."""
 _LOW: Final = 0.001
 _LOOP_END: Final = 120
+_WITHOUT_TOOLS: Final = 2
+"""The length of the circle whose pages are empty."""
 _STARTS_END: Final = 10
 _MAX_STARTS: Final = 2
 _CACHE_HINTS: Final[tuple[JsonObject, ...]] = ({}, {"ttlMs": 3_600_000, "cacheScope": "public"})
@@ -75,10 +77,10 @@ _CACHE_HINTS: Final[tuple[JsonObject, ...]] = ({}, {"ttlMs": 3_600_000, "cacheSc
 @client_check(
     title="The query is repeated unchanged with every cursor",
     sends="Searches of three or seven pages for queries that have leading and trailing white space, are not normalized,"
-    " contain control characters or escapes, or are long, and for generated queries; for all tools and with a limit;"
-    " with an empty page in the middle and an empty cursor. Once the server is too busy for the second page at first,"
-    " once it refuses the cursor, and once the first page may be cached. If the driver has `authorization` and"
-    " `concurrent`, also for another user and with two concurrent searches.",
+    " contain control characters, escapes or placeholders, or are long, and for generated queries; for all tools and"
+    " with a limit; with an empty page in the middle and an empty cursor. Once the server is too busy for the second"
+    " page at first, once it refuses the cursor, and once the first page may be cached. If the driver has"
+    " `authorization` and `concurrent`, also for another user and with two concurrent searches.",
     passes="Each request with a cursor has exactly the `query` for which the cursor was issued.",
     methods=EVERY_METHOD,
 )
@@ -176,7 +178,7 @@ class _RefusedOnce:
 
 @client_check(
     title="An empty page with a `nextCursor` does not end a search",
-    sends="Searches with an empty first page; with two, four and "
+    sends="Searches with an empty first page, which may be cached on a modern connection; with two, four and "
     f"{_MANY_PAGES - 2} empty pages in the middle; with a page without valid tools; with an empty cursor on an empty "
     "page; and with generated pages of zero to three tools. Also after a refused cursor, with a limit, and, if the"
     " driver has `concurrent`, with a search that runs in the background.",
@@ -187,15 +189,25 @@ class _RefusedOnce:
 async def empty_page_not_end(bench: ClientBench) -> None:
     reported = False
     for sizes in ((0, 1), (1, 0, 0, 1), (1, 0, 0, 0, 0, 1)):
-        pages = _pages(sizes)
-        async with bench.connected(Script(search=pages)) as session:
+        pages, kept = _pages(sizes), len(sizes) == 2 and bench.cell.era == MODERN
+        hints = _CACHE_HINTS[1] if kept else {}
+
+        def search(params: JsonObject, pages: Pages = pages, hints: JsonObject = hints) -> Reply:
+            page = pages(params)
+            return replace(page, result={**(page.result or {}), **hints})
+
+        async with bench.connected(Script(search=search)) as session:
             outcome = await session.search_all("fold a crane")
-            last = pages.cursors[-1] in session.followed
-            case = f"the client sent the cursors {session.followed}"
-            message = f"the client did not request the last of {len(sizes)} pages, some of which were empty"
-            session.expect(last, f"{message}: it sent the cursors {session.followed}", case=case)
-            _expect_all_tools(session, outcome, sizes)
-            reported = outcome.reported
+            reported, last = outcome.reported, pages.cursors[-1] in session.followed
+            again = await session.search_all("fold a crane") if reported and last and kept else outcome
+        if not last and not await _reads(bench, len(sizes)):
+            bench.require(len(sizes) > 2, "the client requested only the first page", session.latest)
+            break
+        case = f"the client sent the cursors {session.followed}"
+        message = f"the client did not request the last of {len(sizes)} pages, some of which were empty"
+        session.expect(last, f"{message}: it sent the cursors {session.followed}", case=case)
+        for each in (outcome, again):
+            _expect_all_tools(session, each, sizes)
     await _expect_empty_cursor_followed_from_empty_page(bench)
     if reported:
         await _expect_empty_pages_passed(bench, _search_many)
@@ -208,22 +220,43 @@ async def empty_page_not_end(bench: ClientBench) -> None:
             # A client may take the page for an unusable one, and list or report that.
             gave_up = bool(session.peer.listings) or outcome.error is not None
             last = pages.cursors[-1] in session.followed
-            case = f"a page without valid tools; the client sent the cursors {session.followed}"
-            message = "the client did not request the page after one without valid tools"
-            session.expect(last or gave_up, message, case=case)
+        right = last or gave_up or not await _reads(bench, len(before) + 1)
+        case = f"a page without valid tools; the client sent the cursors {session.followed}"
+        session.expect(right, "the client did not request the page after one without valid tools", case=case)
     if reported:
         searching = SwitchedSearch()
         async with bench.connected(Script(search=searching)) as session:
 
             async def judge(sizes: Sequence[int]) -> None:
-                query = searching.switch(_pages(sizes))
-                _expect_all_tools(session, await session.search_all(query), sizes)
+                await _expect_all_read(session, searching, await _search_pages(session, searching, sizes), sizes)
 
             await _expect_many_empty_pages_passed(session, searching)
             # The last page is not empty.
             before = st.lists(st.integers(0, _MAX_ON_PAGE), min_size=1, max_size=_MAX_PAGES - 1)
             sizes = st.tuples(before, st.integers(1, _MAX_ON_PAGE)).map(lambda drawn: (*drawn[0], drawn[1]))
             await explore(bench, sizes, judge, cost=2)
+
+
+async def _search_pages(session: Session, searching: SwitchedSearch, sizes: Sequence[int]) -> Outcome:
+    return await session.search_all(searching.switch(_pages(sizes)))
+
+
+async def _expect_all_read(session: Session, searching: SwitchedSearch, outcome: Outcome, sizes: Sequence[int]) -> None:
+    """Expect the tools of all pages from a client that reads so many pages where each has a tool."""
+
+    def reads_last(outcome: Outcome) -> bool:
+        return any(exchange.params.get("cursor") == f"page{len(sizes)}" for exchange in outcome.searches)
+
+    if reads_last(outcome) or reads_last(await _search_pages(session, searching, (1,) * len(sizes))):
+        _expect_all_tools(session, outcome, sizes)
+
+
+async def _reads(bench: ClientBench, number: int) -> bool:
+    """Return whether the client reads so many pages that have a tool each."""
+    pages = _pages((1,) * number)
+    async with bench.connected(Script(search=pages)) as session:
+        await session.search_all("fold a crane")
+        return pages.cursors[-1] in session.followed
 
 
 async def _expect_empty_cursor_followed_from_empty_page(bench: ClientBench) -> None:
@@ -255,7 +288,7 @@ async def _expect_many_empty_pages_passed(session: Session, searching: SwitchedS
     refused_once = _RefusedOnce(RefusalError(-32602, "the cursor expired"), _pages(sizes))
     outcome = await session.search_all(searching.switch(refused_once))
     if sum("cursor" not in exchange.params for exchange in outcome.searches) > 1:  # a client need not start over
-        _expect_all_tools(session, outcome, sizes)
+        await _expect_all_read(session, searching, outcome, sizes)
 
 
 async def _search_many(session: Session) -> Outcome:
@@ -347,8 +380,9 @@ def _scored(tools: Sequence[JsonObject], score: float) -> list[JsonObject]:
 @client_check(
     title="A cursor is sent back exactly as it was issued",
     sends="Searches of three pages whose cursors have leading and trailing white space, look like numbers, URLs or "
-    "base64, contain control characters, are not normalized, or are long; and generated cursors.",
-    passes="The client sends exactly the issued cursors.",
+    "base64, contain control characters, are not normalized, are long, or are names that every JavaScript object has; "
+    "and generated cursors.",
+    passes="The client sends exactly the issued cursors, or those of fewer pages if it reads fewer of every search.",
     methods=EVERY_METHOD,
 )
 async def cursor_verbatim(bench: ClientBench) -> None:
@@ -362,7 +396,11 @@ async def cursor_verbatim(bench: ClientBench) -> None:
             read_on = bool(followed) or issued != _ODD_CURSORS[0]
             bench.require(read_on, "the client requested only the first page", session.latest)
             message = f"the server issued the cursors {json.dumps(issued)}, but the client sent {json.dumps(followed)}"
-            session.expect(followed[: len(issued)] == list(issued), message, case=json.dumps(issued))
+            right = followed[: len(issued)] == list(issued)
+            if not right and followed == list(issued[: len(followed)]):
+                usual = await _search_pages(session, searching, (1, 1, 1))
+                right = len(usual.searches) == len(followed) + 1  # the client reads no more pages of any search
+            session.expect(right, message, case=json.dumps(issued))
 
         await judge(_ODD_CURSORS[0])
         with suppress(NoDriverFeatureError):  # a one-shot client does one thing
@@ -383,10 +421,10 @@ async def empty_cursor_followed(bench: ClientBench) -> None:
         pages = Pages(TOOLS[:1], TOOLS[1:2], TOOLS[5:6], cursors=(*issued, "end")[:2])
         async with bench.connected(Script(search=pages)) as session:
             await session.search_all("fold a crane")
-            case = f"the client sent the cursors {session.followed}"
-            if set(issued[:-1]) <= set(session.followed):
-                message = "the client took an empty nextCursor for the end of the search"
-                session.expect("" in session.followed, message, case=case)
+        case = f"the client sent the cursors {session.followed}"
+        if set(issued[:-1]) <= set(session.followed):
+            right = "" in session.followed or (len(issued) > 1 and not await _reads(bench, len(issued) + 1))
+            session.expect(right, "the client took an empty nextCursor for the end of the search", case=case)
 
 
 @client_check(
@@ -416,7 +454,7 @@ async def last_page_ends(bench: ClientBench) -> None:
 
 @client_check(
     title="A search whose cursors form a loop ends",
-    sends="Searches whose cursors lead back to the same page, or form a loop of two or three pages; after "
+    sends="Searches whose cursors lead back to the same page, or form a loop of two empty pages or of three; after "
     f"{_LOOP_END} requests the peer ends them.",
     passes=f"The client sends fewer than {_LOOP_END} requests, however it ends the search.",
     methods=EVERY_METHOD,
@@ -428,14 +466,16 @@ async def cursor_loop(bench: ClientBench) -> None:
         def loop(_: JsonObject) -> Reply:
             nonlocal count
             count += 1
-            return found(TOOLS[count % 2], cursor=None if count >= _LOOP_END else f"loop{count % length}")
+            tools = () if length == _WITHOUT_TOOLS else TOOLS[count % 2 : count % 2 + 1]
+            return found(*tools, cursor=None if count >= _LOOP_END else f"loop{count % length}")
 
         return Script(search=loop)
 
     for length in bench.some((1, 2, 3), 1):
         async with bench.connected(loop_of(length)) as session:
             await session.search_all("keep the books")
-            session.require_second_page()
+            if length != _WITHOUT_TOOLS:  # empty-page-not-end judges whether the client reads on from an empty page
+                session.require_second_page()
             case, sent = f"a loop of {length} cursor{'s' * (length > 1)}", len(session.peer.searches)
             session.expect(sent < _LOOP_END, f"the client followed {case} for {sent} requests", case=case)
 
@@ -470,7 +510,8 @@ class _RefusedCursors:
     title="A search that starts over after a refused cursor discards the pages before it",
     sends="A search whose second page is refused with error -32602 because the catalog has changed; a new search finds "
     "another tool. Then one whose fourth page is refused. The same with pages that may be cached for an hour; with a "
-    "limit; without `data` in the error; and with every cursor refused, so that the new search ends early too.",
+    "limit; without `data` in the error and with a new search that finds nothing; and with every cursor refused, so "
+    "that the new search ends early too.",
     passes="The client returns an error, or only the results of the search that started over. If it does not start"
     " over, it may return the pages that it has.",
     methods=EVERY_METHOD,
@@ -478,7 +519,7 @@ class _RefusedCursors:
 async def refused_cursor_discards(bench: ClientBench) -> None:
     for hints, good in bench.some([(hints, good) for hints in _CACHE_HINTS for good in (0, 2)], 2):
         await _expect_discarded(bench, hints, good)
-    different: tuple[JsonObject, ...] = ({"data": False}, {"all_refused": True}, {"limit": _MANY})
+    different: tuple[JsonObject, ...] = ({"data": False, "finds": False}, {"all_refused": True}, {"limit": _MANY})
     for each in bench.some(different, 1):
         await _expect_discarded(bench, {}, 0, **each)
 
@@ -489,10 +530,14 @@ async def _expect_discarded(
     good: int,
     *,
     data: bool = True,
+    finds: bool = True,
     all_refused: bool = False,
     limit: int | None = None,
 ) -> None:
-    """Expect that nothing is left of the pages before the cursor that is refused after `good` others."""
+    """Expect that nothing is left of the pages before the cursor that is refused after `good` others.
+
+    A new search finds a tool or nothing.
+    """
     gone = ["old_one", "old_two", *(f"old_page_{number}" for number in range(good))]
     outdated = tool("new_one", "As it was before.")
     first = found(tool("old_one"), tool("old_two"), outdated, cursor="before", **hints)
@@ -500,12 +545,13 @@ async def _expect_discarded(
 
     def start(refused: int, _: int) -> Reply:
         more = all_refused and refused < _STARTS_END
-        return found(tool("new_one"), cursor="again" if more else None) if refused else first
+        now = [tool("new_one")] if finds else []
+        return found(*now, cursor="again" if more else None) if refused else first
 
     search = _RefusedCursors(start, good=lambda _: good, follows=follows, data=data)
     async with bench.connected(Script(search=search, tools=(tool("new_one"),))) as session:
         outcome = await session.find("keep the books", limit)
-        read_on = bool(search.refused or hints or limit)
+        read_on = bool(search.refused or hints or limit or good)  # the client may read fewer pages
         bench.require(read_on, "the client requested only the first page")
         if search.refused:
             # A client may also stop, and keep what it has: nothing is combined where there is no new search.
@@ -514,7 +560,7 @@ async def _expect_discarded(
             message = f"after a refused cursor, the client started over, but returned {kept} from the pages before it"
             case = f"{good + 2} pages, cache hints {json.dumps(hints)}{', with a limit' if limit else ''}"
             session.expect(not kept, message, case=case)
-            has_new = search.starts < 2 or not outcome.reported or "new_one" in outcome.names
+            has_new = not finds or search.starts < 2 or not outcome.reported or "new_one" in outcome.names
             message = "after a refused cursor, the client started over and found 'new_one',"
             message += f" but returned {outcome.describe()}"
             session.expect(has_new or outcome.error is not None, message, case=case)
@@ -554,4 +600,4 @@ async def _expect_few_starts(
         message += f" and returned {outcome.describe()}"
         case = f"{good} cursors accepted, cache hints {json.dumps(hints)}{', with a limit' if limit else ''}"
         session.expect(search.starts <= _MAX_STARTS, message, case=case)
-    bench.require(bool(search.refused or hints or limit), "the client requested only the first page")
+    bench.require(bool(search.refused or hints or limit or good), "the client requested only the first page")
