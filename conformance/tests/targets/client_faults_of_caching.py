@@ -679,3 +679,30 @@ class ListsWithHitMetadata(Client):
     def list_tools(self) -> list[Json]:
         kept = {name: {"_meta": tool["_meta"]} for name, tool in self.found.items() if "_meta" in tool}
         return [{**tool, **kept.get(tool["name"], {})} for tool in super().list_tools()]
+
+
+class CacheKeyCutAtAThousand(Client):
+    def key(self, params: Json) -> str:
+        return super().key({**params, "query": params["query"][:1000]})
+
+
+class PrivatePagesForNobody(Client):
+    """One cache for all connections to one address; who is nobody in particular may have what anybody was sent."""
+
+    by_address: ClassVar[dict[str, dict[str, tuple[float, Json]]]] = {}
+
+    def __init__(self, target: Json, era: str) -> None:
+        super().__init__(target, era)
+        self.kept = self.by_address.setdefault(json.dumps([target, era]), {})
+
+    def page(self, params: Json) -> Json:
+        if not self.user:
+            kept = [page for key, page in self.kept.items() if key.endswith(f" {self.key(params)}")]
+            self.kept |= {f"None {self.key(params)}": page for page in kept}
+        return super().page(params)
+
+
+class UsersByTheirBeginning(Client):
+    def key(self, params: Json) -> str:
+        self.user = self.user[:64]
+        return super().key(params)

@@ -38,7 +38,7 @@ _NEED: Final = "fold a crane"
 _OTHER: Final = "export the almanac"
 _NOTHING: Final = "praise nobody"
 _LIMIT: Final = 12
-_LONG: Final = "fold a crane " * 76
+_LONG: Final = "fold a crane " * 78
 _ALL: Final = 0
 """Stands for a search for all tools, in the place of a limit."""
 _TWICE: Final[tuple[tuple[str, int | None], ...]] = ((_NEED, _LIMIT), (_NEED, _ALL), ("Fold a crane", _LIMIT))
@@ -81,7 +81,7 @@ _JOINED: Final = tuple(
 )
 """Searches that it confuses as it takes such a separator in a query for one of its own."""
 _NO_SCOPES: Final = (None, "Public", " public", "public, max-age=60", ["public"])
-_USERS: Final = ("alice", "Alice", "alice2", "ali", "bob")
+_USERS: Final = ("alice", "Alice", *(f"alice.{'0123456789' * 7}.{end}" for end in "ab"), "ali")
 _HOUR: Final = 3_600_000
 _SHORT: Final = 50
 _SLIDING: Final = 200
@@ -324,7 +324,8 @@ async def cache_hints_malformed(bench: ClientBench) -> None:
     title="A private page is not returned to another user",
     sends="A result of two pages that may be cached for an hour, with a `cacheScope` that is `private`, absent or "
     "invalid, or `public` for one page, and once with an empty page; the client searches without a user and then as "
-    "users with similar names. Then without a user, and as two users on other connections to the same address. If the "
+    "users with similar names. Then as one user, without a user, and as another user, each on another connection to the"
+    " same address. If the "
     "driver has `concurrent`, two users search concurrently, and one search is in progress when the user changes. On a "
     "legacy connection, results without cache hints, without a user and as one user, and the concurrent searches.",
     passes="The client sends a request for each page and each user.",
@@ -352,12 +353,12 @@ async def cache_private(bench: ClientBench) -> None:
                 message += f" ({scopes})"
                 session.expect(not missing, message, case=f"{scopes}, as {user}")
     address = secrets.token_hex(16)
-    for user in (None, *_USERS[:2]) if is_modern else ():
+    for user in (_USERS[0], None, _USERS[1]) if is_modern else ():
         async with bench.connected(_private(private, private), address=address) as session:
             if user is not None:
                 await session.ask("authorize", **{"as": user})
             await session.search_all(_NEED)
-            if user is None:
+            if user == _USERS[0]:
                 session.require_search()
             message = f"on a new connection to the same address, the client returned to {user!r} another user's page"
             session.expect_search(True, message, case="three connections")
