@@ -121,3 +121,22 @@ class CancelledAll(Client):
 class AnswerToNobodyTaken(Client):
     def is_answer(self, request: Json, response: Json) -> bool:
         return response.get("id") is None or super().is_answer(request, response)
+
+
+class _LastDataLine(HttpTransport):
+    def events(self, response: http.client.HTTPResponse) -> Iterator[Json]:
+        name, data = b"", b""
+        for line in iter(response.readline, b""):
+            field, _, value = line.rstrip(b"\r\n").partition(b":")
+            if field == b"event":
+                name = value.strip()
+            elif field == b"data":
+                data = value
+            elif not line.strip():
+                if data and name in {b"", b"message"}:
+                    yield json.loads(data)
+                name, data = b"", b""
+
+
+class LastDataLineTakenForAll(Client):
+    http_transport = _LastDataLine

@@ -40,7 +40,7 @@ def _two_pages(params: JsonObject) -> Reply:
     title="A message is read correctly however the transport divides it",
     sends="A search of two pages whose bytes arrive in pieces, divided inside characters, escapes and line ends: on "
     "stdio a line that contains U+2028, which does not end it; over HTTP chunks, and also an event stream with"
-    " comments, `id`, `retry`, lines that end in CR LF, and an event of another name.",
+    " comments, `id`, `retry`, lines that end in CR LF, an event of another name, and messages on two `data` lines.",
     passes="The client requests the second page and returns both tools with unchanged texts.",
 )
 async def messages_in_pieces(bench: ClientBench) -> None:
