@@ -46,7 +46,8 @@ def _item(tool: Any, primitive: Primitive) -> Any:
         return tool
     kept = {member: value for member, value in members.items() if member not in {"name", "inputSchema"}}
     before, after = _KEYS.get(primitive.key, ("", ""))
-    return {primitive.key: f"{before}{name}{after}", "name": name, **kept}
+    # Names need not be unique where they are not the key.
+    return {"name": "item", primitive.key: f"{before}{name}{after}", **kept}
 
 
 def _settings(extensions: Any, primitive: Primitive) -> Any:
