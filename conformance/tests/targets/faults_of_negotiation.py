@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from .faults import EXTENSION_ID, SEARCH, Fault, Json, RefusalError, SearchFault, member, session, wrong_error
+from .faults import EXTENSION_ID, SEARCH, Fault, Json, RefusalError, SearchFault, member, session, without, wrong_error
 
 META: Final = "io.modelcontextprotocol/"
 
@@ -378,6 +378,17 @@ class LegacyAdvertisedInTheLatestRevisionOnly(Fault):
         if method == "initialize" and params.get("protocolVersion") == "2025-06-18":
             outcome["result"]["protocolVersion"] = "2025-06-18"
             del outcome["result"]["capabilities"]["extensions"]
+        return outcome
+
+
+class DeclarationBringsLess(Fault):
+    """Takes a member of the declaration for a wish for less."""
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        declared = _extensions(member(member(params, "_meta"), f"{META}clientCapabilities")).get(EXTENSION_ID)
+        if method == SEARCH and "result" in outcome and isinstance(declared, dict) and "version" in declared:
+            tools = [without(tool, "description") for tool in outcome["result"]["tools"]]
+            return {"result": {**outcome["result"], "tools": tools}}
         return outcome
 
 

@@ -21,6 +21,7 @@ from .faults import (
     without,
     wrong_error,
     wrong_params,
+    wrong_result,
 )
 
 
@@ -69,6 +70,31 @@ def query_too_long_is_internal(params: Json) -> Json:
     if isinstance(query := params.get("query"), str) and len(query) > 1024:
         raise RefusalError(-32603, "Internal server error", None)
     return params
+
+
+def _in_brief(result: Json) -> Json:
+    return {**result, "tools": [without(tool, "description", "title") for tool in result["tools"]]}
+
+
+@wrong_result
+def fields_obeyed(params: Json, result: Json) -> Json:
+    """Returns fewer members of tools where a parameter asks for some."""
+    return _in_brief(result) if "fields" in params else result
+
+
+@wrong_result
+def later_fields_obeyed(params: Json, result: Json) -> Json:
+    return _in_brief(result) if "fields" in params and "cursor" in params else result
+
+
+@wrong_result
+def detail_in_metadata_obeyed(params: Json, result: Json) -> Json:
+    return _in_brief(result) if EXTENSION_ID in member(params, "_meta") else result
+
+
+@wrong_result
+def explained_on_request(params: Json, result: Json) -> Json:
+    return {**result, "explanation": "by terms"} if params.get("explain") else result
 
 
 @wrong_params

@@ -42,7 +42,7 @@ from tools_search_conformance.target.primitives import (
 from tools_search_conformance.target.server import ChangedError, Concurrency, Opening, Params, Server, busy_seconds
 from tools_search_conformance.target.target import Target
 from tools_search_conformance.target.vocabulary import NONSENSE, Vocabulary
-from tools_search_conformance.wire.codec import JsonObject
+from tools_search_conformance.wire.codec import JsonObject, same
 from tools_search_conformance.wire.connection import RefusedError
 from tools_search_conformance.wire.eras import DECLARED, LEGACY, OLDER, UNDECLARED
 from tools_search_conformance.wire.process import TargetError
@@ -693,6 +693,19 @@ class Bench(Workbench):
         exchange = await self.server.search(params, **overrides)
         self.expect(exchange.result is not None, exchange, f"{case} got {exchange.describe()}", case=case)
         return read_page(exchange, case)
+
+    async def expect_alike(self, page: Page, plain: Page, again: Callable[[], Awaitable[Page]], what: str) -> None:
+        """Expect `page` to show what `plain` does, except in aspects in which the same search, sent `again`, varies.
+
+        Order is only a SHOULD, and scores may vary: where plain searches differ, one more difference shows nothing.
+        """
+        differing = [name for name, value in page.aspects.items() if not same(value, plain.aspects[name])]
+        for _ in range(_ROUNDS) if differing else ():
+            other = (await again()).aspects
+            differing = [name for name in differing if same(other[name], plain.aspects[name])]
+        shown = f": {page.keys[:5]} instead of {plain.keys[:5]}" if page.keys != plain.keys else ""
+        message = f"{what} changed {', '.join(differing)}{shown}"
+        self.expect(not differing, page.exchange, message, case=what)
 
     async def next_served(self, page: Page, case: str, **more: Any) -> None:
         """Expect the page after `page`, if there is one, requested with `more` members, or a refusal of its cursor.

@@ -37,6 +37,17 @@ class Page:
         """The items' keys, in order: for tools, their names."""
         return _keys(self.items, self.exchange)
 
+    @property
+    def aspects(self) -> dict[str, Any]:
+        """What the page shows, by what it is called in messages; not the result's own `_meta`, times or cursor."""
+        members, hits = set(self.exchange.result or {}) - {"_meta"}, dict(zip(self.keys, self.items, strict=True))
+        return {
+            f"the {noun_of(primitive_of(self.exchange.method))}s or their order": self.keys,
+            "the members of the result": sorted(members),
+            "the definitions": {key: bare(item) for key, item in hits.items()},
+            "the hit metadata": {key: _hit_metadata(item) for key, item in hits.items()},
+        }
+
 
 @dataclass(frozen=True)
 class Walk:
@@ -187,6 +198,10 @@ def bare(item: JsonObject) -> JsonObject:
         return item
     kept = {key: value for key, value in meta.items() if key != EXTENSION_ID}
     return {key: kept if key == "_meta" else value for key, value in item.items() if key != "_meta" or kept}
+
+
+def _hit_metadata(item: JsonObject) -> Any:
+    return (as_object(item.get("_meta")) or {}).get(EXTENSION_ID)
 
 
 def page_schema(era: Era, primitive: Primitive = TOOLS) -> Mapping[str, Any]:
