@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import html
 import json
+import os
 import re
 import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import reduce
+from pathlib import Path
 from typing import Any
 
 from .faults import (
@@ -404,6 +406,32 @@ def exact_name_second(params: Json, result: Json) -> Json:
 @wrong_result
 def capitals_match_nothing(params: Json, result: Json) -> Json:
     return {**result, "tools": []} if params["query"].isupper() and " " not in params["query"] else result
+
+
+class _OfNothing(SearchFault):
+    """Answers where no tool is listed."""
+
+    def result(self, params: Json, result: Json) -> Json:
+        catalog = json.loads(Path(os.environ["TOOLS_SEARCH_CATALOG"]).read_text(encoding="utf-8"))
+        return result if catalog["tools"] else self.of_nothing(result)
+
+    def of_nothing(self, result: Json) -> Json:
+        return {**result, "tools": None}
+
+
+class NothingIsNull(_OfNothing):
+    """Encodes an empty list that was never made as `null`."""
+
+
+class NothingIsUntyped(_OfNothing):
+    def of_nothing(self, result: Json) -> Json:
+        nothing: Json = {"tools": []}
+        return nothing | {name: result[name] for name in ("ttlMs", "cacheScope") if name in result}
+
+
+class NothingIsUncached(_OfNothing):
+    def of_nothing(self, result: Json) -> Json:
+        return without(result, "ttlMs", "cacheScope")
 
 
 def _words(*texts: object) -> set[str]:

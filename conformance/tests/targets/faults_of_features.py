@@ -319,6 +319,18 @@ class AnswersKeptForAllCallers(SearchFault):
         return {**result, **self.kept.setdefault(key, result)} if _hidden() else result
 
 
+class EmptiedIsNull(Fault):
+    """Encodes an empty list that was never made as `null`, once every tool was removed."""
+
+    had = False
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        self.had = self.had or bool(_catalog()["tools"])
+        if method == SEARCH and "result" in outcome and self.had and not _catalog()["tools"]:
+            return {"result": {**outcome["result"], "tools": None}}
+        return outcome
+
+
 class AddedToolInBrief(_Changes):
     def found(self, params: Json, tools: list[Json]) -> list[Json]:
         return [tool if tool["name"] in self.first else without(tool, "annotations", "outputSchema") for tool in tools]

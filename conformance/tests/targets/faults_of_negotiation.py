@@ -381,6 +381,18 @@ class LegacyAdvertisedInTheLatestRevisionOnly(Fault):
         return outcome
 
 
+class LegacyUndeclaredGetsNull(LegacyGated):
+    """Has no tools for a legacy client that did not declare the extension, not even an empty list."""
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if method == SEARCH and era != "2026-07-28" and session.get() not in self.declared and "result" in outcome:
+            return {"result": {"tools": None}}
+        return outcome
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        return super().request(method, params, era) if method == "initialize" else params
+
+
 class DeclarationBringsLess(Fault):
     """Takes a member of the declaration for a wish for less."""
 

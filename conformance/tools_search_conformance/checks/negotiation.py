@@ -458,8 +458,8 @@ async def undeclared_legacy_served(bench: Bench) -> None:
         with suppress(UnverifiableError) if OLDER in who else nullcontext():  # that revision may be refused
             async with opened as other:
                 await other.server.known_listing()  # that no listing is needed is for search-unlisted to judge
-                await other.served({"query": query}, f"a search from {who}")
-                page = await other.served({"query": query, "limit": 1}, f"a second search from {who}")
+                await other.served({"query": query}, f"a search from {who}", control=bench)
+                page = await other.served({"query": query, "limit": 1}, f"a second search from {who}", control=bench)
                 found = page if page.items else await other.server.first(query, limit=1)
                 other.expect(bool(found.items), found.exchange, f"the query {query!r} found nothing for {who}")
                 await other.next_served(page, f"the next page of a search from {who}")

@@ -71,6 +71,20 @@ async def _pages(bench: Bench, query: str) -> AsyncGenerator[Exchange]:
         params["cursor"] = cursor
 
 
+@once
+async def _of_nothing(bench: Bench) -> Exchange:
+    """Return a search on a fixture with an empty catalog, which may be answered without looking for anything."""
+    return await bench.server.search({"query": "anything"})
+
+
+async def _judge_of_nothing(bench: Bench, judge: Callable[[Exchange], None]) -> None:
+    if bench.may_serve("empty"):
+        async with bench.serving("empty") as other:
+            exchange = await _of_nothing(other)
+            if exchange.result is not None:  # that it is no error is for no-match-empty to judge
+                judge(exchange)
+
+
 def _require_finds(bench: Bench, exchanges: list[Exchange]) -> None:
     found = any(map(items_in, exchanges))
     queries = list(dict.fromkeys(exchange.sent["params"]["query"] for exchange in exchanges))
@@ -84,12 +98,14 @@ async def _judge_results(bench: Bench, judge: Callable[[Exchange], None]) -> Non
     for exchange in exchanges:
         if exchange.result is not None:
             judge(exchange)
+    await _judge_of_nothing(bench, judge)
     await judge_pages(bench, lambda page, _: judge(page.exchange))
 
 
 @server_check(
     title="A search result conforms to the schema",
-    sends="Various searches, with and without matches; their first, later and last pages.",
+    sends="Various searches, with and without matches; their first, later and last pages; on a fixture with an empty"
+    " catalog, any word.",
     passes="A result whose `tools` are definitions and whose `nextCursor`, if present, is a string.",
     methods=EVERY_METHOD,
 )
@@ -120,11 +136,12 @@ async def result_schema(bench: Bench) -> None:
                 expect_shape(exchange)
 
     await judge_surveys(bench, judge)
+    await _judge_of_nothing(bench, expect_shape)
 
 
 @server_check(
     title='`resultType` is "complete"',
-    sends="Various searches.",
+    sends="Various searches; on a fixture with an empty catalog, any word.",
     passes='`resultType: "complete"` in each result.',
     eras=(MODERN,),
     methods=EVERY_METHOD,
@@ -141,7 +158,7 @@ async def result_type(bench: Bench) -> None:
 
 @server_check(
     title="A modern result says how long and for whom it may be cached",
-    sends="Various searches.",
+    sends="Various searches; on a fixture with an empty catalog, any word.",
     passes="`ttlMs`, an integer of at least 0, and `cacheScope`, `public` or `private`, in each result.",
     eras=(MODERN,),
     methods=EVERY_METHOD,

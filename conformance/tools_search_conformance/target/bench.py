@@ -42,7 +42,7 @@ from tools_search_conformance.target.primitives import (
 from tools_search_conformance.target.server import ChangedError, Concurrency, Opening, Params, Server, busy_seconds
 from tools_search_conformance.target.target import Target
 from tools_search_conformance.target.vocabulary import NONSENSE, Vocabulary
-from tools_search_conformance.wire.codec import JsonObject, same
+from tools_search_conformance.wire.codec import JsonObject, json_text, same
 from tools_search_conformance.wire.connection import RefusedError
 from tools_search_conformance.wire.eras import DECLARED, LEGACY, OLDER, UNDECLARED
 from tools_search_conformance.wire.process import TargetError
@@ -688,11 +688,30 @@ class Bench(Workbench):
             exchange.result is not None, "the server refuses a query without matches; see no-match-empty", exchange
         )
 
-    async def served(self, params: Params, case: str, **overrides: Any) -> Page:
-        """Expect a page in answer to a search sent with `overrides`, as for `Server.ask`."""
+    async def served(self, params: Params, case: str, *, control: Bench | None = None, **overrides: Any) -> Page:
+        """Expect a page in answer to a search sent with `overrides`, as for `Server.ask`.
+
+        A malformed page counts if the pages of `control` are well-formed, by default this bench.
+        """
         exchange = await self.server.search(params, **overrides)
         self.expect(exchange.result is not None, exchange, f"{case} got {exchange.describe()}", case=case)
-        return read_page(exchange, case)
+        try:
+            return read_page(exchange, case)
+        except UnverifiableError:
+            # Where other searches return such a result as well, that is for result-schema to judge.
+            other = control or self
+            for query in (await other.key_query(), NONSENSE):
+                read_page(await other.server.search({"query": query}), f"a search for {query!r}")
+            self.expect(False, exchange, f"{case} got a malformed page, and other searches do not", case=case)
+            raise
+
+    async def expect_nothing(self, params: Params, case: str) -> None:
+        """Expect a search where nothing is visible to get a result with an empty array."""
+        exchange = await self.server.search(params)
+        result, member = exchange.result, self.primitive.member
+        empty = result is not None and result.get(member) == []
+        answer = exchange.describe() if result is None else f"the result {json_text(result)[:200]}"
+        self.expect(empty, exchange, f"{case} got {answer} instead of an empty array in `{member}`", case=case)
 
     async def expect_alike(self, page: Page, plain: Page, again: Callable[[], Awaitable[Page]], what: str) -> None:
         """Expect `page` to show what `plain` does, except in aspects in which the same search, sent `again`, varies.
