@@ -381,6 +381,49 @@ class LegacyAdvertisedInTheLatestRevisionOnly(Fault):
         return outcome
 
 
+def _declares_legacy(params: Json, place: str) -> bool:
+    held: Any = member(params, "capabilities").get(place)
+    return isinstance(held, dict) and EXTENSION_ID in held
+
+
+class LegacyAdvertisedWhereDeclared(Fault):
+    """Advertises in the place where the client declared, or in both."""
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if method == "initialize" and "result" in outcome and _declares_legacy(params, "experimental"):
+            outcome["result"] = {**outcome["result"], "protocolVersion": params["protocolVersion"]}
+            del outcome["result"]["capabilities"]["extensions"]
+        return outcome
+
+
+class LegacyExperimentalGated(Fault):
+    """Refuses the searches of a legacy client that declared in the other place."""
+
+    def __init__(self) -> None:
+        self.gated: set[str] = set()
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        if method == "initialize" and _declares_legacy(params, "experimental"):
+            self.gated.add(session.get())
+        if method == SEARCH and session.get() in self.gated:
+            raise _refused()
+        return params
+
+
+class LegacyTrueGated(Fault):
+    """Takes a handshake with `true`, and no search after it."""
+
+    def __init__(self) -> None:
+        self.gated: set[str] = set()
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        if method == "initialize" and _extensions(member(params, "capabilities")).get(EXTENSION_ID) is True:
+            self.gated.add(session.get())
+        if method == SEARCH and session.get() in self.gated:
+            raise RefusalError(-32602, "declare it", {"field": "_meta", "reason": "true"})
+        return params
+
+
 class LegacyUndeclaredGetsNull(LegacyGated):
     """Has no tools for a legacy client that did not declare the extension, not even an empty list."""
 
@@ -400,6 +443,22 @@ class DeclarationBringsLess(Fault):
         declared = _extensions(member(member(params, "_meta"), f"{META}clientCapabilities")).get(EXTENSION_ID)
         if method == SEARCH and "result" in outcome and isinstance(declared, dict) and "version" in declared:
             tools = [without(tool, "description") for tool in outcome["result"]["tools"]]
+            return {"result": {**outcome["result"], "tools": tools}}
+        return outcome
+
+
+class OlderListsInBrief(Fault):
+    """Lists tools in an older revision without what that does not have, and finds them with it."""
+
+    def __init__(self) -> None:
+        self.older: set[str] = set()
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if method == "initialize" and params.get("protocolVersion") == "2025-06-18":
+            self.older.add(session.get())
+            outcome["result"]["protocolVersion"] = "2025-06-18"
+        if method == "tools/list" and session.get() in self.older and "result" in outcome:
+            tools = [without(tool, "icons", "title") for tool in outcome["result"]["tools"]]
             return {"result": {**outcome["result"], "tools": tools}}
         return outcome
 

@@ -29,7 +29,7 @@ from tools_search_conformance.target.primitives import (
 from tools_search_conformance.target.server import busy_seconds
 from tools_search_conformance.target.vocabulary import is_query
 from tools_search_conformance.wire.codec import JsonObject, as_array, as_object, json_text, same
-from tools_search_conformance.wire.eras import MODERN, UNDECLARED
+from tools_search_conformance.wire.eras import LEGACY, MODERN, UNDECLARED
 from tools_search_conformance.wire.record import Exchange
 
 _SAMPLE: Final = 10
@@ -129,7 +129,7 @@ async def _expect_listed(bench: Bench, names: Sequence[str]) -> None:
     title="A search returns a tool with its listed definition",
     sends="`tools/list`; various and generated searches, and a search for each tool by its name; `tools/list` again."
     " Later pages with tools whose listed definition differs from the fixture's catalog in this era; names that are not"
-    " ASCII if a fixture lists them.",
+    " ASCII if a fixture lists them. Over HTTP, the list and a search from a client of an older revision.",
     passes="Found and listed definitions are equal as JSON values, except for the extension identifier in `_meta`.",
     methods=EVERY_METHOD,
 )
@@ -154,6 +154,12 @@ async def definition_identity(bench: Bench) -> None:
         for _, exchange in searches:
             with suppress(UnverifiableError):  # that it is a page at all is for exact-name-first to show
                 judge(read_page(exchange, "a search for an unusual name"), unusual, other)
+    if bench.cell.era == LEGACY and bench.primitive is TOOLS and bench.starts_freely:
+        with suppress(UnverifiableError):  # an older revision may be refused, and may list tools otherwise
+            async with bench.older() as other:
+                listing = await other.server.known_listing()
+                query = await bench.query_with_matches()
+                judge(await other.server.page(query, limit=await other.server.large_limit()), listing, other)
     await require_faithful(bench)
 
 

@@ -157,7 +157,7 @@ async def _openings(bench: Bench) -> AsyncGenerator[tuple[Any, Exchange, str]]:
     if bench.cell.era == LEGACY and bench.can_start("core"):
         others.append((bench.undeclaring(), nothing))
         if bench.starts_freely:
-            others.append((bench.older(), f" for a client of revision {OLDER}"))
+            others.append((bench.older(), f" for a client of revision {OLDER} that declares in `experimental`"))
     if bench.may_serve("empty"):
         others.append((bench.serving("empty"), " for an empty catalog"))
     for opened, whom in others:
@@ -169,8 +169,9 @@ async def _openings(bench: Bench) -> AsyncGenerator[tuple[Any, Exchange, str]]:
 
 @server_check(
     title="`extensions` and `experimental` in an `initialize` result have equal settings",
-    sends="`initialize`, also from a client that declares nothing and from a client of an older revision; over HTTP, to"
-    " a fixture that can be reloaded, once more after a change of its catalog.",
+    sends="`initialize`, also from a client that declares nothing and from a client of an older revision, which"
+    " declares the extension in `experimental`; over HTTP, to a fixture that can be reloaded, once more after a change"
+    " of its catalog.",
     passes="`capabilities.extensions` and `capabilities.experimental` have equal objects at the extension identifier.",
     eras=(LEGACY,),
 )
@@ -338,7 +339,7 @@ async def undeclared_client_status(bench: Bench) -> None:
     title="A declaration that is not an object is treated as absent, or refused",
     sends="`tools/search` or `initialize` with `true`, `null`, a string or an array at the extension identifier.",
     passes=f"For a search, error {MISSING_CAPABILITY}, or another error if an SDK refuses such capabilities as a whole;"
-    " for `initialize`, an error or a result, and after `null` also a result for a search.",
+    " for `initialize`, an error or a result, and after a result also one for a search.",
     methods=EVERY_METHOD,
 )
 async def declaration_not_object(bench: Bench) -> None:
@@ -367,8 +368,9 @@ async def _expect_handshake(bench: Bench, value: Any) -> None:
     try:
         async with bench.fresh(capabilities={"extensions": {EXTENSION_ID: value}}) as other:
             _, exchange = await other.server.opening()
-            if value is None and bench.starts_freely:  # of the others a handshake is enough
-                await other.served({"query": await bench.key_query()}, "a search from a client that declared null")
+            if bench.starts_freely:
+                case = f"a search from a client that declared {json_text(value)}"
+                await other.served({"query": await bench.key_query()}, case)
     except UnverifiableError as error:
         if error.exchange is None:
             raise
@@ -442,7 +444,8 @@ async def declaration_unknown_members(bench: Bench) -> None:
 @server_check(
     title="A legacy client is served even if it declared nothing",
     sends="`initialize` without the extension, then searches, including a second page; if that needs no other start of"
-    " the server, also from a client that declares another extension and from a client of an older revision.",
+    " the server, also from a client that declares another extension and from a client of an older revision,"
+    " which declares the extension in `experimental`.",
     passes="A result with a tool for each search: a stateless legacy server cannot know what was declared.",
     eras=(LEGACY,),
     methods=EVERY_METHOD,
@@ -453,7 +456,7 @@ async def undeclared_legacy_served(bench: Bench) -> None:
     if bench.starts_freely:
         another: JsonObject = {"extensions": {"com.example/other": {}}, "sampling": {}}
         clients.append((bench.fresh(capabilities=another), "a legacy client that declared another extension"))
-        clients.append((bench.older(), f"a client of revision {OLDER}"))
+        clients.append((bench.older(), f"a client of revision {OLDER}, which declares in `experimental`,"))
     for opened, who in clients:
         with suppress(UnverifiableError) if OLDER in who else nullcontext():  # that revision may be refused
             async with opened as other:

@@ -420,8 +420,12 @@ class Bench(Workbench):
             await other.aclose()
 
     def older(self) -> AbstractAsyncContextManager[Bench]:
-        """Yield a bench on a connection that requests an older legacy revision, the same for every check."""
-        return self._kept(Opening(revision=OLDER), "older")
+        """Yield a bench on a connection that requests an older legacy revision, the same for every check.
+
+        Its client declares the extension where an SDK of that revision can send it.
+        """
+        declared = {"experimental": DECLARED["extensions"]}
+        return self._kept(Opening(revision=OLDER, capabilities=declared), "older")
 
     @asynccontextmanager
     async def of_legacy_client(self) -> AsyncGenerator[Bench]:
