@@ -447,6 +447,19 @@ class DeclarationBringsLess(Fault):
         return outcome
 
 
+class MaxLimitOfLargeNumbers(SearchFault):
+    """Takes a limit that 32 bits do not hold for none."""
+
+    def result(self, params: Json, result: Json) -> Json:
+        limit: Any = params.get("limit")
+        if not isinstance(limit, int) or limit < 2**31 or "cursor" in params or "nextCursor" not in result:
+            return result
+        found = {tool["name"] for tool in result["tools"]}
+        catalog = json.loads(Path(os.environ["TOOLS_SEARCH_CATALOG"]).read_text(encoding="utf-8"))
+        more = [tool for tool in catalog["tools"] if tool["name"] not in found]
+        return {**without(result, "nextCursor"), "tools": [*result["tools"], *more]}
+
+
 class OlderListsInBrief(Fault):
     """Lists tools in an older revision without what that does not have, and finds them with it."""
 

@@ -47,8 +47,10 @@ _INVALID_LIMITS: Final[tuple[Any, ...]] = (
 )  # fmt: skip
 _INVALID_LIMITS_OF_PAGES: Final[tuple[Any, ...]] = (0, -1, 2.5, "3", True, None, 100.5, [3])
 _LARGE_LIMITS: Final[tuple[Any, ...]] = (
-    101, 21, 51, 255, 2**53 - 2, 256, 1001, 10_000, 65_536, 2**32, 2**31 - 1, 2**31, 2**32 + 1, 1e9, 2**53 - 1,
+    101, 21, 51, 255, 256, 1001, 10_000, 65_536, 2**32, 2**31 - 1, 2**31, 2**32 + 1, Spelled("1e9"), Spelled("1E+15"),
+    2**53 - 1,
 )  # fmt: skip
+_LARGEST: Final = 2**53 - 1
 _SPELLED_LIMITS: Final = tuple(
     (spelled, value)
     for value, spellings in ((3, ("3", "3.0", "3e0", "3E+0", "0.3e1", "30e-1", "3.000")), (1, ("1.0",)))
@@ -551,8 +553,8 @@ async def limit_clamped(bench: Bench) -> None:
 
 @server_check(
     title="No page is larger than the advertised `maxLimit`",
-    sends="Broad queries without a limit and with one above `maxLimit`; where possible, on a fixture's catalog of 120"
-    " tools, and as many resources, templates and prompts.",
+    sends="Broad queries without a limit and with limits above `maxLimit`, up to 2^53 - 1; where possible, on a"
+    " fixture's catalog of 120 tools, and as many resources, templates and prompts.",
     passes="No page contains more than `maxLimit` tools.",
     methods=EVERY_METHOD,
 )
@@ -575,7 +577,9 @@ async def max_limit_honored(bench: Bench) -> None:
             return 0, 0
         words = Vocabulary((await other.nonempty_listing()).items, other.primitive.key)
         broad = words.broad(3 if other.primitive is bench.primitive else 1)
-        cases = [(query, limit) for query in broad for limit in (None, most + 1, 10 * most)]
+        # Large ones are easily taken for none, such as those that 32 bits do not hold.
+        limits = ((most + 1, 10 * most), (2**31, _LARGEST), (2**32, 2**32 - 1))
+        cases = [(query, limit) for query, more in zip(broad, limits, strict=False) for limit in (None, *more)]
         return most, max(await other.each(cases, walked), default=0)
 
     other_catalog = bench.profile == "fixture" and bench.has_turn(0) and bench.primitive is TOOLS
