@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -445,6 +446,17 @@ class DeclarationBringsLess(Fault):
             tools = [without(tool, "description") for tool in outcome["result"]["tools"]]
             return {"result": {**outcome["result"], "tools": tools}}
         return outcome
+
+
+class LatestDeclarationWins(Fault):
+    """Holds the declaration of a request where all requests hold theirs, and takes a moment to look at it."""
+
+    latest: Any = None
+
+    def declaration(self, declared: Any) -> Any:
+        self.latest = declared
+        time.sleep(0.005)
+        return self.latest
 
 
 class MaxLimitOfLargeNumbers(SearchFault):

@@ -25,6 +25,7 @@ _NAME_RULE: Final = "http-name-not-required"
 _ONLY_NAMED: Final = "the server serves a search only with an Mcp-Name header"
 _NO_OTHERS: Final = "the settings advertise no other search than the one for tools"
 _NON_OBJECTS: Final[tuple[Any, ...]] = (True, None, "yes", [], [{}], 1, 0, False, "", "{}", 0.5)
+_OF_EACH: Final = 2
 _UNDECLARED: Final[tuple[tuple[JsonObject, str], ...]] = (
     ({}, "no capability"),
     ({"extensions": {"com.example/other": {}}}, "another extension only"),
@@ -384,7 +385,7 @@ async def _expect_handshake(bench: Bench, value: Any) -> None:
     title="A declaration in one modern request does not count for another",
     sends="A search that declares the extension, then on the same connection one that does not, and one that does. A"
     " search without a declaration on a connection that began with a `server/discover` that declares the extension."
-    " Over HTTP, one after a legacy client declared it in `initialize`.",
+    " Over HTTP, one after a legacy client declared it in `initialize`. A few of both kinds in flight together.",
     passes=f"A result for each search that declares the extension, error {MISSING_CAPABILITY} for each that does not.",
     eras=(MODERN,),
     methods=EVERY_METHOD,
@@ -411,6 +412,21 @@ async def declaration_per_request(bench: Bench) -> None:
         late = await bench.server.search({"query": query}, capabilities=UNDECLARED)
         served = "after a legacy client had declared the extension, a modern search that did not was served"
         bench.expect(late.error is not None, late, served)
+    if bench.primitive is TOOLS:
+        await _expect_declarations_apart(bench, query)
+
+
+async def _expect_declarations_apart(bench: Bench, query: str) -> None:
+    """Expect searches in flight together, every other one of which declares the extension, to be told apart."""
+    capabilities = [DECLARED, UNDECLARED] * _OF_EACH
+    params, seconds = [{"query": query}] * len(capabilities), bench.options.timeout
+    exchanges = await bench.server.at_once(params, seconds=seconds, capabilities=capabilities)
+    for declared, exchange in zip(capabilities, exchanges, strict=True):
+        refused = exchange.error is not None and exchange.error.code == MISSING_CAPABILITY
+        fitting = not refused if declared is DECLARED else exchange.result is None  # either may find the server busy
+        how = "declares" if declared is DECLARED else "does not declare"
+        message = f"in flight together with others, a search that {how} the extension got {exchange.describe()}"
+        bench.expect(fitting, exchange, message, case=f"a search that {how} the extension, among others")
 
 
 @server_check(

@@ -285,7 +285,12 @@ class Server:
         return self._keep_last(connection, exchange)
 
     async def at_once(
-        self, searches: Sequence[Params], *, seconds: float, ids: Sequence[str | int] = ()
+        self,
+        searches: Sequence[Params],
+        *,
+        seconds: float,
+        ids: Sequence[str | int] = (),
+        capabilities: Sequence[Params | None] = (),
     ) -> list[Exchange]:
         """Send searches with these params concurrently; return the exchanges in this order.
 
@@ -297,8 +302,9 @@ class Server:
         exchanges: dict[int, Exchange] = {}
 
         async def search(place: int) -> None:
-            with_id = ids[place] if ids else None
-            exchange = await connection.request(self.method, searches[place], seconds=seconds, with_id=with_id)
+            own: dict[str, Any] = {"with_id": ids[place] if ids else None}
+            own["capabilities"] = capabilities[place] if capabilities else None
+            exchange = await connection.request(self.method, searches[place], seconds=seconds, **own)
             exchanges[place] = self._keep_last(connection, exchange)
             if self._recorder.held > _MAX_BYTES_HELD:
                 tasks.cancel_scope.cancel()  # of the group that it is in
