@@ -609,6 +609,40 @@ def default_limit_large(params: Json) -> Json:
     return {"limit": 40, **params}
 
 
+class _LatestCursorsOnly(_OpaqueCursors, ABC):
+    """Keeps its latest few hundred cursors."""
+
+    most = 400
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.forgotten: set[str] = set()
+
+    def params(self, params: Json) -> Json:
+        return self.of_forgotten(params) if str(params.get("cursor")) in self.forgotten else super().params(params)
+
+    def result(self, params: Json, result: Json) -> Json:
+        result = super().result(params, result)
+        while len(self.genuine) > self.most:
+            self.forgotten.add(oldest := next(iter(self.genuine)))
+            del self.genuine[oldest]
+        return result
+
+    @abstractmethod
+    def of_forgotten(self, params: Json) -> Json:
+        """Return what is served where the cursor was forgotten, or refuse."""
+
+
+class ForgottenCursorsStartOver(_LatestCursorsOnly):
+    def of_forgotten(self, params: Json) -> Json:
+        return without(params, "cursor")
+
+
+class ForgottenCursorsAreInternal(_LatestCursorsOnly):
+    def of_forgotten(self, params: Json) -> Json:
+        raise RefusalError(-32603, "no such search", None)
+
+
 class ThirtyPagesAtMost(_Numbered):
     def page(self, number: int, params: Json, result: Json) -> Json:
         return without(result, "nextCursor") if number == 30 else result

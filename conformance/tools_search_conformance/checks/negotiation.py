@@ -11,7 +11,7 @@ from tools_search_spec import EXTENSION_ID
 from tools_search_conformance.catalogs import items
 from tools_search_conformance.checks.changes import changed_for_new_connections
 from tools_search_conformance.model import UnverifiableError
-from tools_search_conformance.target.bench import INVALID_PARAMS, MISSING_CAPABILITY, Bench, server_check
+from tools_search_conformance.target.bench import INVALID_PARAMS, MISSING_CAPABILITY, Bench, early_page, server_check
 from tools_search_conformance.target.pages import Page, advertised_settings, complaint, settings_in, settings_of
 from tools_search_conformance.target.primitives import EVERY_METHOD, OTHERS, TOOLS, items_in, key_in, settings_for
 from tools_search_conformance.target.vocabulary import NONSENSE
@@ -218,6 +218,7 @@ async def served_where_advertised(bench: Bench) -> None:
     message = f"the extension is advertised, but plain searches got {answer}{hint}"
     bench.expect(exchange.result is not None, exchange, message)
     bench.has_served = True
+    await early_page(bench)  # for cursor-forged
     if bench.cell.transport == "http" and bench.can_start("core"):
         async with bench.fresh() as other:
             exchange = await other.server.search(exchange.params)

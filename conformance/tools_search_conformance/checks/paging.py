@@ -14,10 +14,10 @@ from typing import Final
 
 from tools_search_conformance.checks.parameters import refused_by_empty
 from tools_search_conformance.model import InapplicableError, UnverifiableError, ViolationError
-from tools_search_conformance.target.bench import Bench, once, server_check
+from tools_search_conformance.target.bench import Bench, early_page, once, server_check
 from tools_search_conformance.target.generated import explore_walks, judge_surveys, judge_walks, shared_whole
 from tools_search_conformance.target.pages import Listing, Page, Walk, read_page
-from tools_search_conformance.target.primitives import EVERY_METHOD, TEMPLATES, params_of_use
+from tools_search_conformance.target.primitives import EVERY_METHOD, TEMPLATES, TOOLS, params_of_use
 from tools_search_conformance.target.server import Opening
 from tools_search_conformance.target.vocabulary import NONSENSE
 from tools_search_conformance.wire.codec import JsonObject, json_text
@@ -412,6 +412,21 @@ async def limit_only_cuts(bench: Bench) -> None:
     await explore_walks(bench, judge_walk)
 
 
+async def _expect_old_cursor_refused(bench: Bench) -> None:
+    """Expect the cursor of an early search to bring the second page, or to be refused as any that does not hold."""
+    first = await early_page(bench) if bench.primitive is TOOLS else None
+    if first is None or not first.next_cursor:
+        return
+    case = "a cursor issued many searches ago"
+    exchange = await bench.server.search({**first.exchange.params, "cursor": first.next_cursor})
+    if exchange.result is None:
+        bench.expect_code(exchange, case)
+    else:
+        again = [key for key in read_page(exchange, case).keys if key in first.keys]
+        message = f"{case} returned tools of the first page again: {again}"
+        bench.expect(not again, exchange, message, case=case)
+
+
 async def _second_page(bench: Bench, query: str | None = None) -> JsonObject:
     """Return the params of a second page, by a cursor that nothing has been asked with; a single tool has none."""
     query = query or await bench.query_with_matches()
@@ -422,11 +437,13 @@ async def _second_page(bench: Bench, query: str | None = None) -> JsonObject:
 @server_check(
     title="A cursor that this server did not issue is refused",
     sends="Made-up cursors: the empty string, words, numbers, base64, unusual characters, 50,000 letters; some of them"
-    " with a query without matches.",
-    passes="Error -32602 for each.",
+    " with a query without matches. An unused cursor of one of the first searches of the run.",
+    passes="Error -32602 for each; for the old cursor, the second page or error -32602.",
     methods=EVERY_METHOD,
 )
 async def cursor_forged(bench: Bench) -> None:
+    await _expect_old_cursor_refused(bench)
+
     def vary(good: JsonObject) -> list[tuple[JsonObject, str]]:
         return [({**good, "cursor": made_up}, f"cursor {made_up[:60]!a}") for made_up in _MADE_UP]
 

@@ -19,6 +19,7 @@ from tools_search_conformance.model import (
     SERVER_PREFIX,
     Cell,
     Check,
+    InapplicableError,
     LeftOutError,
     UnverifiableError,
     VerdictError,
@@ -832,6 +833,15 @@ def once(make: Callable[[Bench], Awaitable[Found]]) -> Callable[[Bench], Awaitab
         return await bench.once(make.__name__, partial(make, bench))
 
     return asked_once
+
+
+@once
+async def early_page(bench: Bench) -> Page | None:
+    """Return the first page of a search that has more, whose cursor nobody uses until many searches later."""
+    with suppress(UnverifiableError, InapplicableError):
+        query = await bench.query_with_two_matches()
+        return await bench.server.page(query, limit=1)
+    return None
 
 
 SERVER_CHECKS: Final = Registry[Bench](SERVER_PREFIX)
