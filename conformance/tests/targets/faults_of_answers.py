@@ -408,6 +408,23 @@ def capitals_match_nothing(params: Json, result: Json) -> Json:
     return {**result, "tools": []} if params["query"].isupper() and " " not in params["query"] else result
 
 
+def _unmatched(is_odd: Callable[[str], bool]) -> type[Fault]:
+    """Return the fault that finds nothing by a word in which a character is odd, except a name."""
+
+    def unmatched(params: Json, result: Json) -> Json:
+        query = unicodedata.normalize("NFC", params["query"]).strip()
+        named = any(tool["name"].strip() == params["query"].strip() for tool in result["tools"])
+        odd = " " not in query and any(map(is_odd, query)) and not named
+        return {**result, "tools": []} if odd else result
+
+    return wrong_result(unmatched)
+
+
+other_capitals_match_nothing = _unmatched(lambda c: c.isupper() and not c.isascii())
+greek_capitals_match_nothing = _unmatched(lambda c: "\u0391" <= c <= "\u03a9")
+astral_capitals_match_nothing = _unmatched(lambda c: c.isupper() and c > "\uffff")
+
+
 class _OfNothing(SearchFault):
     """Answers where no tool is listed."""
 

@@ -319,6 +319,13 @@ class AnswersKeptForAllCallers(SearchFault):
         return {**result, **self.kept.setdefault(key, result)} if _hidden() else result
 
 
+class AddedToolFoundByNameAlone(_Changes):
+    """Finds what came with a change by its name, and by no word."""
+
+    def found(self, params: Json, tools: list[Json]) -> list[Json]:
+        return [t for t in tools if t["name"] in self.first or t["name"] == params["query"].strip()]
+
+
 class EmptiedIsNull(Fault):
     """Encodes an empty list that was never made as `null`, once every tool was removed."""
 

@@ -27,6 +27,11 @@ FEWER: Final = "quarry"
 LAST: Final = "terminus"
 """The last word of a long description."""
 
+CAPITALS: Final = ("\u03a3\u038e\u039b\u039b\u039f\u0393\u039f\u03a3", "ПОИСК", "\U00010414\U00010407\U0001041d")
+"""Words in capitals of several scripts, one with letters beyond 16 bits; a tool of the odd catalogs has them in small
+letters, of which Greek has another one at the end of a word.
+"""
+
 _EVERY: Final = 8
 
 _NAME: Final = string.ascii_letters + string.digits + "_-."
@@ -175,6 +180,7 @@ def _with_rarities(drawn: list[JsonObject]) -> list[JsonObject]:
         {"name": "shared", "inputSchema": {"type": "object"}},
         {"name": "shared_common", "title": "shared", "description": "shared", "inputSchema": {"type": "object"}},
         {"name": "right_to_left", "description": _RIGHT_TO_LEFT, "inputSchema": {"type": "object"}},
+        {"name": "scripts", "description": " ".join(CAPITALS).lower(), "inputSchema": {"type": "object"}},
         {"name": "bare", "inputSchema": {"type": "object"}},
     ]
     by_name: dict[str, JsonObject] = {}

@@ -25,6 +25,7 @@ _LOOK_SECONDS: Final = 0.05
 _IN_TIME_SECONDS: Final = 2.5
 """How long a change may take to show: a fixture promises two seconds."""
 _GONE, _ALTERED, _RESHAPED, _ADDED, _ADDED_TOO = WORDS[-1], WORDS[-2], WORDS[-3], "kiln", "loom"
+_NEW_WORD: Final = "sepia"
 _RESHAPES: Final[dict[str, JsonObject]] = {
     "Tool": {"inputSchema": {"type": "object", "required": ["hour"]}},
     "Resource": {"mimeType": "text/x-hour"},
@@ -57,7 +58,12 @@ def _after(primitive: Primitive) -> list[JsonObject]:
     return [
         *(made_item(primitive, word) for word in WORDS if word not in {_GONE, _ALTERED, _RESHAPED}),
         made_item(primitive, _RESHAPED, **_RESHAPES[primitive.items]),
-        made_item(primitive, _ALTERED, description=f"Fills the {_ALTERED} of the {COMMON} with sepia.", title="Refill"),
+        made_item(
+            primitive,
+            _ALTERED,
+            description=f"Fills the {_ALTERED} of the {COMMON} with {_NEW_WORD}.",
+            title="Refill",
+        ),
         made_item(primitive, _ADDED, **_RICH, **_RICH_BY_TYPE[primitive.items]),
         made_item(primitive, _ADDED_TOO),
     ]
@@ -83,6 +89,12 @@ async def with_added_item(bench: Bench) -> tuple[Bench, str]:
     other = await changing(bench)
     await _replace(other, _after)
     return other, key_of(bench.primitive, _ADDED)
+
+
+async def with_new_words(bench: Bench) -> tuple[Bench, dict[str, str]]:
+    """Return such a bench, and words that only came with the change, with the key of the item that has each."""
+    other, key = await with_added_item(bench)
+    return other, {_ADDED: key, _NEW_WORD: key_of(bench.primitive, _ALTERED)}
 
 
 async def other_catalog(bench: Bench, listing: Listing) -> Listing:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import random
 import unicodedata
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager, nullcontext, suppress
 from typing import Final
 
 from hypothesis import strategies as st
 
 from tools_search_conformance.catalogs import COMMON, document, made_tool
-from tools_search_conformance.model import UnverifiableError
+from tools_search_conformance.checks.changes import with_new_words
+from tools_search_conformance.model import InapplicableError, UnverifiableError
 from tools_search_conformance.target.bench import Bench, once, server_check
 from tools_search_conformance.target.generated import judge_surveys
 from tools_search_conformance.target.pages import Listing, Survey, advertised_settings
@@ -193,7 +194,8 @@ async def _expect_first(bench: Bench, member: str) -> None:
 @server_check(
     title="A tool whose texts contain every term of the query matches",
     sends="For each tool, one to three distinctive terms of its name, title and description in various spellings, and"
-    " its whole text; words and pairs of words that several tools share.",
+    " its whole text; words and pairs of words that several tools share; on a fixture that can be reloaded, words that"
+    " came with a change.",
     passes="That tool is on one of the pages; for shared words, each tool that contains them is.",
     methods=EVERY_METHOD,
 )
@@ -214,7 +216,8 @@ async def all_terms_match(bench: Bench) -> None:
 
     def judge_many(survey: Survey) -> None:
         for walk in (walk for walk in survey.shared if walk.ended):
-            wanted = {tool["name"] for tool in survey.listing.items if walk.query in terms_of("\n".join(text_of(tool)))}
+            queried = {*terms_of(walk.query)}
+            wanted = {tool["name"] for tool in survey.listing.items if queried <= {*terms_of("\n".join(text_of(tool)))}}
             lost = wanted.difference(walk.keys)
             message = (
                 f"{len(wanted)} tools contain the term {walk.query!r}, but a search for it misses {len(lost)} of them"
@@ -242,6 +245,19 @@ async def all_terms_match(bench: Bench) -> None:
     if terms_by_key:  # no tool has a term of its own where each of their terms is in several
         await explore(bench, st.sampled_from(sorted(terms_by_key)).flatmap(written), judge)
     await judge_surveys(bench, judge_many)
+    if bench.primitive is TOOLS and bench.cell.transport == "http" and bench.has_turn(1):
+        await _expect_words_after_change(bench)
+
+
+async def _expect_words_after_change(bench: Bench) -> None:
+    """Expect a tool to be found by words that came with a change, where a fixture can be reloaded."""
+    if "reload" in bench.options.fixture_features and bench.can_start("changing"):
+        with suppress(InapplicableError, UnverifiableError):  # that a change shows is for change-seen to judge
+            other, wanted = await with_new_words(bench)
+            for word, name in wanted.items():
+                walk = await other.server.walk(word, await other.server.large_limit(), most=20)
+                message = f"after a change, {name!r} has the term {word!r}, but does not match it: {walk.keys[:5]}"
+                other.expect(name in walk.keys, walk.last, message, case=f"query {word!r} after a change")
 
 
 def _queries(words: Vocabulary, tool: JsonObject, number: int) -> list[str]:
@@ -254,7 +270,8 @@ def _queries(words: Vocabulary, tool: JsonObject, number: int) -> list[str]:
     several = f"{last}, {first}!" if number % 2 else " ".join(terms[:3])
     member = ("name", "description")[number // 2 % 2]
     odd = (*words.odd(tool), *words.capital_sharp(tool), *words.figures(tool))
-    decomposed = [unicodedata.normalize("NFD", term) for term in odd]
+    capitals = [upper if terms_of(upper := term.upper()) == (term,) else term for term in odd]
+    decomposed = [unicodedata.normalize("NFD", term) for term in capitals]
     written = _WRITTEN[number % len(_WRITTEN)].format(first, last)
     everything = [text for text in ["\n".join(text_of(tool))] if len(text) <= _LONGEST]
     ligatures = [term.replace("fi", "\ufb01").replace("fl", "\ufb02") for term in terms if "fi" in term or "fl" in term]

@@ -19,13 +19,13 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 
-from tools_search_conformance.catalogs.generated import FEWER, LAST, catalog, kinds
+from tools_search_conformance.catalogs.generated import CAPITALS, FEWER, LAST, catalog, kinds
 from tools_search_conformance.model import Effort, UnverifiableError, ViolationError
 from tools_search_conformance.target.bench import Bench
 from tools_search_conformance.target.pages import Listing, Page, Survey, Walk
 from tools_search_conformance.target.primitives import TOOLS
 from tools_search_conformance.target.properties import draw, examples_for, explore, limits, queries
-from tools_search_conformance.target.vocabulary import NONSENSE, Vocabulary
+from tools_search_conformance.target.vocabulary import NONSENSE, Vocabulary, terms
 from tools_search_conformance.wire.codec import JsonObject, same
 from tools_search_conformance.wire.process import TargetError
 
@@ -177,7 +177,8 @@ async def _survey(bench: Bench, made: JsonObject) -> Survey:
                     continue  # the searches by name show whether a search is served at all
                 walks.append(walk)
             nothing, shared = await server.search({"query": NONSENSE}), list[Walk]()
-            for query in (word for word in (FEWER, LAST) if words.frequency[word]):
+            held = (FEWER, LAST, *(word for word in CAPITALS if len(listing.items) <= _COUNTED))
+            for query in (word for word in held if words.frequency[terms(word)[0]]):
                 with suppress(UnverifiableError):
                     shared.append(await server.walk(query, await server.large_limit(), most=_MAX_SHARED_PAGES))
             after = await server.listing() if len(listing.items) <= _LISTED_AGAIN else listing
