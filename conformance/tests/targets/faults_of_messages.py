@@ -33,6 +33,49 @@ class LatestParamsWin(SearchFault):
         return self.latest
 
 
+class ScoresOfTheSearchBefore(SearchFault):
+    """Raises the scores of what the search before found, for any caller."""
+
+    def __init__(self) -> None:
+        self.before: set[str] = set()
+        self.query = ""
+
+    def result(self, params: Json, result: Json) -> Json:
+        raised = self.before if params["query"] != self.query else set[str]()
+        tools = [
+            {**tool, "_meta": {**tool["_meta"], EXTENSION_ID: {**tool["_meta"][EXTENSION_ID], "score": 0.999}}}
+            if tool["name"] in raised
+            else tool
+            for tool in result["tools"]
+        ]
+        self.before, self.query = {tool["name"] for tool in result["tools"]}, params["query"]
+        return {**result, "tools": tools}
+
+
+class AnswersKeptByJoinedParams(SearchFault):
+    """Keeps answers by query and limit, written one after the other."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, Json] = {}
+
+    def result(self, params: Json, result: Json) -> Json:
+        if "cursor" in params or "limit" not in params:
+            return result
+        return {**result, **self.kept.setdefault(f"{params['query']}{params['limit']}", result)}
+
+
+class PromptsAlteredBySearch(Fault):
+    """Counts the searches in what it gets next."""
+
+    searches = 0
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        self.searches += method == SEARCH
+        if method == "prompts/get" and "result" in outcome and self.searches:
+            outcome["result"]["description"] = f"after {self.searches} searches"
+        return outcome
+
+
 class ParamsHeldById(SearchFault):
     """Holds the params of a search under its id, from any caller, and takes a moment to answer."""
 

@@ -26,7 +26,7 @@ from tools_search_conformance.checks.consistency import without_times
 from tools_search_conformance.model import UnverifiableError, ViolationError
 from tools_search_conformance.target.bench import Bench, server_check
 from tools_search_conformance.target.pages import Listing, Page, bare
-from tools_search_conformance.target.primitives import EVERY_METHOD, TOOLS, items_in, key_in
+from tools_search_conformance.target.primitives import EVERY_METHOD, TEMPLATES, TOOLS, items_in, key_in, params_of_use
 from tools_search_conformance.target.properties import hypothesis_seed, limits, queries, quietly, search_in_thread
 from tools_search_conformance.target.vocabulary import NONSENSE, Vocabulary, is_query
 from tools_search_conformance.wire.codec import JsonObject, as_array, as_object, json_text, same
@@ -60,8 +60,10 @@ Change = Callable[[Listing], Coroutine[Any, Any, Listing]]
 @server_check(
     title="No request changes the answer to another one, in any sequence",
     sends="Searches that are interleaved, continued, repeated and refused. To a fixture, `tools/call`,"
-    " `server/discover` and the second page of `tools/list`, each after several searches; similar long queries, queries"
-    " with the same hash, and the same queries by other methods, to another process in another order. With `--effort"
+    " `server/discover`, the second page of `tools/list`, `resources/read` and `prompts/get`, each after several"
+    " searches; similar long queries, queries"
+    " with the same hash, params that are equal once they are joined, and the same queries by other methods, to another"
+    " process in another order. With `--effort"
     " deep`, generated sequences of searches and listings, interleaved and cancelled, with changes of the catalog if"
     " the fixture can be reloaded. Requests that failed in other checks, again on this connection and as the first"
     " search on another one.",
@@ -76,7 +78,7 @@ async def any_sequence(bench: Bench) -> None:
     async with bench.fresh() if bench.can_start("core") else nullcontext(bench) as other:
         # A server's own tools are not called, and it may change by itself.
         if bench.profile == "fixture" and bench.primitive is TOOLS:
-            await _expect_others_kept(other)
+            await _expect_others_kept(other, bench.others_served)
         if bench.can_start("core") and bench.primitive is TOOLS:
             await _expect_alike_told_apart(bench)
         # Another connection begins with no bench for the other methods.
@@ -88,7 +90,7 @@ async def any_sequence(bench: Bench) -> None:
             await _explore_sequences(reloaded, partial(other_catalog, reloaded))
 
 
-async def _expect_others_kept(bench: Bench) -> None:
+async def _expect_others_kept(bench: Bench, served: Sequence[Bench]) -> None:
     """Expect other requests to be answered after a search as they are after another search, or after none."""
     tools = [tool for tool in (await bench.nonempty_listing()).items if "x-mcp-header" not in json_text(tool)]
     names = [tool["name"] for tool in tools if is_query(tool["name"])]
@@ -99,9 +101,14 @@ async def _expect_others_kept(bench: Bench) -> None:
     others: list[tuple[str, JsonObject]] = [("tools/call", call)]  # first, before anything was found
     others += [("server/discover", {})] * (bench.cell.era == MODERN)
     others += [("tools/list", {"cursor": cursor})] * isinstance(cursor, str)
-    for method, params in others:
+    queries = (None, None, names[0], names[-1], NONSENSE)
+    cases = [(method, params, queries) for method, params in others]
+    used = [each for each in served if each.primitive is not TEMPLATES] if bench.has_turn(0) else []
+    for primitive, listing in [(each.primitive, await each.server.known_listing()) for each in used]:
+        cases += [(primitive.use_method, params_of_use(item, primitive), queries[:3]) for item in listing.items[:1]]
+    for method, params, queries in cases:
         answers, metas, last = list[Any](), list[Any](), None
-        for query in (None, None, names[0], names[-1], NONSENSE):
+        for query in queries:
             if query is not None:
                 await bench.server.search({"query": query})
             last = await bench.server.ask(method, params)
@@ -139,15 +146,18 @@ async def _expect_alike_told_apart(bench: Bench) -> None:
                     return  # the order may be that of a process; see deterministic
             alike = (f"{_LONG} {one}", f"{_LONG} {two}"), (f"{one} {_LONG}", f"{two} {_LONG}")
             hashed = f"{NONSENSE} {one}"
-            for first, second in (*alike, (hashed, _with_hash_of(hashed, two))):
-                answers = {query: await _ask(bench, query) for query in (first, second)}
-                for query in (second, first):
-                    there = await _ask(other, query)
-                    shown, wanted = _names(answers[query]), _names(there)
+            queries = (*alike, (hashed, _with_hash_of(hashed, two)))
+            params: list[tuple[JsonObject, JsonObject]] = [({"query": a}, {"query": b}) for a, b in queries]
+            params.append(({"query": one, "limit": 11}, {"query": f"{one}1", "limit": 1}))  # alike if joined
+            for pair in params:
+                answers = [await _ask(bench, **each) for each in pair]
+                for each, here in zip(pair[::-1], answers[::-1], strict=True):
+                    there = await _ask(other, **each)
+                    shown, wanted = _names(here), _names(there)
                     message = (
                         f"the search returned {shown[:5]}, but after the same requests in another order {wanted[:5]}"
                     )
-                    bench.expect(shown == wanted, answers[query], message, case=f"query {query!r:.1100}")
+                    bench.expect(shown == wanted, here, message, case=f"params {json_text(each):.1100}")
             for each in bench.others_served:
                 query = f"{one} {each.method}"
                 answer = await _ask(bench, query)
@@ -203,6 +213,21 @@ async def _interleave(bench: Bench, others: Sequence[Bench]) -> None:
             shown, wanted = _names(exchange), _names(before)
             message = f"the search returned {wanted}, but after another search in between {shown}"
             bench.expect(shown == wanted, exchange, message, case=case)
+        await _expect_same_hits(bench, one, plain, exchanges, f"after {json_text(between)}")
+
+
+async def _expect_same_hits(
+    bench: Bench, query: str, plain: Sequence[Sequence[Exchange]], exchanges: Sequence[Exchange], after: str
+) -> None:
+    """Expect searches that returned the same tools as the `plain` ones to return the same hit metadata, too."""
+    if all(same(items_in(before), items_in(exchange)) for before, exchange in zip(plain[0], exchanges, strict=False)):
+        return
+    later = [await _interrupted(bench, query, None) for _ in range(2)][-1]  # scores may vary with the time
+    for exchange, *unchanged in zip(exchanges, *plain, later, strict=False):
+        expected = items_in(unchanged[0])
+        kept = same(items_in(exchange), expected) or not all(same(items_in(each), expected) for each in unchanged)
+        message = "the search returned other hit metadata than without the search in between"
+        bench.expect(kept, exchange, message, case=f"params {json_text(exchange.params)}, {after}")
 
 
 async def _expect_repeated(bench: Bench, query: str, between: Sequence[tuple[int, float]], other: str) -> None:
@@ -224,9 +249,9 @@ async def _expect_repeated(bench: Bench, query: str, between: Sequence[tuple[int
     bench.expect(not steady, rows[-1][1], message, case=f"query {query!r}, twice in a row")
 
 
-async def _ask(bench: Bench, query: str) -> Exchange:
-    """Return a search, on any connection of the client."""
-    return await bench.server.search({"query": query}, capabilities=DECLARED)
+async def _ask(bench: Bench, query: str, **more: Any) -> Exchange:
+    """Return a search, on any connection of the client, with `more` params."""
+    return await bench.server.search({"query": query, **more}, capabilities=DECLARED)
 
 
 async def _interrupted(bench: Bench, query: str, between: JsonObject | None, by: Bench | None = None) -> list[Exchange]:
