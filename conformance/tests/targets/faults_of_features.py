@@ -319,6 +319,22 @@ class AnswersKeptForAllCallers(SearchFault):
         return {**result, **self.kept.setdefault(key, result)} if _hidden() else result
 
 
+class RemovedToolStaysAway(_Changes):
+    """Never finds again what once was removed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gone: set[str] = set()
+
+    @property
+    def changed(self) -> bool:
+        self.gone |= self.ever.keys() - self.now if self.now else set()
+        return True
+
+    def found(self, params: Json, tools: list[Json]) -> list[Json]:
+        return [tool for tool in tools if tool["name"] not in self.gone]
+
+
 class AddedToolFoundByNameAlone(_Changes):
     """Finds what came with a change by its name, and by no word."""
 

@@ -137,9 +137,10 @@ def _expect_as_listed(bench: Bench, page: Page, listing: Listing, case: str) -> 
     title="After a change of the catalog, searches agree with the list",
     sends="Searches by exact name and for a word of all tools. Then one tool is removed, two are added, and two are"
     " altered, one of them only in its `inputSchema`; once a search not preceded by a listing, or `tools/list`, shows"
-    " this, the same searches again. Finally, every tool is removed.",
+    " this, the same searches again. Finally, every tool is removed, and one of them added again.",
     passes="The removed tool is not found, an added one is the first match, and altered ones are found as listed. A"
-    " search shows the change without a `tools/list` before it. After every tool is removed, none is found.",
+    " search shows the change without a `tools/list` before it. After every tool is removed, none is found,"
+    " and then the only one left.",
     fixture_feature="reload",
     methods=EVERY_METHOD,
 )
@@ -159,6 +160,11 @@ async def change_seen(bench: Bench) -> None:
     if bench.primitive is TOOLS:
         await _replace(other, lambda _: [])
         await other.expect_nothing({"query": COMMON}, "a search after every tool was removed")
+        await _replace(other, lambda primitive: [made_item(primitive, _GONE)])
+        key = key_of(bench.primitive, _GONE)
+        page = await other.server.first(key)
+        message = f"{key!r}, the only tool left, was removed and added again, but a search for it returned {page.keys}"
+        other.expect(page.keys == [key], page.exchange, message, case=f"query {key!r} for the only tool")
 
 
 async def _replaced_unlisted(bench: Bench, other: Bench) -> Listing:
