@@ -7,6 +7,7 @@ import math
 import os
 import secrets
 import threading
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -352,6 +353,62 @@ class EmptiedIsNull(Fault):
         if method == SEARCH and "result" in outcome and self.had and not _catalog()["tools"]:
             return {"result": {**outcome["result"], "tools": None}}
         return outcome
+
+
+class CursorsCountHiddenTools(SearchFault):
+    """Has in its cursors, where anybody can read it, how far it is in the whole catalog."""
+
+    def __init__(self) -> None:
+        self.genuine: dict[str, str] = {}
+
+    def params(self, params: Json) -> Json:
+        cursor: Any = params.get("cursor")
+        return {**params, "cursor": self.genuine.get(cursor, "none")} if isinstance(cursor, str) else params
+
+    def result(self, params: Json, result: Json) -> Json:
+        if "nextCursor" not in result:
+            return result
+        cursor = f"{len(result['tools']) + len(_hidden())}~{result['nextCursor']}"
+        self.genuine[cursor] = result["nextCursor"]
+        return {**result, "nextCursor": cursor}
+
+
+class VisibleAsAtStart(SearchFault):
+    """Finds what nobody was hidden from when it started."""
+
+    hidden: dict[str, Json] | None = None
+
+    def result(self, params: Json, result: Json) -> Json:
+        hidden = _hidden()
+        self.hidden = hidden if self.hidden is None else self.hidden
+        newly = [tool for name, tool in hidden.items() if name == params["query"] and name not in self.hidden]
+        found = {tool["name"] for tool in result["tools"]}
+        return {**result, "tools": [tool for tool in newly if tool["name"] not in found] + result["tools"]}
+
+
+class AnswersSharedInFlight(SearchFault):
+    """Answers searches that are in flight together, and equal, with what the first of them found."""
+
+    def __init__(self) -> None:
+        self.results: dict[str, list[Json | None]] = {}
+
+    def params(self, params: Json) -> Json:
+        self.results.setdefault(self._key(params), []).append(None)
+        time.sleep(0.03 if _hidden() else 0)
+        return params
+
+    def result(self, params: Json, result: Json) -> Json:
+        shared = self.results[key := self._key(params)]
+        found = next(filter(None, shared), result)
+        shared.remove(None)
+        if None in shared:
+            shared.append(found)
+        else:
+            del self.results[key]
+        return {**result, "tools": found["tools"]} if _hidden() else result
+
+    def _key(self, params: Json) -> str:
+        return json.dumps([params.get(name) for name in ("query", "limit", "cursor")])
 
 
 class AddedToolInBrief(_Changes):

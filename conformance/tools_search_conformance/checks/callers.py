@@ -6,13 +6,18 @@ fixture, whose catalog never had those tools.
 
 from __future__ import annotations
 
+import base64
+import re
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
+import anyio
 from tools_search_spec import EXTENSION_ID, PRIMITIVES, Primitive
 
 from tools_search_conformance.catalogs import COMMON, WORDS, document_of, key_of, made_item
+from tools_search_conformance.model import UnverifiableError
 from tools_search_conformance.target.bench import Bench, server_check
 from tools_search_conformance.target.pages import advertised_settings
 from tools_search_conformance.target.primitives import (
@@ -20,6 +25,8 @@ from tools_search_conformance.target.primitives import (
     PROMPTS,
     RESOURCES,
     TOOLS,
+    items_in,
+    key_in,
     params_of_use,
     primitive_of,
 )
@@ -42,6 +49,8 @@ _SHARED_WORD: Final = WORDS[0]
 _NUMBERS: Final = range(20)
 _LATER_PAGES: Final = ((3, 2), (len(WORDS) - 1, 2))
 """Limits of a search for all that is visible, and which of its pages are compared."""
+_IN_FLIGHT: Final = 2
+_LOOK_SECONDS: Final = 0.05
 _SEALED: Final = "testament"
 """A word of contents alone."""
 
@@ -153,9 +162,11 @@ async def cache_scope_varying(bench: Bench) -> None:
     title="Tools that a caller may not see do not influence the answers to that caller",
     sends="`server/discover` or `initialize`, and valid and invalid searches, including later pages: from a caller from"
     " whom most tools are hidden, and to a fixture that does not have these tools. Searches from two callers in turn on"
-    " one connection.",
+    " one connection, and in flight together on two. If the fixture can be reloaded, a search for a tool that a change"
+    " hides.",
     passes="The same settings, except that `catalogSize` may be absent; the same tools in the same order with the same"
-    " hit metadata, a next page in the same cases, the same other members, and the same errors. On one connection, each"
+    " hit metadata, a next page in the same cases, the same readable numbers in its cursor, the same other members, and"
+    " the same errors. On one connection, each"
     " caller gets the same answers as on its own connection.",
     transports=("http",),
     fixture_feature="callers",
@@ -187,6 +198,11 @@ async def hidden_tools_inert(bench: Bench) -> None:
     restricted.require(compared > 0, "two fixtures with the same catalog and nothing hidden return different answers")
     if bench.cell.era == MODERN:  # a legacy session may be that of one caller
         await _expect_callers_told_apart(everyone, restricted)
+    if bench.primitive is TOOLS:
+        await _expect_callers_apart_in_flight(everyone, restricted)
+        if "reload" in bench.options.fixture_features and bench.has_turn(0):
+            with suppress(UnverifiableError):  # that a change shows is for change-seen to judge
+                await _expect_newly_hidden_unfound(bench)
 
 
 async def _page(by: Bench, params: JsonObject, number: int) -> Exchange:
@@ -202,8 +218,9 @@ async def _page(by: Bench, params: JsonObject, number: int) -> Exchange:
 async def _expect_callers_told_apart(everyone: Bench, restricted: Bench) -> None:
     """Expect two callers whose requests come by one connection, in turns, to be answered as each is on its own."""
     for params in _searches(everyone.primitive)[:3]:
+        alone = {everyone: await restricted.server.search(params), restricted: await everyone.server.search(params)}
         for other, headers in ((everyone, _AUTHORIZED), (restricted, {"Authorization": None})) * 2:
-            own = await (restricted if other is everyone else everyone).server.search(params)
+            own = alone[other]
             exchanges = list[Exchange]()
             for _ in range(2):
                 await other.server.search(params)
@@ -214,6 +231,44 @@ async def _expect_callers_told_apart(everyone: Bench, restricted: Bench) -> None
             message = f"for the same caller on its own connection, the answer {difference}"
             case = f"{json_text(params)}, after another caller on the same connection"
             other.expect(difference is None, exchange, message, case=case)
+
+
+async def _expect_callers_apart_in_flight(everyone: Bench, restricted: Bench) -> None:
+    """Expect the same searches by two callers, in flight together, to show each caller only what it may see."""
+    hidden = _hidden_keys(everyone.primitive)
+    searches, found = [{"query": hidden[0]}] * _IN_FLIGHT, list[Exchange]()
+
+    async def send(by: Bench) -> None:
+        exchanges = await by.server.at_once(searches, seconds=by.options.timeout)
+        found.extend(exchanges if by is restricted else [])
+
+    async with anyio.create_task_group() as tasks:
+        for by in (everyone, restricted):
+            tasks.start_soon(send, by)
+    for exchange in found:
+        shown = [key for item in items_in(exchange) if (key := key_in(item, exchange.method)) in hidden]
+        message = f"{shown} were shown to a caller from whom they are hidden, while another one searched for the same"
+        restricted.expect(not shown, exchange, message, case=f"query {hidden[0]!r}, by two callers at once")
+
+
+async def _expect_newly_hidden_unfound(bench: Bench) -> None:
+    """Expect a caller not to find a tool any more once a change hides it, where a fixture can be reloaded."""
+    name = f"{_CATALOG}-changing"
+    bench.place(name, document_of(_visible, hidden={_TOKEN: []}))
+    opening = Opening(catalog=name, headers=_AUTHORIZED)
+    restricted = await _fixture(bench, name, opening, _visible(bench.primitive), "the restricted caller")
+    key = key_of(bench.primitive, WORDS[-1])
+    await restricted.server.search({"query": key})  # whose answer may be kept
+    bench.place(name, document_of(_visible, hidden={_TOKEN: [key]}))
+    with anyio.move_on_after(bench.options.timeout):
+        while True:
+            if key not in (await restricted.server.listing()).by_key:
+                break
+            await anyio.sleep(_LOOK_SECONDS)
+        exchange = await restricted.server.search({"query": key})
+        found = [key_in(item, exchange.method) for item in items_in(exchange)]
+        message = f"{key!r} was found by a caller from whom a change has hidden it"
+        restricted.expect(key not in found, exchange, message, case=f"query {key!r} after a change")
 
 
 async def _compare_settings(bench: Bench, restricted: Bench, reference: Bench) -> int:
@@ -247,7 +302,17 @@ def _revealed(exchange: Exchange) -> JsonObject:
     refusal = None if error is None else [error.code, error.message, error.data]
     more = {name: value for name, value in result.items() if name not in _CACHE_HINTS}  # callers may differ in these
     member = primitive_of(exchange.method).member
-    return {**more, member: result.get(member), "nextCursor": "nextCursor" in result, "error": refusal}
+    numbers = _numbers_in(str(result.get("nextCursor")))
+    own = {member: result.get(member), "nextCursor": "nextCursor" in result, "error": refusal}
+    return {**more, **own, "nextCursor with the numbers": numbers}
+
+
+def _numbers_in(cursor: str) -> list[int]:
+    """Return the small numbers that anybody can read in a cursor, such as a position."""
+    encoded = cursor.replace("-", "+").replace("_", "/")
+    with suppress(ValueError):
+        cursor += " " + base64.b64decode(encoded + "=" * (-len(encoded) % 4), validate=True).decode()
+    return [int(digits) for digits in re.findall(r"(?<![\w.])\d{1,3}(?![\w.])", cursor)]
 
 
 def _differing(exchange: Exchange, expected: Exchange) -> set[str]:
