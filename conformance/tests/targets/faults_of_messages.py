@@ -341,6 +341,13 @@ class RefusedQueryLogged(Fault):
         return outcome
 
 
+class QueryOfRefusedCursorLogged(Fault):
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if method == SEARCH and "error" in outcome and isinstance(params.get("cursor"), str):
+            sys.stderr.write(f"no cursor of {params.get('query')!r}\n")
+        return outcome
+
+
 class StdoutGoodbye(Fault):
     def input_closed(self) -> None:
         print("Goodbye", flush=True)  # noqa: T201

@@ -212,17 +212,18 @@ async def messages_in_pieces(bench: Bench) -> None:
 
 @server_check(
     title="The server does not log queries to stderr",
-    sends="Three searches for unique words, one of them with an invalid `limit`, one with a word of the catalog, and"
-    " then another search.",
+    sends="Four searches for unique words, one of them with an invalid `limit`, one with a made-up `cursor`, one with a"
+    " word of the catalog, and then another search.",
     passes="The server writes none of the unique words to stderr or, over HTTP, to stdout. The suite cannot see other"
     " logs.",
     methods=EVERY_METHOD,
 )
 async def query_not_logged(bench: Bench) -> None:
     name, query = await bench.key_query(), await bench.query_with_matches()
-    words = [secrets.token_hex(5) for _ in range(3)]
+    words = [secrets.token_hex(5) for _ in range(4)]
     all_params: list[JsonObject] = [{"query": f"{word} quixotic zephyr"} for word in words]
     all_params[1]["limit"], all_params[2]["query"] = 0, f"{words[2]} {query}"
+    all_params[3]["cursor"] = "no such cursor"
     exchanges = [await bench.server.search(params) for params in all_params]
     bench.require_result(await bench.server.search({"query": name}), "a search after them")
     logged = bench.server.transport.logged
