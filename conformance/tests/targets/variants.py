@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import secrets
 import threading
 import time
@@ -18,6 +19,7 @@ from .faults import EXTENSION_ID, Fault, Json, RefusalError
 from .miniature import MAX_LIMIT, MODERN, WHITE_SPACE, Miniature, invalid
 
 _NEAREST: Final = 6
+_IDENTIFIER: Final = re.compile("[A-Za-z][A-Za-z0-9.-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
 _VARIANTS: Final[dict[str, type[Miniature]]] = {"none": Miniature}
 
 
@@ -167,7 +169,9 @@ class SecondPageOnce(Miniature):
 
 @_variant("strict")
 class Strict(Miniature):
-    """Refuses what may be refused: declarations that are no objects with -32602, and messages with surrogates."""
+    """Refuses what may be refused: declarations that are no objects and keys that are no identifiers with -32602, and
+    messages with surrogates.
+    """
 
     def respond(self, message: Json, session: Json) -> Json | None:
         try:
@@ -180,6 +184,8 @@ class Strict(Miniature):
         extensions: Any = capabilities.get("extensions")
         if isinstance(extensions, dict) and not isinstance(extensions.get(EXTENSION_ID, {}), dict):  # pyright: ignore[reportUnknownMemberType] - JSON
             raise invalid("_meta", "a declaration is an object")
+        if isinstance(extensions, dict) and not all(map(_IDENTIFIER.fullmatch, extensions)):  # pyright: ignore[reportUnknownArgumentType] - JSON
+            raise invalid("_meta", "an extension has an identifier with a prefix")
         super().gate(method, capabilities)
 
     def serve(self, method: str, params: Json, era: str, capabilities: Json, session: Json) -> Json:

@@ -33,13 +33,14 @@ _UNDECLARED: Final[tuple[tuple[JsonObject, str], ...]] = (
     ({"extensions": {}, "tools": {"search": {}}, "sampling": {}, "roots": {}}, "other capabilities"),
     ({EXTENSION_ID: {}}, "the extension outside of extensions"),
     ({"extensions": {EXTENSION_ID.upper(): {}}}, "the identifier in capitals"),
-    ({"extensions": {f"{EXTENSION_ID}/": {}, f"{EXTENSION_ID}-2": {}, f" {EXTENSION_ID}": {}}}, "longer identifiers"),
-    ({"extensions": {EXTENSION_ID.partition("/")[0]: {}, EXTENSION_ID[:-1]: {}}}, "the beginning of the identifier"),
-    ({"extensions": {EXTENSION_ID.partition("/")[2]: {}, "com.example/tools-search": {}}}, "the end of the identifier"),
+    ({"extensions": {f"{EXTENSION_ID}-2": {}, f"{EXTENSION_ID}.2": {}}}, "longer identifiers"),
+    ({"extensions": {EXTENSION_ID[:-1]: {}}}, "the beginning of the identifier"),
+    ({"extensions": {"com.example/tools-search": {}}}, "the end of the identifier"),
     ({"extensions": {"com.example/other": {EXTENSION_ID: {}}}}, "the extension within another extension"),
 )
 _MALFORMED: Final[tuple[JsonObject, ...]] = (
     {"extensions": None}, {"extensions": [EXTENSION_ID]}, {"extensions": EXTENSION_ID}, {"extensions": True},
+    {"extensions": {key: {} for key in (f"{EXTENSION_ID}/", f" {EXTENSION_ID}", *EXTENSION_ID.split("/"))}},
 )  # fmt: skip
 """Capabilities that a server may refuse as a whole, with any error."""
 _DECLARATIONS: Final[tuple[tuple[JsonObject, str], ...]] = (
