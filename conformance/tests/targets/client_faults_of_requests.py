@@ -262,6 +262,13 @@ class QueryInHeaderHexadecimal(_Headers):
         headers["X-Trace"] = params["query"].encode().hex()
 
 
+class QueryInHeaderQuoted(_Headers):
+    """Encodes it as mail headers are encoded."""
+
+    def change(self, headers: dict[str, str], params: Json) -> None:
+        headers["X-Trace"] = "=?utf-8?q?" + "".join(f"={byte:02X}" for byte in params["query"].encode()) + "?="
+
+
 class QueryInCookie(_Headers):
     def change(self, headers: dict[str, str], params: Json) -> None:
         headers["Cookie"] = f"last={quote(params.get('query', ''))}"

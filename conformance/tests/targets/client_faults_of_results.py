@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import http.client
+import re
 from abc import ABC, abstractmethod
+from http import HTTPStatus
 from typing import Any
 
 from .client_library import EXTENSION_ID, MODERN, PAGE, Client, InvalidError, RefusedError
-from .miniature_transports import Json
+from .miniature_transports import HttpTransport, Json
 
 
 class LegacyMembersChecked(Client):
@@ -150,6 +153,18 @@ class ErrorOfStatus500NotRead(Client):
         return super().instead(error, query)
 
 
+class _PlainJson(HttpTransport):
+    def body(self, response: http.client.HTTPResponse) -> bytes:
+        body, kind = super().body(response), response.headers["Content-Type"]
+        return body if response.status < HTTPStatus.BAD_REQUEST or kind == "application/json" else b""
+
+
+class ErrorOfAnotherContentTypeNotRead(Client):
+    """Compares the whole header with the usual content type, which can have parameters."""
+
+    http_transport = _PlainJson
+
+
 class UnknownMethodIsAnErrorForAll(Client):
     def search_all(self, query: str) -> list[Json]:
         if not self.searches():
@@ -280,6 +295,12 @@ class UnknownAnnotationsRefused(Client):
     def is_tool(self, entry: Any) -> bool:
         known = {"title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"}
         return super().is_tool(entry) and set(entry.get("annotations", {})) <= known
+
+
+class UnknownAnnotationsThatAreNoHintsLeftOut(Client):
+    def is_tool(self, entry: Any) -> bool:
+        known = re.compile("title|.*Hint").fullmatch
+        return super().is_tool(entry) and all(map(known, entry.get("annotations", {})))
 
 
 class ResultOfAnotherQueryRefused(Client):

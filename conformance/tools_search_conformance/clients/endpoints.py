@@ -179,7 +179,7 @@ async def _answer_post(connection: HttpConnection, peer: Peer, body: bytes, head
     streams = connection.streaming or reply.streamed or reply.before or (peer.era == LEGACY and "result" in response)
     if reply.raw is not None or not streams:
         body, in_pieces = reply.raw or encode(response), reply.divided and not streams
-        await connection.respond(peer.status(reply), body, session=session, in_pieces=in_pieces)
+        await connection.respond(peer.status(reply), body, reply.kind, session, in_pieces=in_pieces)
         return
     if not connection.streaming:
         await connection.start_stream(session)

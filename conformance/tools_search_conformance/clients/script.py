@@ -40,6 +40,8 @@ class Reply:
     """Whether a modern HTTP response is an event stream too."""
     status: int | None = None
     """The HTTP status in the modern era, instead of the usual one."""
+    kind: str = "application/json"
+    """The content type of an HTTP response that is no event stream."""
     plain: bool = False
     """Whether to send a modern result without the members that every modern result has."""
     seconds: float = 0
@@ -80,9 +82,9 @@ def found(*tools: JsonObject, cursor: str | None = None, before: Sequence[JsonOb
     return Reply(result={"tools": list(tools), **following, **members}, before=before)
 
 
-def refuses(code: int, message: str = "refused", data: Any = None, *, status: int | None = None) -> Search:
+def refuses(code: int, message: str = "refused", data: Any = None, **of_http: Any) -> Search:
     """Return a search that is always refused."""
-    return serves(replace(RefusalError(code, message, data).reply, status=status))
+    return serves(replace(RefusalError(code, message, data).reply, **of_http))
 
 
 def serves(reply: Reply) -> Search:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import quopri
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -163,7 +164,7 @@ async def http_method_header(bench: ClientBench) -> None:
     "cursor, one without the extension. The client searches for two unique words and for one of them alone, in short, "
     "long and non-ASCII queries, cancels a search, and does everything else that the driver can.",
     passes="No name or value of any header contains either word or its beginning: neither plain, percent-encoded, as "
-    "HTML character references, nor in base64 or hexadecimal.",
+    "HTML character references, nor in base64, quoted-printable or hexadecimal.",
     transports=("http",),
     methods=EVERY_METHOD,
 )
@@ -205,7 +206,7 @@ def _squeezed(text: str) -> str:
 
 def _decoded(value: str) -> list[str]:
     """Return what a header's value holds in any encoding, wherever in it that begins."""
-    texts, decoded = [unescape(value), value], list[bytes]()
+    texts, decoded = [unescape(value), value], [quopri.decodestring(value.encode(), header=True)]
     for _ in range(_TIMES_ENCODED):
         texts.append(unquote_plus(texts[-1]))
     for run in _BASE64.findall(value):

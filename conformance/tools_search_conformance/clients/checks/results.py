@@ -55,6 +55,8 @@ _LONG_MS: Final = 2500
 """Longer than many clients wait."""
 _STATUSES: Final = {-32601: (200, 400, 429, 500), -32021: (200, 404, 502, 503)}
 _REFUSAL_DATA: Final[JsonObject] = {"requiredCapabilities": {"extensions": {EXTENSION_ID: {}}}, "method": METHOD}
+_KINDS: Final = {-32601: "application/json", -32021: "application/json; charset=utf-8"}
+"""The content types of refusals with these codes."""
 
 
 async def _expect_found(bench: ClientBench, result: JsonObject, case: str) -> Outcome:
@@ -99,7 +101,7 @@ async def result_unknown_members(bench: ClientBench) -> None:
     await _expect_found(bench, {**extra, **_MISLEADING}, "the result had unknown members")
     hit = {"score": 0.5, "why": ["x"], "matched": ["name", "keywords"], "group": "clocks"}
     odd = {**_UNLISTED, "future": {"deep": [1, None]}, "_meta": {EXTENSION_ID: hit, "example.com/x": None}}
-    odd |= {"annotations": {"readOnlyHint": True, "costHint": "low"}}
+    odd |= {"annotations": {"readOnlyHint": True, "costHint": "low", "cost": [3]}}
     odd |= {"icons": [{"src": "https://example.com/clock.svg", "future": 1}]}
     odd |= {"inputSchema": {"type": "object", "$comment": "x", "x-future": {"deep": []}, "additionalProperties": False}}
     odd |= {"enabled": False, "disabled": True, "hidden": True, "deprecated": True}
@@ -198,7 +200,8 @@ async def fallback_not_advertised(bench: ClientBench) -> None:
     title="After error -32601 or -32021, the client lists all tools",
     sends="Peers that advertise the extension and refuse the search with error -32601 or -32021, with or without "
     "`data`, and once after another search that the peer answered; the client has to find some tools, and all tools, "
-    "each twice. On a modern connection over HTTP, also with other HTTP statuses.",
+    "each twice. On a modern connection over HTTP, also with other HTTP statuses, and with a content type that names a "
+    "charset.",
     passes="The client requests all pages of `tools/list` and finds the only tool that fits, which is on the last"
     " page.",
     methods=EVERY_METHOD,
@@ -216,8 +219,8 @@ async def fallback_after_refusal(bench: ClientBench) -> None:
             after = _SERVED if all_pages and code == -32601 else None
             await _expect_fallback(bench, Script(search=search), case, all_pages=all_pages, after=after)
         for status in _STATUSES[code] if over_http else ():
-            case = f"the search got error {code} with HTTP status {status}"
-            await _expect_fallback(bench, Script(search=refuses(code, status=status)), case)
+            case = f"the search got error {code} with HTTP status {status} and content type {_KINDS[code]}"
+            await _expect_fallback(bench, Script(search=refuses(code, status=status, kind=_KINDS[code])), case)
 
 
 @client_check(
