@@ -10,9 +10,10 @@ import re
 import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from datetime import UTC, datetime
 from functools import reduce
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from .faults import (
     EXTENSION_ID,
@@ -522,20 +523,40 @@ def names_trimmed(params: Json, result: Json) -> Json:
     return {**result, "tools": [*alike[1:], *alike[:1], *(tool for tool in result["tools"] if tool not in alike)]}
 
 
+def _with_first(name: str, result: Json) -> Json:
+    """Return a result whose page begins with the tool of that name, if it is on it."""
+    return {**result, "tools": sorted(result["tools"], key=lambda tool: tool["name"] != name)}
+
+
 @wrong_result
 def query_trimmed_first(params: Json, result: Json) -> Json:
     """Compares names with the query without white space at its ends alone."""
-    tools = result["tools"]
-    named = [tool for tool in tools if tool["name"] == params["query"].strip()]
-    return {**result, "tools": [*named, *(tool for tool in tools if tool not in named)]}
+    return _with_first(params["query"].strip(), result)
 
 
 @wrong_result
 def names_composed_alike(params: Json, result: Json) -> Json:
     """Compares names and the query as they are composed: of two tools, the one whose name is composed comes first."""
-    query, tools = unicodedata.normalize("NFC", params["query"]), result["tools"]
-    named = [tool for tool in tools if tool["name"] == query]
-    return {**result, "tools": [*named, *(tool for tool in tools if tool not in named)]}
+    return _with_first(unicodedata.normalize("NFC", params["query"]), result)
+
+
+@wrong_result
+def names_composed_alike_amid_spaces(params: Json, result: Json) -> Json:
+    """Does so where the query has white space at its ends."""
+    query = params["query"].strip()
+    return _with_first(unicodedata.normalize("NFC", query), result) if query != params["query"] else result
+
+
+@wrong_result
+def names_alike_but_for_invisible_characters(params: Json, result: Json) -> Json:
+    return _with_first(params["query"].strip().replace("\u00ad", ""), result)
+
+
+@wrong_result
+def inner_spaces_joined(params: Json, result: Json) -> Json:
+    """Takes all white space inside a query that has some at its ends for one space."""
+    query = params["query"].strip()
+    return _with_first(" ".join(query.split()), result) if query != params["query"] else result
 
 
 class CallsOfNamesInAsciiOnly(Fault):
@@ -551,9 +572,15 @@ class CallsOfTrimmedNames(Fault):
 
 
 class CallsOfComposedNames(Fault):
+    form: Literal["NFC", "NFKC"] = "NFKC"
+
     def request(self, method: str, params: Json, era: str) -> Json:
-        composed = unicodedata.normalize("NFKC", str(params.get("name")))
+        composed = unicodedata.normalize(self.form, str(params.get("name")))
         return {**params, "name": composed} if method == "tools/call" else params
+
+
+class CallsOfCanonicallyComposedNames(CallsOfComposedNames):
+    form = "NFC"
 
 
 @wrong_result
@@ -820,6 +847,14 @@ byte_order_marks_left_out = _changed_texts(lambda text: text.replace("\ufeff", "
 texts_unescaped = _changed_texts(lambda text: text.replace("%41", "A"))
 carriage_returns_left_out = _changed_texts(lambda text: text.replace("\r\n", "\n"))
 references_resolved = _changed_texts(lambda text: text.replace("&#65;", "A"))
+
+
+def _in_universal_time(text: str) -> str:
+    has_offset = re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:.]+[+-]\d\d:\d\d", text)
+    return datetime.fromisoformat(text).astimezone(UTC).isoformat() if has_offset else text
+
+
+dates_in_universal_time = _changed_texts(_in_universal_time)
 
 
 class TtlOfWhatIsLeft(SearchFault):

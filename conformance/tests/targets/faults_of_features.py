@@ -411,6 +411,22 @@ class AnswersSharedInFlight(SearchFault):
         return json.dumps([params.get(name) for name in ("query", "limit", "cursor")])
 
 
+class AnswersKeptForTheRestricted(AnswersKeptForAllCallers):
+    """Keeps answers for all callers who do not see everything."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.caller = threading.local()
+
+    def token(self, token: str) -> str:
+        self.caller.token = token
+        return token
+
+    def result(self, params: Json, result: Json) -> Json:
+        restricted = getattr(self.caller, "token", "") in member(_catalog(), "hidden")
+        return super().result(params, result) if restricted else result
+
+
 class AddedToolInBrief(_Changes):
     def found(self, params: Json, tools: list[Json]) -> list[Json]:
         return [tool if tool["name"] in self.first else without(tool, "annotations", "outputSchema") for tool in tools]

@@ -283,6 +283,13 @@ class GateWithoutCase(_Declares):
         return any(name != EXTENSION_ID and name.lower() == EXTENSION_ID for name in _extensions(capabilities))
 
 
+class GateOfMembersWithoutCase(_Declares):
+    """Finds the member of the capabilities in any case of its name, as some decoders into structures do."""
+
+    def lets_in(self, params: Json, capabilities: Any) -> bool:
+        return any(name != "extensions" and name.lower() == "extensions" for name in capabilities)
+
+
 class GateByBeginning(_Declares):
     def lets_in(self, params: Json, capabilities: Any) -> bool:
         return any(name != EXTENSION_ID and name.startswith(EXTENSION_ID) for name in _extensions(capabilities))

@@ -31,6 +31,14 @@ def later_pages_lost(params: Json, result: Json) -> Json:
     }
 
 
+@wrong_result
+def named_tool_alone_on_first_page(params: Json, result: Json) -> Json:
+    """Goes on where the first page would have ended, had it not been the tool with that name alone."""
+    tools = result["tools"]
+    alone = "nextCursor" in result and "cursor" not in params and tools[0]["name"] == params["query"]
+    return {**result, "tools": tools[:1]} if alone else result
+
+
 class FirstComesAgain(SearchFault):
     """Puts the first match on the last page again, where it has room."""
 
@@ -493,6 +501,14 @@ class CursorSaltedByProcess(SearchFault):
 
     def result(self, params: Json, result: Json) -> Json:
         return {**result, "nextCursor": self.salt + result["nextCursor"]} if "nextCursor" in result else result
+
+
+class LaterCursorsSaltedByProcess(CursorSaltedByProcess):
+    """Does so for cursors that lead further than a few tools."""
+
+    def result(self, params: Json, result: Json) -> Json:
+        offset = base64.urlsafe_b64decode(result.get("nextCursor", "")).partition(b":")[0] or b"0"
+        return super().result(params, result) if int(offset) > 5 else result
 
 
 class CursorOfAnotherReplicaStartsOver(CursorSaltedByProcess):

@@ -74,6 +74,7 @@ _RICH: Final[JsonObject] = {
             "__proto__": {"type": "object", "properties": {}},
             "toString": {"enum": [f"value {number}" for number in range(120)]},
             "": {"default": ["twice", "twice", "b", "a"], "maximum": 4_294_967_297, "multipleOf": 0.0000125},
+            "at": {"format": "date-time", "examples": ["2026-01-31T23:30:00.500+02:00", "2026-01-31T23:30:00Z"]},
             "deep": _DEEP,
         },
         "required": [],

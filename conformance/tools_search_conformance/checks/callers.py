@@ -39,6 +39,7 @@ from tools_search_conformance.wire.record import Exchange
 _TOKEN: Final = "restricted"  # noqa: S105 - it opens nothing
 _AUTHORIZED: Final = {"Authorization": f"Bearer {_TOKEN}"}
 _CATALOG: Final = "callers"
+_HALVES: Final = "callers-of-halves"
 _CACHE_HINTS: Final = frozenset({"ttlMs", "cacheScope"})
 _MAIN: Final = frozenset({*(primitive.member for primitive in PRIMITIVES), "nextCursor", "error"})
 
@@ -162,12 +163,11 @@ async def cache_scope_varying(bench: Bench) -> None:
     title="Tools that a caller may not see do not influence the answers to that caller",
     sends="`server/discover` or `initialize`, and valid and invalid searches, including later pages: from a caller from"
     " whom most tools are hidden, and to a fixture that does not have these tools. Searches from two callers in turn on"
-    " one connection, and in flight together on two. If the fixture can be reloaded, a search for a tool that a change"
-    " hides.",
+    " one connection, in flight together on two, and with another half of the tools hidden from each. If the fixture can"
+    " be reloaded, a search for a tool that a change hides.",
     passes="The same settings, except that `catalogSize` may be absent; the same tools in the same order with the same"
     " hit metadata, a next page in the same cases, the same readable numbers in its cursor, the same other members, and"
-    " the same errors. On one connection, each"
-    " caller gets the same answers as on its own connection.",
+    " the same errors. On one connection, each caller gets the same answers as on its own connection. No hidden tool.",
     transports=("http",),
     fixture_feature="callers",
     methods=EVERY_METHOD,
@@ -196,6 +196,7 @@ async def hidden_tools_inert(bench: Bench) -> None:
         message = f"on a server without the hidden {bench.noun}s, the answer {difference}"
         restricted.expect(difference is None, exchange, message, case=case)
     restricted.require(compared > 0, "two fixtures with the same catalog and nothing hidden return different answers")
+    await _expect_restrictions_told_apart(bench)
     if bench.cell.era == MODERN:  # a legacy session may be that of one caller
         await _expect_callers_told_apart(everyone, restricted)
     if bench.primitive is TOOLS:
@@ -269,6 +270,20 @@ async def _expect_newly_hidden_unfound(bench: Bench) -> None:
         found = [key_in(item, exchange.method) for item in items_in(exchange)]
         message = f"{key!r} was found by a caller from whom a change has hidden it"
         restricted.expect(key not in found, exchange, message, case=f"query {key!r} after a change")
+
+
+async def _expect_restrictions_told_apart(bench: Bench) -> None:
+    """Expect two callers, from each of whom another half of the items is hidden, to find their own halves."""
+    halves = {f"{_TOKEN}{number}": WORDS[number::2] for number in range(2)}
+    hidden = {token: [key_of(each, word) for each in PRIMITIVES for word in half] for token, half in halves.items()}
+    bench.place(_HALVES, document_of(_visible, hidden=hidden))
+    for token, keys in hidden.items():
+        opening = Opening(catalog=_HALVES, headers={"Authorization": f"Bearer {token}"})
+        visible = [item for item in _visible(bench.primitive) if item[bench.primitive.key] not in keys]
+        caller = await _fixture(bench, token, opening, visible, "one of two restricted callers")
+        page = await caller.server.page(COMMON, limit=len(WORDS))
+        shown = [key for key in page.keys if key in keys]
+        caller.expect(not shown, page.exchange, f"{shown} are hidden from this caller", case=f"query {COMMON!r}")
 
 
 async def _compare_settings(bench: Bench, restricted: Bench, reference: Bench) -> int:

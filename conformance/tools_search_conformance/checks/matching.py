@@ -57,11 +57,14 @@ _WRITTEN: Final = (
 """Two terms of a tool in ways that query languages read otherwise."""
 _UNUSUAL: Final = "unusual"
 _UNUSUAL_NAMES: Final = (
-    f" {COMMON}", COMMON, "plow ", "plow", "two  spaces", "two spaces", "gr\u00f6\u00dfe_messen",
-    "gro\u0308\u00dfe_messen",
+    f" {COMMON}", COMMON, "plow ", "plow", "two  spaces", "two spaces", "gro\u0308\u00dfe_messen",
+    "gr\u00f6\u00dfe_messen",
     "\ufb01le", "file", "\u00c5NGSTR\u00d6M", "\u00e5ngstr\u00f6m", "\u691c\u7d22", "\U0001f527",
+    "co\u00adop", "coop",
 )  # fmt: skip
 """Names of tools beyond what the base protocol recommends, which differ by what is easily taken to mean nothing."""
+_SURROUNDED: Final = (COMMON, *_UNUSUAL_NAMES[4:10:2], "file", "\u00e5ngstr\u00f6m")
+"""Those that are also searched for with white space around them."""
 _NAMED_ALONE: Final = (TOOLS.method, PROMPTS.method)
 """The methods whose items are identified by their names."""
 
@@ -77,7 +80,8 @@ def chosen(bench: Bench, tools: Sequence[JsonObject]) -> list[JsonObject]:
 @server_check(
     title="A tool whose name is the query comes first",
     sends="The names of listed tools as queries, with several limits, surrounded by all kinds of white space; on a"
-    " fixture that lists such tools, names that are not ASCII, or that differ only in white space or composition.",
+    " fixture that lists such tools, names that are not ASCII, or that differ only in white space, invisible characters"
+    " or composition, some of them surrounded by white space.",
     passes="Each first page begins with that tool.",
     methods=_NAMED_ALONE,
 )
@@ -113,7 +117,7 @@ async def _unusual_names(bench: Bench) -> tuple[Listing, list[tuple[str, Exchang
         bench.place(_UNUSUAL, document(made))
         async with bench.serving(_UNUSUAL) as other:
             listing = await other.server.listing()
-            cases = [(name, name) for name in _UNUSUAL_NAMES] + [(COMMON, f"  {COMMON}\n")]
+            cases = [(name, name) for name in _UNUSUAL_NAMES] + [(name, f"  {name}\n") for name in _SURROUNDED]
             cases = [case for case in cases if case[0] in listing.by_key]
             found = await other.each(cases, lambda case: other.server.search({"query": case[1], "limit": 3}))
     except (UnverifiableError, RefusedError, TargetError):

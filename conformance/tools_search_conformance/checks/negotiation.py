@@ -37,6 +37,7 @@ _UNDECLARED: Final[tuple[tuple[JsonObject, str], ...]] = (
     ({"extensions": {EXTENSION_ID[:-1]: {}}}, "the beginning of the identifier"),
     ({"extensions": {"com.example/tools-search": {}}}, "the end of the identifier"),
     ({"extensions": {"com.example/other": {EXTENSION_ID: {}}}}, "the extension within another extension"),
+    ({"Extensions": {EXTENSION_ID: {}}}, "the extension under Extensions"),
 )
 _MALFORMED: Final[tuple[JsonObject, ...]] = (
     {"extensions": None}, {"extensions": [EXTENSION_ID]}, {"extensions": EXTENSION_ID}, {"extensions": True},

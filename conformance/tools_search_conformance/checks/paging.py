@@ -19,7 +19,7 @@ from tools_search_conformance.target.generated import explore_walks, judge_surve
 from tools_search_conformance.target.pages import Listing, Page, Walk, read_page
 from tools_search_conformance.target.primitives import EVERY_METHOD, TEMPLATES, TOOLS, params_of_use
 from tools_search_conformance.target.server import Opening
-from tools_search_conformance.target.vocabulary import NONSENSE
+from tools_search_conformance.target.vocabulary import NONSENSE, is_query, terms
 from tools_search_conformance.wire.codec import JsonObject, json_text
 from tools_search_conformance.wire.eras import MODERN
 from tools_search_conformance.wire.record import Exchange
@@ -128,7 +128,7 @@ async def _walks_read_on(bench: Bench) -> list[tuple[Walk, Walk, str]]:
     title="The pages of a search together contain every match",
     sends="A query in one large page; in pages of several sizes; its first pages continued without a limit and with"
     " other limits; the same on a fixture's catalog of 120 tools; second pages of queries in capitals, surrounded by"
-    " white space, decomposed, or long; generated queries and limits.",
+    " white space, decomposed, or long; pages of one and of two for an item's key; generated queries and limits.",
     passes="The same tools however a first page is continued, with none missing in between; new cursors of one query"
     " are not refused while those of another query are honored.",
     methods=EVERY_METHOD,
@@ -162,9 +162,26 @@ async def pages_complete(bench: Bench) -> None:
     if bench.first_cell and bench.may_serve("large"):
         async with bench.serving("large") as large:
             await judge_read_on(large)
+    await _expect_none_lost_after_name(bench)
     await _expect_own_cursors_honored(bench)
     await explore_walks(bench, judge_walk)
     await judge_surveys(bench, lambda survey: [*map(judge, survey.walks, survey.wholes)])
+
+
+async def _expect_none_lost_after_name(bench: Bench) -> None:
+    """Expect no match to be lost behind the one that comes first because the query is its key."""
+    words = await bench.vocabulary()
+    keys = [key for key in words.keys if is_query(key)]
+    if not keys:
+        return
+    query = max(keys, key=lambda key: sum(words.frequency[term] for term in terms(key)))
+    one_by_one, in_pairs = [await bench.server.walk(query, limit, most=4 - limit) for limit in (1, 2)]
+    common = [key for key in one_by_one.keys if key in in_pairs.keys]
+    before_last = one_by_one.keys[: one_by_one.keys.index(common[-1])] if common else []
+    if lost := [key for key in before_last if key not in common]:  # unless the two searches differ in their order
+        whole = await bench.server.walk(query, 2, most=_MANY_PAGES)
+        lost = [key for key in lost if whole.ended and key not in whole.keys]
+    bench.expect(not lost, in_pairs.last, f"{lost} lost between pages", case=in_pairs.case)
 
 
 async def _expect_own_cursors_honored(bench: Bench) -> None:
@@ -709,7 +726,7 @@ async def cursor_other_method(bench: Bench) -> None:
 @server_check(
     title="Every replica honors a cursor that one of them issued",
     sends=f"The first page of a search to one of two processes with the same {KEY_VARIABLE}, then the following pages"
-    " to each in turn; once starting with either process.",
+    " to each in turn; once starting with either process, the second time with larger pages.",
     passes="Each page continues where the other process left off.",
     fixture_feature="replicas",
     methods=EVERY_METHOD,
@@ -722,12 +739,15 @@ async def cursor_at_every_replica(bench: Bench) -> None:
         for number, env in enumerate(environments)
     ]
     query = await replicas[0].query_with_two_matches()
-    for one, other in (replicas, replicas[::-1]):
-        page, cursor = await one.page_with_cursor(query)
+    # The second time in larger steps, up to the last matches.
+    matches = len((await replicas[0].server.whole(query)).keys)
+    limits = 1, max(1, matches // (_REPLICA_PAGES + 1))
+    for (one, other), limit in zip((replicas, replicas[::-1]), limits, strict=True):
+        page, cursor = await one.page_with_cursor(query, limit=limit)
         seen, turns = set(page.keys), [other, one]
         for number in range(_REPLICA_PAGES):
             case = f"a cursor of another replica for the query {query!r}"
-            page = await turns[number % 2].served({"query": query, "limit": 1, "cursor": cursor}, case)
+            page = await turns[number % 2].served({"query": query, "limit": limit, "cursor": cursor}, case)
             # Their orders may differ, which is for `deterministic`; one that starts over shows the same tools again.
             again = [name for name in page.keys if name in seen]
             message = f"a page repeats {bench.noun}s that another replica already returned: {again}"
