@@ -411,6 +411,24 @@ class AnswersSharedInFlight(SearchFault):
         return json.dumps([params.get(name) for name in ("query", "limit", "cursor")])
 
 
+class SearchesAtOneTimeShared(SearchFault):
+    """Answers a search as the same one that is under way, whoever sent it, and takes a moment for each."""
+
+    def __init__(self) -> None:
+        self.under_way: dict[str, Json] = {}
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if method != SEARCH or "result" not in outcome:
+            return outcome
+        key = json.dumps([params.get(name) for name in ("query", "limit", "cursor")])
+        if (first := self.under_way.get(key)) is not None:
+            return {"result": {**outcome["result"], **first}}
+        self.under_way[key] = {"tools": outcome["result"]["tools"]}
+        time.sleep(0.05)
+        del self.under_way[key]
+        return outcome
+
+
 class AnswersKeptForTheRestricted(AnswersKeptForAllCallers):
     """Keeps answers for all callers who do not see everything."""
 

@@ -163,8 +163,8 @@ async def cache_scope_varying(bench: Bench) -> None:
     title="Tools that a caller may not see do not influence the answers to that caller",
     sends="`server/discover` or `initialize`, and valid and invalid searches, including later pages: from a caller from"
     " whom most tools are hidden, and to a fixture that does not have these tools. Searches from two callers in turn on"
-    " one connection, in flight together on two, and with another half of the tools hidden from each. If the fixture can"
-    " be reloaded, a search for a tool that a change hides.",
+    " one connection, in flight together on two, and with another half of the tools hidden from each. If the fixture"
+    " can be reloaded, a search for a tool that a change hides.",
     passes="The same settings, except that `catalogSize` may be absent; the same tools in the same order with the same"
     " hit metadata, a next page in the same cases, the same readable numbers in its cursor, the same other members, and"
     " the same errors. On one connection, each caller gets the same answers as on its own connection. No hidden tool.",

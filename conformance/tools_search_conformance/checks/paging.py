@@ -162,6 +162,7 @@ async def pages_complete(bench: Bench) -> None:
     if bench.first_cell and bench.may_serve("large"):
         async with bench.serving("large") as large:
             await judge_read_on(large)
+            await _expect_none_lost_after_name(large)
     await _expect_none_lost_after_name(bench)
     await _expect_own_cursors_honored(bench)
     await explore_walks(bench, judge_walk)
@@ -181,7 +182,7 @@ async def _expect_none_lost_after_name(bench: Bench) -> None:
     if lost := [key for key in before_last if key not in common]:  # unless the two searches differ in their order
         whole = await bench.server.walk(query, 2, most=_MANY_PAGES)
         lost = [key for key in lost if whole.ended and key not in whole.keys]
-    bench.expect(not lost, in_pairs.last, f"{lost} lost between pages", case=in_pairs.case)
+    bench.expect(not lost, in_pairs.last, f"the pages skip {lost}", case=in_pairs.case)
 
 
 async def _expect_own_cursors_honored(bench: Bench) -> None:
