@@ -144,7 +144,12 @@ async def pages_complete(bench: Bench) -> None:
         bench.expect(not lost, walk.last, message, case=walk.case)
 
     async def judge_walk(walk: Walk, _: Listing) -> None:
-        judge(walk, await shared_whole(bench, walk.query))
+        whole = await shared_whole(bench, walk.query)
+        try:
+            judge(walk, whole)
+        except ViolationError:
+            if (await bench.server.whole(walk.query)).keys == whole.keys:  # or else deterministic finds it
+                raise
 
     async def judge_read_on(bench: Bench) -> None:
         walks = await _walks(bench)
