@@ -50,7 +50,7 @@ _SHARED_WORD: Final = WORDS[0]
 _NUMBERS: Final = range(20)
 _LATER_PAGES: Final = ((3, 2), (len(WORDS) - 1, 2))
 """Limits of a search for all that is visible, and which of its pages are compared."""
-_IN_FLIGHT: Final = 2
+_IN_FLIGHT: Final = 3
 _LOOK_SECONDS: Final = 0.05
 _SEALED: Final = "testament"
 """A word of contents alone."""
@@ -235,21 +235,23 @@ async def _expect_callers_told_apart(everyone: Bench, restricted: Bench) -> None
 
 
 async def _expect_callers_apart_in_flight(everyone: Bench, restricted: Bench) -> None:
-    """Expect the same searches by two callers, in flight together, to show each caller only what it may see."""
-    hidden = _hidden_keys(everyone.primitive)
-    searches, found = [{"query": hidden[0]}] * _IN_FLIGHT, list[Exchange]()
+    """Expect a search in flight together with another caller's same search to find what its own caller may see."""
+    keys = _hidden_keys(everyone.primitive)
+    for key in keys[:_IN_FLIGHT]:
+        params, found = {"query": key}, list[Exchange]()
 
-    async def send(by: Bench) -> None:
-        exchanges = await by.server.at_once(searches, seconds=by.options.timeout)
-        found.extend(exchanges if by is restricted else [])
+        async def send(params: JsonObject = params, found: list[Exchange] = found) -> None:
+            found.append(await restricted.server.search(params))
 
-    async with anyio.create_task_group() as tasks:
-        for by in (everyone, restricted):
-            tasks.start_soon(send, by)
-    for exchange in found:
-        shown = [key for item in items_in(exchange) if (key := key_in(item, exchange.method)) in hidden]
-        message = f"{shown} were shown to a caller from whom they are hidden, while another one searched for the same"
-        restricted.expect(not shown, exchange, message, case=f"query {hidden[0]!r}, by two callers at once")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(everyone.server.search, params)
+            tasks.start_soon(
+                send
+            )  # after the search of the caller who sees everything, whose answer must not be shared
+        for exchange in found:
+            shown = [own for item in items_in(exchange) if (own := key_in(item, exchange.method)) in keys]
+            message = f"{shown} are hidden from this caller, but were found while another caller sent the same search"
+            restricted.expect(not shown, exchange, message, case=f"query {key!r}, by two callers at once")
 
 
 async def _expect_newly_hidden_unfound(bench: Bench) -> None:
