@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
+from io import BufferedIOBase
 from typing import Any, BinaryIO, Final
 
 Json = dict[str, Any]
@@ -86,6 +87,10 @@ class Fault:
     def lines(self, stdin: BinaryIO) -> Iterable[bytes]:
         """Yield what is taken for a message each."""
         return stdin
+
+    def body(self, stream: BufferedIOBase, length: int) -> bytes:
+        """Return the body of a POST, which has `length` bytes."""
+        return stream.read(length)
 
     def begun(self, value: Any) -> None:
         """Take the id of a request that is about to be answered."""

@@ -10,6 +10,7 @@ import time
 import unicodedata
 from collections.abc import Iterator
 from contextvars import ContextVar
+from io import BufferedIOBase
 from typing import Any, BinaryIO, Final
 
 from .faults import EXTENSION_ID, SEARCH, Fault, Json, RefusalError, SearchFault, member, without, wrong_error
@@ -326,6 +327,21 @@ class LinesOfOneChunkJoined(_ReadsChunks):
         *lines, rest = chunk.split(b"\n")
         small = rest and len(chunk) <= SMALL
         return held + (b" ".join(lines) + b"\n" + rest if small and lines else chunk)
+
+
+class FirstPartOfBodyTakenForAll(Fault):
+    """Takes what a single read of the connection returns for the body, unless that is large."""
+
+    def body(self, stream: BufferedIOBase, length: int) -> bytes:
+        return stream.read1(length) if length <= SMALL else stream.read(length)
+
+
+class PartsOfBodiesDecodedAlone(Fault):
+    def body(self, stream: BufferedIOBase, length: int) -> bytes:
+        text, left = "", length
+        while left and (part := stream.read1(left)):
+            text, left = text + part.decode("utf-8", "replace"), left - len(part)
+        return text.encode()
 
 
 class QueryLogged(SearchFault):

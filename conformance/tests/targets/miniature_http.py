@@ -27,7 +27,7 @@ class Endpoint(BaseHTTPRequestHandler):
     sessions: dict[str, Json]
 
     def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        body = self.miniature.fault.body(self.rfile, int(self.headers.get("Content-Length", 0)))
         try:
             message: Json = json.loads(body)
         except ValueError:

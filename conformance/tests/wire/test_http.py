@@ -37,6 +37,8 @@ class Endpoint(ThreadingHTTPServer):
         self.refusals: list[tuple[int, dict[str, str]]] = []
         """Statuses and headers of the first answers, which have bodies that are no messages."""
         self.seen: list[dict[str, str]] = []
+        self.parts: list[bytes] = []
+        """What each read of the last body returned."""
 
     @property
     def url(self) -> str:
@@ -49,7 +51,10 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         came = {"verb": self.command, "port": str(self.client_address[1])}
         self.server.seen.append({name.lower(): value for name, value in self.headers.items()} | came)
-        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        left, self.server.parts = int(self.headers.get("Content-Length", 0)), []
+        while left and (part := self.rfile.read1(left)):  # type: ignore[attr-defined]
+            self.server.parts.append(part)
+            left -= len(part)
         status, headers, chunks = self.server.status, self.server.headers, self.server.chunks
         if self.server.refusals:
             (status, headers), chunks = self.server.refusals.pop(0), [b'{"error": "Too Many Requests"}']
@@ -91,6 +96,18 @@ async def test_a_body_is_read_at_any_status(endpoint: Endpoint, status: int):
     assert endpoint.seen[0]["mcp-method"] == "ping"
     assert endpoint.seen[0]["accept"] == "application/json, text/event-stream"
     assert endpoint.seen[0]["accept-encoding"] == "identity"
+
+
+async def test_a_body_can_be_sent_in_two_parts_divided_inside_a_character(endpoint: Endpoint):
+    endpoint.headers, endpoint.chunks = PLAIN, [json.dumps(RESPONSE).encode()]
+    message = REQUEST | {"params": {"query": "a 船 b"}}
+    async with aclosing(HttpTransport(endpoint.url)) as transport:
+        answer = await transport.request(message, {}, 5, amid="船")
+        first, second = endpoint.parts
+        assert (answer.message, first[-1:], second[:2]) == (RESPONSE, "船".encode()[:1], "船".encode()[1:])
+        assert json.loads(first + second) == message
+        await transport.request(message, {}, 5)
+    assert len(endpoint.parts) == 1
 
 
 @pytest.mark.parametrize("after", ["0", "Wed, 21 Oct 2015 07:28:00 GMT", "soon", "", "\u0660"])

@@ -191,11 +191,10 @@ async def _hang_up(bench: Bench) -> tuple[Exchange, list[str], bool]:
 
 
 @server_check(
-    title="A line on stdin is one message, however its bytes are divided among writes",
-    sends="Searches in writes that each contain the rest of one search and the beginning of the next, divided in the"
-    " middle of a character; in the first write also a notification.",
+    title="A message is read as a whole, wherever its bytes are divided",
+    sends="Searches divided in the middle of a character. On stdio, writes that each contain the rest of one search and"
+    " the beginning of the next, the first one also a notification; over HTTP, bodies of requests in two parts.",
     passes="A result with its own id for each.",
-    transports=("stdio",),
 )
 async def messages_in_pieces(bench: Bench) -> None:
     params = {"query": await bench.key_query(), "limit": 1}
@@ -206,8 +205,8 @@ async def messages_in_pieces(bench: Bench) -> None:
     for exchange in await bench.server.in_pieces(searches, amid):
         if busy_seconds(exchange) is not None:
             continue  # a server may be too busy for any search
-        message = f"a search sent in two writes got {exchange.describe()}"
-        bench.expect(exchange.result is not None, exchange, message, case="a search in two writes")
+        message = f"a search sent in two parts got {exchange.describe()}"
+        bench.expect(exchange.result is not None, exchange, message, case="a search in two parts")
 
 
 @server_check(

@@ -147,23 +147,28 @@ class Connection:
     async def request_in_pieces(
         self, method: str, requests: Mapping[str, Mapping[str, Any]], amid: str, *, seconds: float
     ) -> list[Exchange]:
-        """Send requests on stdio, given as params by id, until one is not answered; return the exchanges.
+        """Send requests, given as params by id, until one is not answered; return the exchanges.
 
-        The first write starts with a notification. Each write except the last ends in the middle of the next request,
-        inside a text that each request contains. The rest of that request follows after the answer to the one before.
+        Over HTTP, each request is sent in two parts, divided inside the text `amid` that each contains. On stdio, the
+        first write starts with a notification. Each write except the last ends inside that text of the next request,
+        whose rest follows after the answer to the one before.
         """
-        assert isinstance(self.transport, StdioTransport)  # noqa: S101 - checks of stdio ask for it
         content = self._content("notifications/cancelled", {"requestId": "none"}, self.capabilities)
         before = [{"jsonrpc": "2.0"} | content]
-        messages = [
+        messages: list[JsonObject] = [
             {"jsonrpc": "2.0", "id": number} | self._content(method, params, self.capabilities)
             for number, params in requests.items()
         ]
         exchanges: list[Exchange] = []
         for message, following in zip_longest(messages, messages[1:]):
-            began, begins = perf_counter(), None if following is None else (following, amid.encode())
-            answer = await self.transport.request(message, {}, seconds, before=before, begins=begins)
-            exchanges.append(self._keep(message, {}, answer, began))
+            began, headers = perf_counter(), dict[str, str]()
+            if isinstance(self.transport, StdioTransport):
+                begins = None if following is None else (following, amid.encode())
+                answer = await self.transport.request(message, headers, seconds, before=before, begins=begins)
+            else:
+                headers = self._headers(method, message["params"])
+                answer = await self.transport.request(message, headers, seconds, amid=amid)
+            exchanges.append(self._keep(message, headers, answer, began))
             if answer.message is None:
                 break
             before = []

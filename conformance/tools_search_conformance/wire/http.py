@@ -206,13 +206,16 @@ class HttpTransport:
         """The end of the output of the process behind the endpoint, if available."""
         return self._logged()
 
-    async def request(self, message: JsonObject, headers: Mapping[str, str], seconds: float) -> Answer:
+    async def request(
+        self, message: JsonObject, headers: Mapping[str, str], seconds: float, *, amid: str = ""
+    ) -> Answer:
         """POST a message and return the first response with its id in the body, for any HTTP status.
 
-        The timeout `seconds` applies to each attempt; a request refused by a rate limit is retried.
+        The timeout `seconds` applies to each attempt; a request refused by a rate limit is retried. The body is sent in
+        two parts, divided in the middle of the first text `amid` in it, if there is one.
         """
         limit, pause, waited = self._rate_limit, _FIRST_PAUSE_SECONDS, 0.0
-        while (answer := await self._post(message, headers, seconds)).is_rate_limited:
+        while (answer := await self._post(message, headers, seconds, amid)).is_rate_limited:
             limit.refused += 1
             wait = retry_after(answer.headers, pause)
             if pause > _LONGEST_TRUSTED_SECONDS:
@@ -226,10 +229,12 @@ class HttpTransport:
             pause, waited, limit.seconds = 2 * pause, waited + wait, limit.seconds + wait
         return replace(answer, waited=waited)
 
-    async def _post(self, message: JsonObject, headers: Mapping[str, str], seconds: float) -> Answer:
+    async def _post(self, message: JsonObject, headers: Mapping[str, str], seconds: float, amid: str) -> Answer:
+        body = encode(message)
+        cut = body.index(amid.encode()) + len(amid.encode()) // 2 if amid else 0
         try:
             with anyio.move_on_after(seconds):
-                async with self._client.send("POST", _BASE_HEADERS | dict(headers), encode(message)) as response:
+                async with self._client.send("POST", _BASE_HEADERS | dict(headers), body, cut=cut) as response:
                     return await self._answer(message, headers, response)
         except HttpError as error:
             await self._settle()

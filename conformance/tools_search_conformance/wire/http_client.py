@@ -8,7 +8,7 @@ import select
 import ssl
 import sys
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -21,6 +21,8 @@ from anyio.abc import ByteStream, SocketAttribute
 
 _HEAD_BYTES: Final = 100 * 1024
 _READ_BYTES: Final = 64 * 1024
+_BETWEEN_SECONDS: Final = 0.05
+"""How long to wait between two parts of a body, so that the endpoint reads them separately."""
 _IDLE_SECONDS: Final = 4.0
 """How long to keep an idle connection; many servers close theirs after five seconds."""
 _UNESCAPED: Final = "/%:@!$&'()*+,;=~-._"
@@ -55,18 +57,26 @@ class _Connection:
         self._poll = select.poll()
         self._poll.register(self.stream.extra(SocketAttribute.raw_socket), select.POLLIN)  # noqa: S610 - no database
 
-    async def respond_to(self, request: h11.Request, body: bytes) -> Response:
-        """Send a request, and return the response once its headers have arrived."""
-        parts = [self.http.send(event) for event in (request, h11.Data(data=body), h11.EndOfMessage())]
+    async def respond_to(self, request: h11.Request, body: bytes, cut: int) -> Response:
+        """Send a request, and return the response once its headers have arrived. `cut` is as for `HttpClient.send`."""
+        begins = [request, h11.Data(data=body[:cut])] if cut else [request]
+        rest = [h11.Data(data=body[cut:]), h11.EndOfMessage()]
         # An endpoint can answer and close before it has read everything.
         with _as_http_errors(), suppress(anyio.BrokenResourceError):
-            await self.stream.send(b"".join(filter(None, parts)))
+            if cut:
+                await self._write(begins)
+                await anyio.sleep(_BETWEEN_SECONDS)
+                begins = []
+            await self._write([*begins, *rest])
         while not isinstance(event := await self._next(), h11.Response):
             pass
         headers: dict[str, str] = {}
         for name, value in ((name.decode("latin-1"), value.decode("latin-1")) for name, value in event.headers):
             headers[name] = f"{headers[name]}, {value}" if name in headers else value
         return Response(event.status_code, headers, self._read)
+
+    async def _write(self, events: Sequence[h11.Event]) -> None:
+        await self.stream.send(b"".join(filter(None, map(self.http.send, events))))
 
     async def _read(self) -> bytes:
         while isinstance(event := await self._next(), h11.Data):
@@ -121,15 +131,21 @@ class HttpClient:
         self._idle: list[_Connection] = []
 
     @asynccontextmanager
-    async def send(self, method: str, headers: Mapping[str, str], body: bytes = b"") -> AsyncGenerator[Response]:
-        """Send a request and yield the response; if its body is not read completely, the connection is closed."""
+    async def send(
+        self, method: str, headers: Mapping[str, str], body: bytes = b"", *, cut: int = 0
+    ) -> AsyncGenerator[Response]:
+        """Send a request and yield the response; if its body is not read completely, the connection is closed.
+
+        The first `cut` bytes of the request's body are sent with the headers, and the rest a moment later; 0 sends
+        everything at once.
+        """
         named = {name.lower(): (name, value) for name, value in {**self._headers, **headers}.items()}
         named["content-length"] = ("Content-Length", str(len(body)))
         with _as_http_errors():
             request = h11.Request(method=method, target=self._target, headers=[*named.values()])
         connection = await self._connection()
         try:
-            yield await connection.respond_to(request, body)
+            yield await connection.respond_to(request, body, cut)
         finally:
             if connection.start_next_cycle():
                 self._idle.append(connection)
