@@ -187,7 +187,8 @@ async def _expect_none_lost_after_name(bench: Bench) -> None:
     if lost := [key for key in before_last if key not in common]:  # unless the two searches differ in their order
         whole = await bench.server.walk(query, 2, most=_MANY_PAGES)
         lost = [key for key in lost if whole.ended and key not in whole.keys]
-    bench.expect(not lost, in_pairs.last, f"the pages skip {lost}", case=in_pairs.case)
+    message = f"pages with limit 2 skip {lost}, which pages with limit 1 contain"
+    bench.expect(not lost, in_pairs.last, message, case=in_pairs.case)
 
 
 async def _expect_own_cursors_honored(bench: Bench) -> None:

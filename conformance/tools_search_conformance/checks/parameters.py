@@ -403,7 +403,7 @@ async def unknown_members_ignored(bench: Bench) -> None:
         if altered:  # perhaps without unknown members too, which is for definition-identity to judge
             with suppress(UnverifiableError):  # a cursor may hold only once
                 plain = read_page(await bench.server.search({**second, "limit": 1}), "a second page")
-                message = f"{case} returned {altered} with other definitions"
+                message = f"{case} returned other definitions of {altered} than the same page without them"
                 bench.expect(
                     same([*map(bare, plain.items)], [*map(bare, page.items)]), page.exchange, message, case=case
                 )
