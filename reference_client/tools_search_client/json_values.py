@@ -81,16 +81,6 @@ def without_nulls(block: Mapping[str, Any], *left_out: str) -> dict[str, Any]:
     return {name: value for name, value in block.items() if value is not None and name not in left_out}
 
 
-def as_object(value: object) -> dict[str, Any]:
-    """Return a shallow copy of a value that is an object, and an empty object for any other."""
-    return dict(cast("dict[str, Any]", value)) if isinstance(value, dict) else {}
-
-
-def as_list(value: object) -> list[Any]:
-    """Return a value that is a list, and an empty list for any other."""
-    return cast("list[Any]", value) if isinstance(value, list) else []
-
-
 def compact_json(value: Any) -> str:
     """Return JSON without white space between its parts."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -14,12 +14,12 @@ from typing import Any, Final, TypeAlias, cast
 from uuid import uuid4
 
 import anyio
+from tools_search_hosts.json_values import as_list, as_object
 from tools_search_ranking.extras import install_command
 
 from tools_search_client.chat.endpoint import BROKEN_OFF, Endpoint, ModelError, Provider, ShownBy, model_error
 from tools_search_client.conversation.conversation import Conversation
 from tools_search_client.errors import LocalError
-from tools_search_client.json_values import as_list, as_object
 from tools_search_client.providers import Adapter, AnthropicMessages, ChatCompletions, OpenAIResponses
 from tools_search_client.text import one_line
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 import click
+from tools_search_hosts.json_values import as_list, as_object
 
 from tools_search_client.errors import LocalError
 from tools_search_client.found import FoundTool
-from tools_search_client.json_values import as_list, as_object
 from tools_search_client.text import one_line, shorten
 
 _ASSIGNMENT: Final = re.compile(r"(?P<name>[^=]+?)(?P<json>:?)=(?P<value>.*)", re.DOTALL)

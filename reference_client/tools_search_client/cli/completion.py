@@ -17,12 +17,12 @@ from typing import Any, Final
 
 import click
 from tools_search_hosts import SEPARATOR, ConfigurationError
+from tools_search_hosts.json_values import as_list
 from tools_search_hosts.locations import cache_folder
 
 from tools_search_client.cli.host_files import file_of_host, workspace_of
 from tools_search_client.federation.configuration import Configuration, load_configuration
 from tools_search_client.found import FoundTool
-from tools_search_client.json_values import as_list
 
 CONFIG_VARIABLE: Final = "TOOLS_SEARCH_CONFIG"
 """The environment variable that names the configuration to use if no option does."""

@@ -11,6 +11,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from tools_search_hosts.json_values import as_list, as_object
+
 from tools_search_client.conversation.budget import affordable, count_search
 from tools_search_client.conversation.loaded_tools import Admission, LoadedTools
 from tools_search_client.conversation.messages import SyntheticToolResult
@@ -25,7 +27,7 @@ from tools_search_client.conversation.prompts import (
 )
 from tools_search_client.errors import RerankingError
 from tools_search_client.found import FoundTool
-from tools_search_client.json_values import as_list, as_object, compact_json
+from tools_search_client.json_values import compact_json
 from tools_search_client.text import first_sentence, printable, shorten
 
 _MAX_NAMES: Final = 100

@@ -23,12 +23,12 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 from tools_search_hosts import AskForInput, HttpTarget, ServerEntry, StdioTarget, UnusableTarget
 from tools_search_hosts.configuration import spelling_hints, with_canonical_names
+from tools_search_hosts.json_values import as_object
 from tools_search_hosts.toolsets import Toolset, read_rules
 from tools_search_ranking import DEFAULT_LEAST_CONFIDENCE
 
 from tools_search_client.errors import ConfigurationError
 from tools_search_client.found import FoundTool
-from tools_search_client.json_values import as_object
 
 RankerName: TypeAlias = Literal["fielded", "plain", "semantic", "multilingual"]
 

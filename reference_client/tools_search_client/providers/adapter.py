@@ -16,12 +16,13 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, TypeAlias, cast
 
 from mcp_types import CallToolResult
+from tools_search_hosts.json_values import as_object
 from tools_search_hosts.toolsets import Toolset
 
 from tools_search_client.conversation.conversation import Conversation
 from tools_search_client.conversation.messages import Compaction, Reply, ToolCall, TurnStart, valid_name
 from tools_search_client.errors import InvalidAnswerError, LocalError, SavedConversationError
-from tools_search_client.json_values import as_object, compact_json, copied
+from tools_search_client.json_values import compact_json, copied
 from tools_search_client.providers.results import EMPTY_RESULT, Attachment, Part, parts_of
 from tools_search_client.providers.saved import SavedCall, SavedTranscript, saved_outcome
 from tools_search_client.providers.sent_tools import ProviderCall, ProviderLimits, SentTool, SentTools

@@ -6,10 +6,11 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from pydantic import BaseModel
+from tools_search_hosts.json_values import as_list, as_object
 
 from tools_search_client.conversation.conversation import Conversation
 from tools_search_client.conversation.messages import valid_name
-from tools_search_client.json_values import as_list, as_object, checked, without_nulls
+from tools_search_client.json_values import checked, without_nulls
 from tools_search_client.providers.adapter import Adapter, AnsweredCall, ProviderMessage
 from tools_search_client.providers.results import Attachment, Media, Part, as_text
 from tools_search_client.providers.sent_tools import ProviderCall, ProviderLimits, SentTool

@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from pydantic import AliasChoices, BaseModel, Field
+from tools_search_hosts.json_values import as_list, as_object
 
 from tools_search_client.conversation.conversation import Conversation
 from tools_search_client.conversation.messages import valid_name
 from tools_search_client.errors import InvalidAnswerError
-from tools_search_client.json_values import as_list, as_object, checked, without_nulls
+from tools_search_client.json_values import checked, without_nulls
 from tools_search_client.providers.adapter import Adapter, AnsweredCall, ProviderMessage
 from tools_search_client.providers.results import Attachment, as_text, media_of
 from tools_search_client.providers.sent_tools import ProviderCall, ProviderLimits, SentTool

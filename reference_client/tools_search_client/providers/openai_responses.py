@@ -6,18 +6,12 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from pydantic import BaseModel
+from tools_search_hosts.json_values import as_list, as_object
 
 from tools_search_client.conversation.conversation import Conversation
 from tools_search_client.conversation.messages import valid_name
 from tools_search_client.errors import InvalidAnswerError
-from tools_search_client.json_values import (
-    arguments_sent_back,
-    as_list,
-    as_object,
-    checked,
-    compact_json,
-    without_nulls,
-)
+from tools_search_client.json_values import arguments_sent_back, checked, compact_json, without_nulls
 from tools_search_client.providers.adapter import Adapter, AnsweredCall, ProviderMessage
 from tools_search_client.providers.results import Attachment, Media, as_text, media_of
 from tools_search_client.providers.sent_tools import ProviderCall, ProviderLimits, SentTool

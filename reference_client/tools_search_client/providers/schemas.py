@@ -16,9 +16,10 @@ from urllib.parse import unquote
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError
+from tools_search_hosts.json_values import as_list, as_object
 
 from tools_search_client.errors import InvalidAnswerError
-from tools_search_client.json_values import as_list, as_object, compact_json, copied
+from tools_search_client.json_values import compact_json, copied
 from tools_search_client.text import shorten
 
 Schema: TypeAlias = dict[str, Any]
@@ -172,7 +173,7 @@ def _subschema_at(root: Schema, reference: str) -> Schema | bool | None:
 def _object_at_root(schema: Schema) -> Schema:
     """Return an object schema; alternatives at the root are merged into it and described in words."""
     root = _followed(schema, schema)
-    properties = as_object(root.get("properties"))
+    properties = dict(as_object(root.get("properties")))
     required = _strings(root.pop("required", None))
     in_words: list[str] = []
     for keyword in _REFUSED_AT_ROOT:

@@ -25,9 +25,8 @@ from mcp_types import (
     JSONRPCResponse,
     RequestId,
 )
+from tools_search_hosts.json_values import as_object
 from tools_search_hosts.results import CALL, call_result
-
-from tools_search_client.json_values import as_object
 
 Streams: TypeAlias = tuple[ObjectReceiveStream[SessionMessage | Exception], ObjectSendStream[SessionMessage]]
 

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from typing import Any
 
 from mcp_types import CallToolRequestParams, PaginatedRequestParams
@@ -39,7 +40,7 @@ def result_of(document: dict[str, Any], *, is_error: bool = False) -> dict[str, 
     return result | {"structuredContent": json.loads(text), "isError": is_error}
 
 
-class CompatEndpoint(Endpoint):
+class CompatEndpoint(Endpoint, ABC):
     """An endpoint for hosts without search."""
 
     def __init__(self, search: GatewaySearch, options: CompatOptions, always: AlwaysAvailable) -> None:
@@ -54,9 +55,9 @@ class CompatEndpoint(Endpoint):
         except ToolFailureError as failure:
             return result_of(failure.document, is_error=True)
 
+    @abstractmethod
     async def answer_call(self, ctx: Ctx, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """Answer a call to one of the endpoint's own tools or to another tool."""
-        raise NotImplementedError
 
 
 class MetaTools(CompatEndpoint):
