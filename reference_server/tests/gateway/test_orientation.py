@@ -49,6 +49,11 @@ def test_the_size_is_left_out_until_it_is_known() -> None:
     assert settings([one], 3).topics == ["one"]
 
 
+def test_a_server_without_tools_is_no_topic_once_that_is_known() -> None:
+    starting, archive, tools = upstream("starting"), upstream("archive", "Keeps documents."), upstream("t", "?", "tool")
+    assert settings([starting, archive, tools], 1).topics == ["starting", "t"]
+
+
 def test_topics_are_bounded() -> None:
     topics = settings([upstream("x" * 500) for _ in range(100)], 0).topics
     assert topics is not None

@@ -21,11 +21,13 @@ _MIN_QUOTED_BYTES: Final = 24
 
 
 def settings(servers: Sequence[VisibleServer], tool_count: int | None) -> ServerSettings:
-    """Return the topics, which are the names of the servers, and the number of tools once it is known.
+    """Return the topics, which are the names of the servers with tools, and the number of tools once it is known.
 
     `tool_count` is `None` if it is unknown or differs between callers.
     """
-    facts: dict[str, Any] = {"topics": topics(servers)}
+    facts: dict[str, Any] = {
+        "topics": topics([one for one in servers if not (one.state.is_usable and one.tool_count == 0)])
+    }
     if tool_count is not None and _all_settled(servers):
         facts["catalog_size"] = tool_count
     return ServerSettings(**facts)
