@@ -55,21 +55,22 @@ def test_the_demo_shows_every_link_over_published_servers(run: Run, monkeypatch:
     shown = done.json
     steps = {step["step"]: step for step in shown["steps"]}
     assert (done.code, shown["ok"], shown["failed"]) == (0, True, [])
-    assert shown["servers"] == ["git", "time", "excel"]
+    assert shown["servers"] == ["git", "time", "excel", "fetch", "packages"]
     assert set(steps["negotiate"]["legacy"]["serverAdvertises"]) == {"extensions", "experimental"}
     assert set(steps["negotiate"]["modern"]["serverAdvertises"]) == {"extensions"}
     first = ["git__git_create_branch", "time__get_current_time", "excel__create_workbook"]
     for step in ("search", "fallback"):
         assert [search["tools"][0]["name"] for search in steps[step]["searches"]] == first
     for era in ("modern", "legacy"):
-        assert next(iter(steps["negotiate"][era]["serverAdvertises"].values()))["catalogSize"] == 60
+        assert next(iter(steps["negotiate"][era]["serverAdvertises"].values()))["catalogSize"] == 61
     assert steps["call"]["listRequests"] == 0
     assert [call["seen"].split(":")[0] for call in steps["call"]["calls"]] == ["git branch --list", "budget.xlsx"]
     assert (steps["meaning"]["words"], steps["meaning"]["meaning"][0]) == ([], "time__get_current_time")
-    assert steps["documents"]["skipped"] is True
+    assert steps["documents"]["resources"][0] == "gateway://packages/readme://wcwidth"
+    assert steps["documents"]["prompts"][0] == "fetch__fetch"
     assert {server["mode"] for server in steps["fallback"]["servers"]} == {"list"}
-    assert sum(server["tools"] for server in steps["fallback"]["servers"]) == 60
-    assert steps["compare"]["listing"]["tools"] == 60
+    assert sum(server["tools"] for server in steps["fallback"]["servers"]) == 61
+    assert steps["compare"]["listing"]["tools"] == 61
     assert steps["compare"]["savedPercent"]["tokens"] > 80
     assert steps["compare"]["listing"]["messages"] >= 2
     assert "(fixture profile; stdio; 2026-07-28 and 2025-11-25; " in steps["judge"]["verdict"]
@@ -87,7 +88,7 @@ def test_a_machine_with_neither_git_nor_node_nor_a_home_shows_what_it_can(
     only(monkeypatch, {name: step for name, step in STEPS.items() if name != "judge"})
     shown = run("demo", "--json").json
     assert [step.get("problem") for step in shown["steps"]] == [None] * 7
-    assert shown["servers"] == ["time", "excel"]
+    assert shown["servers"] == ["time", "excel", "fetch", "packages"]
     assert shown["notes"] == ["no git server: git is not installed"]
 
 

@@ -21,12 +21,12 @@ from tools_search_client.demo.stage import (
 def test_the_servers_are_those_that_this_machine_can_run(tmp_path: Path):
     everything = Installation(tmp_path / "sqlite", tmp_path / "bin", (), 1.0)
     assert list(demo_servers(Workspace(tmp_path), everything)) == [
-        *("git", "time", "excel", "sqlite"),
+        *("git", "time", "excel", "fetch", "packages", "sqlite"),
         *("everything", "files", "memory"),
     ]
     nothing = Installation(None, None, ("without Node",), 0.0)
     gitless = Workspace(tmp_path, no_git="git is not installed")
-    assert list(demo_servers(gitless, nothing)) == ["time", "excel"]
+    assert list(demo_servers(gitless, nothing)) == ["time", "excel", "fetch", "packages"]
     assert missing_servers(gitless, nothing) == ("no git server: git is not installed", "without Node")
 
 

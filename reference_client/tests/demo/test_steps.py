@@ -135,13 +135,16 @@ async def test_a_gateway_that_does_not_advertise_fails_the_negotiation(tmp_path:
 
 @pytest.mark.anyio
 async def test_a_document_is_found_by_what_it_says_and_a_prompt_by_what_it_does(tmp_path: Path):
-    document = {"uri": "demo://resource/static/document/extension.md", "name": "extension.md", "description": "A file"}
-    other = {"uri": "demo://resource/static/document/startup.md", "name": "startup.md"}
-    texts = {document["uri"]: "# Extension\n## Adding Tools\nYour own tool: add a file.", other["uri"]: "Starts up."}
-    prompts = [{"name": "mcp-demo", "description": "Seeds the database with sample data"}, {"name": "other"}]
+    document = {"uri": "readme://wcwidth", "name": "wcwidth"}
+    other = {"uri": "readme://rich", "name": "rich"}
+    texts = {
+        document["uri"]: "# Widths\nHow many columns a character takes in a terminal.",
+        other["uri"]: "Prints in a terminal.",
+    }
+    prompts = [{"name": "fetch", "description": "Reads a web page"}, {"name": "other"}]
     specs: dict[str, dict[str, Any]] = {
-        "everything": {"resources": [other, document], "texts": texts},
-        "sqlite": {"legacy": True, "prompts": prompts},
+        "packages": {"resources": [other, document], "texts": texts},
+        "fetch": {"legacy": True, "prompts": prompts},
     }
     servers: dict[str, Any] = {}
     for name, spec in specs.items():
@@ -152,22 +155,16 @@ async def test_a_document_is_found_by_what_it_says_and_a_prompt_by_what_it_does(
         async with running_gateway(tmp_path / "mcp.json") as url, over_gateway(url, "auto") as (gateway, meter):
             stage = Stage(Workspace(tmp_path), servers, (), url, gateway, meter)
             shown = await search_documents(stage)
-            specs["everything"]["resources"] = [other]
-            (tmp_path / "everything.json").write_text(json.dumps(specs["everything"]))
-            await gateway.call("everything__announce", {})
+            specs["packages"]["resources"] = [other]
+            (tmp_path / "packages.json").write_text(json.dumps(specs["packages"]))
+            await gateway.call("packages__announce", {})
 
             async def search_until_it_fails() -> None:
                 while True:
                     await search_documents(stage)
 
-            with pytest.raises(StepError, match=r"found .* first, not .*extension.md"):
+            with pytest.raises(StepError, match=r"found .* first, not readme://wcwidth"):
                 await search_until_it_fails()
-    assert shown.facts["prompts"][0] == "sqlite__mcp-demo"
-    assert "     its text         ## Adding Tools" in shown.lines
+    assert shown.facts["prompts"][0] == "fetch__fetch"
+    assert "     its text         How many columns a character takes in a terminal." in shown.lines
     assert len(shown.lines) <= 10
-
-
-@pytest.mark.anyio
-async def test_without_servers_that_have_documents_the_step_says_how_to_get_some(tmp_path: Path):
-    shown = await search_documents(staged(Gateway(), tmp_path))
-    assert "--extra-servers" in shown.lines[0]

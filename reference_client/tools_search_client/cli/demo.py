@@ -45,9 +45,10 @@ Exit codes:
 def demo(*, extra_servers: bool, as_json: bool) -> int:
     """See it work, end to end, over real MCP servers.
 
-    The demo starts a gateway over published servers, negotiates with it in both eras, searches it in plain language,
-    and calls tools that it found. Then it uses the same servers without the extension, measures both approaches, and
-    runs the conformance suite on the gateway. The suite takes most of the time: half a minute to two minutes.
+    The demo starts a gateway over published servers and one that serves the READMEs of the installed packages. It
+    negotiates in both eras, searches in plain language, and calls tools that it found. Then it uses the same servers
+    without the extension, measures both approaches, and runs the conformance suite on the gateway. The suite takes
+    most of the time: half a minute to two minutes.
 
     The [demo] extra installs the servers. Nothing is downloaded without --extra-servers, nothing is sent to another
     machine, and all files go into a temporary folder that is removed at the end.

@@ -1,4 +1,4 @@
-"""What the demo's steps share: a folder, published servers, a gateway over them, and a message counter."""
+"""What the demo's steps share: a folder, servers, a gateway over them, and a message counter."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ Working: TypeAlias = Callable[[str], AbstractContextManager[Callable[[str], None
 _PACKAGES: Final = {
     "bpe_openai": "bpe-openai",
     "excel_mcp": "excel-mcp-server",
+    "mcp_server_fetch": "mcp-server-fetch",
     "mcp_server_git": "mcp-server-git",
     "mcp_server_time": "mcp-server-time",
     "onnxruntime": "onnxruntime",
@@ -111,6 +112,8 @@ def demo_servers(workspace: Workspace, installation: Installation | None) -> dic
         "git": ["mcp_server_git", "--repository", str(workspace.repository)],
         "time": ["mcp_server_time", "--local-timezone", "UTC"],
         "excel": ["excel_mcp", "stdio", "--allow-dir", folder],
+        "fetch": ["mcp_server_fetch"],
+        "packages": ["tools_search_client.demo.packages"],
     }
     if workspace.no_git is not None:
         del modules["git"]

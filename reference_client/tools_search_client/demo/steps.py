@@ -33,7 +33,7 @@ _LIMIT: Final = 5
 _SHOWN: Final = 3
 _TOKENIZER: Final = "o200k_base"
 _BRANCH: Final = "prices"
-_EVERYDAY: Final = "is it already evening in Sydney?"
+_EVERYDAY: Final = "is it evening in Sydney?"
 _EVERYDAY_TOOL: Final = "time__get_current_time"
 _CLIENT_CAPABILITIES: Final = "io.modelcontextprotocol/clientCapabilities"
 
@@ -202,37 +202,29 @@ def _shown_answers(answers: Mapping[str, FederatedSearch]) -> Shown:
 # Searches for a document and for a prompt, over the gateway, which reads the texts of documents
 
 
-_DOCUMENT: Final = ("adding a tool of my own", "demo://resource/static/document/extension.md")
-_PROMPT: Final = ("seed a database with sample data", "sqlite__mcp-demo")
+_DOCUMENT: Final = ("how many columns a character takes in a terminal", "readme://wcwidth")
+_IN_ITS_TEXT: Final = "column"
+_PROMPT: Final = ("read a web page", "fetch__fetch")
 
 
 async def search_documents(stage: Stage) -> Shown:
-    """Find a document by its contents and a prompt by its purpose, on the servers that have any."""
-    if not {"everything", "sqlite"} & stage.servers.keys():
-        return Shown(
-            {"skipped": True}, ["none of these servers has documents or prompts: add some with --extra-servers"]
-        )
-    facts: dict[str, Any] = {}
-    lines: list[str] = []
-    if "everything" in stage.servers:
-        query, right = _DOCUMENT
-        answer = await stage.gateway.search_resources(query, limit=_SHOWN)
-        _require_first(answer, query, right)
-        first = answer.items[0]
-        read = await stage.gateway.read_resource(first.server, first.key)
-        texts = [content.text for content in read.contents if isinstance(content, TextResourceContents)]
-        lines += [f'"{query}"  (resources/search)', *_shown_items(answer)]
-        lines.append(f"     its definition   {shorten(first.item.description or '', 60)}")
-        heading = next((line for line in "".join(texts).splitlines() if "tool" in line.lower()), "")
-        lines.append(f"     its text         {shorten(heading.strip(), 60)}")
-        facts["resources"] = [one.key for one in answer.items]
-    if "sqlite" in stage.servers:
-        query, right = _PROMPT
-        prompts = await stage.gateway.search_prompts(query, limit=_SHOWN)
-        _require_first(prompts, query, right)
-        lines += [f'"{query}"  (prompts/search)', *_shown_items(prompts)]
-        facts["prompts"] = [one.key for one in prompts.items]
+    """Find a document by its contents and a prompt by its purpose."""
+    query, right = _DOCUMENT
+    documents = await stage.gateway.search_resources(query, limit=_SHOWN)
+    _require_first(documents, query, right)
+    first = documents.items[0]
+    read = await stage.gateway.read_resource(first.server, first.key)
+    texts = [content.text for content in read.contents if isinstance(content, TextResourceContents)]
+    sentence = next((line for line in "".join(texts).splitlines() if _IN_ITS_TEXT in line), "")
+    lines = [f'"{query}"  (resources/search)', *_shown_items(documents)]
+    lines.append(f"     its definition   {first.item.description or 'no description'}")
+    lines.append(f"     its text         {shorten(sentence.strip(), 64)}")
+    query, right = _PROMPT
+    prompts = await stage.gateway.search_prompts(query, limit=_SHOWN)
+    _require_first(prompts, query, right)
+    lines += [f'"{query}"  (prompts/search)', *_shown_items(prompts)]
     lines.append("in your gateway: tools-search-server --config mcp.json --search contents,prompts")
+    facts = {"resources": [one.key for one in documents.items], "prompts": [one.key for one in prompts.items]}
     return Shown(facts, lines)
 
 
@@ -267,7 +259,7 @@ async def search_by_meaning(stage: Stage) -> Shown:
         for way, index in (("words", by_words), ("meaning", by_meaning))
     }
     if found["meaning"][:1] != [_EVERYDAY_TOOL]:
-        raise StepError(f"{_EVERYDAY_TOOL} is not first for {_EVERYDAY!r}")
+        raise StepError(f"{_EVERYDAY_TOOL} is not first for {_EVERYDAY!r}; found {found['meaning']}")
     lines = [
         f'"{_EVERYDAY}"',
         *(f"  by {way:<9}{', '.join(names) or 'nothing'}" for way, names in found.items()),
