@@ -22,7 +22,7 @@ from tools_search_client.conversation.sources import ListedSource
 from tools_search_client.federation.configuration import ToolDiscovery
 
 from benchmarks.context.catalog import Catalog, definition
-from benchmarks.context.measure import Replay, Request, StandIn, Way, answered, called, system, user
+from benchmarks.context.measure import MAX_SEARCHES, Replay, Request, StandIn, Way, answered, called, system, user
 
 _SEARCH: Final = "search_tools"
 
@@ -194,6 +194,8 @@ async def pydantic_ai(catalog: Catalog, limit: int | None) -> AsyncGenerator[Rep
                 return called(part.tool_name, part.args_as_dict())
             case "tool-return":
                 return answered(part.model_response_str())
+            case "retry-prompt":
+                return answered(part.model_response())
             case _:
                 return user(part.content)
 
@@ -205,7 +207,8 @@ async def pydantic_ai(catalog: Catalog, limit: int | None) -> AsyncGenerator[Rep
                 for one in info.function_tools
             ]
             available = frozenset(catalog.prefixed[one["name"]] for one in tools if one["name"] in catalog.prefixed)
-            searches = sum(part.part_kind == "tool-return" for part in parts)
+            # A search without a Latin letter or digit is answered by a request to retry.
+            searches = sum(part.part_kind in {"tool-return", "retry-prompt"} for part in parts)
             text = model.search_for(Request(tools, [*map(message_of, parts)], available, searches))
             said = messages.TextPart("done") if text is None else messages.ToolCallPart(_SEARCH, {"queries": [text]})
             return messages.ModelResponse(parts=[said])
@@ -214,9 +217,8 @@ async def pydantic_ai(catalog: Catalog, limit: int | None) -> AsyncGenerator[Rep
         provider = function.FunctionModel(respond, profile={"supported_native_tools": frozenset()})
         await agent.run(model.task.text, model=provider)
 
-    agent = framework.Agent(
-        toolsets=[deferred], capabilities=[capabilities.ToolSearch(**_option("max_results", limit))]
-    )
+    search = capabilities.ToolSearch(**_option("max_results", limit))
+    agent = framework.Agent(toolsets=[deferred], capabilities=[search], retries=MAX_SEARCHES)
     yield replay
 
 

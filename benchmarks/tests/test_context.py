@@ -99,6 +99,13 @@ def test_each_way_finds_the_tools_and_all_but_listing_them_send_few(directory: P
     assert (got.turns[0].definition_tokens < listed.turns[0].definition_tokens / 1.3) != is_everything
 
 
+@pytest.mark.parametrize("name", _INSTALLED)
+def test_each_way_ends_a_task_that_it_finds_nothing_for(directory: Path, name: str):
+    catalog, (task, _) = read_catalog(directory, "test")
+    got = anyio.run(measure, name, WAYS[name], catalog, [Task("那座城市的火山", task.needed)], TokenCounter(), 10)
+    assert got.complete[-1].value == float(name in (LISTED, "ours, automatic"))
+
+
 def test_the_command_prints_tables_and_writes_the_figures(directory: Path, tmp_path: Path):
     report = tmp_path / "context.json"
     options = ["--data", str(directory), "--way", "ours, delegated", "--samples", "2", "--json", str(report)]
