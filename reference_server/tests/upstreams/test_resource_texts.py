@@ -99,6 +99,21 @@ async def test_resources_that_end_the_connection_or_never_end_cost_neither_the_o
     assert len(reads) == len(set(reads)), "what cost a connection is not read again"
 
 
+async def test_a_search_before_the_first_reading_has_ended_must_not_be_cached(
+    gateway_over: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resource_texts, "_WAITED_SECONDS", 0)
+    resources = [resource("bad:mute"), resource("good:1")]
+    with anyio.fail_after(60):
+        async with gateway_over(resources=resources, texts={"good:1": "zeppelins"}, faults=FAULTS) as client:
+            early = page = await search_resources(client, "zeppelins")
+            while page.ttl_ms == 0:  # a search is the only thing to look at
+                await anyio.sleep(0.02)
+                page = await search_resources(client, "zeppelins")
+    assert (early.resources, early.ttl_ms) == ([], 0)
+    assert [one.uri for one in page.resources] == ["gateway://archive/good:1"]
+
+
 async def test_a_hostile_resource_costs_little_memory_in_a_gateway_that_serves_on(
     servers: Any, configuration: Any, tmp_path: Path
 ) -> None:

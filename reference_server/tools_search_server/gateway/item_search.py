@@ -122,8 +122,12 @@ class ItemSearch:
         unlisted = {key: item for one in found.values() for key, item in one.unlisted.items()}
         items = {**catalog.wire, **unlisted} if unlisted else catalog.wire
         hits = await anyio.to_thread.run_sync(_in_order, query, catalog, found, items, limiter=self._limiter)
-        ttl_ms = 0 if absent else self._caching.ttl_ms  # an incomplete answer must not be cached
+        ttl_ms = 0 if absent or self._is_reading(view) else self._caching.ttl_ms  # do not cache an incomplete answer
         return Answer(hits, items, ttl_ms, self._caching.scope, absent)
+
+    def _is_reading(self, view: View) -> bool:
+        texts = [seen.upstream.texts for seen in view.upstreams] if self._kind is RESOURCES else []
+        return any(one is not None and one.is_incomplete for one in texts)
 
     def settings(self) -> PrimitiveSettings:
         """Return the settings to advertise to the current caller."""

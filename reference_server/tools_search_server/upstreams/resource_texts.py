@@ -91,6 +91,11 @@ class ResourceTexts:
         """Note that the list of resources might have changed."""
         self._changed.set()
 
+    @property
+    def is_incomplete(self) -> bool:
+        """Whether the first reading has begun and not ended."""
+        return self._waited_for_until > -math.inf and not self._has_read.is_set()
+
     async def first_read(self) -> None:
         """Wait until everything has been read for the first time, but at most a few seconds after that began."""
         with anyio.CancelScope(deadline=self._waited_for_until):
