@@ -30,7 +30,6 @@ from mcp.shared.message import SessionMessage
 from mcp_types import (
     CONNECTION_CLOSED,
     INTERNAL_ERROR,
-    INVALID_REQUEST,
     ErrorData,
     JSONRPCError,
     JSONRPCMessage,
@@ -41,7 +40,7 @@ from mcp_types import (
 )
 from pydantic_core import from_json
 
-from tools_search_hosts.endings import Ending
+from tools_search_hosts.endings import Ending, refusal
 from tools_search_hosts.messages import (
     MAX_MESSAGE_BYTES,
     MalformedMessageError,
@@ -72,7 +71,7 @@ _LAST_WORDS_SECONDS: Final = 2
 _IN_ORDER_SECONDS: Final = 1
 """How long the next message waits for a notification or answer, on the old HTTP+SSE transport."""
 
-_NOT_FOUND: Final = 404
+_SESSION_HEADER: Final = "mcp-session-id"
 
 _MAX_GIVEN_UP: Final = 1000
 """Maximum abandoned requests to remember whose responses have not begun."""
@@ -272,11 +271,8 @@ class IsolatingSse:
         """Return the error that the SDK's other transport reports in this case."""
         if not isinstance(error, httpx2.HTTPStatusError):
             return ErrorData(code=CONNECTION_CLOSED, message="SSE stream ended without a response")
-        status = error.response.status_code
-        if status == _NOT_FOUND:
-            return ErrorData(code=INVALID_REQUEST, message="Session terminated")
-        refused = ErrorData(code=INTERNAL_ERROR, message=f"it refused the request with HTTP {status}")
-        return self._explain(error.response) or refused
+        # The session is in the address to which messages are sent.
+        return self._explain(error.response) or refusal(error.response.status_code, None, has_session=True)
 
 
 class _SseClient(httpx2.AsyncClient):
@@ -348,15 +344,16 @@ class BoundedHttp:
         content_type = response.headers.get("content-type", "").lower()
         asked = _request_id(response.request) if self.answers_in_body else None
         body = _decoded(response.stream, is_compressed=encoding == ACCEPTED_ENCODING)
-        error = None if asked is None else self.explain(response)
-        if error is not None:
+        if asked is not None and response.is_error:
             response.headers["content-type"] = "application/json"  # so that the transport reads it
-            pieces = self._failure(response, cast("RequestId", asked))
+            if self.explain(response) is not None:
+                pieces = self._failure(response, asked)
+            else:
+                pieces = self._refusal(body, response, asked)
         elif content_type.startswith("text/event-stream") and not response.is_error:
             pieces = self._events(body, asked)
         else:
-            is_answer = content_type.startswith("application/json")
-            pieces = self._whole(body, asked if is_answer else None, is_error=response.is_error)
+            pieces = self._whole(body, asked if content_type.startswith("application/json") else None)
         if asked is not None:
             is_stream = response.headers.get("content-type", "").lower().startswith("text/event-stream")
             pieces = self._until_given_up(pieces, asked, httpx2.SSEError if is_stream else httpx2.StreamError)
@@ -424,26 +421,51 @@ class BoundedHttp:
         error = self.explain(response) or ErrorData(code=INTERNAL_ERROR, message="it refuses the request")
         yield self._placeholder(JSONRPCError(jsonrpc="2.0", id=asked, error=error), _SMALL_BYTES)
 
-    async def _whole(
-        self, body: AsyncGenerator[bytes], asked: RequestId | None, *, is_error: bool
+    async def _refusal(
+        self, body: AsyncGenerator[bytes], response: httpx2.Response, asked: RequestId
     ) -> AsyncGenerator[bytes]:
-        """Yield a response's body, or a placeholder if it is an answer."""
-        data, number = bytearray(), 0
+        """Yield a placeholder for the error of a request that the server refused."""
         try:
-            async with aclosing(body):
-                async for piece in body:
-                    data += piece
-                    number += 1
-                    self._check(data, number, "an answer")
-            if asked is None:
-                yield bytes(data)
-                return
-            message = self._message(data, asked, is_all=not is_error, refuses=is_error)
+            data = await self._read(body)
+            stated = self._stated_error(data)
+        except MessageTooLargeError as excess:
+            yield self._report_excess(str(excess), asked)
+            return
+        has_session = _SESSION_HEADER in response.request.headers
+        error = refusal(response.status_code, stated, has_session=has_session)
+        yield self._placeholder(JSONRPCError(jsonrpc="2.0", id=asked, error=error), len(data))
+
+    def _stated_error(self, data: bytearray) -> ErrorData | None:
+        """Return the error in a refusal, or `None` if it has none, and its HTTP status is all that it says."""
+        # Some servers, such as all on version 1 of the Python SDK, give it an id of their own, which does not matter.
+        with suppress(MalformedMessageError):
+            message = read_message(data, self.max_bytes)
+            return message.error if isinstance(message, JSONRPCError) else None
+        return None
+
+    async def _whole(self, body: AsyncGenerator[bytes], asked: RequestId | None) -> AsyncGenerator[bytes]:
+        """Yield a response's body, or a placeholder if it is an answer."""
+        try:
+            data = await self._read(body)
+            yield (
+                bytes(data) if asked is None else self._placeholder(self._message(data, asked, is_all=True), len(data))
+            )
         except MessageTooLargeError as error:
             yield self._report_excess(str(error), asked)
-            return
-        if not is_error or isinstance(message, JSONRPCError):  # otherwise the status is enough
-            yield self._placeholder(message, len(data))
+
+    async def _read(self, body: AsyncGenerator[bytes]) -> bytearray:
+        """Return a response's body.
+
+        Raises:
+            MessageTooLargeError: It exceeds the limit.
+        """
+        data, number = bytearray(), 0
+        async with aclosing(body):
+            async for piece in body:
+                data += piece
+                number += 1
+                self._check(data, number, "an answer")
+        return data
 
     async def _events(self, body: AsyncGenerator[bytes], asked: RequestId | None) -> AsyncGenerator[bytes]:
         """Yield a stream's events one by one, with placeholders for their messages."""
@@ -497,17 +519,13 @@ class BoundedHttp:
         # An event without data has at most an id, from which a broken stream can be resumed.
         return bytes(others + (b"data: " + data.replace(b"\n", b"\ndata: ") + b"\n" if data or others else b"") + b"\n")
 
-    def _message(
-        self, data: bytes | bytearray, asked: RequestId | None, *, is_all: bool, refuses: bool = False
-    ) -> JSONRPCMessage | None:
+    def _message(self, data: bytes | bytearray, asked: RequestId | None, *, is_all: bool) -> JSONRPCMessage | None:
         """Return the message, an error in place of an unreadable answer, or `None` for a message to ignore.
 
         Args:
             data: The text.
             asked: The request whose response contains it.
             is_all: Whether the response contains nothing else.
-            refuses: Whether the HTTP status refuses the request. Some servers, such as all on version 1 of the Python
-                SDK, then give the error an id of their own, even the same string for every error.
         """
         try:
             message = read_message(data, self.max_bytes)
@@ -521,7 +539,7 @@ class BoundedHttp:
             if not is_all:
                 return message
             reason = "it is a request or a notification"
-        elif message.id is None or (refuses and isinstance(message, JSONRPCError)):
+        elif message.id is None:
             return message.model_copy(update={"id": asked})
         elif coerce_request_id(message.id) == coerce_request_id(asked):
             return message

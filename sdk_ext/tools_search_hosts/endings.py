@@ -1,8 +1,8 @@
 """How connections end: what the transport knows about it, and which of the SDK's errors report it.
 
-The SDK reports a closed connection as -32000 and a timeout as -32001. Servers use both codes for their own errors too,
-so only the text tells the two apart. A server that passes on an error, as a proxy does, can even send the SDK's text:
-`attributed_to_server` rewords it when it arrives. The canary is
+The SDK reports a closed connection as -32000 and a timeout as -32001, and `bounded_http` has errors of its own. Servers
+use these codes for their own errors too, so only the text tells them apart. A server that passes on an error, as a
+proxy does, can even send the same text: `attributed_to_server` rewords it when it arrives. The canary is
 `sdk_ext/tests/mcp_ext_tools_search/test_sdk_canaries.py`.
 """
 
@@ -15,17 +15,28 @@ from typing import Final
 
 import anyio
 from mcp import MCPError
-from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR, INVALID_REQUEST, REQUEST_TIMEOUT, ErrorData
+from mcp_types import (
+    CONNECTION_CLOSED,
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    REQUEST_TIMEOUT,
+    ErrorData,
+)
 
 _BROKE_OFF: Final = re.compile(r"SSE stream (?:failed|ended)\b")
 _ENDED: Final = re.compile(rf"Connection closed\Z|{_BROKE_OFF.pattern}")
 _MALFORMED: Final = re.compile(r"its answer is malformed: ")
+_REFUSED: Final = re.compile(r"it refused the request with HTTP ([0-9]{3})\Z")
 _TIMED_OUT: Final = re.compile(r"Request '[^']*' timed out\Z|Timed out after ")
+
+SESSION_LOST: Final = "it no longer knows the session, as after a restart"
 
 _SESSION_CODES: Final = frozenset({CONNECTION_CLOSED, INVALID_REQUEST, REQUEST_TIMEOUT})
 """-32000, -32600 and -32001: the codes that official SDKs have used for an unknown session."""
 
-_SESSION_STATUSES: Final = frozenset({400, 404})
+_NOT_FOUND: Final = 404
+_SESSION_STATUSES: Final = frozenset({400, _NOT_FOUND})
 """The protocol requires 404; some servers answer 400."""
 
 
@@ -36,7 +47,8 @@ class Ending:
         self.reason = ""
         """Why the connection ended. Empty while it is open, or if the reason is unknown."""
         self.http_status: int | None = None
-        """HTTP status with which the server refused the last message; `None` if it did not."""
+        """HTTP status with which the server refused the last message; `None` if it did not. Of use only while there is
+        one request at a time, as during the greeting."""
         self.has_spoken = False
         """Whether a message has arrived over HTTP."""
         self.is_excess = False
@@ -81,21 +93,41 @@ def malformed(error: MCPError) -> bool:
     return error.code == INTERNAL_ERROR and _MALFORMED.match(error.message) is not None
 
 
-def session_lost(error: ErrorData | MCPError, http_status: int | None) -> bool:
-    """Return whether a legacy HTTP server has forgotten the session, for example after a restart.
+def refusal(http_status: int, stated: ErrorData | None, *, has_session: bool) -> ErrorData:
+    """Return the error of a request that a server refused with an HTTP status.
 
-    The error text depends on the server: "Session not found", "No valid session ID provided", or nothing, which the
-    SDK turns into "Session terminated". Tools can also fail with errors about their own sessions, but then the server
-    does not refuse the message: `http_status` is the status with which it refused the last one, if it did.
+    Args:
+        http_status: The status.
+        stated: The JSON-RPC error in the response, if it has one.
+        has_session: Whether the request belonged to a session.
     """
-    # Both together: a tool's own error has such a code at most, with an HTTP status of success.
-    is_refused = http_status in _SESSION_STATUSES and error.code in _SESSION_CODES
-    return is_refused and "session" in error.message.lower()
+    if stated is None:
+        is_lost = has_session and http_status == _NOT_FOUND
+    else:
+        # The text depends on the server: "Session not found" or "No valid session ID provided". Tools also fail with
+        # errors about their own sessions, with such a code at most and an HTTP status of success.
+        is_about_session = stated.code in _SESSION_CODES and "session" in stated.message.lower()
+        is_lost = has_session and http_status in _SESSION_STATUSES and is_about_session
+    if is_lost:
+        return ErrorData(code=CONNECTION_CLOSED, message=SESSION_LOST)
+    code = METHOD_NOT_FOUND if http_status == _NOT_FOUND else INTERNAL_ERROR  # as in the SDK
+    return stated or ErrorData(code=code, message=f"it refused the request with HTTP {http_status}")
+
+
+def refused_status(error: MCPError) -> int | None:
+    """Return the HTTP status with which the server refused the request, if it said nothing else."""
+    refused = _REFUSED.match(error.message)
+    return None if refused is None else int(refused[1])
+
+
+def session_lost(error: ErrorData | MCPError) -> bool:
+    """Return whether a legacy HTTP server has forgotten the session, for example after a restart."""
+    return error.code == CONNECTION_CLOSED and error.message == SESSION_LOST
 
 
 def attributed_to_server(error: ErrorData) -> ErrorData:
     """Return an error from a server, reworded if it could be mistaken for the end of the connection to that server."""
     met = MCPError(error.code, error.message)
-    if connection_ended(met) or timed_out(met) or malformed(met):
+    if any((connection_ended(met), timed_out(met), malformed(met), refused_status(met), session_lost(met))):
         return error.model_copy(update={"message": f"the server says: {error.message}"})
     return error

@@ -46,7 +46,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from tools_search_hosts import EraChoice, HttpTarget, StdioTarget, Target, UnusableTarget
 from tools_search_hosts.bounded_http import SSE_STATUSES, BoundedHttp, http_streams
 from tools_search_hosts.child_process import StrayLineError, child_streams
-from tools_search_hosts.endings import Ending, session_lost
+from tools_search_hosts.endings import SESSION_LOST, Ending, session_lost
 
 from tools_search_client.errors import (
     HostError,
@@ -378,9 +378,9 @@ async def _transport(
                 message = item.message
                 if not is_open() or not isinstance(message, JSONRPCError):
                     return item
-                if not session_lost(message.error, ended.http_status):
+                if not session_lost(message.error):
                     return item
-                ended.set("it no longer knows the session, as after a restart")
+                ended.set(SESSION_LOST)
                 on_close()  # so that the next caller gets a new connection
                 closed = ErrorData(code=CONNECTION_CLOSED, message="Connection closed")
                 return SessionMessage(message.model_copy(update={"error": closed}), item.metadata)

@@ -4,7 +4,8 @@ WAY is `stdio`, or `json`, `events` or `old-sse` at a port of this machine; ERA 
 answered with the text of its argument `answer`, in which `ID` is the id of the request. Over HTTP, a call that `holds`
 is answered after one that `releases`; while another is held, the response to one that `breaks` ends without an answer,
 and there is no response to one that `vanishes`; that to one that `drips` begins, after so many seconds, and never ends.
-One that `refuses` gets that HTTP status with its `answer`, if it `waits` while another is held.
+One that `refuses` gets that HTTP status with its `answer`, if it `waits` while another is held. The response to one
+that `begins` does so at once, and goes on after a call that `releases`.
 BEHAVIOR is how the tools are listed, or `good`; it may be `at-greeting` for a first answer that is the text in the
 variable ANSWER.
 """
@@ -19,7 +20,7 @@ import sys
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -153,13 +154,22 @@ class Handler(BaseHTTPRequestHandler):
             return
         event = f"event: message\r\ndata: {text}\r\n\r\n"
         if WAY == "events":
-            self.reply(200, {"Content-Type": "text/event-stream"}, [event.encode("utf-8", "surrogatepass")])
+            pieces: Iterable[bytes] = [event.encode("utf-8", "surrogatepass")]
+            if "begins" in request.get("params", {}).get("arguments", {}):
+                pieces = self.held(pieces)
+            self.reply(200, {"Content-Type": "text/event-stream"}, pieces)
             return
         if is_list and BEHAVIOR == "endless":
             while True:
                 STREAMS[-1].put("data: " + "0" * 65_536)
         STREAMS[-1].put(event)
         self.reply(202, {}, [])
+
+    def held(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
+        yield b": it has begun\n\n"
+        HELD.set()
+        RELEASED.wait(60)
+        yield from pieces
 
     def is_ended(self, arguments: dict[str, Any]) -> bool:
         """Return whether the response to a call is over, after the wait that its arguments ask for."""

@@ -100,12 +100,12 @@ def test_a_failure_is_explained_in_one_short_line(error: Exception, target: Targ
     [
         (401, "it answered HTTP 401; put the key or token that it expects into `headers`"),
         (403, "it answered HTTP 403; put the key or token that it expects into `headers`"),
-        (500, 'it answered with HTTP 500 and error -32603: "Server returned an error response"'),
-        (None, 'it answered with error -32603: "Server returned an error response"'),
+        (500, 'it answered with HTTP 500 and error -32603: "Out of paper"'),
+        (None, 'it answered with error -32603: "Out of paper"'),
     ],
 )
 def test_the_status_of_a_refusal_is_told_with_what_to_do(status: int | None, reason: str) -> None:
-    error = MCPError(INTERNAL_ERROR, "Server returned an error response")
+    error = MCPError(INTERNAL_ERROR, "Out of paper")
     assert explain(error, PLACE, http_status=status) == reason
 
 

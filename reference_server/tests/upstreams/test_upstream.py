@@ -14,6 +14,7 @@ from unittest.mock import ANY
 
 import anyio
 import anyio.to_thread
+import httpx2
 import pytest
 from anyio.abc import SocketAttribute, SocketStream
 from mcp import Client, MCPError
@@ -39,8 +40,8 @@ async def wait_for(client: Client, wanted: set[str]) -> None:
         await anyio.sleep(0.05)
 
 
-async def text_of_call(client: Client, name: str) -> tuple[bool, str]:
-    result: Any = await client.session.call_tool(name, {})
+async def text_of_call(client: Client, name: str, arguments: dict[str, Any] | None = None) -> tuple[bool, str]:
+    result: Any = await client.session.call_tool(name, arguments or {})
     assert isinstance(result, CallToolResult)
     [content] = result.content
     assert isinstance(content, TextContent)
@@ -130,6 +131,8 @@ WORDS_OF_AN_END: list[dict[str, Any]] = [
     {"code": -32000, "message": "SSE stream ended without a response"},
     {"code": -32001, "message": "Request 'tools/call' timed out"},
     {"code": -32603, "message": "its answer is malformed: it is no JSON object"},
+    {"code": -32000, "message": "it no longer knows the session, as after a restart"},
+    {"code": -32603, "message": "it refused the request with HTTP 500"},
 ]
 
 
@@ -214,9 +217,9 @@ async def test_a_refused_request_has_the_error_in_the_response_whatever_id_that_
     assert "malformed" not in caplog.text
 
 
-@pytest.mark.parametrize(("way", "said"), [("events", "error response"), ("old-sse", "HTTP 500")])
+@pytest.mark.parametrize("way", ["events", "old-sse"])
 async def test_a_request_that_a_server_refuses_with_an_http_status_ends_no_other(
-    gateway: Any, hostile: Any, caplog: pytest.LogCaptureFixture, way: str, said: str
+    gateway: Any, hostile: Any, caplog: pytest.LogCaptureFixture, way: str
 ) -> None:
     held: list[CallToolResult] = []
 
@@ -229,10 +232,62 @@ async def test_a_request_that_a_server_refuses_with_an_http_status_ends_no_other
         async with gateway("auto", web=entry) as client, anyio.create_task_group() as tasks:
             await wait_for(client, {"web__say"})
             tasks.start_soon(hold, client)
-            with pytest.raises(MCPError, match=said):
+            with pytest.raises(MCPError, match="HTTP 500"):
                 await client.session.call_tool("web__say", {"refuses": "500", "waits": ""})
             await client.session.call_tool("web__say", {"releases": ""})
     assert [bool(result.is_error) for result in held] == [False]
+    assert "is down" not in caplog.text
+
+
+@pytest.mark.parametrize(("way", "era"), [("json", "modern"), ("events", "legacy"), ("old-sse", "legacy")])
+@pytest.mark.parametrize("status", ["401", "404", "429", "500"])
+@pytest.mark.parametrize("body", ["", '{"error": "not now"}', "not JSON"])
+async def test_a_caller_learns_who_refused_a_request_and_with_which_http_status(
+    gateway: Any,
+    hostile: Any,
+    until: Any,
+    caplog: pytest.LogCaptureFixture,
+    way: str,
+    era: str,
+    status: str,
+    body: str,
+) -> None:
+    with anyio.fail_after(60):
+        async with gateway("auto", web=await hostile(way, era)) as client:
+            await wait_for(client, {"web__say"})
+            if (way, status) == ("old-sse", "404"):  # its session is in its address
+                is_error, text = await text_of_call(client, "web__say", {"refuses": status, "answer": body})
+                assert is_error
+                told = "The MCP server 'web' no longer knows the session, as after a restart."
+                assert text == f"{told} It is retried automatically."
+                await until(lambda: "web is down: it no longer knows the session, as after a restart" in caplog.text)
+            else:
+                with pytest.raises(MCPError) as met:
+                    await client.session.call_tool("web__say", {"refuses": status, "answer": body})
+                assert met.value.message == f"The MCP server 'web' refused the request with HTTP {status}"
+                assert "is down" not in caplog.text
+    assert "malformed" not in caplog.text
+
+
+async def test_the_http_status_of_another_request_does_not_make_an_error_the_loss_of_the_session(
+    gateway: Any, hostile: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    error = as_error({"code": -32000, "message": "No browser session is open"})
+
+    async def call(client: Client) -> None:
+        with pytest.raises(MCPError, match="No browser session is open"):
+            await client.session.call_tool("web__say", {"begins": "", "answer": error})
+
+    with anyio.fail_after(60):
+        entry = await hostile("events", "legacy")
+        async with gateway("auto", web=entry) as client, anyio.create_task_group() as tasks:
+            await wait_for(client, {"web__say"})
+            tasks.start_soon(call, client)
+            with pytest.raises(MCPError, match="HTTP 404"):
+                await client.session.call_tool("web__say", {"refuses": "404", "waits": ""})
+            release = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"arguments": {"releases": ""}}}
+            async with httpx2.AsyncClient() as direct:
+                await direct.post(entry["url"], json=release)
     assert "is down" not in caplog.text
 
 

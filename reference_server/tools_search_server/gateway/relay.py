@@ -29,7 +29,7 @@ from mcp_types import (
 )
 from mcp_types.version import LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
-from tools_search_hosts.endings import malformed, timed_out
+from tools_search_hosts.endings import malformed, refused_status, timed_out
 from tools_search_hosts.json_values import as_object, is_list, is_object
 from tools_search_hosts.results import (
     ASKING,
@@ -148,15 +148,22 @@ async def _result(upstream: Upstream, own: Mapping[str, Any], ctx: ServerRequest
         why = f"asks for more input before it continues, but cannot get it: {error}."
         raise UnusableResultError(f"The MCP server {upstream.name!r} {why}") from error
     except MCPError as error:
-        code, message, server = error.code, error.message, f"The MCP server {upstream.name!r}"
-        if timed_out(error):
-            message = f"{server} did not answer in time"
-        elif malformed(error):
-            raise MCPError(code, f"{server} answered, but {message}") from error
-        elif code in _CONNECTION_ERRORS:
-            message = f"{server} refused the request with error {code}: {quoted(message)}"
-            code = INTERNAL_ERROR
-        raise MCPError(code, message, error.data) from error
+        raise _told(error, f"The MCP server {upstream.name!r}") from error
+
+
+def _told(error: MCPError, server: str) -> MCPError:
+    """Return a server's error as the caller gets it."""
+    code, message = error.code, error.message
+    if timed_out(error):
+        message = f"{server} did not answer in time"
+    elif malformed(error):
+        message = f"{server} answered, but {message}"
+    elif (status := refused_status(error)) is not None:
+        code, message = INTERNAL_ERROR, f"{server} refused the request with HTTP {status}"
+    elif code in _CONNECTION_ERRORS:
+        message = f"{server} refused the request with error {code}: {quoted(message)}"
+        code = INTERNAL_ERROR
+    return MCPError(code, message, error.data)
 
 
 def _in_revision(result: Mapping[str, Any], method: str, version: str, server: str) -> dict[str, Any]:

@@ -35,7 +35,7 @@ from pydantic import ValidationError
 from tools_search_hosts import HttpTarget, StdioTarget, Target, UnusableTarget
 from tools_search_hosts.bounded_http import SSE_STATUSES, BoundedHttp, http_streams
 from tools_search_hosts.child_process import child_streams
-from tools_search_hosts.endings import Ending, connection_ended, malformed
+from tools_search_hosts.endings import Ending, connection_ended, malformed, refused_status
 
 from tools_search_server.base.redaction import Secrets, printable, quoted
 from tools_search_server.upstreams.listing import ListingError, ListingTooLargeError
@@ -388,6 +388,8 @@ def _explain_answer(error: MCPError, http_status: int | None) -> str:
         return _NO_COMMON_REVISION
     if connection_ended(error):
         return "it closed the connection before it was ready"
+    if (status := refused_status(error)) is not None:
+        return _refused(status)
     if http_status is not None and http_status in _AUTHORIZATION_STATUSES:
         return _refused(http_status)
     if malformed(error):

@@ -26,7 +26,7 @@ from typing import Final
 import anyio
 from mcp import Client, MCPError
 from mcp_ext_tools_search.client import raw_request
-from tools_search_hosts.endings import Ending, answer_broke_off, connection_ended, session_lost
+from tools_search_hosts.endings import SESSION_LOST, Ending, answer_broke_off, connection_ended, session_lost
 
 from tools_search_server.upstreams.questions import Questions
 from tools_search_server.upstreams.state import is_modern
@@ -92,9 +92,8 @@ class Liveness:
                     if self.is_http:
                         reason = "nothing answers at its address any more"
                     return  # not an answer; the end of a program shows where its output ends
-                is_old = self.is_http and not is_modern(self.client)
-                if is_old and session_lost(error, self.ended.http_status):
-                    reason = "it no longer knows the session, as after a restart"
+                if session_lost(error):
+                    reason = SESSION_LOST
             self.has_answered = True
             self.ended.heard = anyio.current_time()
             answered.set()

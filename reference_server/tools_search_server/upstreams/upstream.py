@@ -53,7 +53,7 @@ from mcp_ext_search_primitives import PROMPTS, RESOURCE_TEMPLATES, RESOURCES
 from mcp_ext_tools_search.client import TOOLS_SEARCH, raw_request, server_settings
 from mcp_types import REQUEST_TIMEOUT, Implementation, Tool
 from tools_search_hosts import EraChoice, ServerEntry
-from tools_search_hosts.endings import answer_broke_off, connection_ended, session_lost
+from tools_search_hosts.endings import SESSION_LOST, answer_broke_off, connection_ended, session_lost
 
 from tools_search_server.base.redaction import printable, quoted
 from tools_search_server.upstreams.connection import Connection
@@ -574,15 +574,16 @@ class Upstream:
         except TimeoutError:
             raise MCPError(REQUEST_TIMEOUT, f"Request {method!r} timed out") from None
         except MCPError as error:
-            # A program has no session to lose: if it restarts, the connection ends too.
-            is_lost = self._connection.is_http and not is_modern(client) and session_lost(error, ended.http_status)
-            if not is_lost and not connection_ended(error):
+            if session_lost(error):
+                ended.set(SESSION_LOST)
+                self._lose(client)
+                text = f"The MCP server {self.name!r} no longer knows the session, as after a restart."
+                raise SessionLostError(f"{text} It is retried automatically.") from error
+            if not connection_ended(error):
                 raise
             goes_on = answer_broke_off(error)  # only this response ended, and the connection may be all right
-            if is_lost or not goes_on:
+            if not goes_on:
                 self._lose(client)
-            if is_lost:
-                raise SessionLostError(f"The MCP server {self.name!r} has restarted and is not back yet.") from error
             why = f": {ended.reason}" if ended.reason else ""
             what = "broke off its answer to" if goes_on else "went away during"
             text = f"The MCP server {self.name!r} {what} this request{why}."
