@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -153,6 +154,19 @@ async def _server(http: httpx2.AsyncClient, url: str) -> dict[str, Any]:
 async def _list_prompts(url: str) -> None:
     async with Client(url) as client:
         assert (await client.list_prompts()).prompts == []
+
+
+async def test_a_fault_of_a_list_that_changes_again_and_again_is_logged_once(
+    gateway: Any, raw: Any, tmp_path: Path, until: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "tools_search_server")
+    with anyio.fail_after(60):
+        async with gateway("auto", odd=raw("growing", tmp_path)) as client:
+            for number, name in enumerate(["plain", "plain", "new", "newer"]):
+                await raw_request(client, "tools/call", {"name": "odd__plain", "arguments": {"name": name}}, seconds=20)
+                if number > 1:
+                    await until(lambda count=number: f"odd changed: {count} tools" in caplog.text)
+    assert caplog.text.count('odd: the second tool named "plain" is left out') == 1
 
 
 async def test_a_list_of_faults_takes_a_few_short_lines_of_the_log(

@@ -153,8 +153,10 @@ class UpstreamSearch:
             entries = entries_of(page, self._kind.member, method or self._kind.method)
         except ListingError as error:
             raise NoAnswerError(f"The MCP server {self._server!r} did not answer: {error}") from error
-        # At DEBUG level, because each search finds the same invalid entries.
-        return await usable_entries(entries, self._server, self._kind, level=logging.DEBUG)
+        usable, faults = await usable_entries(entries, self._kind)
+        if faults:  # at DEBUG level, because each search finds the same invalid entries
+            logger.debug("%s: %d entries are left out, such as: %s", self._server, len(faults), faults[0])
+        return usable
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,10 @@ _ENTRIES_AT_ONCE: Final = 100
 _MAX_REPORTED: Final = 10
 """Maximum faults of one list to log individually."""
 
+_MAX_LOGGED: Final = 100
+"""Number of different faulty entries after which no more are logged on a connection, whose lists can be read again and
+again."""
+
 _TOOLS_SECONDS: Final = 30
 """Time limit for one page of tools."""
 
@@ -136,6 +140,7 @@ class Lists:
 
     def __post_init__(self, saved: Mapping[Kind, Sequence[BaseModel]] | None) -> None:
         self._faults: dict[Kind, str] = {}
+        self._logged: set[str] = set()
         self._bytes: Counter[Kind] = Counter()
         self._known: dict[Kind, tuple[float, Mapping[str, BaseModel]]] = {
             kind: (math.inf, {key_of(kind, entry): entry for entry in entries})
@@ -174,7 +179,7 @@ class Lists:
         kept = {tool.name: tool for tool in absorb(client.session, [*listed.values()], complete=True)}
         # The session leaves out tools with an invalid x-mcp-header, as the protocol requires of clients.
         odd = [quoted(name) for name in listed if name not in kept]
-        _report(self.server, TOOLS, [f"tool {name} is left out: its x-mcp-header is invalid" for name in odd])
+        self._report(TOOLS, [f"tool {name} is left out: its x-mcp-header is invalid" for name in odd])
         return kept
 
     async def require_no_loop(self) -> None:
@@ -222,8 +227,9 @@ class Lists:
                 if kind is not RESOURCE_TEMPLATES or not isinstance(error, MCPError) or error.code != METHOD_NOT_FOUND:
                     reason = quoted(error.message) if isinstance(error, MCPError) else str(error)
                     fault = f"its list of {_NOUNS[kind]}s failed: {reason or f'it took more than {_LIST_SECONDS} s'}"
-                    logger.warning("%s: %s", self.server, fault, extra={"server": self.server})
             if fault != self._faults.get(kind, ""):
+                if fault:
+                    logger.warning("%s: %s", self.server, fault, extra={"server": self.server})
                 self._faults[kind] = fault
                 self.on_faults("; ".join(filter(None, self._faults.values())))
             # A list that changed while it was read is answered but not kept: it may be the old one or the new one.
@@ -288,7 +294,8 @@ class Lists:
             if await follow_cursors(read_page, _MAX_PAGES):
                 text = "%s: its list of %ss does not end; the first %d are used"
                 logger.warning(text, self.server, _NOUNS[kind], len(entries), extra={"server": self.server})
-            usable = await usable_entries(entries, self.server, kind)
+            usable, faults = await usable_entries(entries, kind)
+            self._report(kind, faults)
             # Otherwise a server whose tools are all invalid would look like one without tools.
             if entries and not usable:
                 place = "the log says at which member the first fails"
@@ -298,6 +305,16 @@ class Lists:
             raise
         self._fresh_seconds[kind] = min(fresh_seconds)  # each page may state another time
         return usable
+
+    def _report(self, kind: Kind, faults: Sequence[str]) -> None:
+        """Log a list's new faults, only the first few individually: it can consist of faults."""
+        more = len(faults) - _MAX_REPORTED
+        told = [*faults[:_MAX_REPORTED], *([f"{more} more {_NOUNS[kind]}s are left out"] if more > 0 else [])]
+        if len(self._logged) < _MAX_LOGGED:
+            for fault in told:
+                if fault not in self._logged:
+                    logger.warning("%s: %s", self.server, fault, extra={"server": self.server})
+            self._logged.update(told)
 
 
 def _is_gateway(client: Client) -> bool:
@@ -324,10 +341,8 @@ def entries_of(page: Mapping[str, Any], member: str, method: str) -> list[Any]:
     return listed
 
 
-async def usable_entries(
-    entries: Sequence[Any], server: str, kind: Kind, *, level: int = logging.WARNING
-) -> dict[str, BaseModel]:
-    """Return the valid entries by key. Log invalid ones and duplicates at `level`."""
+async def usable_entries(entries: Sequence[Any], kind: Kind) -> tuple[dict[str, BaseModel], Sequence[str]]:
+    """Return the valid entries by key, and why each other entry is left out."""
     usable: dict[str, BaseModel] = {}
     faults: list[str] = []
     for number, entry in enumerate(entries, 1):
@@ -340,12 +355,4 @@ async def usable_entries(
         except ValidationError as error:
             place = quoted(".".join(map(str, error.errors()[0]["loc"])))
             faults.append(f"a {_NOUNS[kind]} is left out: it is invalid at {place}")
-    _report(server, kind, faults, level)
-    return usable
-
-
-def _report(server: str, kind: Kind, faults: Sequence[str], level: int = logging.WARNING) -> None:
-    """Log a list's faults, only the first few individually: it can consist of faults, and be read repeatedly."""
-    more = len(faults) - _MAX_REPORTED
-    for fault in [*faults[:_MAX_REPORTED], *([f"{more} more {_NOUNS[kind]}s are left out"] if more > 0 else [])]:
-        logger.log(level, "%s: %s", server, fault, extra={"server": server})
+    return usable, faults
