@@ -10,6 +10,7 @@ import subprocess
 import threading
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
@@ -244,3 +245,40 @@ def test_a_principal_that_keeps_opening_sessions_is_refused_with_the_reason_and_
         assert client.post(url, json=ping, headers={"mcp-session-id": session}).status_code == 200
         assert client.delete(url, headers={"mcp-session-id": session}).status_code == 200
         assert client.post(url, json=INITIALIZE).status_code == 200
+
+
+async def test_a_client_that_ends_its_session_with_messages_on_the_way_leaves_nothing_in_the_log(start: Any) -> None:
+    process, url, log = start(512)
+    statuses: list[int] = []
+    limits = httpx2.Limits(max_connections=None)
+    with anyio.fail_after(SECONDS):
+        async with httpx2.AsyncClient(timeout=SECONDS, trust_env=False, limits=limits) as web:
+            for _ in range(3):
+                greeted = await web.post(url, json=INITIALIZE, headers=SHOWN)
+                own = SHOWN | {
+                    "Mcp-Session-Id": greeted.headers["mcp-session-id"],
+                    "MCP-Protocol-Version": "2025-11-25",
+                }
+                is_first_accepted = anyio.Event()
+
+                async def send(
+                    message: dict[str, Any],
+                    own: dict[str, str] = own,
+                    is_first_accepted: anyio.Event = is_first_accepted,
+                ) -> None:
+                    sent = await web.post(url, json={"jsonrpc": "2.0"} | message, headers=own)
+                    statuses.append(sent.status_code)
+                    is_first_accepted.set()
+
+                async with anyio.create_task_group() as tasks:
+                    for number in range(40):
+                        tasks.start_soon(send, {"method": "notifications/cancelled", "params": {"requestId": number}})
+                    await is_first_accepted.wait()
+                    tasks.start_soon(partial(web.delete, url, headers=own))
+                    for number in range(40):
+                        tasks.start_soon(send, {"id": number, "method": "ping"})
+    process.terminate()
+    process.communicate(timeout=SECONDS)
+    assert set(statuses) >= {202, 404}
+    assert "Error" not in log.read_text()
+    assert "ERROR" not in log.read_text()

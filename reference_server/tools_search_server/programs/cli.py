@@ -385,6 +385,7 @@ def log_to_stderr(form: LogFormat) -> None:
     """Log to standard error, as text lines or as one JSON object per line. Neither contains queries."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_JsonLines() if form == "json" else _Lines("%(levelname)s %(origin)s%(message)s"))
+    handler.addFilter(_is_news)
     logging.basicConfig(handlers=[handler], level=logging.WARNING)
     for name in ("tools_search_server", "tools_search_ranking"):
         logging.getLogger(name).setLevel(logging.INFO)
@@ -395,6 +396,17 @@ def log_to_stderr(form: LogFormat) -> None:
     logging.getLogger("psycopg").setLevel(logging.ERROR)
     # uvicorn logs malformed requests before authentication, so anyone could fill the disk.
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Return whether a record says more than that a client ended its session with messages on the way.
+
+    The SDK logs a traceback for each of these, so that any client could fill the disk.
+    """
+    kind = record.exc_info[0] if record.exc_info else None
+    return not (
+        record.name.startswith("mcp.server.") and kind in (anyio.ClosedResourceError, anyio.BrokenResourceError)
+    )
 
 
 class _Lines(logging.Formatter):

@@ -212,6 +212,8 @@ class HttpServer:
 
         async def pass_on(message: Message) -> None:
             nonlocal is_begun, is_complete
+            if is_complete:  # the SDK answers again if a session ends before it has handled an accepted message
+                return
             await send(message)
             is_begun = True
             is_complete = message["type"] == "http.response.body" and not message.get("more_body", False)
@@ -220,6 +222,10 @@ class HttpServer:
             self._requests[request] = scope["method"]
             try:
                 await (_refusal(scope, is_local=self._is_local) or self._app)(scope, receive, pass_on)
+            except Exception:
+                if not is_complete:
+                    raise
+                logger.debug("a request failed after its answer", exc_info=True)
             finally:
                 del self._requests[request]
                 self._is_answered.set()
