@@ -43,6 +43,7 @@ class PrimitiveIndex:
         items: Their definitions by key.
         ranker: Ranks them.
         texts: The content of resources to search, by URI.
+        previous: An index of mostly the same texts, from which to build this one faster.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class PrimitiveIndex:
         items: Mapping[str, Definition],
         ranker: Ranker,
         texts: Mapping[str, str] | None = None,
+        previous: PrimitiveIndex | None = None,
     ) -> None:
         self._primitive, self._ranker = primitive, ranker
         tools = list(_as_tools(primitive, items))
@@ -59,8 +61,12 @@ class PrimitiveIndex:
         self._index = ranker(tools)
         # The floor reads the item's name, which is not the name of the converted tool.
         self._floor = Floor([tool.model_copy(update={"title": _names(items[tool.name])}) for tool in tools])
-        self._folded = {uri: _folded(text) for uri, text in self._texts.items()}
-        self._contents = TextIndex(self._texts)
+        known = {} if previous is None else previous._texts
+        self._folded = {
+            uri: previous._folded[uri] if previous is not None and known.get(uri) == text else _folded(text)
+            for uri, text in self._texts.items()
+        }
+        self._contents = TextIndex(self._texts, None if previous is None else previous._contents)
         self._stems = {
             tool.name: stems_of(text for own in fields(tool) for text in own.texts) for tool in tools if texts
         }

@@ -10,6 +10,7 @@ from __future__ import annotations
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import chain
 from math import log1p
 from typing import Final
 
@@ -30,23 +31,57 @@ class TextIndex:
 
     Args:
         texts: The texts by URI.
+        previous: An index of mostly the same texts, from which to build this one faster.
     """
 
-    def __init__(self, texts: Mapping[str, str]) -> None:
-        self._uris = sorted(texts)
+    def __init__(self, texts: Mapping[str, str], previous: TextIndex | None = None) -> None:
+        self._texts = texts
+        self._uris: dict[int, str] = {}
+        """The texts by number."""
+        self._lengths: dict[int, int] = {}
+        """The number of words of each text, by its number."""
         self._postings: dict[str, array[int]] = {}
-        """For each term, pairs of an index into `_uris` and the term's frequency in that text."""
-        lengths: list[int] = []
-        for place, uri in enumerate(self._uris):
-            counts, length = _counted(texts[uri])
-            lengths.append(length)
+        """For each term, pairs of a text's number and the term's frequency in that text."""
+        own_arrays = set[str]() if previous is None else self._take_over(previous)
+        known = set(self._uris.values())
+        first = max(self._uris, default=-1) + 1
+        for number, uri in enumerate(sorted(texts.keys() - known), first):
+            counts, self._lengths[number] = _counted(texts[uri])
+            self._uris[number] = uri
             for term, count in counts.items():
-                if (own := self._postings.get(term)) is not None:
-                    own.extend((place, count))
-                elif len(self._postings) < MAX_TERMS:
-                    self._postings[term] = array("I", (place, count))
-        average = sum(lengths) / len(lengths) if any(lengths) else 1.0
-        self._norms = [_K1 * (1 - _B + _B * length / average) for length in lengths]
+                if (own := self._postings.get(term)) is None:
+                    if len(self._postings) == MAX_TERMS:
+                        continue
+                    own = array("I")
+                elif term not in own_arrays:
+                    own = own[:]
+                own.extend((number, count))
+                self._postings[term] = own
+                own_arrays.add(term)
+        average = sum(self._lengths.values()) / len(texts) if any(self._lengths.values()) else 1.0
+        self._norms = {number: _K1 * (1 - _B + _B * length / average) for number, length in self._lengths.items()}
+
+    def _take_over(self, previous: TextIndex) -> set[str]:
+        """Take over what `previous` knows of texts that are the same. Return the terms with postings of this index.
+
+        It shares the postings of other terms with `previous`, which must not change.
+        """
+        same = {number: uri for number, uri in previous._uris.items() if self._texts.get(uri) == previous._texts[uri]}
+        gone = [uri for number, uri in previous._uris.items() if number not in same]
+        # With too many terms, it depends on the order of texts which ones are ignored.
+        if len(gone) >= len(same) or len(previous._postings) >= MAX_TERMS:
+            return set()
+        self._uris = same
+        self._lengths = {number: previous._lengths[number] for number in same}
+        self._postings = previous._postings.copy()
+        changed = {term for uri in gone for term in _counted(previous._texts[uri])[0]}
+        for term in changed:
+            own = previous._postings[term]
+            left = [pair for pair in zip(own[::2], own[1::2], strict=True) if pair[0] in same]
+            self._postings[term] = array("I", chain.from_iterable(left))
+            if not left:
+                del self._postings[term]
+        return changed
 
     @property
     def terms(self) -> Collection[str]:
@@ -75,7 +110,7 @@ class TextIndex:
 
     def _idf(self, term: str) -> float:
         having = len(self._postings.get(term, ())) // 2
-        return log1p((len(self._uris) - having + 0.5) / (having + 0.5))
+        return log1p((len(self._texts) - having + 0.5) / (having + 0.5))
 
 
 def stems_of(texts: Iterable[str]) -> frozenset[str]:

@@ -154,14 +154,16 @@ class ItemSearch:
         async with self._making:  # concurrent searches wait instead of building the same catalog
             kept = self._catalogs.pop(key, None)  # and back, as the most recently used one
             if kept is None or any(one is not other for one, other in zip(kept.parts, parts, strict=True)):
-                make = partial(self._built, names, parts)
+                # Whatever catalog was used last probably has most of these texts.
+                similar = kept or next(reversed(self._catalogs.values()), None)
+                make = partial(self._built, names, parts, None if similar is None else similar.index)
                 kept = await anyio.to_thread.run_sync(make, limiter=self._limiter)
             self._catalogs[key] = kept
             while len(self._catalogs) > _KEPT:
                 del self._catalogs[next(iter(self._catalogs))]
         return kept
 
-    def _built(self, names: Sequence[str], parts: Sequence[_ServerItems]) -> _Catalog:
+    def _built(self, names: Sequence[str], parts: Sequence[_ServerItems], previous: PrimitiveIndex | None) -> _Catalog:
         owners: dict[str, str] = {}
         wire: dict[str, dict[str, Any]] = {}
         texts: dict[str, str] = {}
@@ -172,7 +174,7 @@ class ItemSearch:
             wire |= new
             owners |= dict.fromkeys(new, name)
             texts |= {public: text for public, text in part.public_texts.items() if public in new}
-        return _Catalog(parts, owners, wire, PrimitiveIndex(self._kind, wire, self._ranker, texts))
+        return _Catalog(parts, owners, wire, PrimitiveIndex(self._kind, wire, self._ranker, texts, previous))
 
     async def _items_of(self, seen: VisibleServer, entries: Mapping[str, BaseModel], version: str) -> _ServerItems:
         texts = _NO_TEXTS

@@ -60,3 +60,38 @@ def test_texts_of_random_letters_are_bounded_and_what_came_before_is_found(monke
     index = TextIndex({"0": "the parcel of a customer", **{str(number + 1): text for number, text in enumerate(noise)}})
     assert len(index.terms) == 1_000
     assert set(index.search("parcel")) == {"0"}
+
+
+def test_an_index_built_from_the_previous_one_splits_new_texts_only_and_finds_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = random.Random(1)  # noqa: S311 - the same in every run
+    said = ["cat", "cats", "dog", "parcel", "customer", "the", "Zürich", "a_b"]
+    split: list[str] = []
+    runs = text_index.runs
+    texts: dict[str, str] = {}
+    previous = TextIndex(texts)
+    for _ in range(100):
+        old = texts
+        texts = {uri: text for uri, text in old.items() if rng.random() > 0.2}
+        texts |= {str(rng.randrange(12)): " ".join(rng.choices(said, k=rng.randrange(8))) for _ in range(3)}
+        split.clear()
+        with monkeypatch.context() as patched:
+            patched.setattr(text_index, "runs", lambda text: split.append(text) or runs(text))
+            index = TextIndex(texts, previous)
+        same, gone = old.items() & texts.items(), old.items() - texts.items()
+        touched = old.items() ^ texts.items() if len(gone) < len(same) else texts.items()
+        assert set(split) == {text for _, text in touched}
+        whole = TextIndex(texts)
+        assert set(index.terms) == set(whole.terms)
+        for query in (*said, "cat dog", "a parcel of the customer"):
+            assert index.search(query) == pytest.approx(whole.search(query))
+        previous = index
+
+
+def test_an_index_that_ignores_terms_is_built_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_index, "MAX_TERMS", 4)
+    previous = TextIndex({"a": "cat dog", "b": "dog", "c": "parcel customer"})
+    assert set(previous.search("customer")) == set()
+    index = TextIndex({"b": "dog", "c": "parcel customer"}, previous)
+    assert set(index.search("parcel")) == {"c"}
