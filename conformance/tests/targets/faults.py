@@ -114,6 +114,9 @@ class Fault:
         """Return the ids of the requests `in_flight` that end when the one with the id `number` is cancelled."""
         return [number]
 
+    def abandoned(self) -> None:
+        """Take note that a client closed an HTTP connection before it got the answer."""
+
 
 class SearchFault(Fault):
     """Breaks searches, and passes all other messages on. Subclasses override one or both of its own methods."""

@@ -154,6 +154,39 @@ class CancelOfNothingEnds(Fault):
         return [number]
 
 
+class CancelledSearchesKeepTheirPlaces(Fault):
+    """Serves so many searches at once, and takes one that is cancelled for one that is still under way."""
+
+    places = 32
+
+    def __init__(self) -> None:
+        self.taken = 0
+
+    def cancelled(self, number: Any, in_flight: list[Any]) -> list[Any]:
+        self.taken += number in in_flight
+        return [number]
+
+    def abandoned(self) -> None:
+        self.taken += 1
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        if method == SEARCH and self.taken >= self.places:
+            raise RefusalError(-32603, "Too many searches at once", {"retryAfterMs": 500})
+        return params
+
+
+class CancelledSearchesKeepTheirThreads(CancelledSearchesKeepTheirPlaces):
+    """Has so many threads for all requests, of which a search that is cancelled by a notification keeps its own."""
+
+    def abandoned(self) -> None:
+        """Go on as if nobody had gone."""
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        if self.taken >= self.places:
+            threading.Event().wait()
+        return params
+
+
 def _catalog() -> Json:
     return json.loads(Path(os.environ["TOOLS_SEARCH_CATALOG"]).read_text(encoding="utf-8"))
 

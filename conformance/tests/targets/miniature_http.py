@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import secrets
+import select
+import socket
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Final
 
@@ -76,6 +78,8 @@ class Endpoint(BaseHTTPRequestHandler):
     def _send(
         self, status: int, message: Json | None, headers: dict[str, str] | None = None, *, streamed: bool = False
     ) -> None:
+        if select.select([self.connection], [], [], 0)[0] and not self.connection.recv(1, socket.MSG_PEEK):
+            self.miniature.fault.abandoned()
         body, kind = b"", "application/json"
         if message is not None:
             body = self.miniature.fault.bytes({}, self.miniature.line(message))

@@ -55,6 +55,8 @@ _IN_TIME_SECONDS: Final = _DELAY_MS / 2 / 1000
 """How soon after its search a cancellation must be sent for the search to remain unanswered, on a busy machine."""
 _TRIES: Final = 4
 """Searches that are cancelled until one is cancelled in time, which a busy machine may miss."""
+_CANCELLED_TOGETHER: Final = 40
+"""How many are cancelled in flight together: more than the places of most pools."""
 
 
 def _searches(words: Vocabulary) -> list[JsonObject]:
@@ -258,8 +260,15 @@ async def _delayed(bench: Bench) -> tuple[Bench, str, str]:
     return other, one, another
 
 
+def _by_closing(bench: Bench) -> bool:
+    """Return whether a client cancels a request by closing the response."""
+    return bench.cell.era == MODERN and bench.cell.transport == "http"
+
+
 async def _open_connections(connection: Connection, seconds: float) -> None:
     """Have an HTTP connection for each of a few requests, so that none overtakes another."""
+    if connection.transport.name == "stdio":
+        return
     async with anyio.create_task_group() as tasks:
         for _ in range(3):
             tasks.start_soon(partial(connection.request, "tools/list", {}, seconds=seconds))
@@ -312,8 +321,8 @@ async def _cancel(
                 _begin(neighbors, joining, search, others)
                 await list_tools()
                 early = bool(ended)
-                if connection.era == MODERN and bench.cell.transport == "http":
-                    unwanted.cancel()  # there, closing the response is how a client cancels
+                if _by_closing(bench):
+                    unwanted.cancel()
                 else:
                     await connection.cancel(_OF_NO_REQUEST, seconds)
                     await connection.cancel(number, seconds)
@@ -351,7 +360,7 @@ async def _cancel(
 async def cancelled_not_answered(bench: Bench) -> None:
     http = bench.cell.transport == "http"
     by_closing = "over modern HTTP, a client cancels a search by closing the response"
-    bench.applies(not (http and bench.cell.era == MODERN), by_closing)
+    bench.applies(not _by_closing(bench), by_closing)
     other, one, another = await _delayed(bench)
     _, opening = await other.server.opening()
     session = not http or "mcp-session-id" in opening.answer.headers
@@ -372,8 +381,10 @@ async def cancelled_not_answered(bench: Bench) -> None:
 @server_check(
     title="Cancelling a search does not affect another one",
     sends="Two concurrent searches, each for a tool by its name; cancellations of one of them and of an id that was"
-    " never used. Then two searches for the same name, of which the first one is cancelled.",
-    passes="The other search gets its usual result, with its tool as the first match.",
+    " never used. Then two searches for the same name, of which the first one is cancelled. Then"
+    f" {_CANCELLED_TOGETHER} concurrent searches that are all cancelled; after them, `tools/list` and one more search.",
+    passes="The other search gets its usual result, with its tool as the first match. After the many cancellations,"
+    " the server does not stay too busy to answer.",
     fixture_feature="delay",
 )
 async def cancelled_leaves_others(bench: Bench) -> None:
@@ -387,3 +398,40 @@ async def cancelled_leaves_others(bench: Bench) -> None:
         names = read_page(neighbor, case).keys
         message = f"while {which} search was cancelled, a search for {name!r} returned {names[:3]}"
         other.expect(names[:1] == [name], neighbor, message, case=case)
+    if bench.has_turn(1):
+        await _expect_served_after_many(bench, other, one)
+
+
+async def _expect_served_after_many(bench: Bench, other: Bench, query: str) -> None:
+    """Expect a listing and a search to be served after many searches in flight together were cancelled."""
+    connection, seconds = await other.server.connection(), other.options.timeout
+    numbers = [connection.next_id() for _ in range(_CANCELLED_TOGETHER)]
+    async with anyio.create_task_group() as searching:
+        for number in numbers:
+            send = partial(connection.request, METHOD, {"query": query}, seconds=seconds, with_id=number)
+            searching.start_soon(send)
+        await anyio.lowlevel.checkpoint()
+        await connection.request("tools/list", {}, seconds=seconds)
+        if not _by_closing(other):
+            async with anyio.create_task_group() as cancelling:
+                for number in numbers:
+                    cancelling.start_soon(connection.cancel, number, seconds)
+        searching.cancel_scope.cancel()
+    # A server need not stop working on them, one after the other.
+    patience = seconds + _CANCELLED_TOGETHER * _DELAY_MS / 1000
+    listed = await other.server.ask("tools/list", {}, seconds=patience)
+    after = f"after {_CANCELLED_TOGETHER} searches were cancelled"
+    other.expect(listed.result is not None, listed, f"{after}, tools/list got {listed.describe()}")
+    until = time.monotonic() + patience
+    while True:
+        exchange = await other.server.ask(METHOD, {"query": query}, seconds=patience)
+        busy = busy_seconds(exchange)
+        if busy is None or time.monotonic() + busy > until:
+            break
+        await anyio.sleep(max(busy, _DELAY_MS / 1000))
+    if busy is not None:  # a rate limit may count cancelled searches as it does others
+        async with bench.fresh(own_process=True) as another:
+            for _ in range(_CANCELLED_TOGETHER):
+                await another.server.search({"query": query})
+    message = f"{after}, another one got {exchange.describe()}"
+    other.expect(exchange.result is not None, exchange, message, case=f"query {query!r}, {after}")

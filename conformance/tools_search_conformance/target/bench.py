@@ -623,8 +623,10 @@ class Bench(Workbench):
         if self._key_query is None:
             words = await self.vocabulary()
             key = words.key_query
-            if (await self.server.search({"query": key})).result is not None and words.items:
-                found = (await self.server.first(key)).items
+            exchange = await self.server.search({"query": key})
+            if exchange.result is not None and words.items:
+                page = read_page(exchange, f"a search for {key!r}")
+                found = page.items or (await self.server.first(key)).items
                 what = f"a search for {key!r}, the {self.primitive.key} of a {self.noun}, found nothing"
                 self.require(bool(found), f"{what}; see {self.exact_check}")
             self._key_query = key
