@@ -7,6 +7,7 @@ import html
 import json
 import os
 import re
+import time
 import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -352,6 +353,30 @@ class SearchMovesATool(_Enabling):
     def listed(self, tools: list[Json], first: bool) -> list[Json]:
         name = self.found[-1]["name"]
         return sorted(tools, key=lambda tool: tool["name"] == name)
+
+
+class IndexHalfBuiltAtFirst(SearchFault):
+    """Begins its index at the first search, and takes it for whole when others come at the same time."""
+
+    is_begun = is_built = False
+
+    def result(self, params: Json, result: Json) -> Json:
+        if not self.is_begun:
+            self.is_begun = True
+            time.sleep(0.05)
+            self.is_built = True
+        return result if self.is_built else {**without(result, "nextCursor"), "tools": self.indexed(params, result)}
+
+    def indexed(self, params: Json, result: Json) -> list[Json]:
+        """Return what is found with no index yet."""
+        return []
+
+
+class IndexOfWordsHalfBuiltAtFirst(IndexHalfBuiltAtFirst):
+    """Finds a tool by its name without the index."""
+
+    def indexed(self, params: Json, result: Json) -> list[Json]:
+        return [tool for tool in result["tools"] if tool["name"] == params["query"]]
 
 
 class SearchWantsListing(Fault):

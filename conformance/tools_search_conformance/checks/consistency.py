@@ -12,7 +12,7 @@ import anyio
 
 from tools_search_conformance.catalogs import tools
 from tools_search_conformance.checks.changes import with_added_item
-from tools_search_conformance.checks.matching import chosen, found_by_unusual_names
+from tools_search_conformance.checks.matching import chosen, first_searches, found_by_unusual_names
 from tools_search_conformance.model import InapplicableError, UnverifiableError
 from tools_search_conformance.target.bench import Bench, server_check
 from tools_search_conformance.target.generated import judge_pages, judge_surveys, require_faithful
@@ -34,8 +34,6 @@ from tools_search_conformance.wire.record import Exchange
 
 _SAMPLE: Final = 10
 _USED: Final = 6
-_ENOUGH_PAGES: Final = 5
-"""How many pages of a search for a name are read, of which the first ones may be empty."""
 _REFUSALS: Final = 24
 """How many searches are refused, each in one way: a server may put up with a few."""
 _FEWER_REFUSALS: Final = 8
@@ -386,18 +384,18 @@ async def _judge_busy(bench: Bench, verdict: UnverifiableError, good: JsonObject
 
 @server_check(
     title="A search needs no `tools/list` before it",
-    sends="`tools/search` for a tool by its name, as the first request on another connection.",
-    passes="A result in which that tool is found.",
+    sends="Several concurrent `tools/search`, some of them for a tool by its name, as the first requests on another"
+    " connection.",
+    passes="A result for each; each tool whose name is the query is found.",
     methods=EVERY_METHOD,
 )
 async def search_unlisted(bench: Bench) -> None:
-    await bench.nonempty_listing()
-    name = (await bench.vocabulary()).key_query
-    async with bench.another(unasked={bench.list_method, bench.method}) as other:
-        first = await other.served({"query": name}, "a search as the first request on a connection")
-        walk = await other.server.walk(name, first=first, most=_ENOUGH_PAGES)
-        message = f"{name!r} is not found by the first search on a connection that has not called {bench.list_method}"
-        other.expect(name in walk.keys, first.exchange, message, case=f"query {name!r}")
+    case = f"one of several first searches on a connection that has not called {bench.list_method}"
+    for first in await first_searches(bench):
+        await bench.expect_page(first.exchange, case)
+        message = f"{first.wanted!r} is not found by {case}"
+        query = first.exchange.params["query"]
+        bench.expect(not first.by_key or first.wanted in first.found, first.exchange, message, case=f"query {query!r}")
 
 
 @server_check(

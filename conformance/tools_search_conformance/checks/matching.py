@@ -6,6 +6,7 @@ import random
 import unicodedata
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from typing import Final
 
 from hypothesis import strategies as st
@@ -15,7 +16,7 @@ from tools_search_conformance.checks.changes import with_new_words
 from tools_search_conformance.model import InapplicableError, UnverifiableError
 from tools_search_conformance.target.bench import Bench, once, server_check
 from tools_search_conformance.target.generated import judge_surveys
-from tools_search_conformance.target.pages import Listing, Survey, advertised_settings
+from tools_search_conformance.target.pages import Listing, Survey, advertised_settings, read_page
 from tools_search_conformance.target.primitives import (
     EVERY_METHOD,
     METHODS_OF_RESOURCES,
@@ -28,6 +29,7 @@ from tools_search_conformance.target.primitives import (
     settings_for,
 )
 from tools_search_conformance.target.properties import explore
+from tools_search_conformance.target.server import busy_seconds
 from tools_search_conformance.target.vocabulary import NONSENSE, WHITE_SPACE, Vocabulary, is_query, text_of
 from tools_search_conformance.target.vocabulary import terms as terms_of
 from tools_search_conformance.wire.codec import JsonObject, as_array, as_object, integer
@@ -45,6 +47,8 @@ _WHITE_SPACES: Final = (
 _LARGE: Final = 1000
 _LIMITS: Final = (None, 1, _LARGE, 2, 20)
 _BROAD_PAGES: Final = 20
+_FIRST_PAGES: Final = 5
+"""How many pages of a search are read, of which the first ones may be empty."""
 _LEAST_SHARED: Final = 3
 _READ: Final = 12
 """How many resources are read."""
@@ -195,11 +199,55 @@ async def _expect_first(bench: Bench, member: str) -> None:
     await judge_surveys(bench, judge_named)
 
 
+@dataclass(frozen=True)
+class FirstSearch:
+    """One of the first searches on a connection."""
+
+    wanted: str
+    """The key of an item that it is to find."""
+    by_key: bool
+    """Whether its query is that key, or else a term of the item."""
+    exchange: Exchange
+    found: list[str]
+    """The keys on its first pages; none where there is no readable page."""
+
+
+@once
+async def first_searches(bench: Bench) -> list[FirstSearch]:
+    """Send several searches at once as the first requests on another connection, if possible to another process."""
+    await bench.nonempty_listing()
+    words, large = await bench.vocabulary(), await bench.server.large_limit()
+    keys, several = [key for key in words.keys if is_query(key)], bench.primitive is TOOLS
+    cases: list[tuple[str, JsonObject]] = [
+        (key, {"query": key}) for key in dict.fromkeys([words.key_query, *keys[-1:], *keys[len(keys) // 2 :][:1]])
+    ]
+    own = [(item[words.key], terms) for item in words.items[::-1] if (terms := words.distinctive(item))]
+    cases += [(key, {"query": terms[0], "limit": large}) for key, terms in (own[:1] + own[len(own) // 2 :][:1])]
+    sent = cases if several else cases[:2]
+    params, seconds = [each for _, each in sent], bench.options.timeout + len(sent) * bench.recorder.milliseconds / 1000
+    searches = list[FirstSearch]()
+    async with bench.another(unasked={bench.list_method, bench.method}) as other:
+        exchanges = await other.server.at_once(params, seconds=seconds)
+        # A server may be too busy for several at once; with which error, busy-refusal judges.
+        failed = [exchange for exchange in exchanges if exchange.result is None]
+        again = await other.server.at_once(params, seconds=seconds) if failed else exchanges
+        for (key, each), first, later in zip(sent, exchanges, again, strict=True):
+            too_many = first.result is None and (later.result is None or busy_seconds(first) is not None)
+            exchange = await other.server.search(each) if too_many else first
+            found = list[str]()
+            with suppress(UnverifiableError):  # that it is a page is for others to judge
+                page, limit = read_page(exchange, "a search"), each.get("limit")
+                found = (await other.server.walk(each["query"], limit, first=page, most=_FIRST_PAGES)).keys
+            searches.append(FirstSearch(key, each["query"] == key, exchange, found))
+    return searches
+
+
 @server_check(
     title="A tool whose texts contain every term of the query matches",
     sends="For each tool, one to three distinctive terms of its name, title and description in various spellings, and"
     " its whole text; words and pairs of words that several tools share; on a fixture that can be reloaded, words that"
-    " came with a change.",
+    " came with a change; distinctive terms of two tools among the first requests on another connection, sent"
+    " concurrently.",
     passes="That tool is on one of the pages; for shared words, each tool that contains them is.",
     methods=EVERY_METHOD,
 )
@@ -251,6 +299,18 @@ async def all_terms_match(bench: Bench) -> None:
     await judge_surveys(bench, judge_many)
     if bench.primitive is TOOLS and bench.cell.transport == "http" and bench.has_turn(1):
         await _expect_words_after_change(bench)
+    if bench.primitive is TOOLS and bench.can_start("core"):
+        await _expect_words_at_first(bench)
+
+
+async def _expect_words_at_first(bench: Bench) -> None:
+    """Expect the first searches on a connection to find tools by their terms, where they find others by their names."""
+    searches = await first_searches(bench)
+    if all(each.wanted in each.found for each in searches if each.by_key):  # or else search-unlisted finds it
+        for each in searches:
+            query = each.exchange.params["query"]
+            message = f"{each.wanted!r} contains {query!r}, but is not found by one of several first searches at once"
+            bench.expect(each.wanted in each.found, each.exchange, message, case=f"query {query!r} at first")
 
 
 async def _expect_words_after_change(bench: Bench) -> None:

@@ -700,7 +700,10 @@ class Bench(Workbench):
 
         A malformed page counts if the pages of `control` are well-formed, by default this bench.
         """
-        exchange = await self.server.search(params, **overrides)
+        return await self.expect_page(await self.server.search(params, **overrides), case, control=control)
+
+    async def expect_page(self, exchange: Exchange, case: str, *, control: Bench | None = None) -> Page:
+        """Expect an answer to be a page, as `served` does."""
         self.expect(exchange.result is not None, exchange, f"{case} got {exchange.describe()}", case=case)
         try:
             return read_page(exchange, case)
