@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hmac
 import os
 import re
+import secrets
 import sys
 import threading
 import time
@@ -90,6 +92,55 @@ class ParamsHeldById(SearchFault):
         self.held[_begun.get()] = params
         time.sleep(0.02 if isinstance(_begun.get(), str) else 0)
         return self.held[_begun.get()]
+
+
+class _CursorsNumbered(SearchFault):
+    """Issues cursors by a number that two searches at one time both take, and keeps what each stands for."""
+
+    def __init__(self) -> None:
+        self.secret = secrets.token_bytes(16)
+        self.number = 0
+        self.genuine: dict[str, dict[str, str]] = {}
+
+    def result(self, params: Json, result: Json) -> Json:
+        if genuine := result.get("nextCursor"):
+            number = self.number
+            time.sleep(0.005)
+            self.number = number + 1
+            cursor = hmac.new(self.secret, str(number).encode(), "sha256").hexdigest()
+            self.issued(cursor, params["query"], genuine)
+            result = {**result, "nextCursor": cursor}
+        return result
+
+    def issued(self, cursor: str, query: str, genuine: str) -> None:
+        """Keep what a cursor stands for."""
+        self.genuine[cursor] = {query: genuine}
+
+    def params(self, params: Json) -> Json:
+        cursor, query = params.get("cursor"), params.get("query")
+        if not isinstance(cursor, str):
+            return params
+        held = self.genuine.get(cursor, {})
+        return {**params, **self.continued(held, str(query), cursor)} if isinstance(query, str) else params
+
+    def continued(self, held: dict[str, str], query: str, cursor: str) -> Json:
+        """Return the params by which a search goes on, of those that its cursor stands for."""
+        return {"cursor": held.get(query, f"{cursor} was not issued")}
+
+
+class CursorsNumberedAlike(_CursorsNumbered):
+    """Forgets the first one of two searches with one number."""
+
+
+class SearchesNumberedAlike(_CursorsNumbered):
+    """Continues the latest one of two searches with one number."""
+
+    def issued(self, cursor: str, query: str, genuine: str) -> None:
+        self.genuine[cursor] = {**without(self.genuine.get(cursor, {}), query), query: genuine}
+
+    def continued(self, held: dict[str, str], query: str, cursor: str) -> Json:
+        latest = [*held][-1:] if query in held else []
+        return {"query": latest[0], "cursor": held[latest[0]]} if latest else super().continued(held, query, cursor)
 
 
 class LatestLimitWins(SearchFault):

@@ -41,6 +41,8 @@ _PERIOD: Final = 1.5
 _WORDS: Final = 9
 _LIMITS: Final = (None, 1, 3)
 _REPEATS: Final = 3
+_CONTINUED: Final = 6
+"""How many searches for different queries are continued together."""
 _INTERNAL: Final = -32603
 _SERVER_ERRORS: Final = range(-32099, -31999)
 _BAD: Final[tuple[JsonObject, ...]] = (
@@ -77,10 +79,11 @@ def _searches(words: Vocabulary) -> list[JsonObject]:
 @server_check(
     title="Concurrent searches get the same answers as single ones",
     sends=f"Up to {_IN_FLIGHT} searches, some of them invalid, one after another; then all of them concurrently, or"
-    f" {_FEWER[1]} or {_FEWER[2]} at a time if the server is too busy for more. A few searches by each method"
-    " concurrently, and over HTTP on two connections with the same ids.",
+    f" {_FEWER[1]} or {_FEWER[2]} at a time if the server is too busy for more. The second pages of some of them"
+    " concurrently. A few searches by each method concurrently, and over HTTP on two connections with the same ids.",
     passes="Each search gets the answer that it got alone, with its own id, unless the server is too busy; if answers"
-    " vary even alone, only listed tools and no more than `limit`.",
+    " vary even alone, only listed tools and no more than `limit`. Each second page continues its own search; its"
+    " cursor is not refused time after time while that of a search alone is honored.",
     methods=EVERY_METHOD,
 )
 async def concurrent_searches(bench: Bench) -> None:
@@ -116,11 +119,67 @@ async def concurrent_searches(bench: Bench) -> None:
         known = {*_names(exchange)} <= {*listing.by_key, *_names(before)}
         kept = varies and exchange.result is not None and known
         bench.expect(kept, exchange, different, case=f"params {json_text(exchange.params)}")
+    await _expect_continued_apart(bench, [exchange for _, exchange in taken])
     if bench.primitive is TOOLS:
         await _expect_methods_apart(bench)
         if bench.cell.transport == "http" and bench.can_start("core"):
             async with bench.fresh() as other:
                 await _expect_callers_apart((bench, other))
+
+
+async def _expect_continued_apart(bench: Bench, together: Sequence[Exchange]) -> None:
+    """Expect the cursors of searches that were in flight together to continue each its own search, together too."""
+    seconds, begun, whole = bench.options.timeout, dict[str, list[Exchange]](), dict[str, list[str]]()
+    for exchange in together:
+        if "limit" not in exchange.params:
+            whole[exchange.params["query"]] = _names(exchange)
+        elif _cursor(exchange):
+            begun.setdefault(exchange.params["query"], []).append(exchange)
+    firsts = [each[-(number % 2)] for number, each in enumerate(begun.values())][:_CONTINUED]
+    refused = list[Exchange]()
+    while len(firsts) > 1:
+        following = [{**first.params, "cursor": _cursor(first)} for first in firsts]
+        nexts = await bench.server.at_once(following, seconds=seconds)
+        pairs = [pair for pair in zip(firsts, nexts, strict=True) if not _too_many(*pair)]
+        wrong = [pair for pair in pairs if not _goes_on(*pair, whole.get(pair[0].params["query"], []))]
+        for first, exchange in wrong:
+            alone = [await _second_page(bench, first.params) for _ in range(_REPEATS)]
+            if alone[0] is None or any(each is None or not _agree(alone[0], each) for each in alone):
+                return  # the order may vary, and a server may cease to honor its cursors at any time
+            mixed_up = exchange.result is not None and not _agree(alone[0], exchange)
+            message = f"the second page of a search was {_described(alone[0])}; requested among those of others,"
+            case = f"second page for params {json_text(first.params)}, among those of other searches"
+            bench.expect(not mixed_up, exchange, f"{message} {_described(exchange)}", case=case)
+        refused += [exchange for _, exchange in wrong if exchange.result is None][:1]
+        if not wrong or len(refused) == _REPEATS:
+            break
+        begun_again = await bench.server.at_once([first.params for first in firsts], seconds=seconds)
+        firsts = [first for first in begun_again if _cursor(first)]
+    message = (
+        f"{_REPEATS} times, one of the cursors of concurrent searches was refused, but none of the same search alone"
+    )
+    bench.expect(
+        len(refused) < _REPEATS, (refused or together)[-1], message, case="second pages of concurrent searches"
+    )
+
+
+def _goes_on(first: Exchange, following: Exchange, whole: Sequence[str]) -> bool:
+    """Return whether a second page may follow a first one of a search, whose first tools are `whole` where known."""
+    page, before = _page(following), _names(first)
+    known = [*zip(page.keys if page else (), whole[len(before) :], strict=False)]
+    return page is not None and {*before}.isdisjoint(page.keys) and all(one == other for one, other in known)
+
+
+def _cursor(exchange: Exchange) -> str | None:
+    page = _page(exchange)
+    return page.next_cursor if page else None
+
+
+async def _second_page(bench: Bench, params: JsonObject) -> Exchange | None:
+    """Return the second page of a search, `None` where it has none."""
+    cursor = _cursor(await bench.server.search(params))
+    exchange = await bench.server.search({**params, "cursor": cursor}) if cursor else None
+    return exchange if exchange and _page(exchange) else None
 
 
 async def _expect_methods_apart(bench: Bench) -> None:
