@@ -317,6 +317,23 @@ class CursorWithoutCase(_CursorsAlike):
         return cursor.lower() == genuine.lower()
 
 
+class CursorsInHexadecimalDigits(SearchFault):
+    """Issues cursors in small hexadecimal digits, and reads capital ones as well."""
+
+    def params(self, params: Json) -> Json:
+        cursor = params.get("cursor")
+        if not isinstance(cursor, str):
+            return params
+        genuine = f"{cursor} was not issued"
+        with suppress(ValueError):
+            genuine = bytes.fromhex(cursor).decode("ascii")
+        return {**params, "cursor": genuine if genuine.encode().hex() == cursor.lower() else f"{cursor} was not issued"}
+
+    def result(self, params: Json, result: Json) -> Json:
+        genuine = result.get("nextCursor")
+        return {**result, "nextCursor": genuine.encode().hex()} if genuine else result
+
+
 class CursorRespelled(SearchFault):
     """Compares what is decoded of cursors, which base64 spells in several ways."""
 

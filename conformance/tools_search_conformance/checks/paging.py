@@ -556,7 +556,7 @@ def _alterations(cursor: str) -> Iterator[tuple[str, str]]:
     if head and len(last) > _FEW_CHARACTERS:
         yield head + last[_FEW_CHARACTERS:], f"without the first {_FEW_CHARACTERS} characters of its last part"
     for before, part in dict.fromkeys((("", cursor), (head, last))):
-        if part.upper() != part != part.lower():  # hexadecimal digits mean the same in either case
+        if part.swapcase() != part:  # a cursor is a string, also where hexadecimal digits mean the same in either case
             yield before + part.swapcase(), f"with the case of its last {len(part)} characters swapped"
     for more in _RAISED_BY:
         how = f"{'raised' if more > 0 else 'lowered'} by {abs(more)}"
