@@ -206,6 +206,15 @@ def descriptions_cut(params: Json, result: Json) -> Json:
 
 
 @wrong_result
+def descriptions_end_with_nul(params: Json, result: Json) -> Json:
+    tools = [
+        {**tool, "description": tool["description"].partition("\0")[0]} if "description" in tool else tool
+        for tool in result["tools"]
+    ]
+    return {**result, "tools": tools}
+
+
+@wrong_result
 def output_schema_left_out(params: Json, result: Json) -> Json:
     return {**result, "tools": [without(tool, "outputSchema") for tool in result["tools"]]}
 
@@ -502,6 +511,7 @@ other_figures_unsearched = _wrong_match(
 )
 ligatures_kept = _wrong_match(lambda query, tool: re.search("[\ufb00-\ufb06]", query) is not None)
 operators_read = _wrong_match(lambda query, tool: re.search(r'^["(\'@+-]|[*?]$', query) is not None)
+nothing_after_nul = _wrong_match(lambda query, tool: query.startswith("\0"))
 beginnings_indexed = _wrong_match(
     lambda query, tool: not _words(query) & _words(tool["name"], tool.get("description", "")[:500])
 )

@@ -66,7 +66,7 @@ _BLANK: Final[JsonObject] = {
 _RICH: Final[JsonObject] = {
     "name": "rich",
     "title": 'Less < more & "most" \u2028\u2029 &amp; <b>bold</b>',
-    "description": f"shared {' '.join(f'word{n} of a long text,' for n in range(200))} finally\u0001\u007f {LAST}\n",
+    "description": f"shared {' '.join(f'word{n} of a long text,' for n in range(200))} end\u0000\u0001\u007f {LAST}\n",
     "inputSchema": {
         "type": "object",
         "properties": {

@@ -56,9 +56,9 @@ _SMALL: Final = 20_000
 """How many bytes they have at most."""
 _WRITTEN: Final = (
     '"{0}"', "{0} {0}", "-{0}", "{1}_{0}", "{0}*", "({0}", "{1}-{0}", "{0}:{1}", "'{0}", "{1}.{0}", "+{0} +{1}",
-    "{0}\n{1}", "{0}?", "@{0}",
+    "{0}\n{1}", "{0}?", "@{0}", "\x00{0}", "{1}\x1f\x00{0}",
 )  # fmt: skip
-"""Two terms of a tool in ways that query languages read otherwise."""
+"""Two terms of a tool in ways that query languages, or languages whose texts end with NUL, read otherwise."""
 _UNUSUAL: Final = "unusual"
 _UNUSUAL_NAMES: Final = (
     f" {COMMON}", COMMON, "plow ", "plow", "two  spaces", "two spaces", "gro\u0308\u00dfe_messen",
