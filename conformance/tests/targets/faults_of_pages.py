@@ -39,6 +39,13 @@ def named_tool_alone_on_first_page(params: Json, result: Json) -> Json:
     return {**result, "tools": tools[:1]} if alone else result
 
 
+@wrong_result
+def pairs_of_a_name_alone(params: Json, result: Json) -> Json:
+    """Finds no more than two tools for a name where the limit is two."""
+    named = "cursor" not in params and result["tools"] and result["tools"][0]["name"] == params["query"]
+    return without(result, "nextCursor") if named and params.get("limit") == 2 else result
+
+
 class FirstComesAgain(SearchFault):
     """Puts the first match on the last page again, where it has room."""
 

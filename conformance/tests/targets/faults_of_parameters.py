@@ -29,6 +29,20 @@ def refuse(field: str) -> RefusalError:
     return RefusalError(-32602, f"invalid {field}", {"field": field, "reason": "invalid"})
 
 
+class LimitOfFirstPageKept(SearchFault):
+    """Takes the limit of the first page for the limit of later pages that have none."""
+
+    def __init__(self) -> None:
+        self.limits: dict[Any, Any] = {}
+
+    def params(self, params: Json) -> Json:
+        query, limit = str(params.get("query")), params.get("limit")
+        if "cursor" not in params:
+            self.limits[query] = limit if isinstance(limit, int) and limit > 0 else None
+        kept = self.limits.get(query)
+        return params if "limit" in params or kept is None else {**params, "limit": kept}
+
+
 @wrong_params
 def query_optional(params: Json) -> Json:
     return {"query": "anything", **params}

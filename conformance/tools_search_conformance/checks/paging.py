@@ -174,14 +174,22 @@ async def pages_complete(bench: Bench) -> None:
     await judge_surveys(bench, lambda survey: [*map(judge, survey.walks, survey.wholes)])
 
 
+@once
+async def _walks_of_name(bench: Bench) -> tuple[Walk, Walk] | None:
+    """Walk the key that shares the most terms with others, in pages of one and of two."""
+    words = await bench.vocabulary()
+    if not (keys := [key for key in words.keys if is_query(key)]):
+        return None
+    query = max(keys, key=lambda key: sum(words.frequency[term] for term in terms(key)))
+    return await bench.server.walk(query, 1, most=3), await bench.server.walk(query, 2, most=2)
+
+
 async def _expect_none_lost_after_name(bench: Bench) -> None:
     """Expect no match to be lost behind the one that comes first because the query is its key."""
-    words = await bench.vocabulary()
-    keys = [key for key in words.keys if is_query(key)]
-    if not keys:
+    if (walks := await _walks_of_name(bench)) is None:
         return
-    query = max(keys, key=lambda key: sum(words.frequency[term] for term in terms(key)))
-    one_by_one, in_pairs = [await bench.server.walk(query, limit, most=4 - limit) for limit in (1, 2)]
+    one_by_one, in_pairs = walks
+    query = in_pairs.query
     common = [key for key in one_by_one.keys if key in in_pairs.keys]
     before_last = one_by_one.keys[: one_by_one.keys.index(common[-1])] if common else []
     if lost := [key for key in before_last if key not in common]:  # unless the two searches differ in their order
@@ -388,7 +396,8 @@ async def deterministic(bench: Bench) -> None:
 
 @server_check(
     title="`limit` changes only where pages end",
-    sends="A query with limits from 1 to more than its number of matches; generated queries and limits.",
+    sends="A query with limits from 1 to more than its number of matches; an item's key with limits 1 and 2; generated"
+    " queries and limits.",
     passes="Each first page is a prefix of the full sequence; small pages together contain what large ones do.",
     methods=EVERY_METHOD,
 )
@@ -433,6 +442,13 @@ async def limit_only_cuts(bench: Bench) -> None:
             fault_of_paging = bool(set(other.keys) - set(small.keys))
             message = f"a search with limit 1 ends without {sorted(lost)}, which match with a larger limit"
             bench.expect(fault_of_paging, small.last, message, case=small.case)
+    if (walks := await _walks_of_name(bench)) is not None and walks[1].pages[0].next_cursor is None:
+        one_by_one, in_pairs = walks
+        lost = [key for key in one_by_one.keys if key not in in_pairs.keys]
+        ends = not lost or (await bench.server.page(in_pairs.query, limit=2)).next_cursor is None
+        bench.applies(ends, differ)
+        message = f"a search with limit 2 ends after its first page without {lost}, which match with limit 1"
+        bench.expect(not lost, in_pairs.last, message, case=in_pairs.case)
     await explore_walks(bench, judge_walk)
 
 

@@ -58,6 +58,7 @@ _SPELLED_LIMITS: Final = tuple(
 )
 _OF_NOTHING: Final[JsonObject] = {"query": "anything"}
 _DEFAULT_LIMIT: Final = 20
+_LARGE_FIRST_LIMIT: Final = 33
 _MANY: Final = 60
 _SURROGATES: Final = ("\ud800", "any\udfffthing", "\udc00\ud800")
 _UNUSUAL: Final = {
@@ -600,7 +601,8 @@ async def max_limit_honored(bench: Bench) -> None:
 
 @server_check(
     title="Without `limit`, a page contains at most 20 tools",
-    sends="Broad queries and phrases without a limit; a second page without a limit.",
+    sends="Broad queries and phrases without a limit; a second page without a limit; where possible, another one after"
+    f" a first page with limit {_LARGE_FIRST_LIMIT}, on a fixture's catalog of 120 tools.",
     passes="No page contains more than 20 tools.",
     methods=EVERY_METHOD,
 )
@@ -614,7 +616,14 @@ async def default_limit(bench: Bench) -> None:
     query, words = await bench.query_with_matches(), await bench.vocabulary()
     queries = bench.some((query, *words.broad(), *words.pairs(2), *words.sample(6)[-3:]))
     pages = await bench.each(queries, bench.server.first)
-    for page in (*pages, await later_page(query)):
+    pages.append(await later_page(query))
+    if bench.may_serve("large"):
+        async with bench.serving("large") as large:
+            wide = (await large.vocabulary()).broad(1)[0]
+            with suppress(UnverifiableError):  # that the limit may be large, and may vary, is for others to judge
+                first = await large.server.page(wide, limit=_LARGE_FIRST_LIMIT)
+                pages += [await large.server.page(wide, cursor=first.next_cursor)] if first.next_cursor else []
+    for page in pages:
         message = f"a page without a limit contains {len(page.items)} {bench.noun}s, more than {_DEFAULT_LIMIT}"
         case = f"query {page.exchange.params['query']!r}"
         bench.expect(len(page.items) <= _DEFAULT_LIMIT, page.exchange, message, case=case)
