@@ -47,6 +47,12 @@ def test_a_client_that_keeps_the_rules_bears_a_thousand_cases(run: Run, target: 
     assert result.exit_code == 0, result.output
 
 
+def test_a_client_that_lists_in_the_background_does_not_list_because_of_malformed_hints(run: Run, target: Command):
+    asked = ["--only", "cache-hints-malformed", "--cell", "2026", "--strict"]
+    result = run(*asked, "--", *target("miniature_client", "--fault", "lists-once-it-has-searched"))
+    assert result.exit_code == 0, result.output
+
+
 def test_a_broken_rule_ends_in_1_with_its_sentence_and_exchange(run: Run, target: Command):
     asked = ["--only", "query-repeated", "--era", "2025-11-25", "--transport", "stdio", "--seed", "7"]
     result = run(*asked, "--", *target("miniature_client", "--fault", "query-lowered-with-cursor"))

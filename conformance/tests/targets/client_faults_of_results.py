@@ -12,6 +12,19 @@ from .client_library import EXTENSION_ID, MODERN, PAGE, Client, InvalidError, Re
 from .miniature_transports import HttpTransport, Json
 
 
+class ListsOnceItHasSearched(Client):
+    """Lists in the background, as any client may, which is done only after its first search."""
+
+    has_listed = False
+
+    def search(self, query: str, limit: int | None = None) -> list[Json]:
+        found = super().search(query, limit)
+        if not self.has_listed:
+            self.has_listed = True
+            self.listed()
+        return found
+
+
 class LegacyMembersChecked(Client):
     def checked(self, result: Json) -> Json:
         page = super().checked(result)
