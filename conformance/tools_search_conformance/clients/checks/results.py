@@ -234,6 +234,8 @@ async def fallback_after_refusal(bench: ClientBench) -> None:
     methods=EVERY_METHOD,
 )
 async def fallback_after_invalid_result(bench: ClientBench) -> None:
+    # A result that is no object is not sent: in the base protocol that is no response, and SDKs drop it. Their clients
+    # never see a page, only a timeout, after which the draft lets a client do what it likes.
     unusable: tuple[JsonObject, ...] = (
         {"matches": [tool("wrong_place")]},
         {"tools": {"name": "no_array"}},
