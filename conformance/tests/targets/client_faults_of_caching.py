@@ -47,6 +47,21 @@ class CacheWithoutCursor(Client):
         return super().key({**params, "cursor": ""})
 
 
+class ListChangeOfTheConnectionOnly(Client):
+    """Keeps pages for all connections to an address, of which a list change drops those of its own connection."""
+
+    by_address: ClassVar[dict[str, dict[str, tuple[float, Json]]]] = {}
+
+    def __init__(self, target: Json, era: str) -> None:
+        super().__init__(target, era)
+        self.of_address = self.by_address.setdefault(json.dumps([target.get("url"), target.get("args"), era]), {})
+        self.kept = dict(self.of_address)
+
+    def keep(self, key: str, page: Json, user: str) -> None:
+        super().keep(key, page, user)
+        self.of_address.update(self.kept)
+
+
 class CacheWithoutRevision(Client):
     """One cache for all connections to one address."""
 

@@ -13,6 +13,34 @@ def score_of(tool: Json) -> float:
     return tool.get("_meta", {}).get(EXTENSION_ID, {}).get("score", 0)
 
 
+class _FromTheEighthPage(Client):
+    """Changes the params of later pages from the eighth one on."""
+
+    pages = 1
+
+    def all_pages(self, query: str, *, again: bool = False) -> list[Json]:
+        self.pages = 1
+        return super().all_pages(query, again=again)
+
+    def next_params(self, query: str, cursor: str) -> Json:
+        self.pages += 1
+        params = super().next_params(query, cursor)
+        return {**params, **self.late(params)} if self.pages >= 8 else params
+
+    def late(self, params: Json) -> Json:
+        return params
+
+
+class QueryTrimmedFromTheEighthPage(_FromTheEighthPage):
+    def late(self, params: Json) -> Json:
+        return {"query": params["query"].strip()}
+
+
+class CursorTrimmedFromTheEighthPage(_FromTheEighthPage):
+    def late(self, params: Json) -> Json:
+        return {"cursor": params["cursor"].strip()}
+
+
 class EmptyStartEnds(Client):
     begun = False
 

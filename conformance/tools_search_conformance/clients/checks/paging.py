@@ -6,6 +6,7 @@ import json
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import chain
 from typing import Any, Final
 
 import anyio
@@ -76,17 +77,22 @@ _CACHE_HINTS: Final[tuple[JsonObject, ...]] = ({}, {"ttlMs": 3_600_000, "cacheSc
 
 @client_check(
     title="The query is repeated unchanged with every cursor",
-    sends="Searches of three or seven pages for queries that have leading and trailing white space, are not normalized,"
-    " contain control characters, escapes or placeholders, or are long, and for generated queries; for all tools and"
-    " with a limit; with an empty page in the middle and an empty cursor. Once the server is too busy for the second"
-    " page at first, once it refuses the cursor, and once the first page may be cached. If the driver has"
+    sends=f"Searches of three, seven or {_MANY_PAGES} pages for queries that have leading and trailing white space, are"
+    " not normalized, contain control characters, escapes or placeholders, or are long, and for generated queries; for"
+    " all tools and with a limit; with an empty page in the middle and an empty cursor. Once the server is too busy for"
+    " the second page at first, once it refuses the cursor, and once the first page may be cached. If the driver has"
     " `authorization` and `concurrent`, also for another user and with two concurrent searches.",
     passes="Each request with a cursor has exactly the `query` for which the cursor was issued.",
     methods=EVERY_METHOD,
 )
 async def query_repeated(bench: ClientBench) -> None:
     script = Script(search=Pages(TOOLS[:2], (), TOOLS[4:5], cursors=("page2", "")))
-    async with bench.connected(Script(search=Pages(*([each] for each in TOOLS)))) as session:
+    each_tool = Pages(*([each] for each in TOOLS))
+    many = each_tool if bench.primitive.setting else _pages((1,) * _MANY_PAGES)
+    searches = {_PLAIN_QUERY: many}
+    async with bench.connected(
+        Script(search=lambda params: searches.get(params["query"], each_tool)(params))
+    ) as session:
         outcome = await _expect_repeated(session, _PLAIN_QUERY)
         session.require_second_page()
         if outcome.reported:
@@ -381,7 +387,7 @@ def _scored(tools: Sequence[JsonObject], score: float) -> list[JsonObject]:
     title="A cursor is sent back exactly as it was issued",
     sends="Searches of three pages whose cursors have leading and trailing white space, look like numbers, URLs or "
     "base64, contain control characters, are not normalized, are long, or are names that every JavaScript object has; "
-    "and generated cursors.",
+    f"and generated cursors; one of {_MANY_PAGES} pages with such cursors.",
     passes="The client sends exactly the issued cursors, or those of fewer pages if it reads fewer of every search.",
     methods=EVERY_METHOD,
 )
@@ -391,14 +397,14 @@ async def cursor_verbatim(bench: ClientBench) -> None:
 
         async def judge(issued: Sequence[str]) -> None:
             before = len(session.followed)
-            await session.search_all(searching.switch(Pages(TOOLS[:1], TOOLS[1:2], TOOLS[2:3], cursors=issued)))
+            await session.search_all(searching.switch(_pages((1,) * (len(issued) + 1), cursors=issued)))
             followed = session.followed[before:]
             read_on = bool(followed) or issued != _ODD_CURSORS[0]
             bench.require(read_on, "the client requested only the first page", session.latest)
             message = f"the server issued the cursors {json.dumps(issued)}, but the client sent {json.dumps(followed)}"
             right = followed[: len(issued)] == list(issued)
             if not right and followed == list(issued[: len(followed)]):
-                usual = await _search_pages(session, searching, (1, 1, 1))
+                usual = await _search_pages(session, searching, (1,) * (len(issued) + 1))
                 right = len(usual.searches) == len(followed) + 1  # the client reads no more pages of any search
             session.expect(right, message, case=json.dumps(issued))
 
@@ -406,6 +412,8 @@ async def cursor_verbatim(bench: ClientBench) -> None:
         with suppress(NoDriverFeatureError):  # a one-shot client does one thing
             for issued in _ODD_CURSORS[1:]:
                 await judge(issued)
+            if not bench.primitive.setting:
+                await judge([*chain(*_ODD_CURSORS)][_MANY_PAGES - 2 :: -1])
             await explore(bench, st.lists(cursors(), min_size=2, max_size=2, unique=True), judge, cost=2)
 
 
