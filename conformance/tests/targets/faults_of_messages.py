@@ -143,6 +143,25 @@ class SearchesNumberedAlike(_CursorsNumbered):
         return {"query": latest[0], "cursor": held[latest[0]]} if latest else super().continued(held, query, cursor)
 
 
+class ListSortedBySearch(Fault):
+    """Sorts the list itself while it looks for tools, and takes a moment for that."""
+
+    under_way = 0
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        if method == SEARCH:
+            self.under_way += 1
+            time.sleep(0.003)
+            time.sleep(0.05 if self.under_way > 1 else 0)
+        return params
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        self.under_way -= method == SEARCH
+        if method == "tools/list" and "result" in outcome and self.under_way:
+            return {"result": {**outcome["result"], "tools": outcome["result"]["tools"][::-1]}}
+        return outcome
+
+
 class LatestLimitWins(SearchFault):
     """Holds the limit of a search where all searches hold theirs, and takes a moment to answer."""
 

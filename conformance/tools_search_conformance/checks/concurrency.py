@@ -18,6 +18,7 @@ import anyio.lowlevel
 from anyio.abc import TaskGroup
 from tools_search_spec import METHOD
 
+from tools_search_conformance.checks.consistency import without_times
 from tools_search_conformance.model import UnverifiableError
 from tools_search_conformance.target.bench import Bench, server_check
 from tools_search_conformance.target.pages import Page, read_page
@@ -79,11 +80,13 @@ def _searches(words: Vocabulary) -> list[JsonObject]:
 @server_check(
     title="Concurrent searches get the same answers as single ones",
     sends=f"Up to {_IN_FLIGHT} searches, some of them invalid, one after another; then all of them concurrently, or"
-    f" {_FEWER[1]} or {_FEWER[2]} at a time if the server is too busy for more. The second pages of some of them"
-    " concurrently. A few searches by each method concurrently, and over HTTP on two connections with the same ids.",
+    f" {_FEWER[1]} or {_FEWER[2]} at a time if the server is too busy for more; `tools/list` together with them. The"
+    " second pages of some of them concurrently. A few searches by each method concurrently, and over HTTP on two"
+    " connections with the same ids.",
     passes="Each search gets the answer that it got alone, with its own id, unless the server is too busy; if answers"
     " vary even alone, only listed tools and no more than `limit`. Each second page continues its own search; its"
-    " cursor is not refused time after time while that of a search alone is honored.",
+    " cursor is not refused time after time while that of a search alone is honored. `tools/list` returns what it"
+    " returns alone.",
     methods=EVERY_METHOD,
 )
 async def concurrent_searches(bench: Bench) -> None:
@@ -96,7 +99,8 @@ async def concurrent_searches(bench: Bench) -> None:
     # An answer without an id is lost among others; that it has none is for id-echoed to find.
     alone = [each for each in answers if each.answer.message is None or each.answer.message.get("id") is not None]
     bench.applies(any(map(_names, alone)), "every first page is empty, so there is nothing to mix up")
-    together = await _send_together(bench, alone)
+    send = _send_amid_listings if bench.primitive is TOOLS else _send_together
+    together = await send(bench, alone)
     taken = [pair for pair in zip(alone, together, strict=True) if not _too_many(*pair)]
     refused = "the server refuses every concurrent search as one too many; see busy-refusal"
     bench.require(any(_names(exchange) for _, exchange in taken), refused, together[-1])
@@ -188,6 +192,35 @@ async def _expect_methods_apart(bench: Bench) -> None:
     words = [[*(await each.vocabulary()).broad(_OF_EACH)] for each in benches]
     common = [query for queries in words for query in queries]
     await _expect_apart([(each, common) for each in benches], "searches by other methods")
+
+
+async def _send_amid_listings(bench: Bench, alone: Sequence[Exchange]) -> list[Exchange]:
+    """Send the searches again in flight together, and expect listings among them to be answered as one alone."""
+    before = await bench.server.ask(bench.list_method, {})
+    connection, together, listed = await bench.server.connection(), list[Exchange](), list[Exchange]()
+
+    async def search() -> None:
+        together.extend(await _send_together(bench, alone))
+
+    async def list_tools() -> None:
+        for _ in range(2):  # until the searches are on their way
+            await anyio.lowlevel.checkpoint()
+        listed.append(await connection.request(bench.list_method, {}, seconds=bench.options.timeout))
+
+    async with anyio.create_task_group() as tasks:
+        for act in (search, list_tools, list_tools):
+            tasks.start_soon(act)
+    for exchange in listed:
+        differs = _listed(exchange) != _listed(before) and not _too_many(before, exchange)
+        steady = differs and _listed(await bench.server.ask(bench.list_method, {})) == _listed(before)
+        message = f"{bench.list_method}, in flight together with searches, returned something else than alone"
+        bench.expect(not steady, exchange, message, case=f"{bench.list_method} among searches")
+    return together
+
+
+def _listed(exchange: Exchange) -> str:
+    """Return what a page of a listing shows that does not depend on its time, as a text."""
+    return exchange.describe() if exchange.result is None else json_text(without_times(exchange.result))
 
 
 async def _expect_callers_apart(benches: Sequence[Bench]) -> None:
