@@ -126,6 +126,16 @@ async def test_neither_is_one_that_uses_it_on_the_wire(
     assert exit_status(run) == 0
 
 
+async def test_neither_is_one_whose_answers_vary_in_what_nobody_has_to_hide(
+    target: Command, options: Callable[..., Options]
+):
+    argv = target("miniature", "--fault", "time-stated", "--http")
+    chosen = options("unreadable-content-inert", http_argv=argv, era=MODERN, fixture_features=frozenset({"callers"}))
+    with anyio.fail_after(SECONDS):
+        run = await judge_server(chosen)
+    assert [(r.status, r.message) for r in run.results] == [("pass", "")]
+
+
 async def test_a_server_behind_a_rate_limit_is_judged_like_one_without(
     target: Command, options: Callable[..., Options]
 ):

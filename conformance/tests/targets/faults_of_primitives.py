@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import threading
 import time
 import unicodedata
 from collections.abc import Callable
@@ -494,3 +495,71 @@ class PromptsReversedBySearchForTools(_ListReversed):
 
 class ToolsReversedBySearchForPrompts(_ListReversed):
     list_method, member = "tools/list", "tools"
+
+
+class _OfCallers(Fault):
+    """Alters searches for resources by callers from whom something is kept."""
+
+    kept_from = "hidden"
+
+    def __init__(self) -> None:
+        self._caller = threading.local()
+
+    def token(self, token: str) -> str:
+        self._caller.token = token
+        return token
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        catalog: Json = json.loads(Path(os.environ["TOOLS_SEARCH_CATALOG"]).read_text(encoding="utf-8"))
+        kept = member(catalog, self.kept_from).get(getattr(self._caller, "token", ""), [])
+        if method != "resources/search" or "result" not in outcome or not kept:
+            return outcome
+        concerned = [item for item in catalog.get("resources", []) if item["uri"] in kept]
+        found = self.found(outcome["result"]["resources"], concerned, member(catalog, "contents"), params["query"])
+        return {"result": {**outcome["result"], "resources": found}}
+
+    def found(self, found: list[Json], kept: list[Json], contents: Json, query: str) -> list[Json]:
+        """Return what a search found, of a catalog from whose caller some resources or their contents are `kept`."""
+        return found
+
+
+class HiddenResourcesFoundByContent(_OfCallers):
+    def found(self, found: list[Json], kept: list[Json], contents: Json, query: str) -> list[Json]:
+        return [*found, *(item for item in kept if _words(query) <= _words(contents.get(item["uri"], "")))]
+
+
+class HiddenResourcesFoundByName(_OfCallers):
+    def found(self, found: list[Json], kept: list[Json], contents: Json, query: str) -> list[Json]:
+        return [*(item for item in kept if item["name"] == query), *found]
+
+
+class NamesOfHiddenResourcesTaken(_OfCallers):
+    """Takes a hidden resource for the one that is named, and leaves it out afterwards."""
+
+    def found(self, found: list[Json], kept: list[Json], contents: Json, query: str) -> list[Json]:
+        taken = any(item["name"] == query for item in kept)
+        return [item for item in found if item["name"] != query] if taken else found
+
+
+class UnreadableContentLeftOutOfPages(_OfCallers):
+    """Searches all content, and leaves out of each page what was found by content that its caller cannot read."""
+
+    kept_from = "unreadable"
+    searches_unreadable = True
+
+    def found(self, found: list[Json], kept: list[Json], contents: Json, query: str) -> list[Json]:
+        sealed = {item["uri"] for item in kept}
+        return [item for item in found if item["uri"] not in sealed or _words(query) & _words(json.dumps(item))]
+
+
+class TimeStated(Fault):
+    """Says of each search that it was another one, which every server may."""
+
+    def __init__(self) -> None:
+        self.searches = 0
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if method != "resources/search" or "result" not in outcome:
+            return outcome
+        self.searches += 1
+        return {"result": {**outcome["result"], "_meta": {"com.example/search": f"number {self.searches}"}}}

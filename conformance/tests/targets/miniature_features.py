@@ -9,18 +9,9 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from .faults import Fault, Json, member
+from .faults import Fault, Json, member, without
 from .miniature import Miniature
 from .miniature_lists import others_of
-
-
-def without_size(settings: Json) -> Json:
-    """Return settings that do not state how many items there are, of any list."""
-    return {
-        name: without_size(value) if isinstance(value, dict) else value  # pyright: ignore[reportUnknownArgumentType] - JSON
-        for name, value in settings.items()
-        if name != "catalogSize"
-    }
 
 
 class Varying(Miniature):
@@ -28,7 +19,7 @@ class Varying(Miniature):
 
     @property
     def settings(self) -> Json:
-        return without_size(super().settings)
+        return without(super().settings, "catalogSize", "topics")
 
     def serve(self, method: str, params: Json, era: str, capabilities: Json, session: Json) -> Json:
         result = super().serve(method, params, era, capabilities, session)

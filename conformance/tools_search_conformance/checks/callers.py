@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 import anyio
 from tools_search_spec import EXTENSION_ID, PRIMITIVES, Primitive
 
-from tools_search_conformance.catalogs import COMMON, WORDS, document_of, key_of, made_item
+from tools_search_conformance.catalogs import COMMON, WORDS, document_of, key_of, made_item, name_of
 from tools_search_conformance.model import UnverifiableError
 from tools_search_conformance.target.bench import Bench, server_check
 from tools_search_conformance.target.pages import advertised_settings
@@ -41,10 +42,14 @@ _AUTHORIZED: Final = {"Authorization": f"Bearer {_TOKEN}"}
 _CATALOG: Final = "callers"
 _HALVES: Final = "callers-of-halves"
 _CACHE_HINTS: Final = frozenset({"ttlMs", "cacheScope"})
+_MAY_BE_ABSENT: Final = frozenset({"catalogSize", "topics"})
 _MAIN: Final = frozenset({*(primitive.member for primitive in PRIMITIVES), "nextCursor", "error"})
 
 _SHARED_WORD: Final = WORDS[0]
 """The word of one visible tool that nearly every hidden one has too, so that its weight would reveal them."""
+
+_SHARED_NAME: Final = WORDS[4]
+"""The word of a visible resource or template that has its name in common with a hidden one."""
 
 # A server may take its topics from the groups.
 _NUMBERS: Final = range(20)
@@ -52,6 +57,8 @@ _LATER_PAGES: Final = ((3, 2), (len(WORDS) - 1, 2))
 """Limits of a search for all that is visible, and which of its pages are compared."""
 _IN_FLIGHT: Final = 3
 _LOOK_SECONDS: Final = 0.05
+_FEW: Final = 2
+"""The limit of a search in pages for words of content."""
 _SEALED: Final = "testament"
 """A word of contents alone."""
 
@@ -69,6 +76,7 @@ def _hidden(primitive: Primitive) -> list[JsonObject]:
             description=f"Hides {number} {_SHARED_WORD} behind another {_SHARED_WORD}, far from any {COMMON}"
             " and out of sight.",
             _meta={EXTENSION_ID: {"group": "what is hidden"}},
+            **({} if number or primitive.key == "name" else {"name": name_of(_SHARED_NAME)}),
         )
         for number in _NUMBERS
     ]
@@ -80,6 +88,8 @@ def _hidden_keys(primitive: Primitive) -> list[str]:
 
 def _searches(primitive: Primitive) -> tuple[JsonObject, ...]:
     secret, *_, last = _hidden_keys(primitive)
+    named = [name_of(word) for word in (_SHARED_NAME, f"{_SHARED_WORD}_{_NUMBERS[-1]}")] * (primitive.key != "name")
+    contained = [_SEALED] * (primitive is RESOURCES)
     return (
         {"query": COMMON},
         {"query": COMMON, "limit": 3},
@@ -90,6 +100,7 @@ def _searches(primitive: Primitive) -> tuple[JsonObject, ...]:
         {"query": "anvli"},  # a server that corrects spelling may correct it to a word of its tools
         {"query": secret},
         {"query": last},
+        *({"query": text} for text in (*named, *contained)),
         {"query": "hides behind sight"},  # words of hidden tools alone
         {"query": NONSENSE},
         # These are refused.
@@ -121,7 +132,8 @@ async def _callers(bench: Bench) -> tuple[Bench, Bench]:
         return [*_hidden(primitive), *_visible(primitive)]
 
     keys = [key for primitive in PRIMITIVES for key in _hidden_keys(primitive)]
-    bench.place(_CATALOG, document_of(every, hidden={_TOKEN: keys}))
+    contents = dict.fromkeys(_hidden_keys(RESOURCES), f"The {_SEALED} of the {COMMON}")
+    bench.place(_CATALOG, document_of(every, hidden={_TOKEN: keys}, contents=contents))
     anyone = Opening(catalog=_CATALOG)
     everyone = await _fixture(bench, "any caller", anyone, every(bench.primitive), "a caller without a token")
     opening, visible = replace(anyone, headers=_AUTHORIZED), _visible(bench.primitive)
@@ -161,13 +173,15 @@ async def cache_scope_varying(bench: Bench) -> None:
 
 @server_check(
     title="Tools that a caller may not see do not influence the answers to that caller",
-    sends="`server/discover` or `initialize`, and valid and invalid searches, including later pages: from a caller from"
-    " whom most tools are hidden, and to a fixture that does not have these tools. Searches from two callers in turn on"
-    " one connection, in flight together on two, and with another half of the tools hidden from each. If the fixture"
-    " can be reloaded, a search for a tool that a change hides.",
-    passes="The same settings, except that `catalogSize` may be absent; the same tools in the same order with the same"
-    " hit metadata, a next page in the same cases, the same readable numbers in its cursor, the same other members, and"
-    " the same errors. On one connection, each caller gets the same answers as on its own connection. No hidden tool.",
+    sends="`server/discover` or `initialize`, and valid and invalid searches, including later pages and searches for"
+    " words of the content of hidden resources: from a caller from whom most tools are hidden, and to a fixture that"
+    " does not have these tools. Searches from two callers in turn on one connection, in flight together on two, and"
+    " with another half of the tools hidden from each. If the fixture can be reloaded, a search for a tool that a change"
+    " hides.",
+    passes="The same settings, except that `catalogSize` and `topics` may be absent; the same tools in the same order"
+    " with the same hit metadata, a next page in the same cases, the same readable numbers in its cursor, the same other"
+    " members, and the same errors. On one connection, each caller gets the same answers as on its own connection. No"
+    " hidden tool.",
     transports=("http",),
     fixture_feature="callers",
     methods=EVERY_METHOD,
@@ -177,19 +191,13 @@ async def hidden_tools_inert(bench: Bench) -> None:
     reference = await _reference(bench, "callers-visible")
     compared = await _compare_settings(bench, restricted, reference) if bench.primitive is TOOLS else 0
     later = [({"query": COMMON, "limit": limit}, page) for limit, page in _LATER_PAGES]
+    again = partial(_reference, bench, "callers-visible-again")
     for params, page in [*((params, 1) for params in _searches(bench.primitive)), *later]:
         await _page(everyone, params, page)  # whose answer may be kept
-        exchange, expected = await _page(restricted, params, page), await _page(reference, params, page)
-        difference = _difference(exchange, expected)
-        # A server whose answers differ without a hidden tool shows nothing by differing here.
-        if difference is not None:
-            again = await _reference(bench, "callers-visible-again")
-            repeated = [await _page(other, params, page) for other in (reference, again, reference, again)]
-            varying = set[str]().union(*(_differing(answer, expected) for answer in repeated))
-            if not varying.isdisjoint(_MAIN):
-                continue
-            varying |= _differing(await _page(restricted, params, page), exchange) - _MAIN  # such as a time
-            difference = _difference(exchange, expected, varying)
+        answered = await _compare_answers(restricted, reference, again, params, page)
+        if answered is None:
+            continue
+        exchange, difference = answered
         compared += 1
         which = json_text(params) if page == 1 else f"{json_text(params)}, page {page}"
         case = f"{which}, from a caller from whom {len(_NUMBERS)} {bench.noun}s are hidden"
@@ -204,6 +212,26 @@ async def hidden_tools_inert(bench: Bench) -> None:
         if "reload" in bench.options.fixture_features and bench.has_turn(0):
             with suppress(UnverifiableError):  # that a change shows is for change-seen to judge
                 await _expect_newly_hidden_unfound(bench)
+
+
+async def _compare_answers(
+    restricted: Bench, reference: Bench, again: Callable[[], Awaitable[Bench]], params: JsonObject, page: int
+) -> tuple[Exchange, str | None] | None:
+    """Return the answer to the restricted caller, and how it differs from that of `reference`.
+
+    `again` opens another fixture like that one. A server whose answers differ even between these two shows nothing by
+    differing here: what varies is not compared, and there is nothing to return where that is found, refused or paged.
+    """
+    exchange, expected = await _page(restricted, params, page), await _page(reference, params, page)
+    if _difference(exchange, expected) is None:
+        return exchange, None
+    other = await again()
+    repeated = [await _page(by, params, page) for by in (reference, other, reference, other)]
+    varying = set[str]().union(*(_differing(answer, expected) for answer in repeated))
+    if not varying.isdisjoint(_MAIN):
+        return None
+    varying |= _differing(await _page(restricted, params, page), exchange) - _MAIN  # such as a time
+    return exchange, _difference(exchange, expected, varying)
 
 
 async def _page(by: Bench, params: JsonObject, number: int) -> Exchange:
@@ -289,13 +317,11 @@ async def _expect_restrictions_told_apart(bench: Bench) -> None:
 
 
 async def _compare_settings(bench: Bench, restricted: Bench, reference: Bench) -> int:
-    """Expect the settings of `reference`, with or without `catalogSize`; return how many were compared, one or none."""
+    """Expect the settings of `reference`, as far as stated; return how many were compared, one or none."""
     connection, opening = await restricted.server.opening()
     shown = advertised_settings(connection)
     expected = advertised_settings(await reference.server.connection())
-    comparable = expected
-    if expected and "catalogSize" not in (shown or {}):
-        comparable = _without_sizes(expected)
+    comparable = _as_far_as_stated(expected, shown)
     if not same(shown, comparable):
         again = await _reference(bench, "callers-visible-again")
         if not same(advertised_settings(await again.server.connection()), expected):
@@ -308,10 +334,17 @@ async def _compare_settings(bench: Bench, restricted: Bench, reference: Bench) -
     return 1
 
 
-def _without_sizes(settings: JsonObject) -> JsonObject:
-    """Return settings without `catalogSize`, of any method."""
-    kept = {name: value for name, value in settings.items() if name != "catalogSize"}
-    return {name: _without_sizes(own) if (own := as_object(value)) else value for name, value in kept.items()}
+def _as_far_as_stated(expected: JsonObject | None, shown: JsonObject | None) -> JsonObject | None:
+    """Return settings without what may be left out where callers differ, for each method, if `shown` leaves it out."""
+    if expected is None:
+        return None
+    kept = {name: value for name, value in expected.items() if name not in _MAY_BE_ABSENT or name in (shown or {})}
+    nested = {
+        name: _as_far_as_stated(own, as_object((shown or {}).get(name)))
+        for name, value in kept.items()
+        if (own := as_object(value)) is not None
+    }
+    return {**kept, **nested}
 
 
 def _revealed(exchange: Exchange) -> JsonObject:
@@ -410,16 +443,14 @@ async def cursor_other_caller(bench: Bench) -> None:
 
 @server_check(
     title="Content that the caller cannot read does not influence a search",
-    sends="If the settings have `contents`, searches for words of content from a caller for whom `resources/read` of it"
-    " is refused, and to a fixture whose resources lack that content.",
+    sends="If searches find content, searches for words of it, one of them in two pages, from a caller for whom"
+    " `resources/read` of it is refused, and to a fixture whose resources lack that content.",
     passes="The same answers from both.",
     transports=("http",),
     fixture_feature="callers",
     methods=(RESOURCES.method,),
 )
 async def unreadable_content_inert(bench: Bench) -> None:
-    promised = (await bench.server.settings()).get("contents") is True
-    bench.applies(promised, "the settings do not say that contents are searched")
     sealed = [key_of(RESOURCES, word) for word in WORDS[::2]]
     contents = {key_of(RESOURCES, word): f"{_SEALED} about {word}, {word} and {COMMON}" for word in WORDS}
     opened = {uri: text for uri, text in contents.items() if uri not in sealed}
@@ -427,18 +458,23 @@ async def unreadable_content_inert(bench: Bench) -> None:
     bench.place("contents", document_of(_visible, contents=contents, unreadable={_TOKEN: sealed}))
     anyone = Opening(catalog="contents")
     everyone = await _fixture(bench, "any reader", anyone, visible, "a caller without a token")
+    found = await everyone.server.walk(_SEALED, most=len(WORDS))
+    everyone.applies(sealed[0] in found.keys, "searches do not find the content of the fixture's resources")
     reader = replace(anyone, headers=_AUTHORIZED)
     restricted = await _fixture(bench, "restricted reader", reader, visible, "the restricted caller")
     read = await restricted.server.ask("resources/read", {"uri": sealed[0]})
     restricted.applies(read.error is not None, "the fixture lets every caller read every listed resource")
-    found = await everyone.server.first(_SEALED)
-    everyone.applies(sealed[0] in found.keys, "searches do not find the content of the fixture's resources")
-    bench.place("contents-opened", document_of(_visible, contents=opened))
-    reference = await _fixture(bench, "opened", Opening(catalog="contents-opened"), visible, "a caller without a token")
-    for query in (_SEALED, f"{_SEALED} {WORDS[0]}", WORDS[0], COMMON):
-        params = {"query": query}
-        await everyone.server.search(params)  # whose answer may be kept
-        exchange, expected = await restricted.server.search(params), await reference.server.search(params)
-        difference = _difference(exchange, expected)
-        message = f"on a server without the content that this caller cannot read, the answer {difference}"
-        restricted.expect(difference is None, exchange, message, case=f"query {query!r}")
+
+    async def without_content(name: str) -> Bench:
+        bench.place(name, document_of(_visible, contents=opened))
+        return await _fixture(bench, name, Opening(catalog=name), visible, "a caller without a token")
+
+    reference, again = await without_content("contents-opened"), partial(without_content, "contents-opened-again")
+    queries = (_SEALED, f"{_SEALED} {WORDS[0]}", WORDS[0], COMMON)
+    paged: JsonObject = {"query": _SEALED, "limit": _FEW}
+    for params, page in [*(({"query": query}, 1) for query in queries), (paged, 1), (paged, 2)]:
+        await _page(everyone, params, page)  # whose answer may be kept
+        if (answered := await _compare_answers(restricted, reference, again, params, page)) is not None:
+            exchange, difference = answered
+            message = f"on a server without the content that this caller cannot read, the answer {difference}"
+            restricted.expect(difference is None, exchange, message, case=f"{json_text(params)}, page {page}")
