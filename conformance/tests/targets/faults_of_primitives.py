@@ -563,3 +563,58 @@ class TimeStated(Fault):
             return outcome
         self.searches += 1
         return {"result": {**outcome["result"], "_meta": {"com.example/search": f"number {self.searches}"}}}
+
+
+def _first_named(search: str, key: str, alike: Callable[[str, str], bool], *, sought: str | None = None) -> type[Fault]:
+    """Make a fault of a method that puts first the first item whose `key` is `alike` to the query.
+
+    It does where the right one is `sought` by its own `key`, or by another member.
+    """
+    name = _MEMBERS[search]
+    own = _KEYS.get(name, "name")
+
+    class FirstNamed(Fault):
+        def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+            if method != search or "result" not in outcome or "cursor" in params:
+                return outcome
+            catalog: Json = json.loads(Path(os.environ["TOOLS_SEARCH_CATALOG"]).read_text(encoding="utf-8"))
+            query, found = str(params["query"]).strip(), outcome["result"][name]
+            right = bool(found) and found[0][sought or key] == query
+            first = next((item for item in catalog.get(name, []) if right and alike(str(item[key]), query)), None)
+            if first is None:
+                return outcome
+            others = [item for item in found if item[own] != first[own]]
+            return {"result": {**outcome["result"], name: [first, *others][: len(found)]}}
+
+    return FirstNamed
+
+
+_MEMBERS = {
+    "resources/search": "resources", "resources/templates/search": "resourceTemplates", "prompts/search": "prompts",
+}  # fmt: skip
+
+
+def _alike_in_case(one: str, other: str) -> bool:
+    return one.casefold() == other.casefold()
+
+
+def _alike_composed(one: str, other: str) -> bool:
+    return unicodedata.normalize("NFC", one) == unicodedata.normalize("NFC", other)
+
+
+def _expands(template: str, text: str) -> bool:
+    """Return whether a template without operators expands to a text that has no variables itself."""
+    parts = re.split(r"\{\w+\}", template)
+    return "{" not in text + "".join(parts) and bool(re.fullmatch("[^/]+".join(map(re.escape, parts)), text))
+
+
+prompts_blind_to_case = _first_named("prompts/search", "name", _alike_in_case)
+prompts_by_beginning = _first_named("prompts/search", "name", str.startswith)
+prompts_by_composition = _first_named("prompts/search", "name", _alike_composed)
+uris_by_beginning = _first_named("resources/search", "uri", str.startswith)
+uris_by_composition = _first_named("resources/search", "uri", _alike_composed)
+resource_names_by_beginning = _first_named("resources/search", "name", str.startswith)
+templates_by_beginning = _first_named("resources/templates/search", "uriTemplate", str.startswith)
+template_names_by_beginning = _first_named("resources/templates/search", "name", str.startswith)
+names_before_templates = _first_named("resources/templates/search", "name", str.__eq__, sought="uriTemplate")
+templates_by_expansion = _first_named("resources/templates/search", "uriTemplate", _expands, sought="name")

@@ -176,12 +176,12 @@ async def cache_scope_varying(bench: Bench) -> None:
     sends="`server/discover` or `initialize`, and valid and invalid searches, including later pages and searches for"
     " words of the content of hidden resources: from a caller from whom most tools are hidden, and to a fixture that"
     " does not have these tools. Searches from two callers in turn on one connection, in flight together on two, and"
-    " with another half of the tools hidden from each. If the fixture can be reloaded, a search for a tool that a change"
-    " hides.",
+    " with another half of the tools hidden from each. If the fixture can be reloaded, a search for a tool that a"
+    " change hides.",
     passes="The same settings, except that `catalogSize` and `topics` may be absent; the same tools in the same order"
-    " with the same hit metadata, a next page in the same cases, the same readable numbers in its cursor, the same other"
-    " members, and the same errors. On one connection, each caller gets the same answers as on its own connection. No"
-    " hidden tool.",
+    " with the same hit metadata, a next page in the same cases, the same readable numbers in its cursor, the same"
+    " other members, and the same errors. On one connection, each caller gets the same answers as on its own"
+    " connection. No hidden tool.",
     transports=("http",),
     fixture_feature="callers",
     methods=EVERY_METHOD,
