@@ -618,3 +618,88 @@ templates_by_beginning = _first_named("resources/templates/search", "uriTemplate
 template_names_by_beginning = _first_named("resources/templates/search", "name", str.startswith)
 names_before_templates = _first_named("resources/templates/search", "name", str.__eq__, sought="uriTemplate")
 templates_by_expansion = _first_named("resources/templates/search", "uriTemplate", _expands, sought="name")
+
+
+class _FromAnotherIndex(Fault):
+    """Alters what a search finds by what is found in another index as well."""
+
+    search = "resources/search"
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if method != self.search or "result" not in outcome:
+            return outcome
+        catalog: Json = json.loads(Path(os.environ["TOOLS_SEARCH_CATALOG"]).read_text(encoding="utf-8"))
+        member_ = {"tools/search": "tools", **_MEMBERS}[method]
+        found = self.found(outcome["result"][member_], catalog, _words(params["query"]), params)
+        return {"result": {**outcome["result"], member_: found}}
+
+    def found(self, found: list[Json], catalog: Json, words: set[str], params: Json) -> list[Json]:
+        """Return what was found in both."""
+        return found
+
+
+class TemplatesAmongResources(_FromAnotherIndex):
+    """Finds templates as if they were resources."""
+
+    def found(self, found: list[Json], catalog: Json, words: set[str], params: Json) -> list[Json]:
+        fit = [item for item in catalog.get("resourceTemplates", []) if words & _words(item["description"])]
+        read = [{("uri" if name == "uriTemplate" else name): held for name, held in item.items()} for item in fit]
+        return found or read[:1]
+
+
+class TemplatesAsTheyAreAmongResources(_FromAnotherIndex):
+    def found(self, found: list[Json], catalog: Json, words: set[str], params: Json) -> list[Json]:
+        return found or [t for t in catalog.get("resourceTemplates", []) if words & _words(t["description"])][:1]
+
+
+class ToolsAmongPrompts(_FromAnotherIndex):
+    """Finds tools as if they were prompts."""
+
+    search = "prompts/search"
+
+    def found(self, found: list[Json], catalog: Json, words: set[str], params: Json) -> list[Json]:
+        fit = [tool for tool in catalog["tools"] if words & _words(tool.get("description", ""))]
+        return found or [{"name": tool["name"], "description": tool["description"]} for tool in fit[:1]]
+
+
+class PromptsAmongTools(_FromAnotherIndex):
+    """Finds prompts as if they were tools."""
+
+    search = "tools/search"
+
+    def found(self, found: list[Json], catalog: Json, words: set[str], params: Json) -> list[Json]:
+        fit = [prompt for prompt in catalog.get("prompts", []) if words & _words(prompt["description"])]
+        return found or [{"name": prompt["name"], "inputSchema": {"type": "object"}} for prompt in fit[:1]]
+
+
+def _contained(catalog: Json, item: Json, words: set[str]) -> bool:
+    return bool(words & _words(member(catalog, "contents").get(item["uri"], "")) - _words(item["description"]))
+
+
+class FoundByContentTwice(_FromAnotherIndex):
+    """Finds a resource once by its definition and once by its content."""
+
+    def found(self, found: list[Json], catalog: Json, words: set[str], params: Json) -> list[Json]:
+        more = [item for item in found if _contained(catalog, item, words) and words & _words(item["name"])]
+        return [*found, *more] if len(found) + len(more) <= params.get("limit", 10) else found
+
+
+class FoundByContentInExcerpt(_FromAnotherIndex):
+    """Describes a resource that was found by its content by what the content says."""
+
+    def found(self, found: list[Json], catalog: Json, words: set[str], params: Json) -> list[Json]:
+        contents = member(catalog, "contents")
+        return [
+            {**item, "description": contents[item["uri"]]} if _contained(catalog, item, words) else item
+            for item in found
+        ]
+
+
+class FoundByContentBeyondTheLimit(_FromAnotherIndex):
+    """Adds to a page what was found by content."""
+
+    def found(self, found: list[Json], catalog: Json, words: set[str], params: Json) -> list[Json]:
+        there = {item["uri"] for item in found}
+        full = len(found) == params.get("limit")
+        items = (item for item in catalog.get("resources", []) if full and item["uri"] not in there)
+        return [*found, *(item for item in items if _contained(catalog, item, words))]

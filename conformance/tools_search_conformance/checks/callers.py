@@ -61,6 +61,8 @@ _FEW: Final = 2
 """The limit of a search in pages for words of content."""
 _SEALED: Final = "testament"
 """A word of contents alone."""
+_NO_CONTENT: Final = {key_of(RESOURCES, _SHARED_WORD): ""}
+"""A server may say that it searches contents only where the catalog file has any."""
 
 
 def _visible(primitive: Primitive) -> list[JsonObject]:
@@ -142,7 +144,7 @@ async def _callers(bench: Bench) -> tuple[Bench, Bench]:
 
 async def _reference(bench: Bench, name: str) -> Bench:
     """Return a bench whose fixture never had the hidden items."""
-    bench.place(name, document_of(_visible))
+    bench.place(name, document_of(_visible, contents=_NO_CONTENT))
     return await _fixture(bench, name, Opening(catalog=name), _visible(bench.primitive), "a caller without a token")
 
 

@@ -14,7 +14,7 @@ from tools_search_conformance.catalogs import tools
 from tools_search_conformance.checks.changes import with_added_item
 from tools_search_conformance.checks.matching import chosen, first_searches, found_by_unusual_names
 from tools_search_conformance.model import InapplicableError, UnverifiableError
-from tools_search_conformance.target.bench import Bench, server_check
+from tools_search_conformance.target.bench import Bench, queries_beyond, server_check
 from tools_search_conformance.target.generated import judge_pages, judge_surveys, require_faithful
 from tools_search_conformance.target.pages import Listing, Page, Survey, bare, read_page
 from tools_search_conformance.target.primitives import (
@@ -45,8 +45,9 @@ async def _judge_every_page(bench: Bench, judge: Callable[[Page, Listing], None]
     """Judge the pages of searches of every kind, of searches for each of `names`, and of generated ones."""
     await bench.nonempty_listing()
     words = await bench.vocabulary()
-    queries = bench.some([*words.sample(_SAMPLE), f"  {words.key_query}\n", *words.pairs(1)])
-    queries = [*queries, f"{queries[0]} {queries[0]}"[:1024], "search tools"]
+    beyond = await queries_beyond(bench)
+    queries = bench.some([*words.sample(_SAMPLE - len(beyond)), f"  {words.key_query}\n", *words.pairs(1)])
+    queries = [*queries, f"{queries[0]} {queries[0]}"[:1024], "search tools", *beyond]
 
     async def search(_: Listing) -> list[Page]:
         walks = await bench.each(queries, lambda query: bench.server.walk(query, most=10))
@@ -67,8 +68,8 @@ async def _judge_every_page(bench: Bench, judge: Callable[[Page, Listing], None]
 
 @server_check(
     title="A search returns only listed tools",
-    sends="`tools/list`; various and generated searches, and searches for names that a fixture does not list in this"
-    " era; `tools/list` again.",
+    sends="`tools/list`; various and generated searches, also for words of the other lists that can be searched, and"
+    " searches for names that a fixture does not list in this era; `tools/list` again.",
     passes="Every found tool is listed.",
     methods=(TOOLS.method, TEMPLATES.method, PROMPTS.method),
 )
@@ -80,7 +81,8 @@ async def subset_of_list(bench: Bench) -> None:
 
 @server_check(
     title="A search returns resources that are not listed only if the settings say so",
-    sends="`resources/list`, various and generated searches, `resources/list` again.",
+    sends="`resources/list`, various and generated searches, also for words of the other lists that can be searched,"
+    " `resources/list` again.",
     passes="Every found resource is listed. Not applicable if `unlisted` is `true`.",
     methods=(RESOURCES.method,),
 )
@@ -194,7 +196,7 @@ def _shown(value: Any) -> str:
 
 @server_check(
     title="A page contains each tool once",
-    sends="Various and generated searches.",
+    sends="Various and generated searches; if resources are searched by content, also for its words.",
     passes="The names on each page are distinct.",
     methods=EVERY_METHOD,
 )

@@ -32,7 +32,7 @@ from tools_search_conformance.target.properties import explore
 from tools_search_conformance.target.server import busy_seconds
 from tools_search_conformance.target.vocabulary import NONSENSE, WHITE_SPACE, Vocabulary, is_query, text_of
 from tools_search_conformance.target.vocabulary import terms as terms_of
-from tools_search_conformance.wire.codec import JsonObject, as_array, as_object, integer
+from tools_search_conformance.wire.codec import JsonObject, integer
 from tools_search_conformance.wire.connection import RefusedError
 from tools_search_conformance.wire.process import TargetError
 from tools_search_conformance.wire.record import Exchange
@@ -357,7 +357,7 @@ async def contents_match(bench: Bench) -> None:
     # What a server reads is up to it, and large resources hardly are.
     small = [item for item in items if (integer(item.get("size")) or 0) <= _SMALL]
     listed = {item["uri"]: item for item in chosen(bench, small)}
-    texts = {uri: text for uri in [*listed][:_READ] if (text := await _text_of(bench, uri)).strip()}
+    texts = {uri: text for uri in [*listed][:_READ] if (text := await bench.text_of(uri)).strip()}
     told = [
         {**listed[uri], "description": f"{listed[uri].get('description', '')}\n{text}"} for uri, text in texts.items()
     ]
@@ -378,13 +378,6 @@ async def contents_match(bench: Bench) -> None:
         bench.expect(uri in walk.keys, walk.last, message, case=f"query {query!r}")
 
     await bench.each(bench.share(cases), judge)
-
-
-async def _text_of(bench: Bench, uri: str) -> str:
-    """Return the text content of a resource, an empty one where it cannot be read."""
-    read = await bench.server.ask("resources/read", {"uri": uri})
-    parts = filter(None, map(as_object, as_array((read.result or {}).get("contents")) or []))
-    return "\n".join(text for part in parts if isinstance(text := part.get("text"), str))
 
 
 @server_check(

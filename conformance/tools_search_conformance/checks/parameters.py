@@ -9,7 +9,7 @@ from typing import Any, Final
 from tools_search_spec import EXTENSION_ID
 
 from tools_search_conformance.model import InapplicableError, UnverifiableError
-from tools_search_conformance.target.bench import INVALID_PARAMS, Bench, once, server_check
+from tools_search_conformance.target.bench import INVALID_PARAMS, Bench, content_terms, once, server_check
 from tools_search_conformance.target.generated import judge_walks
 from tools_search_conformance.target.pages import Page, Walk, bare, complaint, read_page
 from tools_search_conformance.target.primitives import EVERY_METHOD, METHODS_OF_RESOURCES, TOOLS
@@ -514,7 +514,8 @@ async def limit_honored(bench: Bench) -> None:
     await judge_each(bench, [(query, limit, 12) for limit in limits])
     every = range(1, min(matches, _MANY))
     await judge_each(bench, [(query, limit, 1) for limit in bench.some(every, 1) if limit not in limits])
-    others = (words.key_query, f"  {words.key_query}\n", *words.sample(4)[-1:])
+    contained = [f"{word} {inside}" for _, inside in await content_terms(bench) for word in words.broad(1)]
+    others = (words.key_query, f"  {words.key_query}\n", *words.sample(4)[-1:], *contained[-1:])
     await judge_each(bench, [(each, limit, 3) for each in bench.some(others, 1) for limit in (1, 2)])
     if bench.may_serve("large"):
         async with bench.serving("large") as other:

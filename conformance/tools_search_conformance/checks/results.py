@@ -11,7 +11,7 @@ from tools_search_spec import EXTENSION_ID, PRIMITIVES
 
 from tools_search_conformance.catalogs import COMMON, WORDS, document, made_tool
 from tools_search_conformance.checks.matching import chosen
-from tools_search_conformance.target.bench import Bench, once, server_check
+from tools_search_conformance.target.bench import Bench, once, queries_beyond, server_check
 from tools_search_conformance.target.generated import judge_pages, judge_surveys
 from tools_search_conformance.target.pages import Page, Survey, complaint, page_schema
 from tools_search_conformance.target.primitives import EVERY_METHOD, TOOLS, items_in, key_in, primitive_of
@@ -42,7 +42,8 @@ _CACHE_MEMBERS: Final = {
 async def _searches(bench: Bench) -> list[Exchange]:
     """Return searches of every kind: broad, narrow, without a match, first pages and second ones."""
     words, search = await bench.vocabulary(), bench.server.search
-    queries = [words.key_query, *bench.some(words.sample(_SAMPLE))]
+    beyond = await queries_beyond(bench)
+    queries = [words.key_query, *bench.some(words.sample(_SAMPLE - len(beyond))), *beyond]
     exchanges = await bench.each(({"query": query} for query in (*queries, f" {words.key_query}\n")), search)
     nothing = await bench.each(({"query": NONSENSE}, {"query": NONSENSE, "limit": 1}), search)
     # That these are served is for no-match-empty to judge.

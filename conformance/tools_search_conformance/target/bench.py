@@ -34,6 +34,7 @@ from tools_search_conformance.target.pages import Listing, Page, SharedCases, ad
 from tools_search_conformance.target.primitives import (
     METHODS_OF_RESOURCES,
     OTHERS,
+    RESOURCES,
     TOOLS,
     items_in,
     key_in,
@@ -42,8 +43,8 @@ from tools_search_conformance.target.primitives import (
 )
 from tools_search_conformance.target.server import ChangedError, Concurrency, Opening, Params, Server, busy_seconds
 from tools_search_conformance.target.target import Target
-from tools_search_conformance.target.vocabulary import NONSENSE, Vocabulary
-from tools_search_conformance.wire.codec import JsonObject, json_text, same
+from tools_search_conformance.target.vocabulary import NONSENSE, Vocabulary, terms
+from tools_search_conformance.wire.codec import JsonObject, as_array, as_object, json_text, same
 from tools_search_conformance.wire.connection import RefusedError
 from tools_search_conformance.wire.eras import DECLARED, LEGACY, OLDER, UNDECLARED
 from tools_search_conformance.wire.process import TargetError
@@ -62,6 +63,8 @@ _ROUNDS: Final = 3
 _LOOK_SECONDS: Final = 0.05
 _WATCHED_SECONDS: Final = 5.0
 _ENOUGH_PAGES: Final = 60
+_CONTENTS_READ: Final = 2
+"""How many resources are read for terms of their content."""
 _MAX_BYTES_SHARED: Final = 16 * 1024 * 1024
 """Maximum memory for keeping the answers of earlier checks."""
 _JUDGES_OF_STATE: Final = frozenset(
@@ -637,6 +640,12 @@ class Bench(Workbench):
         """The rule of the check that searches for an item by its key."""
         return "exact-uri-first" if self.method in METHODS_OF_RESOURCES else "exact-name-first"
 
+    async def text_of(self, uri: str) -> str:
+        """Return the text content of a resource, an empty one where it cannot be read."""
+        read = await self.server.ask("resources/read", {"uri": uri})
+        parts = filter(None, map(as_object, as_array((read.result or {}).get("contents")) or []))
+        return "\n".join(text for part in parts if isinstance(text := part.get("text"), str))
+
     async def wants_name_header(self) -> tuple[bool, Exchange]:
         """Return whether the server serves a search only with an `Mcp-Name` header, and the exchange without it."""
         query = (await self.vocabulary()).key_query
@@ -838,6 +847,36 @@ def once(make: Callable[[Bench], Awaitable[Found]]) -> Callable[[Bench], Awaitab
         return await bench.once(make.__name__, partial(make, bench))
 
     return asked_once
+
+
+@once
+async def content_terms(bench: Bench) -> list[tuple[str, str]]:
+    """Return of a few resources a term of the definition and one of the content alone, if searches find content."""
+    if bench.primitive is not RESOURCES or (await bench.server.settings()).get("contents") is not True:
+        return []
+    words, pairs = await bench.vocabulary(), list[tuple[str, str]]()
+    for item in words.items[:_CONTENTS_READ]:
+        own = words.distinctive(item)
+        inside = {*terms(await bench.text_of(item["uri"]))}.difference(words.frequency)
+        if own and inside:
+            pairs.append((own[0], max(inside, key=lambda term: (len(term), term))))
+    return pairs
+
+
+@once
+async def queries_beyond(bench: Bench) -> list[str]:
+    """Return queries whose terms are those of other lists that the server searches, and of content.
+
+    What they find may come from another index, without what holds for the usual one. A brief run sends none.
+    """
+    if bench.options.effective_brief:
+        return []
+    own, queries = (await bench.vocabulary()).frequency, list[str]()
+    for other in bench.others_served:
+        with suppress(UnverifiableError):
+            queries += [word for word in (await other.vocabulary()).broad() if word not in own][:1]
+    pairs = await content_terms(bench)
+    return [*queries, *(" ".join(pair) for pair in pairs[:1]), *(inside for _, inside in pairs[1:])]
 
 
 @once

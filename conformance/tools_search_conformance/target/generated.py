@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from tools_search_conformance.catalogs.generated import CAPITALS, FEWER, LAST, catalog, kinds
 from tools_search_conformance.model import Effort, UnverifiableError, ViolationError
-from tools_search_conformance.target.bench import Bench
+from tools_search_conformance.target.bench import Bench, content_terms
 from tools_search_conformance.target.pages import Listing, Page, Survey, Walk
 from tools_search_conformance.target.primitives import TOOLS
 from tools_search_conformance.target.properties import draw, examples_for, explore, limits, queries
@@ -69,7 +69,8 @@ async def explore_walks(bench: Bench, judge: Callable[[Walk, Listing], Awaitable
                 shared.walks.pop((case[0], None), None)
                 raise
 
-        cases = st.tuples(queries(await bench.vocabulary()), limits())
+        contained = [inside for _, inside in await content_terms(bench)]
+        cases = st.tuples(queries(await bench.vocabulary(), contained), limits())
         shared.drawn = shared.drawn or await draw(bench, cases, "walks", examples_for(bench))
         await explore(bench, cases, walk, name="walks", drawn=shared.drawn)
 

@@ -49,9 +49,14 @@ def texts() -> st.SearchStrategy[str]:
     return st.text(_SCALARS, min_size=1, max_size=100).filter(lambda text: bool(text.strip(WHITE_SPACE)))
 
 
-def queries(words: Vocabulary) -> st.SearchStrategy[str]:
-    """Return queries that might match: words from the catalog in any number and order, names, odd texts."""
-    known = st.lists(st.sampled_from(sorted(words.frequency) or ["anything"]), min_size=1, max_size=5).map(" ".join)
+def queries(words: Vocabulary, contained: Sequence[str] = ()) -> st.SearchStrategy[str]:
+    """Return queries that might match: words from the catalog in any number and order, names, odd texts.
+
+    Some of the words are those `contained` in resources.
+    """
+    word = st.sampled_from(sorted(words.frequency) or ["anything"])
+    word = st.one_of(word, word, st.sampled_from(contained)) if contained else word
+    known = st.lists(word, min_size=1, max_size=5).map(" ".join)
     return st.one_of(known, st.sampled_from([name for name in words.keys if name.strip(WHITE_SPACE)] or ["a"]), texts())
 
 
