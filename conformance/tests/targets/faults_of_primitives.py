@@ -703,3 +703,64 @@ class FoundByContentBeyondTheLimit(_FromAnotherIndex):
         full = len(found) == params.get("limit")
         items = (item for item in catalog.get("resources", []) if full and item["uri"] not in there)
         return [*found, *(item for item in items if _contained(catalog, item, words))]
+
+
+class PromptsIndexedWithTools(Fault):
+    """Finds prompts as they were when the tools were last others."""
+
+    def __init__(self) -> None:
+        self.indexed: dict[str, set[str]] = {}
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if method != "prompts/search" or "result" not in outcome:
+            return outcome
+        catalog: Json = json.loads(Path(os.environ["TOOLS_SEARCH_CATALOG"]).read_text(encoding="utf-8"))
+        now = {prompt["name"] for prompt in catalog.get("prompts", [])}
+        known = self.indexed.setdefault(json.dumps(catalog["tools"]), now)
+        return {
+            "result": {
+                **outcome["result"],
+                "prompts": [prompt for prompt in outcome["result"]["prompts"] if prompt["name"] in known],
+            }
+        }
+
+
+class OthersAdvertisedWhereDeclared(Fault):
+    """Says of the other searches only to clients that declare the extension."""
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        declared = params.get("capabilities") or member(member(params, "_meta"), f"{_META}clientCapabilities")
+        places = [place for place in ("extensions", "experimental") if EXTENSION_ID in member(declared, place)]
+        if method not in ("server/discover", "initialize") or "result" not in outcome or places:
+            return outcome
+        return _Without().response(method, params, era, outcome)
+
+
+_META = "io.modelcontextprotocol/"
+
+
+class _Without(_Opens):
+    def settings(self, settings: Json) -> Json:
+        return without(settings, "resources", "prompts")
+
+
+class UnknownUriIsNotFound(Fault):
+    """Takes a query that is a URI for that of a resource, of which there is none."""
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        query = str(params.get("query")).strip()
+        catalog: Json = json.loads(Path(os.environ["TOOLS_SEARCH_CATALOG"]).read_text(encoding="utf-8"))
+        known = {item["uri"] for item in catalog.get("resources", [])}
+        if method == "resources/search" and re.fullmatch(r"[a-z]+://[\w./-]+", query) and query not in known:
+            raise RefusalError(-32002, "Resource not found", {"uri": query})
+        return params
+
+
+class NoPromptsUnknown(Fault):
+    """Takes the method for unknown where the catalog has no prompt."""
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        catalog: Json = json.loads(Path(os.environ["TOOLS_SEARCH_CATALOG"]).read_text(encoding="utf-8"))
+        if method == "prompts/search" and not catalog.get("prompts"):
+            raise RefusalError(-32601, "Method not found", method)
+        return params

@@ -102,9 +102,14 @@ async def other_catalog(bench: Bench, listing: Listing) -> Listing:
     return await _replace(bench, _before if key_of(bench.primitive, _ADDED) in listing.by_key else _after)
 
 
+def _document(bench: Bench, items: Items) -> JsonObject:
+    """Return the catalog in which only the list of this bench is other than before: each list changes by itself."""
+    return document_of(lambda primitive: (items if primitive is bench.primitive else _before)(primitive))
+
+
 async def _replace(bench: Bench, items: Items) -> Listing:
     """Replace the catalog file, and return the listing that shows it, in time."""
-    bench.place(_CATALOG, document_of(items))
+    bench.place(_CATALOG, _document(bench, items))
     wanted = {item[bench.primitive.key]: item["description"] for item in items(bench.primitive)}
     with anyio.move_on_after(bench.options.timeout):
         while True:
@@ -135,9 +140,9 @@ def _expect_as_listed(bench: Bench, page: Page, listing: Listing, case: str) -> 
 
 @server_check(
     title="After a change of the catalog, searches agree with the list",
-    sends="Searches by exact name and for a word of all tools. Then one tool is removed, two are added, and two are"
-    " altered, one of them only in its `inputSchema`; once a search not preceded by a listing, or `tools/list`, shows"
-    " this, the same searches again. Finally, every tool is removed, and one of them added again.",
+    sends="Searches by exact name and for a word of all tools. Then, in this list alone, one tool is removed, two are"
+    " added, and two are altered, one of them only in its `inputSchema`; once a search not preceded by a listing, or"
+    " `tools/list`, shows this, the same searches again. Finally, every tool is removed, and one of them added again.",
     passes="The removed tool is not found, an added one is the first match, and altered ones are found as listed. A"
     " search shows the change without a `tools/list` before it. After every tool is removed, none is found,"
     " and then the only one left.",
@@ -176,7 +181,7 @@ async def _replaced_unlisted(bench: Bench, other: Bench) -> Listing:
     if bench.cell.transport == "http":
         quiet = await bench.fixture("reload, unlisted", Opening(catalog=_CATALOG))
         await quiet.server.search({"query": COMMON})
-    bench.place(_CATALOG, document_of(_after))
+    bench.place(_CATALOG, _document(bench, _after))
     until = time.monotonic() + _IN_TIME_SECONDS
     while True:
         exchange = await quiet.server.search({"query": key})

@@ -26,6 +26,7 @@ from tools_search_conformance.target.primitives import (
     TOOLS,
     items_in,
     key_in,
+    noun_of,
     settings_for,
 )
 from tools_search_conformance.target.properties import explore
@@ -382,7 +383,8 @@ async def contents_match(bench: Bench) -> None:
 
 @server_check(
     title="A search without a match returns an empty array, not an error",
-    sends="Words that are in no language; on a fixture with an empty catalog, any words, and a search for templates.",
+    sends="Words that are in no language, and the key of an item with a further part; on a fixture with an empty"
+    " catalog, any words, and searches for templates and for prompts.",
     passes="A result whose `tools` is an array, which is empty on an empty catalog.",
     methods=EVERY_METHOD,
 )
@@ -394,14 +396,16 @@ async def no_match_empty(bench: Bench) -> None:
     async def serve(query: str) -> None:
         await bench.served({"query": query}, f"a search without a match ({query!r})")
 
-    await bench.each((NONSENSE, "ƶʬʭ ꙮꙮꙮ", "!?…", "🦉🪁", "qzx"), serve)
+    no_key = f"{(await bench.vocabulary()).key_query}/none"
+    await bench.each((NONSENSE, "ƶʬʭ ꙮꙮꙮ", "!?…", "🦉🪁", "qzx", no_key), serve)
     limited = f"a search without a match ({NONSENSE!r}, limit 1)"
     await bench.served({"query": NONSENSE, "limit": 1}, limited)
     if bench.may_serve("empty"):
         async with bench.serving("empty") as other:
             for query in ("anything", NONSENSE):
                 await other.expect_nothing({"query": query}, "a search on an empty catalog")
-            if settings_for(advertised_settings(await other.server.connection()), TEMPLATES) is not None:
-                case = f"{TEMPLATES.method} on a catalog without templates"
-                await other.searching(TEMPLATES).expect_nothing({"query": "anything"}, case)
+            settings = advertised_settings(await other.server.connection())
+            for absent in (each for each in (TEMPLATES, PROMPTS) if settings_for(settings, each) is not None):
+                case = f"{absent.method} on a catalog without {noun_of(absent)}s"
+                await other.searching(absent).expect_nothing({"query": "anything"}, case)
     await judge_surveys(bench, judge)

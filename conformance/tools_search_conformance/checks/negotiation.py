@@ -25,6 +25,7 @@ _NAME_RULE: Final = "http-name-not-required"
 _ONLY_NAMED: Final = "the server serves a search only with an Mcp-Name header"
 _NO_OTHERS: Final = "the settings advertise no other search than the one for tools"
 _NON_OBJECTS: Final[tuple[Any, ...]] = (True, None, "yes", [], [{}], 1, 0, False, "", "{}", 0.5)
+_OF_NOTHING: Final = " for an empty catalog"
 _OF_EACH: Final = 2
 _UNDECLARED: Final[tuple[tuple[JsonObject, str], ...]] = (
     ({}, "no capability"),
@@ -79,8 +80,8 @@ async def advertised(bench: Bench) -> None:
     title="Other searches are advertised along with the base protocol's capability for their list",
     sends="`server/discover` or `initialize`, as in `advertised`; to a fixture, a search for an item of the catalog"
     " file with each method that the settings do not advertise.",
-    passes="If the settings have `resources` or `prompts`, `capabilities` has the member of that name too; no search"
-    " that is not advertised finds the item.",
+    passes="If the settings have `resources` or `prompts`, `capabilities` has the member of that name too, and the"
+    " settings have them for every client; no search that is not advertised finds the item.",
 )
 async def primitives_advertised(bench: Bench) -> None:
     settings = advertised_settings(await bench.server.connection())
@@ -93,9 +94,13 @@ async def primitives_advertised(bench: Bench) -> None:
             found = [key_in(item, primitive.method) for item in items_in(exchange)]
             message = f"{primitive.method} finds {key!r}, but the settings have no {primitive.setting}"
             bench.expect(key not in found, exchange, message, case=f"{primitive.method}, query {key!r}")
-    judged = False
+    judged, usual = False, set[str]()
     async for capabilities, settings, exchange, whom in _openings_with_others(bench):
-        for name in (name for name in _SETTINGS if as_object(settings.get(name)) is not None):
+        named = {name for name in _SETTINGS if as_object(settings.get(name)) is not None}
+        usual = usual or named
+        lacking = ", ".join(sorted(usual - named)) if whom != _OF_NOTHING else ""
+        bench.expect(not lacking, exchange, f"the settings have no {lacking}, unlike those at the first opening{whom}")
+        for name in named:
             declared = as_object((as_object(capabilities) or {}).get(name)) is not None
             message = f"the settings have {name}, but capabilities.{name} is not declared{whom}"
             bench.expect(declared, exchange, message)
@@ -121,7 +126,9 @@ async def _openings_with_others(bench: Bench) -> AsyncGenerator[tuple[Any, JsonO
     named = _SETTINGS & (advertised_settings(connection) or {}).keys()
     bench.applies(bool(named), _NO_OTHERS)
     async for capabilities, exchange, whom in _openings(bench):
-        yield capabilities, settings_of(capabilities, bench.cell.era) or {}, exchange, whom
+        settings = settings_of(capabilities, bench.cell.era)
+        if settings is not None:  # that there are any is for `advertised` to judge
+            yield capabilities, settings, exchange, whom
 
 
 @server_check(
@@ -162,7 +169,7 @@ async def _openings(bench: Bench) -> AsyncGenerator[tuple[Any, Exchange, str]]:
         if bench.starts_freely:
             others.append((bench.older(), f" for a client of revision {OLDER} that declares in `experimental`"))
     if bench.may_serve("empty"):
-        others.append((bench.serving("empty"), " for an empty catalog"))
+        others.append((bench.serving("empty"), _OF_NOTHING))
     for opened, whom in others:
         with suppress(UnverifiableError):  # an older revision may be refused
             async with opened as other:
