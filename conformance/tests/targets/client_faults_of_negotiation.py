@@ -557,3 +557,12 @@ class UndeclaredOfSeveral(Federation):
 class _Undeclaring(Client):
     def declared(self, method: str) -> Json:
         return super().declared(method) if self.era == LEGACY else {}
+
+
+class SettingsOfBothPlaces(Client):
+    """Takes the settings that stand under `experimental`, too, once the extension is advertised."""
+
+    def read_settings(self, capabilities: Json) -> Json | None:
+        settings = super().read_settings(capabilities)
+        beside: Any = extensions_in(capabilities, "experimental").get(EXTENSION_ID)
+        return {**beside, **settings} if settings is not None and isinstance(beside, dict) else settings

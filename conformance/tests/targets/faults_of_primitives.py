@@ -630,7 +630,8 @@ class _FromAnotherIndex(Fault):
             return outcome
         catalog: Json = json.loads(Path(os.environ["TOOLS_SEARCH_CATALOG"]).read_text(encoding="utf-8"))
         member_ = {"tools/search": "tools", **_MEMBERS}[method]
-        found = self.found(outcome["result"][member_], catalog, _words(params["query"]), params)
+        words = {word for word in _words(params["query"]) if len(word) > 4}
+        found = self.found(outcome["result"][member_], catalog, words, params)
         return {"result": {**outcome["result"], member_: found}}
 
     def found(self, found: list[Json], catalog: Json, words: set[str], params: Json) -> list[Json]:

@@ -246,8 +246,9 @@ def _expect_none(bench: ClientBench, peer: Peer, evidence: Exchange, case: str) 
 @client_check(
     title="A client sends another search only to servers whose settings advertise it",
     sends="Peers that would answer this search, but do not advertise the extension, or advertise it with no other "
-    "search, with only other searches and similar names, or with a value that is not an object for this search. Before,"
-    " the client searches a peer that advertises it.",
+    "search, with only other searches and similar names, with a value that is not an object for this search, or, on a "
+    "modern connection, with this search under `experimental` alone. Before, the client searches a peer that "
+    "advertises it.",
     passes="The client sends no `resources/search`, `resources/templates/search` or `prompts/search`, however it "
     "searches.",
     driver_feature="primitives",
@@ -271,6 +272,11 @@ async def never_probes_primitives(bench: ClientBench) -> None:
         )
         for what, settings in lacking.items()
     }
+    if bench.cell.era == MODERN:
+        beside = Undisguised({**SETTINGS, name: {}})
+        scripts["the setting was under experimental alone"] = Script(
+            advertised={"extensions": Undisguised(SETTINGS), "experimental": beside}
+        )
     searched: JsonObject = {"extensions": _OTHER_EXTENSIONS, name: {"listChanged": True, "search": {}}}
     scripts["the extension was not advertised"] = Script(advertised={}, capabilities=searched)
     for case, script in scripts.items():
