@@ -105,6 +105,16 @@ async def test_a_server_whose_cursors_hold_once_does_not_follow_a_recommendation
         assert len(run.of("warn")) == len(run.cells) == 1
 
 
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_cursor_that_expires_during_refused_searches_is_no_effect_of_them(
+    era: Era, target: Command, options: Callable[..., Options]
+):
+    expire = target("miniature", "--variant", "cursors-expire")
+    with anyio.fail_after(SECONDS):
+        run = await judge_server(options("refusal-changes-nothing", argv=expire, era=era))
+    assert [(r.status, r.message) for r in run.results] == [("pass", "")]
+
+
 @pytest.mark.parametrize(
     ("variant", "checks"),
     [

@@ -19,6 +19,8 @@ from .faults import EXTENSION_ID, Fault, Json, RefusalError
 from .miniature import MAX_LIMIT, MODERN, WHITE_SPACE, Miniature, invalid
 
 _NEAREST: Final = 6
+_LIFETIME: Final = 0.05
+"""How long a cursor holds, in seconds."""
 _IDENTIFIER: Final = re.compile("[A-Za-z][A-Za-z0-9.-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
 _VARIANTS: Final[dict[str, type[Miniature]]] = {"none": Miniature}
 
@@ -381,6 +383,25 @@ class CursorsHoldOnce(Miniature):
             raise invalid("cursor", "not issued here, or answered before")
         del self.unused[cursor]
         return str(offset)
+
+
+@_variant("cursors-expire")
+class CursorsExpire(CursorsHoldOnce):
+    """Answers each cursor once, and within a twentieth of a second."""
+
+    def __init__(self, tools: list[Json], fault: Fault) -> None:
+        super().__init__(tools, fault)
+        self.issued: dict[str, float] = {}
+
+    def sealed(self, offset: int, purpose: str) -> str:
+        cursor = super().sealed(offset, purpose)
+        self.issued[cursor] = time.monotonic()
+        return cursor
+
+    def opened(self, cursor: str, purpose: str) -> str:
+        if time.monotonic() > self.issued.get(cursor, 0.0) + _LIFETIME:
+            raise invalid("cursor", "not issued here, or no longer honored")
+        return super().opened(cursor, purpose)
 
 
 @_variant("cursors-spent-for-good")
