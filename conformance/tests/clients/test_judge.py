@@ -94,6 +94,12 @@ def test_a_client_may_call_by_what_it_has_listed_since_it_searched(run: Run, tar
     ]
 
 
+def test_a_client_need_not_connect_where_it_cannot_list(run: Run, target: Command):
+    argv = target("miniature_client", "--fault", "lists-when-it-connects")
+    result = run("--only", "never-probes", "--only", "cache-not-crossed", "--json", "--", *argv)
+    assert [entry["status"] for entry in json.loads(result.output)["results"]] == ["pass"] * 8, result.output
+
+
 def test_a_client_may_stop_at_a_refused_cursor_with_what_it_has(run: Run, target: Command):
     argv = target("miniature_client", "--fault", "refused-cursor-ends")
     only = ("--only", "refused-cursor-discards", "--only", "refused-cursor-once")

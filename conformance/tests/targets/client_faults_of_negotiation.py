@@ -22,6 +22,14 @@ from .client_library import (
 from .miniature_transports import Json
 
 
+class ListsWhenItConnects(Client):
+    """Breaks no rule: it does not connect where it cannot list."""
+
+    def open(self) -> None:
+        super().open()
+        self.listed()
+
+
 class DeclaresInExperimental(Client):
     def declared(self, method: str) -> Json:
         return {"experimental": {EXTENSION_ID: {}}} if self.era == MODERN else super().declared(method)

@@ -430,7 +430,7 @@ def _private(first: JsonObject, later: JsonObject, *, modern: bool = True) -> Sc
     " `catalogSize` is the number of found tools, if `tools/list` is refused or returns no tool, and if the client has"
     " listed before and may cache that.",
     passes="The client sends `tools/list` to list or before the search, and returns only the listed tools with their "
-    "listed definitions.",
+    "listed definitions. It need not connect if `tools/list` is refused.",
 )
 async def cache_not_crossed(bench: ClientBench) -> None:
     altered = tool(str(TOOLS[5]["name"]), "Folds a crane as it is found.", _meta={EXTENSION_ID: {"score": 1}})
@@ -450,13 +450,14 @@ async def cache_not_crossed(bench: ClientBench) -> None:
         "a search, then a listing that is refused": replace(script, refuses={"tools/list": -32603}),
         "a search, then a listing without tools": replace(script, tools=()),
     }
-    for case, each in bench.share([*scripts.items()]):
+
+    async def judge(case: str, each: Script) -> None:
         async with bench.connected(replace(each, search=two_pages)) as session:
             if each.list_hints:
                 await session.ask("list_tools")
             await session.search_all(_NEED)
             if each is not script and not session.peer.searches:
-                continue  # it lists a small catalog, or ranks what it has listed
+                return  # it lists a small catalog, or ranks what it has listed
             outcome = await session.ask("list_tools")
             listed = session.peer.listings  # from before the search, too: a client may keep what it listed
             message = f"after a search, the client listed {outcome.describe()} without sending tools/list"
@@ -470,6 +471,10 @@ async def cache_not_crossed(bench: ClientBench) -> None:
             ]
             message = f"the client's list contains tools from the search before it: {cut(json.dumps(crossed), 200)}"
             session.expect(not crossed, message, listed[-1], case=case)
+
+    for case, each in bench.share([*scripts.items()]):
+        with suppress(*((NotConnectedError,) if each.refuses else ())):  # a client may list when it connects
+            await judge(case, each)
 
 
 @client_check(

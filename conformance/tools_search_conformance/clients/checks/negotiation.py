@@ -94,14 +94,19 @@ async def advertisement_not_object(bench: ClientBench) -> None:
                     await session.search_all(_NEED)
                 session.expect_search(False, f"{case}, but the client sent tools/search", case=case)
         except NotConnectedError as refused:
-            if refused.exchange is None:
-                raise
-            message = f"{case}, but the client sent tools/search, although it did not connect"
-            bench.expect(refused.exchange.sent.get("method") != METHOD, refused.exchange, message, case=case)
+            _expect_no_search_before(bench, refused, case)
 
     for value in bench.share(_NOT_OBJECTS):
         await judge(value)
     await explore(bench, json_values().filter(lambda value: not isinstance(value, dict)), judge, cost=_COST)
+
+
+def _expect_no_search_before(bench: ClientBench, refused: NotConnectedError, case: str) -> None:
+    """Expect that a client that did not connect sent no search last; raises `refused` if it sent nothing."""
+    if refused.exchange is None:
+        raise refused
+    message = f"{case}, but the client sent tools/search, although it did not connect"
+    bench.expect(refused.exchange.sent.get("method") != METHOD, refused.exchange, message, case=case)
 
 
 @client_check(
@@ -180,7 +185,7 @@ async def settings_malformed(bench: ClientBench) -> None:
     "capabilities or in the `_meta` of a listed tool. If the driver has `federation`, a peer in a federation with one "
     "that advertises the extension.",
     passes="The client sends no `tools/search`, however it searches, lists or calls, and whatever it finds. One that "
-    "does not connect because `server/discover` is refused or `extensions` is an array passes too.",
+    "does not connect because `server/discover` or `tools/list` is refused or `extensions` is an array passes too.",
 )
 async def never_probes(bench: ClientBench) -> None:
     others = {"extensions": _OTHER_EXTENSIONS, "experimental": _OTHER_EXTENSIONS}
@@ -202,14 +207,12 @@ async def never_probes(bench: ClientBench) -> None:
         "and advertised no other": Script(advertised={}),
         "and listed no tool": replace(plain, tools=()),
         "and listed 1,000 tools": replace(plain, tools=MANY[:1000], list_page=500),
-        "and refused tools/list": replace(plain, refuses={"tools/list": -32603}),
+        (unlisted := "and refused tools/list"): replace(plain, refuses={"tools/list": -32603}),
         "and refused tools/call": replace(plain, refuses={"tools/call": -32020}),
         "but had its identifier next to the capabilities and in listed tools": Script(
             advertised={}, handshake=_BESIDE, tools=[{**each, "_meta": {EXTENSION_ID: {"score": 1}}} for each in TOOLS]
         ),
-        (listed := "but had an array as extensions"): Script(
-            advertised={}, capabilities={"extensions": [EXTENSION_ID]}
-        ),
+        (array := "but had an array as extensions"): Script(advertised={}, capabilities={"extensions": [EXTENSION_ID]}),
     }
     untold = "and refused server/discover"
     if bench.cell.era == MODERN:
@@ -219,16 +222,19 @@ async def never_probes(bench: ClientBench) -> None:
         )
         scripts[untold] = replace(plain, refuses={"server/discover": -32601})
     for case, script in bench.share([*scripts.items()]):
-        refused = case in (untold, listed)  # by some clients, which then do not connect
-        with suppress(*((NotConnectedError, NoDriverFeatureError) if refused else ())):
-            async with bench.connected(script, address=address, must_connect=not refused) as session:
-                with suppress(NoDriverFeatureError):  # a one-shot client does one thing
-                    for need in (_NEED, "praise nobody"):
-                        await session.search(need, 2)
-                    await session.ask("call", name=TOOLS[0]["name"], arguments={})
-                if script is plain:
-                    await session.do_everything(_NEED)
-                _expect_none(bench, session.peer, session.evidence, case)
+        refused = case in (untold, array, unlisted)  # by some clients, which then do not connect
+        with suppress(*((NoDriverFeatureError,) if refused else ())):
+            try:
+                async with bench.connected(script, address=address, must_connect=not refused) as session:
+                    with suppress(NoDriverFeatureError):  # a one-shot client does one thing
+                        for need in (_NEED, "praise nobody"):
+                            await session.search(need, 2)
+                        await session.ask("call", name=TOOLS[0]["name"], arguments={})
+                    if script is plain:
+                        await session.do_everything(_NEED)
+                    _expect_none(bench, session.peer, session.evidence, case)
+            except NotConnectedError as unconnected:
+                _expect_no_search_before(bench, unconnected, f"the server did not advertise the extension ({case})")
 
     async def beside_another(bench: ClientBench) -> None:
         async with bench.federated({"a": Script(), "b": plain}) as session:
