@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import anyio
 import pytest
@@ -18,7 +19,7 @@ from tools_search_conformance.run.options import Options
 from tools_search_conformance.target.bench import Bench
 from tools_search_conformance.target.judge import targets_of
 from tools_search_conformance.target.server import Opening
-from tools_search_conformance.target.target import StdioTarget, UrlTarget
+from tools_search_conformance.target.target import HttpCommandTarget, StdioTarget, UrlTarget
 from tools_search_conformance.wire.eras import MODERN
 from tools_search_conformance.wire.process import TargetError
 from tools_search_conformance.wire.record import Recorder
@@ -26,6 +27,16 @@ from tools_search_conformance.wire.record import Recorder
 pytestmark = pytest.mark.anyio
 
 TELLS_WHO_IT_IS = "import os, sys; open(sys.argv[1], 'a').write(f'{os.getpid()}\\n'); sys.stdin.read()"
+
+LISTENS_LATE = """
+import json, socket, time
+server = socket.socket()
+server.bind(("127.0.0.1", 0))
+print(json.dumps({"url": f"http://127.0.0.1:{server.getsockname()[1]}/mcp"}), flush=True)
+time.sleep(0.3)
+server.listen()
+time.sleep(60)
+"""
 
 
 def is_alive(pid: int) -> bool:
@@ -62,6 +73,17 @@ async def test_each_connection_has_a_process_of_its_own_and_fixtures_one_ahead_w
             tasks.cancel_scope.cancel()
     assert pids_in(file) == pids
     assert not any(map(is_alive, pids))
+
+
+async def test_a_server_may_say_where_it_is_before_it_listens(tmp_path: Path):
+    argv = (sys.executable, "-c", LISTENS_LATE)
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as tasks:
+            late = HttpCommandTarget(argv, tasks=tasks, folder=tmp_path, env={}, cwd=None, start_seconds=20, headers={})
+            url = (await late.connect(lambda _: None, None)).url
+            await (await anyio.connect_tcp("127.0.0.1", urlsplit(url).port or 0)).aclose()
+            await late.aclose()
+            tasks.cancel_scope.cancel()
 
 
 async def test_what_one_target_of_a_run_is_given_to_serve_is_not_changed_for_the_other(

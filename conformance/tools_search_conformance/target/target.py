@@ -8,10 +8,12 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, Self
+from urllib.parse import urlsplit
 
 import anyio
 from anyio.abc import TaskGroup
@@ -31,6 +33,8 @@ CATALOG_VARIABLE: Final = "TOOLS_SEARCH_CATALOG"
 _STARTED_AHEAD: Final = "core"
 """The catalog for nearly all connections."""
 _LINE_BYTES: Final = 65536
+_LISTEN_SECONDS: Final = 10
+_RETRY_SECONDS: Final = 0.05
 _NO_VARIABLES: Final[Mapping[str, str]] = MappingProxyType({})
 
 Note = Callable[[str], None]
@@ -187,7 +191,23 @@ class HttpCommandTarget(Program):
                 f' {{"url": "http://127.0.0.1:PORT/mcp"}} ({reason}); its stderr ends: {tail or "nothing"}'
             ) from error
         self.tasks.start_soon(process.discard_stdout)
+        await _accepts_connections(url, process)
         return url
+
+
+async def _accepts_connections(url: str, process: TargetProcess) -> None:
+    """Return once a server accepts connections, has ended, or has not accepted any for a time.
+
+    Some print their address just before they listen. What is wrong otherwise, the first request shows.
+    """
+    parts = urlsplit(url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    with anyio.move_on_after(_LISTEN_SECONDS):
+        while process.returncode is None:
+            with suppress(OSError):
+                await (await anyio.connect_tcp(parts.hostname or "", port)).aclose()
+                return
+            await anyio.sleep(_RETRY_SECONDS)
 
 
 def _cost_of(limit: RateLimit) -> Mapping[str, Any]:
