@@ -189,6 +189,14 @@ async def test_neither_is_one_with_a_single_tool(
     require_green(run, chosen.eras)
 
 
+@pytest.mark.parametrize("era", ERAS)
+async def test_an_empty_cursor_that_is_honored_is_followed(era: Era, target: Command, options: Callable[..., Options]):
+    with anyio.fail_after(SECONDS):
+        run = await judge_server(options(argv=target("miniature", "--variant", "cursor-empty"), era=era))
+    assert [r.check for r in run.of("advice")] == ["tools-search-server-cursor-nonempty"]
+    require_green(run, [era])
+
+
 async def test_an_empty_cursor_that_is_refused_ends_no_search(
     target: Command, options: Callable[..., Options], tmp_path: Path
 ):

@@ -385,6 +385,24 @@ class CursorsHoldOnce(Miniature):
         return str(offset)
 
 
+@_variant("cursor-empty")
+class CursorEmpty(Miniature):
+    """The cursor of what follows the first match is the empty string."""
+
+    def __init__(self, tools: list[Json], fault: Fault) -> None:
+        super().__init__(tools, fault)
+        self.issued_for = set[str]()
+
+    def sealed(self, offset: int, purpose: str) -> str:
+        if offset != 1:
+            return super().sealed(offset, purpose)
+        self.issued_for.add(purpose)
+        return ""
+
+    def opened(self, cursor: str, purpose: str) -> str:
+        return "1" if cursor == "" and purpose in self.issued_for else super().opened(cursor, purpose)
+
+
 @_variant("cursors-expire")
 class CursorsExpire(CursorsHoldOnce):
     """Answers each cursor once, and within a twentieth of a second."""

@@ -165,7 +165,7 @@ async def cache_scope_varying(bench: Bench) -> None:
             first,
             *[await other.server.page(query) for query in (COMMON, NONSENSE, key_of(bench.primitive, _SHARED_WORD))],
         ]
-        if first.next_cursor:
+        if first.next_cursor is not None:
             pages.append(await other.server.page(COMMON, limit=1, cursor=first.next_cursor))
         for page in pages:
             scope = (page.exchange.result or {}).get("cacheScope")

@@ -306,7 +306,7 @@ async def refusal_changes_nothing(bench: Bench) -> None:
         message = f"after refused searches, {bench.list_method} returned something else"
         message += "" if kept else f": it {after.difference_from(listing)}"
         other.expect(kept, after.exchange, message)
-        if first.next_cursor:
+        if first.next_cursor is not None:
             try:
                 await other.served({**good, "cursor": first.next_cursor}, "a cursor issued before refused searches")
             except ViolationError:

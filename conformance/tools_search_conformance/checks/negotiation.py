@@ -307,7 +307,9 @@ async def _refuse_undeclared_pages(bench: Bench) -> None:
     for query in (await bench.vocabulary()).broad(2):
         cursor = (await bench.server.page(query, limit=1)).next_cursor
         plain = await bench.server.search({"query": query, "limit": 1}, capabilities=UNDECLARED)
-        if cursor and plain.error is not None:  # that a first page is served then is for declaration-per-request
+        if (
+            cursor is not None and plain.error is not None
+        ):  # that a first page is served then is for declaration-per-request
             params = {"query": query, "limit": 1, "cursor": cursor}
             exchange = await bench.server.search(params, capabilities=UNDECLARED)
             # Where the cursor no longer holds, two errors apply.

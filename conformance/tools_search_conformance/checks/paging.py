@@ -206,7 +206,7 @@ async def _expect_own_cursors_honored(bench: Bench) -> None:
     async def second_page(query: str) -> Exchange | None:
         page = await bench.server.page(query, limit=1)
         following = {**page.exchange.params, "cursor": page.next_cursor}
-        return await bench.server.search(following) if page.next_cursor else None
+        return None if page.next_cursor is None else await bench.server.search(following)
 
     async def expect_honored(query: str) -> None:
         for times in range(_REPEATS):
@@ -455,7 +455,7 @@ async def limit_only_cuts(bench: Bench) -> None:
 async def _expect_old_cursor_refused(bench: Bench) -> None:
     """Expect the cursor of an early search to bring the second page, or to be refused as any that does not hold."""
     first = await early_page(bench) if bench.primitive is TOOLS else None
-    if first is None or not first.next_cursor:
+    if first is None or first.next_cursor is None:
         return
     case = "a cursor issued many searches ago"
     exchange = await bench.server.search({**first.exchange.params, "cursor": first.next_cursor})
@@ -564,7 +564,8 @@ def _alterations(cursor: str) -> Iterator[tuple[str, str]]:
     yield cursor.removesuffix("=") if cursor.endswith("=") else f"{cursor}=", "with other padding"
     yield f"{cursor}\n", "with a line break appended"
     yield f'"{cursor}"', "in quotes"
-    yield f"%{ord(cursor[0]):02X}{cursor[1:]}", "with a character escaped as in a URL"
+    if cursor:
+        yield f"%{ord(cursor[0]):02X}{cursor[1:]}", "with a character escaped as in a URL"
     if (other := cursor.translate(_OTHER_ALPHABET)) != cursor:
         yield other, "in the other alphabet of base64"
     parts = re.split(r"(?<=[^\w=+/-])", cursor)

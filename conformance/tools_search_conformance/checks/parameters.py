@@ -185,7 +185,7 @@ _INVALID_MEMBERS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
 async def _query_of_two_pages(bench: Bench) -> str | None:
     """Return a broad query, of two, that has a second page under limit 1 and 2; limit-may-vary judges the latter."""
     for query in (await bench.vocabulary()).broad(2):
-        if (await bench.server.page(query, limit=1)).next_cursor:
+        if (await bench.server.page(query, limit=1)).next_cursor is not None:
             for _ in range(2):  # a server that answers each cursor once may issue it again
                 cursor = (await bench.server.page(query, limit=1)).next_cursor
                 served = await bench.server.search({"query": query, "cursor": cursor, "limit": 2})
@@ -200,7 +200,7 @@ async def _second_page(bench: Bench) -> JsonObject | None:
     if (query := await _query_of_two_pages(bench)) is None:
         return None
     page = await bench.server.page(query, limit=1)
-    return {"query": query, "cursor": page.next_cursor} if page.next_cursor else None
+    return None if page.next_cursor is None else {"query": query, "cursor": page.next_cursor}
 
 
 @server_check(
@@ -694,7 +694,7 @@ async def limit_may_vary(bench: Bench) -> None:
         page = await second_page(1, other, f"the second page {case} after a first page with limit 1")
         within = len(page.items) <= other.get("limit", len(page.items))
         bench.expect(within, page.exchange, f"a second page {case} contains {len(page.items)} {bench.noun}s")
-    if (await bench.server.page(query, limit=2)).next_cursor:
+    if (await bench.server.page(query, limit=2)).next_cursor is not None:
         case = "the second page with limit 1 after a first page with limit 2"
         page = await second_page(2, {"limit": 1}, case)
         bench.expect(len(page.items) <= 1, page.exchange, f"{case} contains {len(page.items)} {bench.noun}s", case=case)

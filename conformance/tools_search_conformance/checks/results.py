@@ -272,7 +272,7 @@ async def _totals(bench: Bench, queries: list[str]) -> dict[int, list[Page | Non
         query, count, limit, before = case
         limit = count + limit if limit and limit < 0 else limit
         page = await bench.server.page(query, limit=limit)
-        if before and page.next_cursor:
+        if before and page.next_cursor is not None:
             page = await bench.server.page(query, limit=limit, cursor=page.next_cursor)
         return page if before + len(page.items) < count or limit == 1 else None
 

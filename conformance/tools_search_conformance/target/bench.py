@@ -683,6 +683,7 @@ class Bench(Workbench):
         if not page.next_cursor:
             several = len((await self.nonempty_listing()).items) > 1
             self.applies(several, f"the server lists a single {self.noun}, so it issues no cursor")
+        if page.next_cursor is None:
             raise UnverifiableError(f"a search for {query!r} with limit {limit} has only one page", page.exchange)
         return page, page.next_cursor
 
@@ -694,7 +695,7 @@ class Bench(Workbench):
             if exchange.result is None:
                 return
             yield (page := read_page(exchange, case))
-            if not (following := page.next_cursor):
+            if (following := page.next_cursor) is None:
                 return
 
     async def require_no_match_served(self) -> None:
@@ -750,7 +751,7 @@ class Bench(Workbench):
 
         A server may cease to honor its cursors at any time.
         """
-        if page.next_cursor:
+        if page.next_cursor is not None:
             exchange = await self.server.search({**page.exchange.params, **more, "cursor": page.next_cursor})
             refused = exchange.error is not None and exchange.error.code == INVALID_PARAMS
             message = f"{case} got {exchange.describe()}"

@@ -374,13 +374,18 @@ class Server:
         """Return a search's pages, up to `most`, or until a cursor is repeated.
 
         You can pass the first page. `later` has the limits for the following pages, in turn, if different. An empty
-        `nextCursor` ends the walk as if there were none; the checks pages-end and cursor-nonempty judge that.
+        `nextCursor` that gets no page ends the walk as if there were none; the check pages-end judges that.
         """
         pages, followed, limits = [first or await self.page(query, limit=limit)], set[str](), cycle(later or [limit])
-        while (cursor := pages[-1].next_cursor) and cursor not in followed and len(pages) < most:
+        while (cursor := pages[-1].next_cursor) is not None and cursor not in followed and len(pages) < most:
             followed.add(cursor)
-            pages.append(await self.page(query, limit=next(limits), cursor=cursor))
-        return Walk(query, limit, tuple(pages), ended=not cursor, again=cursor in followed)
+            try:
+                pages.append(await self.page(query, limit=next(limits), cursor=cursor))
+            except UnverifiableError:
+                if cursor:
+                    raise
+                return Walk(query, limit, tuple(pages), ended=True, again=False)
+        return Walk(query, limit, tuple(pages), ended=cursor is None, again=cursor in followed)
 
     async def first(self, query: str, *, limit: int | None = None) -> Page:
         """Return the first page of a search that has an item, or else its last page."""
