@@ -212,11 +212,12 @@ async def test_an_empty_cursor_that_is_refused_ends_no_search(
 @pytest.mark.parametrize(
     "descriptions",
     [
+        ("发送发票", "取消会议", "查询天气", "翻译文本"),
         ("发送 发票 给客户", "检索 发票", "天气 预报 今天 发票", "翻译 文本", "发送 邮件"),
         tuple(f"everything about topic{''.join(chr(97 + int(d)) for d in str(n // 3))}" for n in range(400)),
         tuple(f"{'x' * 3000} shows topic{word}" for word in ("alpha", "beta", "gamma", "delta", "epsilon")),
     ],
-    ids=["two-character words", "words of many tools", "words longer than a query"],
+    ids=["no word in two tools", "two-character words", "words of many tools", "words longer than a query"],
 )
 async def test_a_server_with_tools_of_its_own_kind_is_judged_by_all_that_applies(
     descriptions: tuple[str, ...], target: Command, options: Callable[..., Options], tmp_path: Path

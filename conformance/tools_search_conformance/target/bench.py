@@ -30,7 +30,7 @@ from tools_search_conformance.run.judging import Case, Found, Timeouts, Workbenc
 from tools_search_conformance.run.options import Options
 from tools_search_conformance.run.registry import Registry
 from tools_search_conformance.run.rows import is_base
-from tools_search_conformance.target.pages import Listing, Page, SharedCases, advertised_settings, read_page
+from tools_search_conformance.target.pages import Listing, Page, SharedCases, Walk, advertised_settings, read_page
 from tools_search_conformance.target.primitives import (
     METHODS_OF_RESOURCES,
     OTHERS,
@@ -43,7 +43,7 @@ from tools_search_conformance.target.primitives import (
 )
 from tools_search_conformance.target.server import ChangedError, Concurrency, Opening, Params, Server, busy_seconds
 from tools_search_conformance.target.target import Target
-from tools_search_conformance.target.vocabulary import NONSENSE, Vocabulary, terms
+from tools_search_conformance.target.vocabulary import NONSENSE, Vocabulary, is_query, terms
 from tools_search_conformance.wire.codec import JsonObject, as_array, as_object, json_text, same
 from tools_search_conformance.wire.connection import RefusedError
 from tools_search_conformance.wire.eras import DECLARED, LEGACY, OLDER, UNDECLARED
@@ -667,14 +667,17 @@ class Bench(Workbench):
     async def _most_matches(self) -> tuple[str, int]:
         if self._query_with_matches is None:
             await self.nonempty_listing()
-            words = (await self.vocabulary()).broad()
+            vocabulary = await self.vocabulary()
+            words, keys = vocabulary.broad(), [key for key in vocabulary.keys[:2] if is_query(key)]
             limit = await self.server.large_limit()
             walks = await self.each(words, lambda word: self.server.walk(word, limit, most=_ENOUGH_PAGES))
-            best = max(walks, key=lambda walk: len({*walk.keys}))
+            best = max(walks, key=_matches_of)
+            if _matches_of(best) == 1 and len(keys) > 1:  # no word is in two items, but both keys may find two
+                best = max(best, await self.server.walk(" ".join(keys), limit, most=_ENOUGH_PAGES), key=_matches_of)
             self.require(
                 bool(best.keys), f"none of the queries {words} matched a {self.noun}; a richer catalog would help"
             )
-            self._query_with_matches = best.query, len({*best.keys})
+            self._query_with_matches = best.query, _matches_of(best)
         return self._query_with_matches
 
     async def page_with_cursor(self, query: str, *, limit: int = 1) -> tuple[Page, str]:
@@ -834,6 +837,10 @@ class Bench(Workbench):
         message = f"a valid request, sent for comparison with {case}, got {exchange.describe()}"
         self.require(exchange.result is not None, message, exchange)
         self._control = params, exchange
+
+
+def _matches_of(walk: Walk) -> int:
+    return len({*walk.keys})
 
 
 def _outcome(exchange: Exchange) -> tuple[str, list[Any]]:
