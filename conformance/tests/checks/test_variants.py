@@ -146,6 +146,16 @@ async def test_neither_is_one_whose_answers_vary_in_what_nobody_has_to_hide(
     assert [(r.status, r.message) for r in run.results] == [("pass", "")]
 
 
+async def test_a_name_may_find_a_single_tool_of_a_catalog_that_varies_by_caller(
+    target: Command, options: Callable[..., Options]
+):
+    single = target("miniature", "--tools-alone", "--http", "--fault", "name-finds-one-tool")
+    chosen = options("cursor-other-caller", http_argv=single, fixture_features=frozenset({"callers"}))
+    with anyio.fail_after(SECONDS):
+        run = await judge_server(chosen)
+    assert [(r.status, r.message) for r in run.results] == [("pass", "")] * 2
+
+
 async def test_a_server_behind_a_rate_limit_is_judged_like_one_without(
     target: Command, options: Callable[..., Options]
 ):

@@ -233,6 +233,14 @@ def scores_of_the_whole_catalog(params: Json, result: Json) -> Json:
 
 
 @wrong_result
+def name_finds_one_tool(params: Json, result: Json) -> Json:
+    """Breaks no rule on a catalog without a tool that has all terms of the name of another."""
+    if [params["query"]] != [tool["name"] for tool in result["tools"][:1]]:
+        return result
+    return {**without(result, "nextCursor"), "tools": result["tools"][:1]}
+
+
+@wrong_result
 def hidden_tool_found_by_name(params: Json, result: Json) -> Json:
     hidden = _hidden().get(params["query"])
     names = [tool["name"] for tool in result["tools"]]

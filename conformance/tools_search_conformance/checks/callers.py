@@ -430,7 +430,12 @@ async def cursor_other_caller(bench: Bench) -> None:
     everyone, restricted = await _callers(bench)
     keys = _hidden_keys(bench.primitive)
     for query in (keys[0], COMMON):
-        _, cursor = await everyone.page_with_cursor(query)
+        try:
+            _, cursor = await everyone.page_with_cursor(query)
+        except UnverifiableError:
+            if query == COMMON:
+                raise
+            continue  # where a match has every term of the query, a key has a single one
         case = f"a cursor of another caller for the query {query!r}"
         async for page in restricted.pages_from(query, cursor, case, most=len(keys)):
             shown = [key for key in page.keys if key in keys]
