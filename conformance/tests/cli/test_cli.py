@@ -69,6 +69,7 @@ def test_a_recommendation_that_is_not_followed_ends_in_0(run: Run, target: Comma
     result = run("server", "--only", "error-data", "--", *target("miniature", "--fault", "error-without-data"))
     assert result.exit_code == 0
     assert "WARN  tools-search-server-error-data" in result.output
+    assert ": the error has no `data`" in result.output
     assert "1 recommendation not followed" in result.output
 
 

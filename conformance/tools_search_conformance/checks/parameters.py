@@ -463,6 +463,7 @@ async def error_data(bench: Bench) -> None:
     for field, exchange in await _refusals(bench):
         data = exchange.error.data if exchange.error else None
         case = f"params {json_text(exchange.params)}"
+        bench.expect(data is not None, exchange, "the error has no `data`", case=case)
         wrong = complaint(data, "InvalidParamsData")
         bench.expect(
             wrong is None, exchange, f"the error's `data` does not conform to the schema at {wrong}", case=case
