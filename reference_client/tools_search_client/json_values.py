@@ -60,20 +60,30 @@ def copied(value: Any) -> Any:
         raise InvalidAnswerError(f'not JSON, as `model_dump(mode="json")` gives it: {error}') from None
 
 
-def require_json(value: object, what: str) -> None:
+def require_sendable(model: type[BaseModel], what: str, **params: object) -> None:
     """Refuse what the SDK cannot send, before it is sent: that would end the connection for everyone who uses it.
 
     Raises:
-        LocalError: `what`, as the message calls it, is not JSON in Unicode, or is nested too deeply.
+        LocalError: `what`, as the message calls it, is not JSON in Unicode, is nested too deeply, or is invalid.
     """
     try:
-        # The message around it is nested as well.
-        text = json.dumps(to_jsonable_python([[[[value]]]]), ensure_ascii=False, allow_nan=False)
+        # The message around them is nested as well.
+        text = json.dumps(to_jsonable_python([[[params]]]), ensure_ascii=False, allow_nan=False)
         text.encode()
+        model.model_validate(params)
     except UnicodeEncodeError:
         raise LocalError(f"{what} cannot be sent: it contains an unpaired surrogate") from None
+    except ValidationError as error:
+        raise LocalError(f"{what} cannot be sent: {first_problem(error)}") from None
     except (TypeError, ValueError, RecursionError) as error:
         raise LocalError(f"{what} cannot be sent as JSON: {shorten(str(error), _QUOTED_CHARS)}") from None
+
+
+def first_problem(error: ValidationError) -> str:
+    """Return where the first problem is, and what it is."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    place = ".".join(str(step) for step in first["loc"])
+    return f"{place}: {first['msg']}" if place else first["msg"]
 
 
 def without_nulls(block: Mapping[str, Any], *left_out: str) -> dict[str, Any]:

@@ -534,6 +534,59 @@ async def test_what_cannot_be_sent_is_refused_before_it_is_and_the_connection_la
     assert server.asked("initialize", "server/discover", "tools/call") == ["server/discover", "tools/call"]
 
 
+async def test_arguments_that_the_protocol_forbids_are_the_callers_mistake_and_no_servers(liar: Any):
+    server = liar()
+    with anyio.fail_after(20):
+        async with open_federation(configured(liar=server.target)) as federation:
+            wrong: Any
+            for wrong in ({1: "a"}, [1], "small"):
+                with pytest.raises(LocalError, match=r"the call of 'make_alpha' cannot be sent: arguments"):
+                    await federation.call("liar__make_alpha", wrong)
+            wrong = {"size": 1}
+            requests = (
+                federation.get_prompt("liar", "hello", wrong),
+                federation.read_resource("liar", wrong),
+                federation.complete("liar", PromptReference(name="a"), {"value": "b"}),
+                federation.complete("liar", PromptReference(name="a"), {"name": "b", "value": "c"}, wrong),
+            )
+            for request in requests:
+                with pytest.raises(LocalError, match=r"the request cannot be sent: \S+: "):
+                    await request
+    assert server.asked("tools/call", "prompts/get", "resources/read", "completion/complete") == []
+
+
+async def test_a_federation_that_is_closed_ends_what_is_under_way_and_says_so(liar: Any, until: Until):
+    server = liar("hangs")
+    held: list[Federation] = []
+    ended: list[str] = []
+
+    async def search(federation: Federation) -> None:
+        with pytest.raises(LocalError) as failed:
+            await federation.search("alpha", deadline=math.inf)
+        ended.append(str(failed.value))
+
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as searches, open_federation(configured(slow=server.target)) as federation:
+            held.append(federation)
+            searches.start_soon(search, federation)
+            await until(lambda: "tools/search" in server.asked())
+        (federation,) = held
+        requests = (
+            federation.search("alpha"),
+            federation.list(),
+            federation.call("slow__make_alpha"),
+            federation.read_resource("slow", "notes:1"),
+            federation.remove("slow"),
+        )
+        for request in requests:
+            with pytest.raises(LocalError) as failed:
+                await request
+            ended.append(str(failed.value))
+        with pytest.raises(LocalError) as failed:
+            federation.add(ServerEntry("second", server.target))
+    assert {*ended, str(failed.value)} == {"the federation is closed"}
+
+
 async def test_a_server_that_is_added_is_connected_when_it_is_needed_and_searched_after_the_others(liar: Any):
     first, second = liar(), liar(place="nowhere")
     with anyio.fail_after(40):

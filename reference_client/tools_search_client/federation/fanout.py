@@ -25,6 +25,7 @@ from tools_search_client.errors import (
     Failure,
     HostError,
     InvalidServerResultError,
+    LocalError,
     ServerError,
     ServerTimeoutError,
 )
@@ -238,13 +239,28 @@ class Fanout:
         self._authorization = authorization
         self._answered = anyio.Event()
         """Set when any server answers, and then replaced by a new event."""
+        self._is_closed = False
+
+    def close(self) -> None:
+        """End all requests in progress. Their callers, and everyone who asks afterwards, get a `LocalError`."""
+        self._is_closed = True
+        self._answered.set()
+
+    def require_open(self) -> None:
+        """Raise a `LocalError` after `close`."""
+        if self._is_closed:
+            raise LocalError("the federation is closed")
 
     async def ask(self, question: Question[Value], servers: Sequence[str], *, deadline: float) -> list[Answer[Value]]:
         """Ask all servers concurrently and return their answers in the order of `servers`.
 
         A server that fails, is late, or is backed off because it was late before gives an answer with a failure. A
         server that is removed meanwhile gives none. Waits at most `deadline` seconds; `math.inf` means no limit.
+
+        Raises:
+            LocalError: `close` was called, possibly meanwhile.
         """
+        self.require_open()
         began = anyio.current_time()
         asked = [self._begun(name, question) for name in servers]
         for one in asked:
@@ -254,6 +270,7 @@ class Fanout:
             while anyio.current_time() < (until := self._worth_waiting_until(asked, began, deadline)):
                 with anyio.CancelScope(deadline=until):
                     await self._answered.wait()
+                self.require_open()
             seconds = anyio.current_time() - began
             waited = round(seconds, 1) if seconds < deadline else deadline
             staying = [one for one in asked if self._servers.get(one.name) is one.server]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
@@ -27,10 +27,13 @@ from mcp_ext_tools_search.ranking import Ranker, SimpleRanker
 from mcp_ext_tools_search.types import TOOLS, HitMetadata, Primitive
 from mcp_types import (
     CallToolResult,
+    CompleteRequestParams,
     Completion,
+    GetPromptRequestParams,
     GetPromptResult,
     Prompt,
     PromptReference,
+    ReadResourceRequestParams,
     ReadResourceResult,
     RequestParamsMeta,
     Resource,
@@ -72,7 +75,7 @@ from tools_search_client.found import (
     ServerDescription,
     ServerReport,
 )
-from tools_search_client.json_values import require_json
+from tools_search_client.json_values import require_sendable
 from tools_search_client.reranking import Reranking
 from tools_search_client.servers.connection import ConnectionOptions, open_server
 from tools_search_client.servers.discovery import (
@@ -176,7 +179,8 @@ async def open_federation(
 ) -> AsyncGenerator[Federation]:
     """Open a federation of the servers in `configuration`. Each server is connected when it is first needed.
 
-    Exceptions raised in the block pass through unchanged.
+    Exceptions raised in the block pass through unchanged. After the block, every method that asks servers raises a
+    `LocalError`, and so do the searches and lists still in progress.
 
     Args:
         configuration: The servers and their default options.
@@ -189,7 +193,8 @@ async def open_federation(
     raised: Exception | None = None
     async with anyio.create_task_group() as tasks:
         try:
-            yield Federation(configuration, options, tasks)
+            with closing(Federation(configuration, options, tasks)) as federation:
+                yield federation
         except Exception as error:  # raised by the block: a task group would wrap it
             raised = error
         tasks.cancel_scope.cancel()
@@ -235,6 +240,10 @@ class Federation:
         for entry in configuration.servers:
             self.add(entry)
 
+    def close(self) -> None:
+        """End the requests in progress, whose tasks can outlive the block of `open_federation`, and refuse others."""
+        self._fanout.close()
+
     def add(self, entry: ServerEntry) -> None:
         """Add a server after the others. It is connected when it is first needed.
 
@@ -243,6 +252,7 @@ class Federation:
         Raises:
             LocalError: There is already a server with that name: `remove` it first.
         """
+        self._fanout.require_open()
         if entry.name in self.supervised:
             raise LocalError(f"a server named {entry.name!r} already exists; remove it first")
         options, drop = self._options.of(entry), partial(self._drop, entry.name)
@@ -474,9 +484,8 @@ class Federation:
         """
         tool = await self.resolve(name)
         tools = await self._server(tool.server).tools()
-        return await tools.call(
-            tool.tool.name, None if arguments is None else dict(arguments), progress=progress, meta=meta
-        )
+        given = dict(arguments) if isinstance(arguments, Mapping) else arguments
+        return await tools.call(tool.tool.name, given, progress=progress, meta=meta)
 
     async def prompts(self, *, deadline: float | None = None) -> FederatedOffers[Prompt]:
         """Return all prompts from every server that answers; a server with more than 10,000 counts as failed.
@@ -500,11 +509,13 @@ class Federation:
             LocalError: There is no server with that name, or the arguments cannot be sent as JSON.
             ServerError: The server failed, or has no such prompt.
         """
-        return await self._of_server(server, lambda client: client.get_prompt(name, arguments), name, arguments)
+        require_sendable(GetPromptRequestParams, "the request", name=name, arguments=arguments)
+        return await self._of_server(server, lambda client: client.get_prompt(name, arguments))
 
     async def read_resource(self, server: str, uri: str) -> ReadResourceResult:
         """Return a resource's contents; raises the same errors as `get_prompt`."""
-        return await self._of_server(server, lambda client: client.read_resource(uri), uri)
+        require_sendable(ReadResourceRequestParams, "the request", uri=uri)
+        return await self._of_server(server, lambda client: client.read_resource(uri))
 
     async def complete(
         self,
@@ -521,8 +532,9 @@ class Federation:
             argument: `{"name": …, "value": …}`, with the value typed so far.
             context_arguments: Arguments that already have values.
         """
-        given = (ref, argument, context_arguments)
-        result = await self._of_server(server, lambda client: client.complete(*given), *given)
+        context = {"arguments": context_arguments}
+        require_sendable(CompleteRequestParams, "the request", ref=ref, argument=argument, context=context)
+        result = await self._of_server(server, lambda client: client.complete(ref, argument, context_arguments))
         return result.completion
 
     async def _search_items(
@@ -600,8 +612,7 @@ class Federation:
         reports = [answer.report(hits=len(answer.value or ()), primitive=primitive) for answer in answers]
         return FederatedOffers(tuple(offers), servers=tuple(reports))
 
-    async def _of_server(self, server: str, request: Callable[[Client], Awaitable[Result]], *given: object) -> Result:
-        require_json(given, "the request")
+    async def _of_server(self, server: str, request: Callable[[Client], Awaitable[Result]]) -> Result:
         tools = await self._server(server).tools()
         async with tools.patience():
             try:
@@ -618,6 +629,7 @@ class Federation:
                 server.connected.forget()
 
     def _server(self, name: str) -> SupervisedServer | HostConnection:
+        self._fanout.require_open()
         if name not in self.supervised:
             raise LocalError(f"no server is named {name!r}; {closest(name, self.supervised)}")
         return self.supervised[name]

@@ -45,6 +45,7 @@ from mcp_types import (
     INTERNAL_ERROR,
     METHOD_NOT_FOUND,
     MISSING_REQUIRED_CLIENT_CAPABILITY,
+    CallToolRequestParams,
     CallToolResult,
     RequestParamsMeta,
     Tool,
@@ -61,7 +62,7 @@ from tools_search_client.errors import (
     ServerUnavailableError,
 )
 from tools_search_client.found import Era, Found, FoundTool, Mode
-from tools_search_client.json_values import require_json
+from tools_search_client.json_values import require_sendable
 from tools_search_client.servers.cache import CacheScope, ExpiringCache
 from tools_search_client.servers.faults import server_faults
 
@@ -562,7 +563,8 @@ class ServerTools:
                 `is_error`, not an exception. With a client from `open_server`, a partly invalid result keeps its valid
                 parts, with a text in place of the others.
         """
-        require_json([name, arguments, meta], f"the call of {name!r}")
+        given = {"name": name, "arguments": arguments, "_meta": meta}
+        require_sendable(CallToolRequestParams, f"the call of {name!r}", **given)
         report = progress
         seconds = self._options.call_timeout
         latest = anyio.current_time() + seconds * _MAX_EXTENSION

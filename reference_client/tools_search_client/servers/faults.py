@@ -29,6 +29,7 @@ from tools_search_client.errors import (
     ServerUnavailableError,
     UnauthorizedError,
 )
+from tools_search_client.json_values import first_problem
 from tools_search_client.text import shorten
 
 AUTHORIZATION_PROBLEM: Final = "authorization_problem"
@@ -138,10 +139,7 @@ def _fault(error: BaseException, ended: str) -> ServerError | HostError:  # noqa
         case MCPError() | TimeoutError():
             return ServerTimeoutError("no answer in time")
         case ValidationError():
-            first = error.errors(include_url=False, include_input=False)[0]
-            place = ".".join(str(step) for step in first["loc"])
-            problem = f"{place}: {first['msg']}" if place else first["msg"]
-            return InvalidServerResultError(f"the answer has the wrong shape: {problem}")
+            return InvalidServerResultError(f"the answer has the wrong shape: {first_problem(error)}")
         case InvalidSearchResultError():
             return InvalidServerResultError(str(error))
         case anyio.ClosedResourceError() | anyio.BrokenResourceError() if ended:
