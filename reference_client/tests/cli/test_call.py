@@ -5,10 +5,12 @@ from __future__ import annotations
 import io
 import os
 import pty
+import shlex
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +19,33 @@ import pytest
 from tools_search_client.cli.arguments import type_of
 from tools_search_hosts import HttpTarget
 
+from ..chat.terminal import Terminal  # noqa: TID252
 from .conftest import Run, Write, command_line
 
 PROGRAM = [sys.executable, "-m", "tools_search_client"]
+
+SLOW = """
+import base64, sys
+from pathlib import Path
+import anyio
+from mcp.server.mcpserver import Context, Image, MCPServer
+from mcp_types import BlobResourceContents, EmbeddedResource
+
+server = MCPServer("slow")
+
+
+@server.tool()
+async def pack(ctx: Context):
+    await ctx.report_progress(3, 8, "the bags")
+    await anyio.to_thread.run_sync(Path(sys.argv[1]).read_text)
+    blob = base64.b64encode(bytes(9_000)).decode()
+    contents = BlobResourceContents(uri="bags:all", blob=blob)
+    return [Image(data=bytes(9_000), format="png"), EmbeddedResource(type="resource", resource=contents)]
+
+
+server.run()
+"""
+"""A tool that reports its progress, and returns a picture and a file when something is written to a pipe."""
 
 
 @pytest.fixture
@@ -201,6 +227,19 @@ def test_a_tool_may_take_as_long_as_the_user_says(run: Run, liar: Any):
 def test_an_error_of_a_server_stays_on_one_line(run: Run, liar: Any):
     outcome = run("call", "make_alpha", "--command", command_line(liar("call-refused").target), "--yes")
     assert (outcome.code, outcome.errors) == (1, "Error: no Error: all is well (-32000)\n")
+
+
+def test_a_terminal_shows_how_far_a_call_is_and_the_size_of_a_file(tmp_path: Path):
+    (tmp_path / "server.py").write_text(SLOW, encoding="utf-8")
+    os.mkfifo(tmp_path / "go-on")
+    line = shlex.join([sys.executable, str(tmp_path / "server.py"), str(tmp_path / "go-on")])
+    with closing(Terminal(["-m", "tools_search_client", "call", "pack", "--yes", "--command", line], {})) as terminal:
+        terminal.until("calling pack … 3 of 8 the bags")
+        (tmp_path / "go-on").write_text("")
+        code, shown = terminal.until_end()
+    assert code == 0
+    assert '"data": "12,000 characters of base64, which --json prints"' in shown
+    assert '"blob": "12,000 characters of base64, which --json prints"' in shown
 
 
 @pytest.mark.anyio

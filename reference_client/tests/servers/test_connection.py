@@ -49,6 +49,19 @@ from tools_search_client.servers.faults import as_server_error
 from tools_search_client.servers.supervision import Backoff, SupervisedServer
 from tools_search_hosts import HttpTarget, ServerEntry, StdioTarget
 
+LARGE = """
+import sys
+from mcp.server.mcpserver import MCPServer
+
+print("all is well", file=sys.stderr, flush=True)
+if "--at-once" in sys.argv:
+    print("x" * 17_000_000)
+server = MCPServer("large")
+server.tool(name="large")(lambda: "x" * 17_000_000)
+server.run()
+"""
+"""A server that logs, and sends too much: at once, or when it is called."""
+
 HOSTILE = Path(__file__).parents[3] / "reference_server" / "tests" / "servers" / "hostile.py"
 
 pytestmark = pytest.mark.anyio
@@ -421,6 +434,16 @@ async def test_a_server_that_sends_too_much_fails_at_once_and_says_why(
     with anyio.fail_after(60), pytest.raises(ServerError, match=reason):
         await searched(target)
     assert peak_memory() - before < 128 * 1024
+
+
+@pytest.mark.parametrize("options", [(), ("--at-once",)])
+async def test_a_server_that_sends_too_much_is_not_quoted_with_what_it_said_of_something_else(
+    options: tuple[str, ...],
+):
+    with anyio.fail_after(60), pytest.raises(ServerUnavailableError) as failed:
+        async with open_server(StdioTarget(sys.executable, ("-c", LARGE, *options))) as tools:
+            await tools.call("large")
+    assert str(failed.value) == "the connection ended: it sent a line of more than 16 MiB"
 
 
 @pytest.mark.parametrize("behavior", ["endless", "large-description"])

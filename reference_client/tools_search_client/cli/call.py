@@ -88,11 +88,19 @@ def call(name: str, arguments: tuple[str, ...], selection: ServerSelection, *, y
 
     async def run() -> tuple[FoundTool, CallToolResult]:
         async with open_federation(selection.configuration, selection.options) as servers:
-            tool = await selection.resolve(servers, name)
+            with output.waiting("asking the servers …"):
+                tool = await selection.resolve(servers, name)
             fit = fitting(typed, tool)
             if not yes and not selection.configuration.allows(tool):
                 _ask(tool, fit, may_ask=may_ask)
-            return tool, await servers.call(tool.name, fit)
+            calling = f"calling {tool.name} …"
+            with output.waiting(calling) as show:
+
+                async def progressed(progress: float, total: float | None, message: str | None) -> None:
+                    share = f"{progress:g}" if total is None else f"{progress:g} of {total:g}"
+                    show(f"{calling} {share} {message or ''}")
+
+                return tool, await servers.call(tool.name, fit, progress=progressed)
 
     tool, result = run_until_signal(run)
     if as_json:

@@ -81,11 +81,15 @@ def hit_json(found: FoundTool | FoundItem[Any]) -> dict[str, Any]:
 
 
 def print_content(content: BaseModel) -> None:
-    """Print one content block: text as is, anything else as JSON."""
+    """Print one content block: text as is, anything else as JSON. On a terminal, only the size of a file is shown."""
     if isinstance(content, TextContent | TextResourceContents):
         click.echo(printable(content.text))
-    else:
-        print_json(model_json(content))
+        return
+    shown = model_json(content)
+    for part in (shown, shown.get("resource", {})) if sys.stdout.isatty() else ():
+        for member in part.keys() & {"data", "blob"}:
+            part[member] = f"{len(part[member]):,} characters of base64, which --json prints"
+    print_json(shown)
 
 
 def purpose(item: Tool | Prompt | Resource | ResourceTemplate) -> str:
@@ -142,14 +146,14 @@ def exit_code(reports: Sequence[ServerReport], *, found: bool) -> int:
 
 
 @contextmanager
-def waiting(text: str) -> Generator[None]:
-    """Show a spinner on a terminal while the block runs; elsewhere, show nothing."""
+def waiting(text: str) -> Generator[Callable[[str], None]]:
+    """Show a spinner on a terminal while the block runs, elsewhere nothing. The block gets a function for new texts."""
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield
+        yield lambda _: None
         return
-    with console.status(Text(text)):
-        yield
+    with console.status(Text(text)) as status:
+        yield lambda news: status.update(Text(one_line(news)))
 
 
 @contextmanager

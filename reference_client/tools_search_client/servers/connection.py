@@ -238,7 +238,7 @@ async def _connected(
             tasks.cancel_scope.cancel()  # of `follow_changes`, which would never end
     except Exception as error:
         if raised is None and not is_left:
-            raise _explained(as_server_error(error, ended.reason), kept.quotation()) from error
+            raise _explained(as_server_error(error, ended.reason), _quotation(ended, kept)) from error
         _logger.debug("leaving %s failed", type(target).__name__, exc_info=error)
     if raised is not None:
         raise raised
@@ -298,7 +298,12 @@ async def _set_log_level(client: Client, level: LoggingLevel | None) -> None:
 
 def _reason(ended: Ending, diagnostics: Diagnostics) -> str:
     """Return why the connection ended, quoting the server's diagnostics; empty if unknown."""
-    return ended.reason and f"{ended.reason}{diagnostics.quotation()}"
+    return ended.reason and f"{ended.reason}{_quotation(ended, diagnostics)}"
+
+
+def _quotation(ended: Ending, diagnostics: Diagnostics) -> str:
+    """Return what the server last said as a suffix, unless the client ended the connection for a reason of its own."""
+    return "" if ended.is_excess else diagnostics.quotation()
 
 
 def _explained(error: ServerError | HostError, quoted: str) -> ServerError | HostError:
