@@ -238,6 +238,12 @@ def test_an_attachment_of_nothing_of_both_or_of_text_is_refused_when_it_is_made(
         Attachment("image/png", **members)
 
 
+@pytest.mark.parametrize("url", ["", "picture.png", "/files/1", "//files.example/1"])
+def test_an_attachment_with_a_url_that_no_provider_could_fetch_is_refused_when_it_is_made(url: str):
+    with pytest.raises(LocalError, match="`url` must be absolute"):
+        Attachment("image/png", url=url)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 async def test_attachments_are_sent_in_the_providers_form_or_refused_with_what_it_takes(kind: Any):
     accepted = ACCEPTED[kind.__name__]
