@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import ssl
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import aclosing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -81,3 +81,22 @@ def test_a_file_without_certificates_is_wrong_usage(tmp_path: Path):
     ended = CliRunner().invoke(cli, arguments)
     assert ended.exit_code == 2
     assert "cannot read certificate authorities from" in ended.output
+
+
+async def test_a_variable_that_names_no_authorities_is_named_where_they_are_needed(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    authorities.cache_clear()
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "missing.pem"))
+    async with aclosing(HttpTransport(url)) as transport:
+        answer = await transport.request(REQUEST, {}, 10)
+    assert f"cannot read certificate authorities from '{tmp_path / 'missing.pem'}'" in str(answer.fault)
+
+
+def test_a_server_on_stdio_needs_no_authorities(target: Callable[..., tuple[str, ...]], tmp_path: Path):
+    authorities.cache_clear()
+    arguments = ["server", "--only", "query-blank", "--era", "2026-07-28", "--out", str(tmp_path), "--"]
+    missing = {"SSL_CERT_FILE": str(tmp_path / "missing.pem")}
+    ended = CliRunner().invoke(cli, [*arguments, *target("miniature")], env=missing)
+    assert ended.exit_code == 0, ended.output
+    assert authorities.cache_info().misses == 0

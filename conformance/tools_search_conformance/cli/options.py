@@ -6,7 +6,6 @@ import errno
 import os
 import secrets
 import shlex
-import ssl
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -73,9 +72,10 @@ def name_value_pairs(_: click.Context, parameter: click.Parameter, values: Seque
 
 def _authorities(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
     try:
-        authorities(value)
-    except (OSError, ssl.SSLError) as error:
-        raise click.BadParameter(f"cannot read certificate authorities from {value!r}: {error}") from error
+        if value:
+            authorities(value)
+    except OSError as error:
+        raise click.BadParameter(str(error)) from error
     return value
 
 

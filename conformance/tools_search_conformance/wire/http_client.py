@@ -119,7 +119,8 @@ class HttpClient:
     def __init__(self, url: str, *, headers: Mapping[str, str], ca_file: str | None = None) -> None:
         """Take an http(s) URL, headers for every request, and a file with certificate authorities to trust as well."""
         address = urlsplit(url)
-        self._tls = authorities(ca_file) if address.scheme == "https" else None
+        self._tls = address.scheme == "https"
+        self._ca_file = ca_file
         self._host = address.hostname or ""
         self._port = address.port or (443 if self._tls else 80)
         query = f"?{quote(address.query, safe=_UNESCAPED + '?')}" if address.query else ""
@@ -164,11 +165,12 @@ class HttpClient:
                 return connection
             await connection.aclose()
         try:
-            if self._tls is None:
+            if not self._tls:
                 return _Connection(await anyio.connect_tcp(self._host, self._port))
+            context = authorities(self._ca_file)
             return _Connection(
                 await anyio.connect_tcp(
-                    self._host, self._port, tls=True, ssl_context=self._tls, tls_standard_compatible=False
+                    self._host, self._port, tls=True, ssl_context=context, tls_standard_compatible=False
                 )
             )
         except (OSError, anyio.BrokenResourceError, anyio.EndOfStream) as error:
@@ -179,7 +181,7 @@ class HttpClient:
 def authorities(ca_file: str | None = None) -> ssl.SSLContext:
     """Return the certificate authorities to trust: the usual ones, and those in SSL_CERT_FILE and `ca_file`.
 
-    Cached, because loading them takes longer than most checks. Raises `OSError` or `SSLError` if a file has none.
+    Cached, because loading them takes longer than most checks. Raises an `OSError` that names a file that has none.
     """
     if sys.platform in {"darwin", "win32"}:
         import truststore  # elsewhere, OpenSSL loads the system's authorities
@@ -188,7 +190,10 @@ def authorities(ca_file: str | None = None) -> ssl.SSLContext:
     else:
         context = ssl.create_default_context()
     for file in filter(None, (os.environ.get("SSL_CERT_FILE"), ca_file)):
-        context.load_verify_locations(file)
+        try:
+            context.load_verify_locations(file)
+        except OSError as error:  # also of the kind `SSLError`, for a file with something else
+            raise OSError(f"cannot read certificate authorities from {file!r}: {error}") from None
     return context
 
 
