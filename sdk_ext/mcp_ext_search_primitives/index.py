@@ -62,7 +62,7 @@ class PrimitiveIndex:
         # The floor reads the item's name, which is not the name of the converted tool.
         self._floor = Floor([tool.model_copy(update={"title": _names(items[tool.name])}) for tool in tools])
         known = {} if previous is None else previous._texts
-        self._folded = {
+        self._folded: dict[str, str] = {
             uri: previous._folded[uri] if previous is not None and known.get(uri) == text else _folded(text)
             for uri, text in self._texts.items()
         }

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from mcp_ext_search_primitives import text_index
 from mcp_ext_search_primitives.text_index import TextIndex, stems_of
+from mcp_ext_tools_search.ranking.language import runs
 
 
 def ranked(texts: dict[str, str], query: str) -> list[str]:
@@ -68,7 +69,11 @@ def test_an_index_built_from_the_previous_one_splits_new_texts_only_and_finds_th
     rng = random.Random(1)  # noqa: S311 - the same in every run
     said = ["cat", "cats", "dog", "parcel", "customer", "the", "Zürich", "a_b"]
     split: list[str] = []
-    runs = text_index.runs
+
+    def recorded(text: str) -> Any:
+        split.append(text)
+        return runs(text)
+
     texts: dict[str, str] = {}
     previous = TextIndex(texts)
     for _ in range(100):
@@ -77,7 +82,7 @@ def test_an_index_built_from_the_previous_one_splits_new_texts_only_and_finds_th
         texts |= {str(rng.randrange(12)): " ".join(rng.choices(said, k=rng.randrange(8))) for _ in range(3)}
         split.clear()
         with monkeypatch.context() as patched:
-            patched.setattr(text_index, "runs", lambda text: split.append(text) or runs(text))
+            patched.setattr(text_index, "runs", recorded)
             index = TextIndex(texts, previous)
         same, gone = old.items() & texts.items(), old.items() - texts.items()
         touched = old.items() ^ texts.items() if len(gone) < len(same) else texts.items()
