@@ -134,7 +134,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("live_mutant", OF_LIVE_SERVERS[:: 1 if everything else RARE])
 
 
-# What the other era is told, or has told the server, has to be seen too.
+# Faults that show in the other era only must be seen, too.
 _IN_BOTH_ERAS: Final = {"not-discovered", "advertised-as-true", "legacy-unadvertised", "gate-opened-by-legacy-clients"}
 
 Judge = Callable[..., Awaitable[Run]]

@@ -382,7 +382,7 @@ class AdvertisedBesideCapabilities(Client):
 
 
 class AdvertisedInAnArray(Client):
-    """Looks for the identifier among whatever `extensions` holds."""
+    """Looks for the identifier among the members or elements of `extensions`."""
 
     def read_settings(self, capabilities: Json) -> Json | None:
         named = capabilities.get("extensions") == [EXTENSION_ID]

@@ -433,7 +433,7 @@ class StopsAfterFivePages(StopsAfterTwoPages):
 
 
 class ToldApartByName(Client):
-    """Keeps the first item of each name, whatever else distinguishes items of the list."""
+    """Keeps the first item of each name, even where another member distinguishes items."""
 
     def all_pages(self, query: str, *, again: bool = False) -> list[Json]:
         names: dict[Any, Json] = {}

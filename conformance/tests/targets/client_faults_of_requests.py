@@ -668,7 +668,7 @@ class QueryInHeaderAsReferences(_Headers):
 
 
 class ParamHeadersByPath(Client):
-    """The names of nested properties are joined by dots, and told apart by them."""
+    """The names of nested properties are joined by dots, and distinguished by them."""
 
     def marked(self, schema: Json, *path: str) -> Iterator[tuple[tuple[str, ...], Json]]:
         for steps, each in super().marked(schema, *path):

@@ -453,7 +453,7 @@ class AnswersSharedInFlight(SearchFault):
 
 
 class SearchesAtOneTimeShared(SearchFault):
-    """Answers a search as the same one that is under way, whoever sent it, and takes a moment for each."""
+    """Answers a search as the same one under way, even if another caller sent it, and takes a moment for each."""
 
     def __init__(self) -> None:
         self.under_way: dict[str, Json] = {}

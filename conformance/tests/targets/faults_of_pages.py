@@ -820,7 +820,7 @@ def cursor_beyond_ascii_is_internal(params: Json) -> Json:
 
 
 class CursorOfNameIgnored(SearchFault):
-    """Answers a search for a name at once, whatever else it has."""
+    """Answers a search for a name at once, without its other parameters."""
 
     def __init__(self) -> None:
         self.names = set[str]()

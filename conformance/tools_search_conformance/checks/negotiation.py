@@ -429,7 +429,7 @@ async def declaration_per_request(bench: Bench) -> None:
 
 
 async def _expect_declarations_apart(bench: Bench, query: str) -> None:
-    """Expect searches in flight together, every other one of which declares the extension, to be told apart."""
+    """Expect each of many searches in flight together, half of which declare the extension, to get its own answer."""
     capabilities = [DECLARED, UNDECLARED] * _OF_EACH
     params, seconds = [{"query": query}] * len(capabilities), bench.options.timeout
     exchanges = await bench.server.at_once(params, seconds=seconds, capabilities=capabilities)

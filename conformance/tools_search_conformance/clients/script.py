@@ -214,7 +214,7 @@ class Script:
     advertised: Mapping[str, Any] | None = None
     """Overrides the values by place, `extensions` or `experimental`; if empty, nothing is advertised."""
     handshake: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Members of the result of `server/discover` or `initialize` beside its capabilities."""
+    """Members of the result of `server/discover` or `initialize` in addition to its capabilities."""
     capabilities: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Capabilities in addition to `tools`, or in its place, where the extension is not advertised."""
 

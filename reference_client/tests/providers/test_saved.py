@@ -78,7 +78,7 @@ SHOP = [
 
 
 class Talk:
-    """A user, a model that does as it is told, and a shop."""
+    """A user, a model that follows instructions, and a shop."""
 
     def __init__(self, kind: Any, *, call_tool: bool = False) -> None:
         source = ListedSource.of({"shop": SHOP}, deferred={"shop"})
