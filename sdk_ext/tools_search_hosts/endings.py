@@ -1,7 +1,7 @@
 """How connections end: what the transport knows about it, and which of the SDK's errors report it.
 
 The SDK reports a closed connection as -32000 and a timeout as -32001, and `bounded_http` has errors of its own. Servers
-use these codes for their own errors too, so only the text tells them apart. A server that passes on an error, as a
+use these codes for their own errors too, so only the text distinguishes them. A server that passes on an error, as a
 proxy does, can even send the same text: `attributed_to_server` rewords it when it arrives. The canary is
 `sdk_ext/tests/mcp_ext_tools_search/test_sdk_canaries.py`.
 """

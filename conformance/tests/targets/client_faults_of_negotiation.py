@@ -572,5 +572,5 @@ class SettingsOfBothPlaces(Client):
 
     def read_settings(self, capabilities: Json) -> Json | None:
         settings = super().read_settings(capabilities)
-        beside: Any = extensions_in(capabilities, "experimental").get(EXTENSION_ID)
-        return {**beside, **settings} if settings is not None and isinstance(beside, dict) else settings
+        experimental: Any = extensions_in(capabilities, "experimental").get(EXTENSION_ID)
+        return {**experimental, **settings} if settings is not None and isinstance(experimental, dict) else settings

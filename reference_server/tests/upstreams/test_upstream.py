@@ -258,8 +258,8 @@ async def test_a_caller_learns_who_refused_a_request_and_with_which_http_status(
             if (way, status) == ("old-sse", "404"):  # its session is in its address
                 is_error, text = await text_of_call(client, "web__say", {"refuses": status, "answer": body})
                 assert is_error
-                told = "The MCP server 'web' no longer knows the session, as after a restart."
-                assert text == f"{told} It is retried automatically."
+                reason = "The MCP server 'web' no longer knows the session, as after a restart."
+                assert text == f"{reason} It is retried automatically."
                 await until(lambda: "web is down: it no longer knows the session, as after a restart" in caplog.text)
             else:
                 with pytest.raises(MCPError) as met:

@@ -148,10 +148,10 @@ async def _result(upstream: Upstream, own: Mapping[str, Any], ctx: ServerRequest
         why = f"asks for more input before it continues, but cannot get it: {error}."
         raise UnusableResultError(f"The MCP server {upstream.name!r} {why}") from error
     except MCPError as error:
-        raise _told(error, f"The MCP server {upstream.name!r}") from error
+        raise _for_caller(error, f"The MCP server {upstream.name!r}") from error
 
 
-def _told(error: MCPError, server: str) -> MCPError:
+def _for_caller(error: MCPError, server: str) -> MCPError:
     """Return a server's error as the caller gets it."""
     code, message = error.code, error.message
     if timed_out(error):

@@ -309,12 +309,12 @@ class Lists:
     def _report(self, kind: Kind, faults: Sequence[str]) -> None:
         """Log a list's new faults, only the first few individually: it can consist of faults."""
         more = len(faults) - _MAX_REPORTED
-        told = [*faults[:_MAX_REPORTED], *([f"{more} more {_NOUNS[kind]}s are left out"] if more > 0 else [])]
+        shown = [*faults[:_MAX_REPORTED], *([f"{more} more {_NOUNS[kind]}s are left out"] if more > 0 else [])]
         if len(self._logged) < _MAX_LOGGED:
-            for fault in told:
+            for fault in shown:
                 if fault not in self._logged:
                     logger.warning("%s: %s", self.server, fault, extra={"server": self.server})
-            self._logged.update(told)
+            self._logged.update(shown)
 
 
 def _is_gateway(client: Client) -> bool:

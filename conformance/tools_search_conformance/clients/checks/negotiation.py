@@ -279,9 +279,9 @@ async def never_probes_primitives(bench: ClientBench) -> None:
         for what, settings in lacking.items()
     }
     if bench.cell.era == MODERN:
-        beside = Undisguised({**SETTINGS, name: {}})
+        experimental = Undisguised({**SETTINGS, name: {}})
         scripts["the setting was under experimental alone"] = Script(
-            advertised={"extensions": Undisguised(SETTINGS), "experimental": beside}
+            advertised={"extensions": Undisguised(SETTINGS), "experimental": experimental}
         )
     searched: JsonObject = {"extensions": _OTHER_EXTENSIONS, name: {"listChanged": True, "search": {}}}
     scripts["the extension was not advertised"] = Script(advertised={}, capabilities=searched)
