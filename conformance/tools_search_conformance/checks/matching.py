@@ -230,11 +230,12 @@ async def first_searches(bench: Bench) -> list[FirstSearch]:
     async with bench.another(unasked={bench.list_method, bench.method}) as other:
         exchanges = await other.server.at_once(params, seconds=seconds)
         # A server may be too busy for several at once; with which error, busy-refusal judges.
-        failed = [exchange for exchange in exchanges if exchange.result is None]
+        failed = any(exchange.result is None for exchange in exchanges)
         again = await other.server.at_once(params, seconds=seconds) if failed else exchanges
-        for (key, each), first, later in zip(sent, exchanges, again, strict=True):
-            too_many = first.result is None and (later.result is None or busy_seconds(first) is not None)
-            exchange = await other.server.search(each) if too_many else first
+        too_many = any(exchange.result is None for exchange in again)  # which of them are refused is chance
+        for (key, each), first in zip(sent, exchanges, strict=True):
+            alone = first.result is None and (too_many or busy_seconds(first) is not None)
+            exchange = await other.server.search(each) if alone else first
             found = list[str]()
             with suppress(UnverifiableError):  # that it is a page is for others to judge
                 page, limit = read_page(exchange, "a search"), each.get("limit")
