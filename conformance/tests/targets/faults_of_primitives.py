@@ -178,12 +178,15 @@ def _confused(confused: str, name: str, key: str, alike: Callable[[Json, str], b
         def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
             items: list[Json] = member(outcome, "result").get(name, [])
             query = str(params.get("query")).strip()
-            if method != confused or "cursor" in params or not items or items[0][key] != query:
+            if method != confused or not items:
                 return outcome
             catalog: Json = json.loads(Path(os.environ["TOOLS_SEARCH_CATALOG"]).read_text(encoding="utf-8"))
-            first = next((item for item in catalog[name] if alike(item, query)), items[0])
-            others = [item for item in items if item[_KEYS[name]] != first[_KEYS[name]]]
-            return {"result": {**outcome["result"], name: [first, *others][: len(items)]}}
+            named = next((item for item in catalog[name] if item[key] == query), None)
+            if named is None:
+                return outcome
+            first = next((item for item in catalog[name] if alike(item, query)), named)
+            other = {named[_KEYS[name]]: first, first[_KEYS[name]]: named}  # on every page, so that none is lost
+            return {"result": {**outcome["result"], name: [other.get(item[_KEYS[name]], item) for item in items]}}
 
     return Confused
 

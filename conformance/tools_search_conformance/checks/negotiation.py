@@ -13,7 +13,7 @@ from tools_search_conformance.checks.changes import changed_for_new_connections
 from tools_search_conformance.model import UnverifiableError
 from tools_search_conformance.target.bench import INVALID_PARAMS, MISSING_CAPABILITY, Bench, early_page, server_check
 from tools_search_conformance.target.pages import Page, advertised_settings, complaint, settings_in, settings_of
-from tools_search_conformance.target.primitives import EVERY_METHOD, OTHERS, TOOLS, items_in, key_in, settings_for
+from tools_search_conformance.target.primitives import EVERY_METHOD, OTHERS, TOOLS, items_in, key_in
 from tools_search_conformance.target.vocabulary import NONSENSE
 from tools_search_conformance.wire.codec import JsonObject, as_object, json_text, same
 from tools_search_conformance.wire.eras import DECLARED, LEGACY, MODERN, OLDER, UNDECLARED
@@ -85,15 +85,15 @@ async def advertised(bench: Bench) -> None:
 )
 async def primitives_advertised(bench: Bench) -> None:
     settings = advertised_settings(await bench.server.connection())
-    for primitive in OTHERS if bench.profile == "fixture" and settings is not None else ():
-        if settings_for(settings, primitive) is None:
-            key = items("core", primitive.member)[0][primitive.key]
-            exchange = await bench.server.ask(primitive.method, {"query": key})
-            if not exchange.replied:
-                break  # nor is there an answer to the next one
-            found = [key_in(item, primitive.method) for item in items_in(exchange)]
-            message = f"{primitive.method} finds {key!r}, but the settings have no {primitive.setting}"
-            bench.expect(key not in found, exchange, message, case=f"{primitive.method}, query {key!r}")
+    unnamed = [each for each in OTHERS if settings is not None and each.setting not in settings]
+    for primitive in unnamed if bench.profile == "fixture" else ():
+        key = items("core", primitive.member)[0][primitive.key]
+        exchange = await bench.server.ask(primitive.method, {"query": key})
+        if not exchange.replied:
+            break  # nor is there an answer to the next one
+        found = [key_in(item, primitive.method) for item in items_in(exchange)]
+        message = f"{primitive.method} finds {key!r}, but the settings have no {primitive.setting}"
+        bench.expect(key not in found, exchange, message, case=f"{primitive.method}, query {key!r}")
     judged, usual = False, set[str]()
     async for capabilities, settings, exchange, whom in _openings_with_others(bench):
         named = {name for name in _SETTINGS if as_object(settings.get(name)) is not None}

@@ -161,7 +161,8 @@ async def settings_malformed(bench: ClientBench) -> None:
     )  # fmt: skip
     unsized = {name: value for name, value in SETTINGS.items() if name != "catalogSize"}
     async with bench.connected(Script(settings=unsized)) as session:
-        await session.search(_NEED, 5)
+        for limit in (5, None):
+            await session.search(_NEED, limit)
         # If the client also sends `null` for valid settings, request-params fails.
         nulls = any(exchange.params.get("limit", 1) is None for exchange in session.peer.searches)
         if session.peer.searches:
