@@ -6,6 +6,7 @@ import logging
 import shutil
 import signal
 import subprocess
+import threading
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import pytest
 from click.testing import CliRunner
 from mcp import Client
@@ -221,6 +223,33 @@ async def test_rubbish_on_the_channel_changes_nothing(
             await until(lambda: "growing__after" in other.gateway.tools)
     ignored = [record for record in caplog.records if "ignoring invalid messages" in record.getMessage()]
     assert len(ignored) == 2  # one for each replica
+
+
+async def test_a_message_about_a_server_that_is_removed_before_it_takes_effect_is_ignored(
+    replica: Any, redis: RedisServer, until: Any
+) -> None:
+    redis.start()
+    is_done = threading.Event()
+
+    def flood() -> None:
+        with redis.client as other:
+            while not is_done.wait(0.001):
+                other.publish(CHANNEL, message(about="server", name="growing", kind="prompts"))
+                other.publish(CHANNEL, message(about="audience", name="plain/", kind="tools"))
+
+    with anyio.fail_after(SECONDS):
+        async with replica() as one, anyio.create_task_group() as tasks:
+            await until(lambda: one.connection == "ready" and one.gateway.tools)
+            tasks.start_soon(anyio.to_thread.run_sync, flood)
+            try:
+                await until(lambda: one.told["modern"] > 2)
+                one.gateway.reconfigure([], one.gateway.metadata)
+                told = one.told["modern"]
+                await until(lambda: one.told["modern"] > told + 3)
+                assert await one.names() == set()
+                assert one.connection == "ready"
+            finally:
+                is_done.set()
 
 
 @pytest.mark.parametrize(

@@ -267,7 +267,7 @@ class Replicas:
                 await redis.aclose()
 
     async def _catch_up(self, missed: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        for audience in self._audiences.values():
+        for audience in list(self._audiences.values()):  # a new toolset may add one meanwhile
             for event in LIST_EVENTS.values():
                 await audience.deliver(event)
         await missed()
@@ -317,7 +317,8 @@ class Replicas:
             await self._has_received.wait()
             self._has_received = anyio.Event()
             for name, kind in self._take_received("server"):
-                self._servers[name](LIST_EVENTS[kind])
+                if (note_change := self._servers.get(name)) is not None:  # else it was removed meanwhile
+                    note_change(LIST_EVENTS[kind])
             await anyio.sleep(_GATHER_SECONDS)
             for name, kind in self._take_received("audience"):
                 await self._audiences[name].deliver(LIST_EVENTS[kind])
