@@ -19,7 +19,10 @@ import anyio
 import anyio.to_thread
 import httpx2
 import pytest
+from starlette.responses import Response
 from tools_search_server.access.principals import new_token, token_hash
+from tools_search_server.programs.http_server import HttpServer
+from tools_search_server.programs.serving import Address, listening
 
 pytestmark = pytest.mark.anyio
 
@@ -124,6 +127,27 @@ async def test_a_request_that_is_not_whole_in_time_is_closed_and_a_connection_be
             used.auto_open = 0
             assert await anyio.to_thread.run_sync(status_on, used) == 401
     assert "Traceback" not in log.read_text()
+
+
+async def test_a_connection_whose_response_was_read_slowly_is_kept_between_requests_like_any_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tools_search_server.programs.http_server._REQUEST_SECONDS", 1)
+    app = Response(b"x" * 32 * 1024 * 1024)
+    with anyio.fail_after(SECONDS), listening(Address("127.0.0.1", 0)) as listener:
+        place: tuple[str, int] = listener.getsockname()
+        async with HttpServer(app, descriptors=1024, is_local=True).opened(listener):
+
+            def ask() -> None:
+                with closing(HTTPConnection(*place, timeout=SECONDS)) as used:
+                    assert status_on(used) == 200
+                    # Its time begins after that of a wait for another request would have begun.
+                    with socket.create_connection(place, timeout=SECONDS) as mute:
+                        assert closes(mute)
+                    used.auto_open = 0
+                    assert status_on(used) == 200
+
+            await anyio.to_thread.run_sync(ask)
 
 
 def status_on(connection: HTTPConnection) -> int:

@@ -301,7 +301,8 @@ class _Connection(H11Protocol):
             return
         if not self._owes_request:
             self._stop_timer()
-        elif self._timer is None and not self.transport.is_closing():
+        # Between two requests, uvicorn's own timer runs.
+        elif self._timer is None and self.timeout_keep_alive_task is None and not self.transport.is_closing():
             why = f"sent no complete request within {_REQUEST_SECONDS} s"
             self._timer = self.loop.call_later(_REQUEST_SECONDS, self._late, why)
 
