@@ -126,7 +126,7 @@ def _bounded(list_page: ListPage, primitive: Primitive[Any]) -> ListPage:
         try:
             listed = await list_page(cursor)
         except MCPError as error:
-            if error.code == METHOD_NOT_FOUND and primitive is RESOURCE_TEMPLATES:
+            if cursor is None and error.code == METHOD_NOT_FOUND and primitive is RESOURCE_TEMPLATES:
                 return {"cacheScope": "public"}  # a server with resources need not have templates
             raise
         entries = listed.get(primitive.member)

@@ -258,6 +258,23 @@ async def test_a_server_without_templates_has_none_to_find(offering: Offering, c
         assert (await ask(client, RESOURCE_TEMPLATES, "ticket"))["resourceTemplates"] == []
 
 
+@every_primitive
+async def test_a_list_that_breaks_off_at_a_later_page_is_an_error_and_not_a_shorter_list(
+    offering: Offering, connect: Connect, primitive: Primitive[Any]
+) -> None:
+    async def refuse(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        if ctx.method == primitive.list_method and "cursor" in (ctx.params or {}):
+            raise MCPError(METHOD_NOT_FOUND, "Method not found")
+        return await call_next(ctx)
+
+    server = offering(page_size=1)
+    server.middleware.append(refuse)
+    ToolsSearch(resources=True, prompts=True).install(server)
+    async with connect(server) as client:
+        with pytest.raises(MCPError):
+            await ask(client, primitive, "ticket")
+
+
 @pytest.mark.parametrize(
     ("lacking", "search"), [("resources", ToolsSearch(resources=True)), ("prompts", ToolsSearch(prompts=True))]
 )
