@@ -25,6 +25,9 @@ from tools_search_ranking.postgres.schema import Connection
 _PARTITIONED: Final = ("tool", "document", "term", "posting")
 _BLOCK: Final = 1 << BLOCK_BITS
 _NULL: Final = r"\N"
+_ESCAPES: Final = str.maketrans({"\\": r"\\", "\n": r"\n", "\r": r"\r", "\t": r"\t"})
+"""Of the text format of `COPY`."""
+
 _SHORT_WAIT: Final[LiteralString] = "set local lock_timeout = '200ms'"
 _MEMORY: Final[LiteralString] = "set local maintenance_work_mem = '512MB'; set local work_mem = '256MB'"
 
@@ -386,12 +389,10 @@ def _new_generation(connection: Connection, catalog: str, facts: Mapping[str, An
 
 
 def _read(chunk: Sequence[ToolEntry], before: int) -> Iterator[tuple[ToolEntry, Tool]]:
-    tools = list(valid_tools(entry.definition for entry in chunk))
-    if len(tools) < len(chunk):
-        names = {tool.name for tool in tools}
-        place = next(place for place, entry in enumerate(chunk) if entry.definition.get("name") not in names)
-        raise ImportingError(f"tool {before + place + 1} is not a definition of an MCP tool")
-    return zip(chunk, tools, strict=True)
+    for number, entry in enumerate(chunk, start=before + 1):
+        if not (tools := valid_tools([entry.definition])):
+            raise ImportingError(f"tool {number} is not a definition of an MCP tool")
+        yield entry, tools[0]
 
 
 def _copy(connection: Connection, generation: int, rows: _Rows) -> None:
@@ -466,7 +467,7 @@ def _bytes(value: bytes) -> str:
 
 
 def _escaped(text: str) -> str:
-    return text.replace("\\", r"\\")
+    return text.translate(_ESCAPES)
 
 
 def _partition(table: str, generation: int) -> sql.Identifier:

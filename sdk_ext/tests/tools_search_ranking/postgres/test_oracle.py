@@ -6,6 +6,7 @@ are those in Python is what is tested.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 from random import Random
@@ -19,7 +20,14 @@ from mcp_ext_tools_search.ranking import Hit, SimpleRanker
 from mcp_ext_tools_search.ranking.floor import floored
 from mcp_ext_tools_search.types import EXTENSION_ID
 from mcp_types import Tool
-from tools_search_ranking.postgres import PostgresIndex, import_catalog, importing, update_catalog
+from tools_search_ranking.postgres import (
+    ImportingError,
+    PostgresIndex,
+    ToolEntry,
+    import_catalog,
+    importing,
+    update_catalog,
+)
 from tools_search_ranking.postgres.analysis import BLOCK_BITS
 
 from .conftest import entries
@@ -171,6 +179,30 @@ def test_tools_of_any_size_are_written_and_found(connection: Any):
     index, readable = PostgresIndex(connection, "catalog", groups=groups[-1:]), floored(SimpleRanker())(tools)
     for query in (long, long[:-1], long[:-2], "long", f"word {long}"):
         _assert_alike(index.search(query), readable.search(query))
+
+
+def test_an_answer_is_stored_as_it_is_written_whatever_its_white_space(connection: Any):
+    answer = json.dumps({"content": [{"type": "text", "text": "a\\b\n"}]}, indent="\t").replace("\n", "\r\n")
+    definition = {"name": "one", "inputSchema": {"type": "object"}}
+    import_catalog(connection, "answers", [ToolEntry(definition, answer=answer)])
+    update_catalog(connection, "answers", [], [ToolEntry(definition | {"name": "other"}, answer=answer)])
+    rows = connection.execute(
+        "select answer from tools_search.tool join tools_search.catalog using (generation) where catalog.name = %s",
+        ["answers"],
+    ).fetchall()
+    assert rows == [(answer,), (answer,)]
+
+
+@pytest.mark.parametrize("name", ["one", ["one"], None])
+def test_a_definition_that_is_no_tool_is_refused_whatever_its_name(connection: Any, name: Any):
+    valid = ToolEntry({"name": "one", "inputSchema": {"type": "object"}})
+    for write in (
+        lambda: import_catalog(connection, "refused", [valid, ToolEntry({"name": name})]),
+        lambda: update_catalog(connection, "refused", [], [valid, ToolEntry({"name": name})]),
+    ):
+        with pytest.raises(ImportingError, match="tool 2 is not a definition of an MCP tool"):
+            write()
+        import_catalog(connection, "refused", [valid])
 
 
 def _connected(address: str) -> Any:
