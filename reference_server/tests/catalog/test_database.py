@@ -22,7 +22,7 @@ from click.testing import CliRunner, Result
 from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 from mcp_ext_tools_search.client import TOOLS_SEARCH, iter_tools, retry_after, search_tools, server_settings
-from mcp_types import CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, PROTOCOL_VERSION_META_KEY
+from mcp_types import CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, INTERNAL_ERROR, PROTOCOL_VERSION_META_KEY
 from mcp_types.jsonrpc import HEADER_MISMATCH
 from mcp_types.version import LATEST_MODERN_VERSION
 from tools_search_ranking.extras import MissingExtraError
@@ -241,6 +241,17 @@ async def test_what_is_hidden_from_a_caller_is_hidden_from_the_first_request_on_
             assert await seen_by(catalog, "guest") == (everything, everything, True, {"private"})
 
 
+def call_without_header(url: str, name: str, token: str) -> dict[str, Any]:
+    """Call a tool without the header that it may ask for, and return the answer."""
+    meta = {PROTOCOL_VERSION_META_KEY: LATEST_MODERN_VERSION, CLIENT_CAPABILITIES_META_KEY: {},
+            CLIENT_INFO_META_KEY: {"name": "test", "version": "0"}}  # fmt: skip
+    params = {"name": name, "arguments": {"region": "north"}, "_meta": meta}
+    headers = {"Authorization": f"Bearer {token}", "Accept": "application/json, text/event-stream",
+               "Mcp-Protocol-Version": LATEST_MODERN_VERSION, "Mcp-Method": "tools/call", "Mcp-Name": name}  # fmt: skip
+    request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    return httpx2.post(url, json=request, headers=headers, timeout=SECONDS).json()
+
+
 @pytest.mark.parametrize("from_file", [True, False])
 def test_a_call_of_a_hidden_tool_is_answered_as_that_of_an_unknown_one(
     database: Database, servers: Any, tmp_path: Path, from_file: bool
@@ -254,15 +265,7 @@ def test_a_call_of_a_hidden_tool_is_answered_as_that_of_an_unknown_one(
     url = servers.start_http(*(("--catalog", file) if from_file else of_database))
 
     def code(name: str, token: str) -> int:
-        """Return the error code of a call without the header that the tool asks for."""
-        meta = {PROTOCOL_VERSION_META_KEY: LATEST_MODERN_VERSION, CLIENT_CAPABILITIES_META_KEY: {},
-                CLIENT_INFO_META_KEY: {"name": "test", "version": "0"}}  # fmt: skip
-        params = {"name": name, "arguments": {"region": "north"}, "_meta": meta}
-        headers = {"Authorization": f"Bearer {token}", "Accept": "application/json, text/event-stream",
-                   "Mcp-Protocol-Version": LATEST_MODERN_VERSION, "Mcp-Method": "tools/call",
-                   "Mcp-Name": name}  # fmt: skip
-        request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
-        return httpx2.post(url, json=request, headers=headers, timeout=SECONDS).json()["error"]["code"]
+        return call_without_header(url, name, token)["error"]["code"]
 
     assert code("drink", "other") == HEADER_MISMATCH
     assert code("drink", "guest") == code("dring", "guest") != HEADER_MISMATCH
@@ -298,6 +301,22 @@ async def test_a_cursor_holds_at_another_replica_and_an_outage_is_an_error_to_be
                 except MCPError:
                     await anyio.sleep(0.2)
             assert again.tools[0].name == "brew_mint"
+
+
+def test_a_call_to_a_catalog_that_may_no_longer_be_read_is_answered_with_an_error(
+    database: Database, servers: Any, tmp_path: Path
+) -> None:
+    file, reader = written(tmp_path / "tools.json", {"tools": TEAS}), database.reader()
+    run("import", file, "--to", database.address, "--name", "revoked", "--reader", reader)
+    as_reader = database.address.replace("//postgres:", f"//{reader}:")
+    url = servers.start_http("--catalog", as_reader, "--catalog-name", "revoked")
+    with psycopg.connect(database.address, autocommit=True) as connection:
+        connection.execute(f"revoke usage on schema tools_search from {reader}")
+        try:
+            answered = call_without_header(url, "brew_green", "guest")
+        finally:
+            connection.execute(f"grant usage on schema tools_search to {reader}")
+    assert answered["error"]["code"] == INTERNAL_ERROR
 
 
 @pytest.mark.anyio
@@ -432,3 +451,17 @@ async def test_a_shared_index_that_can_only_be_read_is_searched_for_what_it_has(
         assert [tool.name for tool in found.tools] == ["kitchen__plain"]
     assert (before.ttl_ms, [found.ttl_ms for found in meanwhile], after.ttl_ms) == (5000, [0, 0], 5000)
     assert {tool.name for tool in after.tools} == {"kitchen__plain", "kitchen__fresh"}
+
+
+@pytest.mark.anyio
+async def test_a_shared_index_that_was_removed_is_written_again(database: Database, raw: Any, tmp_path: Path) -> None:
+    with anyio.fail_after(SECONDS):
+        async with sharing(database.address, database.address, "lost", tmp_path, raw("growing", tmp_path)) as client:
+            before = await search_tools(client, "plain tool")
+            with psycopg.connect(database.address, autocommit=True) as connection:
+                connection.execute("delete from tools_search.catalog where name = 'lost'")
+            with pytest.raises(MCPError) as refused:
+                await search_tools(client, "plain tool")
+            assert retry_after(refused.value) == 1
+            after = await search_tools(client, "plain tool")
+    assert [tool.name for tool in before.tools] == [tool.name for tool in after.tools] == ["kitchen__plain"]

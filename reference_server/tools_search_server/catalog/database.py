@@ -28,7 +28,7 @@ from mcp_types.version import SUPPORTED_PROTOCOL_VERSIONS
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 from tools_search_ranking.hits import LazyHits
-from tools_search_ranking.postgres import Excerpt, PostgresPool, ToolEntry, UnavailableError
+from tools_search_ranking.postgres import Excerpt, PostgresPool, SchemaError, ToolEntry, UnavailableError
 
 from tools_search_server.access.principals import bearer_token
 from tools_search_server.base.errors import hide_internal_errors, unknown_tool
@@ -366,7 +366,7 @@ def with_schema_of_call(catalog: DatabaseCatalog, app: ASGIApp) -> ASGIApp:
         name = decode_header_value(headers.get("mcp-name")) if headers.get("mcp-method") == "tools/call" else None
         if name is not None:
             _called_schema.set(None)
-            with suppress(MCPError):  # the call itself will fail with the same error
+            with suppress(MCPError, SchemaError):  # the call itself will fail for the same reason
                 _called_schema.set(await catalog.schema(name, headers.get("mcp-protocol-version", ""), headers))
         await app(scope, receive, send)
 

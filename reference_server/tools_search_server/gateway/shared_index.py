@@ -30,6 +30,7 @@ from tools_search_ranking.postgres import (
     PostgresPool,
     ToolEntry,
     UnavailableError,
+    UnknownCatalogError,
     UnreachableError,
     import_catalog,
     update_catalog,
@@ -124,14 +125,16 @@ class SharedIndex:
             # A tool that some revisions do not allow is in a group for each of the others.
             groups = [*parts, *(f"{protocol_version} {part}" for part in parts)]
             found = await self._pool.search(catalog, query, groups=groups, count=_MOST_HITS)
-        except (UnavailableError, psycopg.Error, _RestingError) as error:
+        except (UnavailableError, UnknownCatalogError, psycopg.Error, _RestingError) as error:
+            if isinstance(error, UnknownCatalogError):
+                self._written = None  # it was removed: the next search writes it again
             wait = self._milliseconds_to_wait(error, began)
             text = f"The tools cannot be searched at the moment; search again in {wait} ms"
             raise MCPError(INTERNAL_ERROR, text, data=BusyData(retry_after_ms=wait).to_wire()) from None
         self._answered = anyio.current_time()
         return distinct_hits(found.hits, visible.keys()), is_current
 
-    def _milliseconds_to_wait(self, error: UnavailableError | psycopg.Error | _RestingError, began: float) -> int:
+    def _milliseconds_to_wait(self, error: Exception, began: float) -> int:
         """Return when to retry a failed search that began at `began`. If the database is gone, pause all searches."""
         if isinstance(error, _RestingError):
             return max(math.ceil(1000 * (error.until - anyio.current_time())), _RETRY_AFTER_MS)
