@@ -181,6 +181,23 @@ def test_a_check_says_what_each_server_offers_and_leaves_nothing_running(
     assert "tools_search_server." not in partly.stderr
 
 
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_check_counts_the_tools_of_a_large_server_and_names_only_some(
+    configuration: Any, raw: Any, tmp_path: Path, as_json: bool
+) -> None:
+    tools = [{"name": f"tool_{number}", "inputSchema": {"type": "object"}} for number in range(5_000)]
+    (tmp_path / "tools.json").write_text(json.dumps({"tools": tools}))
+    file = configuration(large=raw("stated", tmp_path))
+    checked = run("--check", *(["--json"] if as_json else []), "--config", str(file))
+    assert checked.returncode == 0, checked.stderr
+    if as_json:
+        assert len(json.loads(checked.stdout)["servers"][0]["tools"]) == 5_000
+    else:
+        assert "tools: tool_0, tool_1, " in checked.stdout
+        assert "and 4900 more" in " ".join(checked.stdout.split())
+        assert "tool_100" not in checked.stdout
+
+
 @pytest.mark.parametrize("lazy", [False, True])
 async def test_a_server_with_a_mistake_in_its_entry_costs_itself_alone(
     configuration: Any, raw: Any, servers: Any, tmp_path: Path, lazy: bool

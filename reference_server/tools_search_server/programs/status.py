@@ -38,6 +38,9 @@ _TABLE_WIDTH: Final = 200
 _TEXT_WIDTH: Final = 100
 """Columns when standard output is not a terminal."""
 
+_MAX_NAMES: Final = 100
+"""Maximum names of a server's tools that `--check` prints. With `--json` it prints all."""
+
 _COLUMNS: Final = ("server", "state", "since", "tools", "protocol", "why")
 _FOR_WIDE_TERMINALS: Final = {"since", "protocol"}
 _WIDE: Final = 90
@@ -174,9 +177,12 @@ def _print_offers(document: Mapping[str, Any]) -> None:
     )
     for server in document["servers"]:
         said = [server["lastOutput"]] if server["lastOutput"] else []
-        if server["tools"] or server["features"] or said:
+        tools = server["tools"][:_MAX_NAMES]
+        if len(tools) < len(server["tools"]):
+            tools.append(f"and {len(server['tools']) - _MAX_NAMES} more")
+        if tools or server["features"] or said:
             click.echo(f"\n{printable(server['name'])}")
-        for what, listed in (("tools", server["tools"]), ("also", server["features"]), ("last output", said)):
+        for what, listed in (("tools", tools), ("also", server["features"]), ("last output", said)):
             if listed:
                 click.echo(wrapper.fill(printable(f"{what}: {', '.join(listed)}")))
     for name in document["unknownAlwaysAvailable"]:
