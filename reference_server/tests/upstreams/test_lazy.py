@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
+import anyio.to_thread
 import pytest
 from mcp import Client
 from mcp_types import CallToolResult, TextContent, ToolListChangedNotification
@@ -205,3 +207,19 @@ async def test_a_kept_listing_that_cannot_be_relied_on_is_passed_over(lazy: Lazy
         async with lazy.gateway() as (client, _):
             assert await names(client) == ["old__plain"]
     assert lazy.starts == 2
+
+
+async def test_a_lazy_server_that_is_removed_while_its_listing_is_read_costs_itself_alone(lazy: Lazy) -> None:
+    with anyio.fail_after(60):
+        await lazy.learn()
+        kept = json.loads(lazy.cache.read_text())
+        kept["tools"] = [kept["tools"][0] | {"name": f"tool{number}"} for number in range(20_000)]
+        lazy.cache.write_text(json.dumps(kept))
+        gateway, _ = configured_gateway(lazy.folder / "mcp.json", Limits(), GatewayOptions(20, 20, laziness=Laziness()))
+        [upstream] = gateway.upstreams
+        threads = anyio.to_thread.current_default_thread_limiter()
+        async with gateway.running():
+            while not threads.borrowed_tokens:
+                await anyio.lowlevel.checkpoint()
+            gateway.reconfigure([], gateway.metadata)
+        assert (upstream.state.kind, gateway.tools) == ("down", {})

@@ -39,6 +39,7 @@ from time import thread_time
 from typing import Any, Final, Literal
 
 import anyio
+import anyio.lowlevel
 import anyio.to_thread
 from mcp import Client, MCPError
 from mcp.server.subscriptions import (
@@ -475,7 +476,9 @@ class Upstream:
 
     async def _restore_listing(self, file: ListingFile) -> None:
         """Restore the server's saved listing."""
-        saved = self._saved = await anyio.to_thread.run_sync(file.load)
+        saved = await anyio.to_thread.run_sync(file.load)
+        await anyio.lowlevel.checkpoint()  # the thread is waited for even if the entry was changed or removed meanwhile
+        self._saved = saved
         if saved is None:
             return
         self.greeting = saved.greeting
