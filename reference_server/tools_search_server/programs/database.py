@@ -80,13 +80,14 @@ def _connected(option: str, source: str) -> Generator[tuple[Connection, str]]:
 
     Raises:
         ConfigurationError: The database cannot be used, or it fails inside the context.
+        _RefusedError: A tool cannot be written.
     """
     if not is_database(source):
         problem = f"{source!r} is not a database. Write postgres://HOST/DATABASE or embedded:FOLDER."
         raise ConfigurationError(option, [problem])
     try:
         import psycopg
-        from tools_search_ranking.postgres import SchemaError
+        from tools_search_ranking.postgres import ImportingError, SchemaError
         from tools_search_ranking.postgres.embedded import embedded_address
     except ImportError:
         raise ConfigurationError(option, [f"needs psycopg. {install_command('postgres')}"]) from None
@@ -98,6 +99,8 @@ def _connected(option: str, source: str) -> Generator[tuple[Connection, str]]:
             yield connection, address
     except (MissingExtraError, SchemaError, OSError) as error:
         raise ConfigurationError(option, [f"{error}"]) from None
+    except ImportingError as error:
+        raise _RefusedError(str(error)) from None
     except psycopg.Error as error:
         reason = error.diag.message_primary or str(error).strip().splitlines()[0]
         raise ConfigurationError(option, [f"the database reports: {reason}"]) from None
@@ -274,8 +277,4 @@ def _refusals() -> Generator[None]:
     try:
         yield
     except ConfigurationError as error:
-        raise _RefusedError(str(error)) from None
-    except ValueError as error:  # tools that cannot be written
-        if type(error).__name__ != "ImportingError":
-            raise
         raise _RefusedError(str(error)) from None
