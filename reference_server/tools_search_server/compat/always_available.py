@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from mcp_ext_tools_search.client import is_for_model
@@ -30,8 +30,8 @@ class AlwaysAvailable:
     The operator uses public names (`server__tool`) or the servers' own names.
     """
 
-    def __init__(self, names: Iterable[str] = ()) -> None:
-        self.names = frozenset(names)
+    def __init__(self, names: frozenset[str]) -> None:
+        self.names = names
         self._reported: set[str] = set()
 
     def of(self, view: View) -> Mapping[str, ExposedTool]:
@@ -78,15 +78,15 @@ class AlwaysAvailable:
                 logger.warning("%s", problem)
 
 
-def read_always_available(file: HostFile, source: str) -> AlwaysAvailable:
-    """Return the tools that the environment or the configuration names.
+def read_always_available(file: HostFile, source: str) -> frozenset[str]:
+    """Return the names of tools that the environment or the configuration states.
 
     Raises:
         ConfigurationError: The member is not a list of at most 50 names.
     """
     if stated := os.environ.get(ALWAYS_VARIABLE):
-        return AlwaysAvailable(name.strip() for name in stated.split(",") if name.strip())
+        return frozenset(name.strip() for name in stated.split(",") if name.strip())
     names = file.members.get("always_available", [])
     if not is_list(names) or len(names) > _MAX_TOOLS or not all(isinstance(name, str) for name in names):
         raise ConfigurationError(source, [f"`always_available` must be a list of at most {_MAX_TOOLS} tool names"])
-    return AlwaysAvailable(names)
+    return frozenset(names)

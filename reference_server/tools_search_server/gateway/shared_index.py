@@ -11,8 +11,7 @@ import hashlib
 import json
 import logging
 import math
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
@@ -90,7 +89,8 @@ class SharedIndex:
 
     def __init__(self, gateway: Gateway, address: str, catalog: str) -> None:
         self._gateway, self._address, self._catalog = gateway, address, catalog
-        self._pool = PostgresPool(address)
+        self.pool = PostgresPool(address)
+        """The connections for searches, to be entered before the first one."""
         self._lock = anyio.Lock()
         self._parts = WeakKeyDictionary[View, Sequence[str]]()
         self._written: tuple[str, Mapping[str, ExposedTool]] | None = None
@@ -100,12 +100,6 @@ class SharedIndex:
         self._rests_until = -math.inf
         self._writes_rest_until = -math.inf
         """When to write again after the database has refused a write."""
-
-    @asynccontextmanager
-    async def running(self) -> AsyncGenerator[None]:
-        """Keep connections to the database open."""
-        async with self._pool:
-            yield
 
     async def rank(self, view: View, query: str, protocol_version: str) -> tuple[Sequence[Hit], bool]:
         """Return every tool of `view` that matches `query`, best first, and whether the index is up to date.
@@ -124,7 +118,7 @@ class SharedIndex:
             parts = self._parts_of(view)
             # A tool that some revisions do not allow is in a group for each of the others.
             groups = [*parts, *(f"{protocol_version} {part}" for part in parts)]
-            found = await self._pool.search(catalog, query, groups=groups, count=_MOST_HITS)
+            found = await self.pool.search(catalog, query, groups=groups, count=_MOST_HITS)
         except (UnavailableError, UnknownCatalogError, psycopg.Error, _RestingError) as error:
             if isinstance(error, UnknownCatalogError):
                 self._written = None  # it was removed: the next search writes it again

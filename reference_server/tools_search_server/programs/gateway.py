@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -76,7 +76,7 @@ def _read(file: Path, options: GatewayOptions) -> _Configuration:
     hosts, source = load_host_file(file), str(file)
     _refuse_itself(file, hosts.servers)
     access, metadata = read_access(hosts, source, options.toolset), read_metadata(hosts, source)
-    return _Configuration(hosts.servers, access, metadata, read_always_available(hosts, source).names)
+    return _Configuration(hosts.servers, access, metadata, read_always_available(hosts, source))
 
 
 def gateway_program(
@@ -125,10 +125,7 @@ def gateway_program(
 @asynccontextmanager
 async def _running(search: GatewaySearch) -> AsyncGenerator[None]:
     # The connections to the database outlast the gateway, whose searches use them.
-    async with AsyncExitStack() as running:
-        if search.shared is not None:
-            await running.enter_async_context(search.shared.running())
-        await running.enter_async_context(search.gateway.running())
+    async with nullcontext() if search.shared is None else search.shared.pool, search.gateway.running():
         yield
 
 
