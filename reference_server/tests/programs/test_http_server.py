@@ -150,6 +150,24 @@ async def test_a_connection_whose_response_was_read_slowly_is_kept_between_reque
             await anyio.to_thread.run_sync(ask)
 
 
+async def test_the_number_of_connections_that_a_lack_of_descriptors_lowered_is_allowed_again_later(
+    monkeypatch: pytest.MonkeyPatch, until: Any
+) -> None:
+    monkeypatch.setattr("tools_search_server.programs.http_server._REPORT_SECONDS", 0.1)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    server = HttpServer(Response(), descriptors=1024, is_local=True)
+    with anyio.fail_after(SECONDS), listening(Address("127.0.0.1", 0)) as listener:
+        async with server.opened(listener):
+            with socket.create_connection(listener.getsockname()) as client:
+                # No descriptor is left, until the limit is lowered once.
+                resource.setrlimit(resource.RLIMIT_NOFILE, (min(client.fileno(), 3), hard))
+                try:
+                    await until(lambda: server.max_connections == 16)
+                finally:
+                    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+            await until(lambda: server.max_connections == 512)
+
+
 def status_on(connection: HTTPConnection) -> int:
     connection.request("POST", "/mcp")
     with connection.getresponse() as response:

@@ -77,7 +77,7 @@ class HttpServer:
     """
 
     def __init__(self, app: ASGIApp, *, descriptors: int, is_local: bool) -> None:
-        self.max_connections = min(_MAX_CONNECTIONS, descriptors // 2)
+        self._most_connections = self.max_connections = min(_MAX_CONNECTIONS, descriptors // 2)
         self._app = app
         self._is_local = is_local
         self._connections: set[_Connection] = set()
@@ -205,6 +205,7 @@ class HttpServer:
             self._closed.clear()
             logger.warning("connections: %s", counts)
             await anyio.sleep(_REPORT_SECONDS)
+            self.max_connections = self._most_connections  # the lack that lowered it may be over
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, even if the application is cut short."""
