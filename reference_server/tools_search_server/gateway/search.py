@@ -101,8 +101,12 @@ class GatewaySearch:
             resources=resources is not None and ResourcesSearch(search=resources, templates=templates),
             prompts=prompts is not None and PromptsSearch(search=prompts),
         )
-        self.shared = _shared_index(gateway, limits)
+        self.shared: SharedIndex | None = None
         """The index in a database, if the replicas share one."""
+        if limits.index is not None:
+            from tools_search_server.gateway.shared_index import SharedIndex  # here because it needs an extra
+
+            self.shared = SharedIndex(gateway, limits.index, limits.index_name)
         self._indexes = IndexCache(ranker, max_concurrency=_LARGE_RANKED_AT_ONCE)
         self._ranker = FieldedRanker()
         self._limiter = anyio.CapacityLimiter(_FUSED_AT_ONCE)
@@ -252,15 +256,6 @@ class GatewaySearch:
                 return _DelegatedResult(found, is_complete=False)
             return _DelegatedResult(found, is_complete=not searching.cancelled_caught)
         return _DelegatedResult(found, is_complete=True)
-
-
-def _shared_index(gateway: Gateway, limits: Limits) -> SharedIndex | None:
-    if limits.index is None:
-        return None
-    # Imported here because it needs an extra.
-    from tools_search_server.gateway.shared_index import SharedIndex
-
-    return SharedIndex(gateway, limits.index, limits.index_name)
 
 
 def fused(

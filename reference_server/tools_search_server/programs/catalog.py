@@ -17,7 +17,7 @@ from typing import Any, Final
 import anyio
 import anyio.to_thread
 from mcp.server import Server
-from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.subscriptions import (
     InMemorySubscriptionBus,
     ListenHandler,
@@ -158,14 +158,12 @@ def _delay_searches(server: Server[Any]) -> None:
     if not milliseconds.isdecimal():
         problem = f"is {milliseconds!r}. Give whole milliseconds."
         raise ConfigurationError(f"environment variable {DELAY_VARIABLE}", [problem])
-    if int(milliseconds):
-        server.middleware.append(_delay(int(milliseconds) / 1000))
+    seconds = int(milliseconds) / 1000
 
-
-def _delay(seconds: float) -> ServerMiddleware[Any]:
     async def delay(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         if ctx.method in (METHOD, RESOURCES.method, RESOURCE_TEMPLATES.method, PROMPTS.method):
             await anyio.sleep(seconds)
         return await call_next(ctx)
 
-    return delay
+    if seconds:
+        server.middleware.append(delay)
