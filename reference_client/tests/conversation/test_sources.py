@@ -489,6 +489,8 @@ async def test_a_server_that_is_added_or_removed_is_known_with_the_next_turn(lia
             assert offer.tools[-1].name == "eager__make_alpha"
             await federation.remove("crm")
             assert (await session.search(server_name="crm")).text.startswith("No tools found in server 'crm'.")
+            assert not (await session.search(query="make omega")).loaded
+            assert not (await session.search(tool_names=["make_omega"])).loaded
             await session.state.begin_turn()
             offer = session.state.offer()
             assert offer.prefix == before.prefix

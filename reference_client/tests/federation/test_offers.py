@@ -20,6 +20,7 @@ from mcp_types import (
     TextResourceContents,
 )
 from tools_search_client import Configuration, ConnectedServer, LocalError, ServerRefusedError, open_federation
+from tools_search_client.federation.federation import LISTING
 from tools_search_hosts import ServerEntry, StdioTarget
 
 pytestmark = pytest.mark.anyio
@@ -123,6 +124,13 @@ async def test_a_server_that_is_not_there_is_a_mistake_that_names_the_closest():
                 federation.get_prompt("nots", "summary"),
                 federation.read_resource("nots", "notes://today"),
                 federation.complete("nots", reference, {"name": "length", "value": "t"}),
+                federation.search("sum up", servers=["notes", "nots"]),
+                federation.search_resources("sum up", servers=["nots"]),
+                federation.search_resource_templates("sum up", servers=["nots"]),
+                federation.search_prompts("sum up", servers=["nots"]),
+                federation.resolve("summary", servers=["nots"]),
+                federation.find("summary", servers=["nots"]),
+                federation.survey(LISTING, servers=["nots"]),
             ):
                 with pytest.raises(LocalError, match="no server is named 'nots'; the closest is 'notes'"):
                     await ask

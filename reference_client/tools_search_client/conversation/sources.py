@@ -139,7 +139,7 @@ class FederationSource:
             return None if rules[name].excludes else "tools/search"
 
         question = Question(ask, subject=lambda name: ("survey", self._discovery, rules[name]), method=method)
-        answers = await self.federation.survey(question, servers=rules, deadline=self._deadline)
+        answers = await self.federation.survey(question, servers=self._present(rules), deadline=self._deadline)
         offers = [self._offer(entries[answer.server], rules[answer.server], answer) for answer in answers]
         return Catalog(tuple(offers), problems=tuple(_missing_tools(toolset, rules, offers)))
 
@@ -147,7 +147,7 @@ class FederationSource:
         """Search the servers concurrently and return the results, fused by rank."""
         # Do not re-rank yet: the conversation re-ranks these together with its other results.
         found = await self.federation.search(
-            query, limit=limit, servers=servers, deadline=self._deadline, reranks=False
+            query, limit=limit, servers=self._present(servers), deadline=self._deadline, reranks=False
         )
         for tool in found.tools:
             if tool.hit.group and len(groups := self._groups.setdefault(tool.server, {})) < _MAX_TOPICS:
@@ -159,19 +159,24 @@ class FederationSource:
 
     async def browse(self, server: str, /) -> SourceAnswer:
         """List one server."""
-        answers = await self.federation.survey(LISTING, servers=[server], deadline=self._deadline)
+        answers = await self.federation.survey(LISTING, servers=self._present([server]), deadline=self._deadline)
         tools = tuple(tool for answer in answers if answer.value for tool in answer.value.tools)
         return SourceAnswer(tools, failed={one.server: one.failure for one in answers if one.failure})
 
     async def look_up(self, name: str, /, *, servers: Collection[str]) -> SourceAnswer:
         """Search the servers for a tool with this name, which the draft requires them to find."""
         try:
-            return SourceAnswer((await self.federation.find(name, servers=servers, deadline=self._deadline),))
+            found = await self.federation.find(name, servers=self._present(servers), deadline=self._deadline)
+            return SourceAnswer((found,))
         except AmbiguousToolError as several:
             answers = [await self.look_up(full, servers=servers) for full in several.candidates]  # all known by now
             return SourceAnswer(tuple(tool for answer in answers for tool in answer.tools))
         except UnknownToolError as unknown:
             return SourceAnswer(closest=unknown.closest, failed=unknown.failed)
+
+    def _present(self, servers: Collection[str]) -> list[str]:
+        """Return the servers that the federation still has: a conversation learns of a removal in its next turn."""
+        return [name for name in servers if name in self.federation.supervised]
 
     def _is_to_be_listed(self, entry: ServerEntry, tools: ServerTools) -> bool:
         discovery, settings = self._discovery, tools.settings

@@ -324,6 +324,7 @@ class Federation:
             reranks: Whether to apply the re-ranker, if any, which has its own deadline.
 
         Raises:
+            LocalError: `servers` names a server that does not exist.
             ValueError: The query is blank or not valid Unicode, or the limit is not positive.
         """
         reranking = self.reranking if reranks else None
@@ -407,7 +408,11 @@ class Federation:
         servers: Collection[str] | None = None,
         deadline: float | None = None,
     ) -> list[Answer[Found]]:
-        """Send one request to some or all servers concurrently, and remember the tools in the answers by name."""
+        """Send one request to some or all servers concurrently, and remember the tools in the answers by name.
+
+        Raises:
+            LocalError: `servers` names a server that does not exist.
+        """
         answers = await self._asked(question, self._among(servers), deadline)
         self._remember(_tools(answers), answers)
         return answers
@@ -423,15 +428,16 @@ class Federation:
             deadline: Timeout in seconds; defaults to the options.
 
         Raises:
+            LocalError: `servers` names a server that does not exist.
             AmbiguousToolError: Several servers have a tool with that bare name.
             UnknownToolError: No server that answered has one.
             ServerError: The server that the name starts with, or that had the tool, failed.
             HostError: Code supplied by the host raised.
         """
+        asked = self._among(servers)
         try:
             return await self.find(name, servers=servers, deadline=deadline)
         except UnknownToolError as unknown:
-            asked = self._among(servers)
             known = [tool.server for tool, _ in self._known.values() if name in (tool.name, tool.tool.name)]
             prefixes = [server for server, _ in split_candidates(_full_name(name, asked), asked)]
             for server in (*known, *prefixes, ""):  # a server without a name can have any tool
@@ -445,6 +451,7 @@ class Federation:
         """Return the tool that `name` means, like `resolve`, but without raising server errors.
 
         Raises:
+            LocalError: `servers` names a server that does not exist.
             AmbiguousToolError: Several servers have a tool with that bare name.
             UnknownToolError: No server that answered has one; the error includes the other servers' failures.
         """
@@ -638,6 +645,9 @@ class Federation:
         return self._deadline if deadline is None else deadline
 
     def _among(self, servers: Collection[str] | None) -> list[str]:
+        """Return the servers' names in this federation's order; raises `LocalError` if one does not exist."""
+        for name in servers or ():
+            self._server(name)
         return [name for name in self.supervised if servers is None or name in servers]
 
     async def _asked(
