@@ -61,21 +61,16 @@ def host_paths(
         return Path(variables.get(variable) or otherwise)
 
     config = folder("XDG_CONFIG_HOME", home / ".config")
-    data = {"darwin": home / "Library/Application Support", "win32": folder("APPDATA", home / "AppData/Roaming")}
-    of_programs = data.get(platform, config)
-    if platform == "win32":
-        zed, goose = of_programs / "Zed", of_programs / "Block/goose/config"
-    else:
-        zed, goose = config / "zed", config / "goose"
+    of_programs = home / "Library/Application Support" if platform == "darwin" else config
     return [
         HostPath("claude-code", folder("CLAUDE_CONFIG_DIR", home) / ".claude.json"),
         HostPath("claude-desktop", of_programs / "Claude/claude_desktop_config.json"),
         HostPath("codex", folder("CODEX_HOME", home / ".codex") / "config.toml"),
         HostPath("cursor", home / ".cursor/mcp.json"),
-        HostPath("goose", goose / "config.yaml"),
+        HostPath("goose", config / "goose/config.yaml"),
         HostPath("vscode", of_programs / "Code/User/mcp.json"),
         HostPath("vscode", of_programs / "Code/User/settings.json"),
-        HostPath("zed", zed / "settings.json"),
+        HostPath("zed", config / "zed/settings.json"),
     ]
 
 

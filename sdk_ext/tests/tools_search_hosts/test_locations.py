@@ -37,17 +37,6 @@ EVERYWHERE = {".claude.json", ".codex/config.toml", ".cursor/mcp.json"}
                 ".config/zed/settings.json",
             },
         ),
-        (
-            "win32",
-            {"APPDATA": "/home/u/Roaming"},
-            {
-                "Roaming/Claude/claude_desktop_config.json",
-                "Roaming/Code/User/mcp.json",
-                "Roaming/Code/User/settings.json",
-                "Roaming/Block/goose/config/config.yaml",
-                "Roaming/Zed/settings.json",
-            },
-        ),
     ],
 )
 def test_each_platform_has_its_own_places(platform: str, environment: dict[str, str], others: set[str]) -> None:
