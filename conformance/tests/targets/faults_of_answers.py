@@ -37,6 +37,11 @@ def next_cursor_null(params: Json, result: Json) -> Json:
 
 
 @wrong_result
+def no_match_is_null(params: Json, result: Json) -> Json:
+    return {**result, "tools": result["tools"] or None}
+
+
+@wrong_result
 def result_meta_text(params: Json, result: Json) -> Json:
     return {**result, "_meta": "primary"}
 

@@ -176,6 +176,11 @@ def test_the_shape_of_a_large_definition_is_judged_in_full():
         assert (found is None) if place is None else place in str(found)
 
 
+@pytest.mark.parametrize(("tools", "shown"), [(None, "null"), (True, "true"), ({"a": [None]}, '{"a":[null]}')])
+def test_what_is_wrong_with_a_shape_is_said_in_json(tools: Any, shown: str):
+    assert complaint({"tools": tools}, page_schema(MODERN)) == f"$.tools: {shown} is not of type 'array'"
+
+
 @pytest.mark.parametrize("other", [1.0, True, "1", [1]])
 def test_values_that_differ_only_in_type_are_kept_apart(other: Any):
     recorder, text = Recorder("cell"), "word " * 100

@@ -715,6 +715,17 @@ class Bench(Workbench):
         """
         return await self.expect_page(await self.server.search(params, **overrides), case, control=control)
 
+    async def served_nothing(self, params: Params, case: str) -> None:
+        """Expect a page in answer to a search without matches; one without an array counts if others have one."""
+        exchange = await self.server.search(params)
+        if exchange.result is not None and exchange.result.get(self.primitive.member) is None:
+            query = await self.key_query()
+            read_page(await self.server.search({"query": query}), f"a search for {query!r}")
+            answer = f"the result {json_text(exchange.result)[:200]}"
+            message = f"{case} got {answer} instead of an empty array in `{self.primitive.member}`"
+            self.expect(False, exchange, message, case=case)
+        await self.expect_page(exchange, case)
+
     async def expect_page(self, exchange: Exchange, case: str, *, control: Bench | None = None) -> Page:
         """Expect an answer to be a page, as `served` does."""
         self.expect(exchange.result is not None, exchange, f"{case} got {exchange.describe()}", case=case)

@@ -14,7 +14,7 @@ from tools_search_spec import EXTENSION_ID, PRIMITIVES, Primitive, schema
 
 from tools_search_conformance.model import UnverifiableError
 from tools_search_conformance.target.primitives import TOOLS, noun_of, primitive_of
-from tools_search_conformance.wire.codec import JsonObject, Packed, as_array, as_object, same
+from tools_search_conformance.wire.codec import JsonObject, Packed, as_array, as_object, json_text, same
 from tools_search_conformance.wire.connection import Connection
 from tools_search_conformance.wire.eras import LEGACY, Era
 from tools_search_conformance.wire.record import Exchange
@@ -223,7 +223,11 @@ def complaint(value: Any, shape: str | Mapping[str, Any], definitions: Mapping[s
     wanted = {"$ref": f"#/$defs/{shape}"} if isinstance(shape, str) else shape
     validator = Draft202012Validator({**wanted, "$defs": definitions}, registry=_NO_OTHER_SCHEMAS)
     error = next(iter(validator.iter_errors(_unpacked(value))), None)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType, reportUnknownVariableType] - untyped generator
-    return None if error is None else f"{error.json_path[:300]}: {error.message[:300]}"
+    if error is None:
+        return None
+    python, as_json = repr(error.instance), json_text(error.instance)
+    message = as_json + error.message[len(python) :] if error.message.startswith(python) else error.message
+    return f"{error.json_path[:300]}: {message[:300]}"
 
 
 def _unpacked(value: Any) -> Any:
