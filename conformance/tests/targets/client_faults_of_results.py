@@ -6,7 +6,7 @@ import http.client
 import re
 from abc import ABC, abstractmethod
 from http import HTTPStatus
-from typing import Any
+from typing import Any, cast
 
 from .client_library import EXTENSION_ID, MODERN, PAGE, Client, InvalidError, RefusedError
 from .miniature_transports import HttpTransport, Json
@@ -282,6 +282,32 @@ class HasMoreBelieved(Client):
     def checked(self, result: Json) -> Json:
         more = result.get("hasMore", True)
         return super().checked({name: value for name, value in result.items() if more or name != "nextCursor"})
+
+
+class MembersOfResultsInAnyCase(Client):
+    """As parsers do that match names regardless of case; the last one that fits counts."""
+
+    names: frozenset[str] = frozenset({"resultType"})
+
+    def checked(self, result: Json) -> Json:
+        known = {name.lower(): name for name in (self.names or {self.member})}
+        return super().checked({known.get(name.lower(), name): value for name, value in result.items()})
+
+
+class CursorInAnyCase(MembersOfResultsInAnyCase):
+    names = frozenset({"nextCursor"})
+
+
+class ItemsInAnyCase(MembersOfResultsInAnyCase):
+    names = frozenset()
+
+
+class MembersOfToolsInAnyCase(Client):
+    def is_tool(self, entry: Any) -> bool:
+        if isinstance(entry, dict):
+            known = {"name": "name", "inputschema": "inputSchema"}
+            entry = {known.get(str(name).lower(), name): value for name, value in cast("Json", entry).items()}
+        return super().is_tool(entry)
 
 
 class ErrorMemberBelieved(Client):

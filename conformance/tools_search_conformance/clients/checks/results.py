@@ -36,8 +36,9 @@ _MISLEADING: Final[JsonObject] = {
     "hasMore": False, "isLast": True, "end": True, "done": True, "pages": 1, "total": 1, "count": 0,
     "names": [], "hits": [], "results": [], "items": [], "data": [], "query": "another one", "limit": 1, "ok": False,
     "code": -32601, "next": "page9", "next_cursor": "page9", "nextPageToken": "page9", "nextPage": 2,
+    "Tools": [], "Resources": [], "ResourceTemplates": [], "Prompts": [], "NextCursor": "page9", "ResultType": "none",
 }  # fmt: skip
-"""Members that the draft does not know, and that mean something elsewhere."""
+"""Members that the draft does not know, and that mean something elsewhere, or to a parser that is blind to case."""
 _MORE: Final[JsonObject] = {"hasMore": True, "isLast": False, "end": False, "done": False, "pages": 9, "total": 9}
 """Members that elsewhere mean that more pages follow."""
 _UNLISTED: Final = tool("mend_clock", "Mends a clock.")
@@ -92,8 +93,9 @@ async def _expect_second_page(bench: ClientBench, tools: list[JsonObject], extra
 
 @client_check(
     title="Unknown members of a result are ignored",
-    sends=f"A result of `{METHOD}` with unknown members, some of them generated, and some that mean an error, the last "
-    "page or another page in other APIs; and with a tool that has unknown members.",
+    sends=f"A result of `{METHOD}` with unknown members, some of them generated, some that mean an error, the last "
+    "page or another page in other APIs, and some with the names of known members in another case; and with a tool "
+    "that has unknown members.",
     passes="The client returns the tool, takes no result for an invalid one and no page for the last one, and requests "
     "no page after the last one.",
     methods=EVERY_METHOD,
@@ -106,6 +108,7 @@ async def result_unknown_members(bench: ClientBench) -> None:
     odd |= {"annotations": {"readOnlyHint": True, "costHint": "low", "cost": [3]}}
     odd |= {"icons": [{"src": "https://example.com/clock.svg", "future": 1}]}
     odd |= {"inputSchema": {"type": "object", "$comment": "x", "x-future": {"deep": []}, "additionalProperties": False}}
+    odd |= {"Name": "other", "Uri": "docs://other", "UriTemplate": "docs://other/{x}", "InputSchema": None, "_Meta": 5}
     odd |= {"enabled": False, "disabled": True, "hidden": True, "deprecated": True}
     outcome = await _expect_found(bench, {"tools": [odd]}, "the tool had unknown members")
     await _expect_second_page(bench, [odd], {**extra, **_MISLEADING})
