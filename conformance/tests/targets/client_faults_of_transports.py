@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 from collections.abc import Iterator
+from itertools import takewhile
 from typing import IO, Any
 
 from .client_library import Client
@@ -24,6 +25,33 @@ class _PieceByPiece(StdioTransport):
 
 class PiecesDecodedAlone(Client):
     stdio_transport = _PieceByPiece
+
+
+class _ShortLines(StdioTransport):
+    def lines(self, stdout: IO[bytes]) -> Iterator[bytes]:
+        return takewhile(lambda line: len(line) <= _PIECE, super().lines(stdout))
+
+
+class EndsAtLongLine(Client):
+    stdio_transport = _ShortLines
+
+
+class _ShortEvents(HttpTransport):
+    def events(self, response: http.client.HTTPResponse) -> Iterator[Json]:
+        return takewhile(lambda event: len(json.dumps(event)) <= _PIECE, super().events(response))
+
+
+class EndsAtLongEvent(Client):
+    http_transport = _ShortEvents
+
+
+class _ShortBodies(HttpTransport):
+    def body(self, response: http.client.HTTPResponse) -> bytes:
+        return super().body(response)[:_PIECE]
+
+
+class BodiesCutShort(Client):
+    http_transport = _ShortBodies
 
 
 class _ChunkByChunk(HttpTransport):

@@ -14,6 +14,8 @@ from tools_search_conformance.wire.eras import MODERN
 
 _NEED: Final = "fold a crane"
 _CURSOR: Final = "se\u00f1al \u6298 \U0001f4d6"
+_LONG: Final = 150_000
+"""Characters in the description of a tool: more than readers of lines take by default in some languages."""
 _TEXT: Final = 'Folds a \u9db4, or\u2028a "gr\u00fas" \U0001f54a.'
 _STRAY: Final[JsonObject] = {
     "jsonrpc": "2.0",
@@ -32,15 +34,18 @@ _FOUND: Final = {_FIRST: "dispatch_courier", _SECOND: "brew_coffee"}
 _CANCEL_SECONDS: Final = 2.0
 
 
-def _two_pages(params: JsonObject) -> Reply:
-    return found(tool("page_two", _TEXT)) if "cursor" in params else found(tool("page_one", _TEXT), cursor=_CURSOR)
+def _two_pages(params: JsonObject, filling: str = "") -> Reply:
+    if "cursor" in params:
+        return found(tool("page_two", _TEXT))
+    return found(tool("page_one", _TEXT + filling), cursor=_CURSOR)
 
 
 @client_check(
     title="A message is read correctly however the transport divides it",
     sends="A search of two pages whose bytes arrive in pieces, divided inside characters, escapes and line ends: on "
-    "stdio a line that contains U+2028, which does not end it; over HTTP chunks, and also an event stream with"
-    " comments, `id`, `retry`, lines that end in CR LF, an event of another name, and messages on two `data` lines.",
+    f"stdio a line of {_LONG:,} characters that contains U+2028, which does not end it; over HTTP chunks, and also an "
+    "event stream with comments, `id`, `retry`, lines that end in CR LF, an event of another name, and messages "
+    "on two `data` lines.",
     passes="The client requests the second page and returns both tools with unchanged texts.",
 )
 async def messages_in_pieces(bench: ClientBench) -> None:
@@ -48,23 +53,26 @@ async def messages_in_pieces(bench: ClientBench) -> None:
         await session.search_all(_NEED)
         session.require_second_page()
         whole = session.followed
+    filling = " crane".ljust(_LONG, "!")
     streams = (False, True) if bench.cell.transport == "http" and bench.cell.era == MODERN else (False,)
     for stream in streams:
 
         def search(params: JsonObject, streamed: bool = stream) -> Reply:
-            return replace(_two_pages(params), divided=True, streamed=streamed)
+            return replace(_two_pages(params, filling), divided=True, streamed=streamed)
 
         case = "an event stream in pieces" if stream else "pieces"
         async with bench.connected(Script(search=search)) as session:
             outcome = await session.search_all(_NEED)
-            message = (
-                f"a result arrived in pieces, and the client sent the cursors {session.followed} instead of {whole}"
-            )
+            arrived = f"a result of more than {_LONG:,} characters arrived in pieces"
+            message = f"{arrived}, and the client sent the cursors {session.followed} instead of {whole}"
             session.expect(session.followed == whole, message, case=case)
             if outcome.reported:
-                texts = {str(each.get("name")): str(each.get("description", _TEXT)) for each in outcome.tools}
-                message = f"a result arrived in pieces, and the client returned these tools and descriptions: {texts}"
-                session.expect(texts == {"page_one": _TEXT, "page_two": _TEXT}, message, case=case)
+                right = {"page_one": _TEXT + filling, "page_two": _TEXT}
+                texts = {str(each.get("name")): each.get("description") for each in outcome.tools}
+                taken = {name: right.get(name) if text is None else str(text) for name, text in texts.items()}
+                shown = {name: text and text[:50] for name, text in taken.items()}
+                message = f"{arrived}, and the client returned tools and descriptions that begin so: {shown}"
+                session.expect(taken == right, message, case=case)
 
 
 @client_check(
