@@ -315,6 +315,13 @@ class MalformedScopeIsAnError(Client):
         return super().checked(result)
 
 
+class ScopeOfAnotherTypeIsAnError(Client):
+    def checked(self, result: Json) -> Json:
+        if self.era == MODERN and not isinstance(result.get("cacheScope") or "", str):
+            raise RefusedError({"message": "cacheScope is not a string"})
+        return super().checked(result)
+
+
 class CacheShared(Client):
     def is_shared(self, page: Json) -> bool:
         return True

@@ -88,8 +88,8 @@ _SLIDING: Final = 200
 _UNLISTED: Final = tool("fold_swan", "Folds a swan.")
 _MALFORMED_HINTS: Final[tuple[JsonObject, ...]] = (
     *({"ttlMs": ttl, "cacheScope": "public"} for ttl in (-1, -_HOUR, None, "3600000", _HOUR + 0.5, True, [_HOUR])),
-    {"ttlMs": [], "cacheScope": "public"},
-    {"ttlMs": {}, "cacheScope": "public"},
+    {"ttlMs": [], "cacheScope": ["public"]},
+    {"ttlMs": {}, "cacheScope": 5},
     {"cacheScope": "public"},
     {},
     *({"ttlMs": _HOUR, "cacheScope": scope} for scope in (None, "shared")),
