@@ -136,6 +136,16 @@ async def test_neither_is_one_that_uses_it_on_the_wire(
     assert exit_status(run) == 0
 
 
+async def test_a_number_that_stands_in_a_random_cursor_by_chance_reveals_nothing(
+    target: Command, options: Callable[..., Options]
+):
+    argv, callers = target("miniature", "--fault", "number-in-cursors-by-chance", "--http"), frozenset({"callers"})
+    chosen = options("unreadable-content-inert", http_argv=argv, era=MODERN, fixture_features=callers)
+    with anyio.fail_after(SECONDS):
+        run = await judge_server(chosen)
+    assert [(r.status, r.message) for r in run.results] == [("pass", "")]
+
+
 async def test_neither_is_one_whose_answers_vary_in_what_nobody_has_to_hide(
     target: Command, options: Callable[..., Options]
 ):

@@ -555,6 +555,27 @@ class UnreadableContentLeftOutOfPages(_OfCallers):
         return [item for item in found if item["uri"] not in sealed or _words(query) & _words(json.dumps(item))]
 
 
+class NumberInCursorsByChance(Fault):
+    """Issues cursors of random characters, as any server may; some happen to have a number between hyphens.
+
+    Those are the ones of a server with content that not everybody can read, where this is a coincidence as well.
+    """
+
+    def __init__(self) -> None:
+        catalog = Path(os.environ["TOOLS_SEARCH_CATALOG"]).read_text(encoding="utf-8")
+        self.chance = "qR-2-Zz7hUk3" if '"unreadable"' in catalog else "qRk_7fZz7hUk"
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        cursor = params.get("cursor")
+        return {**params, "cursor": cursor.removesuffix(self.chance)} if isinstance(cursor, str) else params
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        result = outcome.get("result", {})
+        if method != "resources/search" or "nextCursor" not in result:
+            return outcome
+        return {"result": {**result, "nextCursor": result["nextCursor"] + self.chance}}
+
+
 class TimeStated(Fault):
     """Says of each search that it was another one, which every server may."""
 

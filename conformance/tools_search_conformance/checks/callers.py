@@ -58,6 +58,8 @@ _LATER_PAGES: Final = ((3, 2), (len(WORDS) - 1, 2))
 _IN_FLIGHT: Final = 3
 _LOOK_SECONDS: Final = 0.05
 _FEW: Final = 2
+_RANDOM: Final = re.compile(r"(?=[\w+/=-]*[a-z])(?=[\w+/=-]*[A-Z])[\w+/=-]{12,}")
+"""What may be base64 of random bytes, such as a MAC: hyphens and slashes in it enclose digits by chance."""
 """The limit of a search in pages for words of content."""
 _SEALED: Final = "testament"
 """A word of contents alone."""
@@ -361,10 +363,11 @@ def _revealed(exchange: Exchange) -> JsonObject:
 
 def _numbers_in(cursor: str) -> list[int]:
     """Return the small numbers that anybody can read in a cursor, such as a position."""
-    encoded = cursor.replace("-", "+").replace("_", "/")
+    encoded, decoded = cursor.replace("-", "+").replace("_", "/"), ""
     with suppress(ValueError):
-        cursor += " " + base64.b64decode(encoded + "=" * (-len(encoded) % 4), validate=True).decode()
-    return [int(digits) for digits in re.findall(r"(?<![\w.])\d{1,3}(?![\w.])", cursor)]
+        decoded = base64.b64decode(encoded + "=" * (-len(encoded) % 4), validate=True).decode()
+    read = _RANDOM.sub("", f"{cursor} {decoded}")
+    return [int(digits) for digits in re.findall(r"(?<![\w.])\d{1,3}(?![\w.])", read)]
 
 
 def _differing(exchange: Exchange, expected: Exchange) -> set[str]:
