@@ -243,6 +243,25 @@ class IdentifierBlindToCase(Client):
         return super().read_settings({**capabilities, "extensions": {**lowered, **held}})
 
 
+class CapabilitiesInAnyCase(Client):
+    """As parsers do that match names regardless of case."""
+
+    def read_settings(self, capabilities: Json) -> Json | None:
+        return super().read_settings({name.lower(): value for name, value in capabilities.items()})
+
+
+class SettingInAnyCase(Client):
+    any_case = False
+
+    def counts(self, held: Any) -> bool:
+        setting = self.path.partition("/")[0]
+        self.any_case = any(name.lower() == setting for name in self.settings or {})
+        return super().counts(held)
+
+    def searches(self) -> bool:
+        return self.any_case or super().searches()
+
+
 class IdentifierByPrefix(Client):
     def read_settings(self, capabilities: Json) -> Json | None:
         held = extensions_in(capabilities)

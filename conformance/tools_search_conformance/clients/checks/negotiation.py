@@ -53,6 +53,8 @@ _BESIDE: Final[Mapping[str, Any]] = {
     "_meta": {f"{META_PREFIX}serverInfo": {"name": "peer", "version": "1"}, EXTENSION_ID: SETTINGS},
 }  # fmt: skip
 """The identifier in places of a handshake that are not its capabilities."""
+_IN_OTHER_CASE: Final = {name: {EXTENSION_ID: SETTINGS} for name in ("Extensions", "EXTENSIONS", "Experimental")}
+"""Capabilities that only a parser takes for known ones that matches names regardless of case."""
 
 
 async def _expect_search(
@@ -183,8 +185,8 @@ async def settings_malformed(bench: ClientBench) -> None:
     sends="Peers that advertise other extensions or none, but would answer `tools/search`. Some have `search` under "
     "`tools`; one has the address of a peer that advertised the extension; some list no tool or a thousand, or refuse "
     "`tools/list`, `tools/call` or `server/discover`; some have the identifier in a wrong place, such as next to the "
-    "capabilities or in the `_meta` of a listed tool. If the driver has `federation`, a peer in a federation with one "
-    "that advertises the extension.",
+    "capabilities, in them under `Extensions`, or in the `_meta` of a listed tool. If the driver has `federation`, a peer "
+    "in a federation with one that advertises the extension.",
     passes="The client sends no `tools/search`, however it searches, lists or calls, and whatever it finds. One that "
     "does not connect because `server/discover` or `tools/list` is refused or `extensions` is an array passes too.",
 )
@@ -210,8 +212,11 @@ async def never_probes(bench: ClientBench) -> None:
         "and listed 1,000 tools": replace(plain, tools=MANY[:1000], list_page=500),
         (unlisted := "and refused tools/list"): replace(plain, refuses={"tools/list": -32603}),
         "and refused tools/call": replace(plain, refuses={"tools/call": -32020}),
-        "but had its identifier next to the capabilities and in listed tools": Script(
-            advertised={}, handshake=_BESIDE, tools=[{**each, "_meta": {EXTENSION_ID: {"score": 1}}} for each in TOOLS]
+        "but had its identifier next to the capabilities, in them under Extensions, and in listed tools": Script(
+            advertised={},
+            capabilities=_IN_OTHER_CASE,
+            handshake=_BESIDE,
+            tools=[{**each, "_meta": {EXTENSION_ID: {"score": 1}}} for each in TOOLS],
         ),
         (array := "but had an array as extensions"): Script(advertised={}, capabilities={"extensions": [EXTENSION_ID]}),
     }
@@ -264,7 +269,8 @@ def _expect_none(bench: ClientBench, peer: Peer, evidence: Exchange, case: str) 
 async def never_probes_primitives(bench: ClientBench) -> None:
     name = bench.primitive.setting
     others: JsonObject = {primitive.setting: {} for primitive in OTHERS if primitive.setting != name}
-    like: JsonObject = {each: {} for each in (name[:-1], bench.primitive.member, "templates") if each != name}
+    similar = (name[:-1], name.capitalize(), name.upper(), bench.primitive.member, "templates")
+    like: JsonObject = {each: {} for each in similar if each != name}
     lacking: dict[str, JsonObject] = {
         "no setting of another search": {}, "only settings of other searches, and similar names": {**others, **like},
         f"{name} as true": {name: True}, f"{name} as null": {name: None},
