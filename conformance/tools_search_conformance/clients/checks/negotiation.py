@@ -185,8 +185,8 @@ async def settings_malformed(bench: ClientBench) -> None:
     sends="Peers that advertise other extensions or none, but would answer `tools/search`. Some have `search` under "
     "`tools`; one has the address of a peer that advertised the extension; some list no tool or a thousand, or refuse "
     "`tools/list`, `tools/call` or `server/discover`; some have the identifier in a wrong place, such as next to the "
-    "capabilities, in them under `Extensions`, or in the `_meta` of a listed tool. If the driver has `federation`, a peer "
-    "in a federation with one that advertises the extension.",
+    "capabilities, in them under `Extensions`, or in the `_meta` of a listed tool. If the driver has `federation`, a "
+    "peer in a federation with one that advertises the extension.",
     passes="The client sends no `tools/search`, however it searches, lists or calls, and whatever it finds. One that "
     "does not connect because `server/discover` or `tools/list` is refused or `extensions` is an array passes too.",
 )
