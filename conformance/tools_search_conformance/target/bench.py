@@ -254,8 +254,8 @@ class Bench(Workbench):
         """Return whether it is this cell's turn to run a check for this method; later turns are brief.
 
         An implementation seldom breaks a rule for one method over one transport only. So with two transports, each
-        check runs over one of them, in the first era spoken there, and every second check also briefly in the other
-        era.
+        check runs for a method over one of them, in the first era spoken there, and for every second method also
+        briefly in the other era.
         """
         options: Options = self._of_tools.options
         self.options: Options = options
@@ -263,12 +263,12 @@ class Bench(Workbench):
             return False
         spoken = {"stdio": options.argv, "http": options.http_argv or options.url}
         transports = [name for name in check.transports if spoken[name]]
-        number = zlib.crc32(f"{check.id} {self.method}".encode())
-        if len(transports) > 1 and options.effort != "deep" and transports[number % 2] != self.cell.transport:
+        over, in_both_eras = turn_of(check, self.method, transports)
+        if options.effort != "deep" and over != self.cell.transport:
             return False
         if not self._first_of_target and len(check.eras) > 1 and options.effort != "deep":
             self.options = replace(options, effort="quick", brief=True)
-            return not options.effective_brief and number // 2 % 2 == 0
+            return in_both_eras and not options.effective_brief
         return True
 
     async def _perform(self, body: Callable[[], Awaitable[None]]) -> None:
@@ -848,6 +848,18 @@ class Bench(Workbench):
         message = f"a valid request, sent for comparison with {case}, got {exchange.describe()}"
         self.require(exchange.result is not None, message, exchange)
         self._control = params, exchange
+
+
+def turn_of(check: Check, method: str, transports: Sequence[str]) -> tuple[str, bool]:
+    """Return over which of `transports` a check runs for a method other than `tools/search`, and whether in both eras.
+
+    Its methods take turns, so that each check runs in both eras for at least one of them, and with two transports and
+    several methods over both.
+    """
+    number, place = zlib.crc32(check.id.encode()), check.methods.index(method)
+    alone = {*check.methods} <= {TOOLS.method, method}
+    in_both_eras = alone or (number // 2 + place) % 2 == 0
+    return transports[(number + place) % len(transports)], in_both_eras
 
 
 def _matches_of(walk: Walk) -> int:
