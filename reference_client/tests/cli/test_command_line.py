@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -59,6 +61,17 @@ def test_ctrl_c_while_the_program_is_still_being_loaded_ends_it_in_one_line(impo
         [sys.executable, "-c", INTERRUPTED_IMPORT, imported], capture_output=True, text=True, timeout=30, check=False
     )
     assert (shown.returncode, shown.stdout, shown.stderr) == (130, "", "Error: interrupted by SIGINT\n")
+
+
+def test_ctrl_c_while_a_file_is_read_ends_the_program_as_it_does_elsewhere(tmp_path: Path) -> None:
+    os.mkfifo(pipe := tmp_path / "servers.json")
+    program = [*PROGRAM, "tools", "--json", "--config", str(pipe)]
+    # The pipe is open once the program reads it.
+    with subprocess.Popen(program, stdout=-1, stderr=-1, text=True) as run, pipe.open("w"):
+        run.send_signal(signal.SIGINT)
+        output, errors = run.communicate(timeout=30)
+    assert json.loads(output) == {"error": {"type": "Interrupted", "message": "interrupted by SIGINT"}}
+    assert (run.returncode, errors.strip()) == (130, "Error: interrupted by SIGINT")
 
 
 @pytest.mark.parametrize(

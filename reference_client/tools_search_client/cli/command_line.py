@@ -88,7 +88,9 @@ def _run(given: Sequence[str]) -> int:
         if sys.stdout is output:
             raise
         return EXIT_SIGNAL + signal.SIGPIPE  # Click replaced it because the reader is gone
-    except (click.ClickException, click.Abort, ToolsSearchClientError, InterruptionError, OSError) as error:
+    except (click.ClickException, click.Abort, ToolsSearchClientError, InterruptionError, OSError) as raised:
+        ctrl_c = isinstance(raised, click.Abort) and isinstance(raised.__cause__, KeyboardInterrupt)
+        error = InterruptionError(signal.SIGINT) if ctrl_c else raised
         message, code = _explained(error)
         if "--json" in given[: given.index("--") if "--" in given else len(given)]:
             kind = "Interrupted" if isinstance(error, InterruptionError) else type(error).__name__
@@ -117,5 +119,5 @@ def _explained(error: Exception) -> tuple[str, int]:
             raise error
         case OSError():
             return f"{error.filename or 'the system'}: {error.strerror or error}", EXIT_FAILED
-        case _:  # `click.Abort`
+        case _:  # `click.Abort`: no answer to a question
             return "aborted", EXIT_SIGNAL + signal.SIGINT
