@@ -87,10 +87,12 @@ _SHORT: Final = 50
 _SLIDING: Final = 200
 _UNLISTED: Final = tool("fold_swan", "Folds a swan.")
 _MALFORMED_HINTS: Final[tuple[JsonObject, ...]] = (
-    *({"ttlMs": ttl, "cacheScope": "public"} for ttl in (-1, -_HOUR, None, "3600000", _HOUR + 0.5, True, [_HOUR])),
+    # Of the first ones, some are for each list (see `some`).
+    *({"ttlMs": ttl, "cacheScope": "public"} for ttl in (-1, -_HOUR, None, "3600000", _HOUR + 0.5)),
+    {"cacheScope": "public"},
+    *({"ttlMs": ttl, "cacheScope": "public"} for ttl in ([_HOUR], True)),
     {"ttlMs": [], "cacheScope": ["public"]},
     {"ttlMs": {}, "cacheScope": 5},
-    {"cacheScope": "public"},
     {},
     *({"ttlMs": _HOUR, "cacheScope": scope} for scope in (None, "shared")),
     {"ttlMs": _HOUR},
