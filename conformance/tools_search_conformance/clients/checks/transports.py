@@ -14,8 +14,8 @@ from tools_search_conformance.wire.eras import MODERN
 
 _NEED: Final = "fold a crane"
 _CURSOR: Final = "se\u00f1al \u6298 \U0001f4d6"
-_LONG: Final = 150_000
-"""Characters in the description of a tool: more than readers of lines take by default in some languages."""
+_FILLING: Final = tuple(tool(f"fold_{number}", "Folds a crane. ".ljust(7_500, "!")) for number in range(20))
+"""A page of them is longer than what readers of lines take by default in some languages."""
 _TEXT: Final = 'Folds a \u9db4, or\u2028a "gr\u00fas" \U0001f54a.'
 _STRAY: Final[JsonObject] = {
     "jsonrpc": "2.0",
@@ -34,16 +34,16 @@ _FOUND: Final = {_FIRST: "dispatch_courier", _SECOND: "brew_coffee"}
 _CANCEL_SECONDS: Final = 2.0
 
 
-def _two_pages(params: JsonObject, filling: str = "") -> Reply:
+def _two_pages(params: JsonObject, *more: JsonObject) -> Reply:
     if "cursor" in params:
         return found(tool("page_two", _TEXT))
-    return found(tool("page_one", _TEXT + filling), cursor=_CURSOR)
+    return found(tool("page_one", _TEXT), *more, cursor=_CURSOR)
 
 
 @client_check(
     title="A message is read correctly however the transport divides it",
     sends="A search of two pages whose bytes arrive in pieces, divided inside characters, escapes and line ends: on "
-    f"stdio a line of {_LONG:,} characters that contains U+2028, which does not end it; over HTTP chunks, and also an "
+    "stdio a line of 150,000 characters that contains U+2028, which does not end it; over HTTP chunks, and also an "
     "event stream with comments, `id`, `retry`, lines that end in CR LF, an event of another name, and messages "
     "on two `data` lines.",
     passes="The client requests the second page and returns both tools with unchanged texts.",
@@ -53,25 +53,23 @@ async def messages_in_pieces(bench: ClientBench) -> None:
         await session.search_all(_NEED)
         session.require_second_page()
         whole = session.followed
-    filling = " crane".ljust(_LONG, "!")
     streams = (False, True) if bench.cell.transport == "http" and bench.cell.era == MODERN else (False,)
     for stream in streams:
 
         def search(params: JsonObject, streamed: bool = stream) -> Reply:
-            return replace(_two_pages(params, filling), divided=True, streamed=streamed)
+            return replace(_two_pages(params, *_FILLING), divided=True, streamed=streamed)
 
         case = "an event stream in pieces" if stream else "pieces"
         async with bench.connected(Script(search=search)) as session:
             outcome = await session.search_all(_NEED)
-            arrived = f"a result of more than {_LONG:,} characters arrived in pieces"
+            arrived = "a result of more than 150,000 characters arrived in pieces"
             message = f"{arrived}, and the client sent the cursors {session.followed} instead of {whole}"
             session.expect(session.followed == whole, message, case=case)
             if outcome.reported:
-                right = {"page_one": _TEXT + filling, "page_two": _TEXT}
+                right = dict.fromkeys(("page_one", "page_two"), _TEXT)
                 texts = {str(each.get("name")): each.get("description") for each in outcome.tools}
-                taken = {name: right.get(name) if text is None else str(text) for name, text in texts.items()}
-                shown = {name: text and text[:50] for name, text in taken.items()}
-                message = f"{arrived}, and the client returned tools and descriptions that begin so: {shown}"
+                taken = {name: _TEXT if texts[name] is None else str(texts[name]) for name in right if name in texts}
+                message = f"{arrived}, and of its two tools the client returned these with these descriptions: {taken}"
                 session.expect(taken == right, message, case=case)
 
 
