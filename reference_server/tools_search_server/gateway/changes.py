@@ -3,7 +3,8 @@
 * A modern client requests them with `subscriptions/listen`. A legacy client gets them because `initialize` declared
   them.
 * Clients are notified only of changes that they can see: `ViewNotifier` compares the views of each toolset.
-* Sending to a client that does not read is abandoned after a few seconds, and delays nobody else.
+* Sending to a client that does not read is abandoned after a few seconds. No other client waits, except for the next
+  change.
 * The gateway subscribes to a resource at its upstream while any caller has subscribed to it. Each caller is notified
   with the URI in its own request.
 """
