@@ -184,7 +184,7 @@ class CursorCut(Client):
 class AsksBeyondTheEnd(Client):
     def all_pages(self, query: str, *, again: bool = False) -> list[Json]:
         tools = super().all_pages(query, again=again)
-        self.request("tools/search", {"query": query})
+        self.page({"query": query})
         return tools
 
 
