@@ -90,7 +90,7 @@ def busy_is_broken() -> None:
     replace(faults, "retry_after", unread)
 
 
-def _reading_on(until: Callable[[SearchToolsResult], bool]) -> None:
+def _reading_on(until: Callable[[Any], bool]) -> None:
     async def broken(*args: Any, **options: Any) -> Pages:
         pages: Pages = iter_pages(*args, **options)
         async for page in pages:
@@ -102,7 +102,7 @@ def _reading_on(until: Callable[[SearchToolsResult], bool]) -> None:
 
 
 def empty_page_ends() -> None:
-    _reading_on(lambda page: not page.tools)
+    _reading_on(lambda page: isinstance(page, SearchToolsResult) and not page.tools)
 
 
 def empty_cursor_ends() -> None:

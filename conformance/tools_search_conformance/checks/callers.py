@@ -58,9 +58,9 @@ _LATER_PAGES: Final = ((3, 2), (len(WORDS) - 1, 2))
 _IN_FLIGHT: Final = 3
 _LOOK_SECONDS: Final = 0.05
 _FEW: Final = 2
+"""The limit of a search in pages for words of content."""
 _RANDOM: Final = re.compile(r"(?=[\w+/=-]*[a-z])(?=[\w+/=-]*[A-Z])[\w+/=-]{12,}")
 """What may be base64 of random bytes, such as a MAC: hyphens and slashes in it enclose digits by chance."""
-"""The limit of a search in pages for words of content."""
 _SEALED: Final = "testament"
 """A word of contents alone."""
 _NO_CONTENT: Final = {key_of(RESOURCES, _SHARED_WORD): ""}

@@ -395,12 +395,12 @@ async def no_match_empty(bench: Bench) -> None:
         bench.expect(survey.nothing.result is not None, survey.nothing, message, case=f"query {NONSENSE!r}")
 
     async def serve(query: str) -> None:
-        await bench.served_nothing({"query": query}, f"a search without a match ({query!r})")
+        await bench.served_without_match({"query": query}, f"a search without a match ({query!r})")
 
     no_key = f"{(await bench.vocabulary()).key_query}/none"
     await bench.each((NONSENSE, "ƶʬʭ ꙮꙮꙮ", "!?…", "🦉🪁", "qzx", no_key), serve)
     limited = f"a search without a match ({NONSENSE!r}, limit 1)"
-    await bench.served_nothing({"query": NONSENSE, "limit": 1}, limited)
+    await bench.served_without_match({"query": NONSENSE, "limit": 1}, limited)
     if bench.may_serve("empty"):
         async with bench.serving("empty") as other:
             for query in ("anything", NONSENSE):

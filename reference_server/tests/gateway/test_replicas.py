@@ -244,8 +244,8 @@ async def test_a_message_about_a_server_that_is_removed_before_it_takes_effect_i
             try:
                 await until(lambda: one.told["modern"] > 2)
                 one.gateway.reconfigure([], one.gateway.metadata)
-                told = one.told["modern"]
-                await until(lambda: one.told["modern"] > told + 3)
+                before = one.told["modern"]
+                await until(lambda: one.told["modern"] > before + 3)
                 assert await one.names() == set()
                 assert one.connection == "ready"
             finally:

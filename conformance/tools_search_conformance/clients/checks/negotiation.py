@@ -54,7 +54,7 @@ _BESIDE: Final[Mapping[str, Any]] = {
 }  # fmt: skip
 """The identifier in places of a handshake that are not its capabilities."""
 _IN_OTHER_CASE: Final = {name: {EXTENSION_ID: SETTINGS} for name in ("Extensions", "EXTENSIONS", "Experimental")}
-"""Capabilities that only a parser takes for known ones that matches names regardless of case."""
+"""Capabilities whose names only a parser that ignores case takes for known ones."""
 
 
 async def _expect_search(
