@@ -157,7 +157,8 @@ def names_joined() -> None:
     def joined(server: str, tool: str) -> str:
         return f"{server}__{tool}"
 
-    replace(merging, "qualified_name", joined)
+    for module in (federation, merging):  # both name tools
+        replace(module, "qualified_name", joined)
 
 
 def failures_unreported() -> None:
