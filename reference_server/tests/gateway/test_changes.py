@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import httpx2
 import pytest
 from mcp import Client, MCPError
 from mcp.server import Server
@@ -279,3 +280,34 @@ async def test_a_server_that_announces_changes_all_the_time_does_not_hold_up_the
             before = len(heard)
             await others.wait()
     assert len(heard) - before < 400
+
+
+async def test_a_session_that_does_not_read_delays_the_notifications_of_no_other(
+    servers: Any, configuration: Any, told: Told
+) -> None:
+    about = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "silent", "version": "1"}}
+    long = "note://old/" + "a" * 60_000
+    file = configuration(old=library("legacy", "old"))
+    url = servers.start_http("--config", str(file))
+    accept = {"Accept": "application/json, text/event-stream"}
+    with anyio.fail_after(60):
+        async with httpx2.AsyncClient(headers=accept, timeout=30) as silent:
+
+            async def post(method: str, **rest: Any) -> httpx2.Response:
+                answer = await silent.post(url, json={"jsonrpc": "2.0", "method": method, **rest})
+                return answer.raise_for_status()
+
+            greeted = await post("initialize", id=1, params=about)
+            silent.headers["Mcp-Session-Id"] = greeted.headers["mcp-session-id"]
+            await post("notifications/initialized")
+            assert '"result"' in (await post("resources/subscribe", id=2, params={"uri": long})).text
+            async with (
+                silent.stream("GET", url),
+                Client(url, mode="legacy", message_handler=told.on_message) as reader,
+                following(reader, "legacy", "memo:old:1"),
+            ):
+                for _ in range(5):
+                    await change(reader, "old", [long] * 40)
+                with anyio.fail_after(15):
+                    await change(reader, "old", ["memo:old:1"])
+                    await told.until("memo:old:1")

@@ -25,7 +25,7 @@ from tools_search_server.compat.definitions import CompatOptions, ToolFailureErr
 from tools_search_server.compat.meta_tools import CompatEndpoint, result_of
 from tools_search_server.compat.model_tools import ModelTools
 from tools_search_server.gateway.caller_questions import connection_of
-from tools_search_server.gateway.changes import LegacySessions, notify_all
+from tools_search_server.gateway.changes import LegacySessions
 from tools_search_server.gateway.gateway import ExposedTool
 from tools_search_server.gateway.search import GatewaySearch
 from tools_search_server.gateway.views import Ctx, View, Views
@@ -155,14 +155,13 @@ class _SessionLists(LegacySessions):
         super().add(connection)
         _list_of(connection).announced = self._always.of(self._views.current())
 
-    async def notify(self, event: ServerEvent, is_meant: Callable[[str | None], bool] = lambda _: True) -> None:
+    def notify(self, event: ServerEvent, is_meant: Callable[[str | None], bool] = lambda _: True) -> None:
         # A change of the view need not change a session's own list: `announce` compares them.
         if not isinstance(event, ToolsListChanged):
-            await super().notify(event, is_meant)
+            super().notify(event, is_meant)
 
-    async def announce(self) -> None:
+    def announce(self) -> None:
         always: dict[str, Mapping[str, ExposedTool]] = {}  # computed once per toolset, as there may be many tools
-        changed: list[Connection] = []
         for connection, owner in self.owners.items():
             if (toolset := self._access.toolset_of(owner)) is not None:
                 view, session = self._views.of(toolset), _list_of(connection)
@@ -171,5 +170,4 @@ class _SessionLists(LegacySessions):
                 listed = session.tools(view, always[toolset.name])
                 if listed != session.announced:
                     session.announced = listed
-                    changed.append(connection)
-        await notify_all(changed, ToolsListChanged())
+                    self.post(connection, ToolsListChanged())

@@ -3,8 +3,8 @@
 * A modern client requests them with `subscriptions/listen`. A legacy client gets them because `initialize` declared
   them.
 * Clients are notified only of changes that they can see: `ViewNotifier` compares the views of each toolset.
-* Sending to a client that does not read is abandoned after a few seconds. No other client waits, except for the next
-  change.
+* Each legacy session has a task that sends its notifications, and each modern subscription has a buffer, so a client
+  that does not read delays no other. Sending to it is abandoned after a few seconds.
 * The gateway subscribes to a resource at its upstream while any caller has subscribed to it. Each caller is notified
   with the URI in its own request.
 """
@@ -20,6 +20,7 @@ from functools import partial
 from typing import Any, Final
 
 import anyio
+from anyio.abc import TaskGroup
 from mcp import MCPError
 from mcp.server import Server
 from mcp.server.connection import Connection
@@ -57,7 +58,7 @@ from tools_search_server.upstreams.upstream import Upstream
 logger = logging.getLogger(__name__)
 
 _SEND_SECONDS: Final = 5
-"""How long a client that does not read can delay a notification."""
+"""How long a client that does not read can delay its next notification."""
 
 _MAX_RESOURCES: Final = 1000
 """Maximum resource subscriptions of one client on one connection or stream."""
@@ -69,6 +70,9 @@ class LegacySessions:
     def __init__(self) -> None:
         self.owners: dict[Connection, str | None] = {}
         """The principals that opened them; `None` without principals."""
+        self._unsent: dict[Connection, dict[ServerEvent, None]] = {}
+        """The notifications that wait, of each session to which some are being sent."""
+        self._tasks: TaskGroup | None = None
 
     def install(self, server: Server[Any], *others: str) -> None:
         """Register the sessions of `server`, and declare `listChanged` for tools and `others` to them."""
@@ -86,32 +90,50 @@ class LegacySessions:
             connection.exit_stack.callback(self.owners.pop, connection, None)
         self.owners[connection] = caller_name()
 
-    async def notify(self, event: ServerEvent, is_meant: Callable[[str | None], bool] = lambda _: True) -> None:
-        """Notify the sessions whose owner `is_meant`. Return when each has been notified or abandoned."""
-        await notify_all([one for one, owner in self.owners.items() if is_meant(owner)], event)
+    async def run(self) -> None:
+        """Send notifications to the sessions until cancelled. Before, there is no session to notify."""
+        async with anyio.create_task_group() as tasks:
+            self._tasks = tasks
+            await anyio.sleep_forever()
 
-    async def announce(self) -> None:
+    def notify(self, event: ServerEvent, is_meant: Callable[[str | None], bool] = lambda _: True) -> None:
+        """Notify the sessions whose owner `is_meant` soon."""
+        for connection, owner in self.owners.items():
+            if is_meant(owner):
+                self.post(connection, event)
+
+    def post(self, connection: Connection, event: ServerEvent) -> None:
+        """Notify a session soon, after earlier events. An event that still waits is not sent twice."""
+        if (unsent := self._unsent.get(connection)) is not None:
+            unsent[event] = None
+        elif self._tasks is not None:
+            self._unsent[connection] = {event: None}
+            self._tasks.start_soon(self._send, connection)
+
+    def announce(self) -> None:
         """Notify sessions whose own list of tools has changed. Sessions of this class have none."""
 
+    async def _send(self, connection: Connection) -> None:
+        try:
+            while unsent := self._unsent[connection]:
+                event = next(iter(unsent))
+                del unsent[event]  # before it is sent: the same event during the notification is another one
+                with anyio.move_on_after(_SEND_SECONDS):
+                    await _notify(connection, event)
+        finally:
+            del self._unsent[connection]
 
-async def notify_all(connections: Iterable[Connection], event: ServerEvent) -> None:
-    """Notify legacy sessions of a change. Return when each has been notified or abandoned."""
 
-    async def notify(connection: Connection) -> None:
-        with anyio.move_on_after(_SEND_SECONDS):
-            match event:
-                case ToolsListChanged():
-                    await connection.send_tool_list_changed()
-                case PromptsListChanged():
-                    await connection.send_prompt_list_changed()
-                case ResourcesListChanged():
-                    await connection.send_resource_list_changed()
-                case ResourceUpdated(uri):
-                    await connection.send_resource_updated(uri)
-
-    async with anyio.create_task_group() as tasks:
-        for connection in connections:
-            tasks.start_soon(notify, connection)
+async def _notify(connection: Connection, event: ServerEvent) -> None:
+    match event:
+        case ToolsListChanged():
+            await connection.send_tool_list_changed()
+        case PromptsListChanged():
+            await connection.send_prompt_list_changed()
+        case ResourcesListChanged():
+            await connection.send_resource_list_changed()
+        case ResourceUpdated(uri):
+            await connection.send_resource_updated(uri)
 
 
 async def _declare_list_changes(offered: Iterable[str], ctx: Ctx, call_next: CallNext) -> HandlerResult:
@@ -170,7 +192,7 @@ class ViewNotifier:
                 if listed != audience.announced:
                     audience.announced = listed  # at once: a change during the notification is another one
                     tasks.start_soon(self._notify, toolset, ToolsListChanged())
-            tasks.start_soon(self.sessions.announce)
+            self.sessions.announce()
 
     async def publish(self, upstream: Upstream, event: ServerEvent) -> None:
         """Notify the clients that see more than single tools of the upstream."""
@@ -185,20 +207,19 @@ class ViewNotifier:
                     if rule is not None and rule.shows_more:
                         tasks.start_soon(self._notify, toolset, published)
             if isinstance(published, ResourceUpdated):
-                sessions = self._subscriptions.sessions_that_follow(published.uri)
-                seeing = [session for session, owner in sessions if self._shows_more(owner, upstream)]
-                await notify_all(seeing, published)
+                for session, owner in self._subscriptions.sessions_that_follow(published.uri):
+                    if self._shows_more(owner, upstream):
+                        self.sessions.post(session, published)
 
     def _shows_more(self, principal: str | None, upstream: Upstream) -> bool:
         now = self._access.toolset_of(principal)  # it may have changed since the subscription
         rule = None if now is None else now.rule(upstream.name)
         return rule is not None and rule.shows_more
 
-    async def missed(self) -> None:
+    def missed(self) -> None:
         """Notify legacy clients that any list may have changed. The bus notifies modern clients."""
-        async with anyio.create_task_group() as tasks:
-            for event in LIST_EVENTS.values():
-                tasks.start_soon(self.sessions.notify, event)
+        for event in LIST_EVENTS.values():
+            self.sessions.notify(event)
 
     def close(self) -> None:
         """End the open subscriptions of modern clients with a result, as the protocol requires."""
@@ -213,7 +234,7 @@ class ViewNotifier:
         await self._audience(toolset).bus.publish(event)
         # Of resources, only the sessions that subscribed are notified: `publish` does that.
         if not isinstance(event, ResourceUpdated):
-            await self.sessions.notify(event, has_toolset)
+            self.sessions.notify(event, has_toolset)
 
     def _audience(self, toolset: Toolset) -> _Audience:
         if toolset.name not in self._audiences:

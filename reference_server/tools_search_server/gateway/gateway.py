@@ -179,6 +179,8 @@ class Gateway:
                 tasks.start_soon(upstream.run, name=f"upstream {upstream.name}")
             tasks.start_soon(self._announce)
             tasks.start_soon(self._pass_on_events)
+            for notifier in self.notifiers:
+                tasks.start_soon(notifier.sessions.run)
             tasks.start_soon(self.replicas.run, self._heard_elsewhere, self._missed)
             self._tasks = tasks
             yield
@@ -322,10 +324,11 @@ class Gateway:
             for notifier in self.notifiers:
                 tasks.start_soon(notify, notifier)
 
-    async def _missed(self) -> None:
+    def _missed(self) -> None:
         for upstream in self.upstreams:
             upstream.note_change(ToolsListChanged())
             if upstream.lists is not None:  # this sends no event: all clients are notified below
                 upstream.lists.forget(PromptsListChanged())
                 upstream.lists.forget(ResourcesListChanged())
-        await self._notify(methodcaller("missed"))
+        for notifier in self.notifiers:
+            notifier.missed()

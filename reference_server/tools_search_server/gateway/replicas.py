@@ -17,7 +17,7 @@ from __future__ import annotations
 import logging
 import os
 import secrets
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -211,9 +211,7 @@ class Replicas:
         """Have the other replicas reread an upstream's list, after it reported a change."""
         self._send("server", server, event)
 
-    async def run(
-        self, servers: Mapping[str, Callable[[ServerEvent], None]], missed: Callable[[], Coroutine[Any, Any, None]]
-    ) -> None:
+    async def run(self, servers: Mapping[str, Callable[[ServerEvent], None]], missed: Callable[[], None]) -> None:
         """Exchange changes with other replicas. Never returns, unless there are none.
 
         Args:
@@ -243,7 +241,7 @@ class Replicas:
             self._outbox[ReplicaMessage(sender=self._sender, about=about, name=name, kind=kind)] = None
             self._to_send.set()
 
-    async def _stay_connected(self, redis: Any, channel: str, missed: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def _stay_connected(self, redis: Any, channel: str, missed: Callable[[], None]) -> None:
         pubsub = redis.pubsub()
         try:
             with anyio.fail_after(2 * _ANSWER_SECONDS):
@@ -266,11 +264,11 @@ class Replicas:
                 await pubsub.aclose()
                 await redis.aclose()
 
-    async def _catch_up(self, missed: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def _catch_up(self, missed: Callable[[], None]) -> None:
         for audience in list(self._audiences.values()):  # a new toolset may add one meanwhile
             for event in LIST_EVENTS.values():
                 await audience.deliver(event)
-        await missed()
+        missed()
 
     async def _send_all(self, redis: Any, channel: str) -> None:
         while True:

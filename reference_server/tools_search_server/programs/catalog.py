@@ -91,7 +91,7 @@ def _file_program(file: Path | None, limits: Limits, answer: CallTool) -> Progra
         nullcontext,
         changes.close,
         guard=lambda app, _: with_caller(app),
-        background=() if file is None else (partial(follow, file),),
+        background=() if file is None else (changes.sessions.run, partial(follow, file)),
     )
 
 
@@ -122,6 +122,7 @@ def _database_program(source: str, name: str, limits: Limits, answer: CallTool, 
         changes.close,
         guard=lambda app, _: with_schema_of_call(catalog, app),
         background=(
+            changes.sessions.run,
             partial(catalog.follow, changes.announce),
             *(() if fixture is None else (partial(import_changes, fixture),)),
         ),
@@ -136,8 +137,8 @@ class _Changes:
         offered = {name: event for name, event in offered.items() if server.get_request_handler(f"{name}/list")}
         self._events: list[ServerEvent] = [ToolsListChanged(), *offered.values()]
         self._bus = InMemorySubscriptionBus()
-        self._sessions = LegacySessions()
-        self._sessions.install(server, *offered)
+        self.sessions = LegacySessions()
+        self.sessions.install(server, *offered)
         listen = ListenHandler(self._bus)
         server.add_request_handler("subscriptions/listen", SubscriptionsListenRequestParams, listen)
         self.close = listen.close
@@ -145,7 +146,7 @@ class _Changes:
     async def announce(self) -> None:
         for event in self._events:
             await self._bus.publish(event)
-            await self._sessions.notify(event)
+            self.sessions.notify(event)
 
 
 def _delay_searches(server: Server[Any]) -> None:
