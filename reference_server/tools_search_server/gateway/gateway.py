@@ -316,7 +316,7 @@ class Gateway:
             self._has_events = anyio.Event()
             while self._events:
                 upstream, event = self._events.popleft()
-                self._waiting[upstream] -= 1
+                self._waiting -= Counter([upstream])  # which drops an upstream without any
                 await self._notify(methodcaller("publish", upstream, event))
 
     async def _notify(self, notify: Callable[[ViewNotifier], Coroutine[Any, Any, None]]) -> None:
