@@ -24,6 +24,7 @@ _SHORTEST_JOINED: Final = 5
 # What a term counts, where the stem of a word of the request counts 1.
 AS_WRITTEN, CORRECTED, JOINED = 0.5, 0.8, 0.5
 OF_UNKNOWN: Final = 3.0  # relatives count so many times as much where no tool has the word itself
+_OF_SHORT, _SHORT = 2.0, 8  # and up to so many times in requests of fewer words, which have little else to go by
 _BESIDE_FILLER: Final = 0.5
 
 WRITTEN: Final = "="
@@ -41,6 +42,7 @@ class Request(NamedTuple):
     stems: Mapping[str, float]  # with their weights
     written: Mapping[str, float]  # words with their weights; stop words where there are no others
     pairs: Sequence[str]  # neighbors written as one word: `log out` may mean a tool with `logout`
+    related: Mapping[str, float]  # the stems and pairs, with what each counts for its relatives
 
 
 def index_terms(word: str) -> tuple[str, ...]:
@@ -64,10 +66,10 @@ def asked_terms(
         is_known: Whether a tool has a term.
         nearest: Returns known stems that an unknown one may be a slip or a form of, each with its likeness.
     """
-    _, stems, written, pairs = read(query)
+    _, stems, written, pairs, related = read(query)
     asked = [] if stems else [(WRITTEN + word, 1.0, 1.0, 1.0) for word in written if is_known(WRITTEN + word)]
     asked += [(word, weight, 1.0, 1.0) for word, weight in stems.items()]
-    for word, weight in {**dict.fromkeys(pairs if stems else (), 1.0), **stems}.items():
+    for word, weight in related.items():
         worth = weight if is_known(word) else weight * OF_UNKNOWN
         asked += [(other, worth * part, 0.0, 1.0) for other, part in relatives(word)]
     unknown = (word for word in stems if not is_known(word) and not is_unspaced(word))
@@ -93,11 +95,16 @@ def read(query: str) -> Request:
         said = [word for word in said if word in kept]
     written = [word for word, _ in said] or list(islice(dict.fromkeys(language.words(query)), _MAX_WORDS))
     folded = [run for run, _ in found[:_MAX_WORDS]]
+    pairs = [pair for pair in map(add, folded, folded[1:]) if len(pair) >= _SHORTEST_JOINED]
+    stems = _weights([root for _, root in said], query)
+    counted = {**dict.fromkeys(pairs, 1.0), **stems} if stems else {}
+    share = min(max(_SHORT / max(len(stems), 1), 1.0), _OF_SHORT)
     return Request(
         runs=found,
-        stems=_weights([root for _, root in said], query),
+        stems=stems,
         written=_weights(written, query),
-        pairs=[pair for pair in map(add, folded, folded[1:]) if len(pair) >= _SHORTEST_JOINED],
+        pairs=pairs,
+        related={word: weight * share for word, weight in counted.items()},
     )
 
 

@@ -61,7 +61,7 @@ def parameters(query: str) -> dict[str, Any]:
         own = () if is_unspaced(word) else slips(word) if may_be_misspelled(word) else _NO_SLIP
         rows.append(_Row(word, weight, covers=True, names=1.0, lacks=not is_character(word), slips=own))
     if request.stems:
-        for word, weight in {**dict.fromkeys(request.pairs, 1.0), **request.stems}.items():
+        for word, weight in request.related.items():
             rows += [_Row(other, weight * part, names=1.0, stands_for=word) for other, part in relatives(word)]
         rows += [_Row(WRITTEN + word, weight * AS_WRITTEN) for word, weight in request.written.items()]
     columns = zip(*rows, strict=True) if rows else ((),) * len(_Row._fields)

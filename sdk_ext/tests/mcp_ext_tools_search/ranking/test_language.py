@@ -114,7 +114,7 @@ def related(word: str) -> list[str]:
 def test_a_verb_knows_the_others_of_its_group():
     assert stem("remove") in related(stem("delete"))
     assert stem("delete") in related(stem("removing"))
-    assert related(stem("xylophone")) == []
+    assert related("qwertz") == []
 
 
 def test_a_chinese_verb_of_one_character_leads_to_those_of_two_and_none_leads_to_it():
