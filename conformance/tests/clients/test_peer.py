@@ -161,15 +161,6 @@ async def test_a_peer_refuses_as_its_script_says(transport: TransportName, code:
 
 
 @pytest.mark.parametrize("transport", BOTH)
-async def test_a_peer_sends_bytes_that_are_no_message(transport: TransportName):
-    async with standing(Script(search=serves(Reply(raw=b'{"jsonrpc": "2.0", "id'))), transport) as caller:
-        assert (await caller.ask("tools/search", {"query": "x"}, seconds=0.5))["fault"] is not None
-        assert caller.transport.malformed
-        assert caller.peer.searches[0].answer.fault == "bytes that are not a message"
-        assert "result" in await caller.ask("tools/list", {})
-
-
-@pytest.mark.parametrize("transport", BOTH)
 async def test_a_peer_sends_a_huge_answer(transport: TransportName):
     big = tool("big", "x" * 4_000_000)
     async with standing(Script(search=serves(found(big))), transport) as caller:

@@ -177,9 +177,9 @@ async def _answer_post(connection: HttpConnection, peer: Peer, body: bytes, head
     session = "judged" if message.get("method") == "initialize" else None
     response = peer.response(message, reply)
     streams = connection.streaming or reply.streamed or reply.before or (peer.era == LEGACY and "result" in response)
-    if reply.raw is not None or not streams:
-        body, in_pieces = reply.raw or encode(response), reply.divided and not streams
-        await connection.respond(peer.status(reply), body, reply.kind, session, in_pieces=in_pieces)
+    if not streams:
+        status = peer.status(reply)
+        await connection.respond(status, encode(response), reply.kind, session, in_pieces=reply.divided)
         return
     if not connection.streaming:
         await connection.start_stream(session)
@@ -233,7 +233,7 @@ class _RelayConnection:
             return
         for each in reply.before:
             await self.send(each)
-        data = reply.raw or encode(peer.response(message, reply))
+        data = encode(peer.response(message, reply))
         # Characters that `encode` escapes for some readers can also be sent unescaped, because they end no line.
         data = data.replace(b"\\u2028", "\u2028".encode()) if reply.divided else data
         await self._write(data, in_pieces=reply.divided)

@@ -228,8 +228,6 @@ class Peer:
         return replace(reply, hangs_up=True)
 
     def _recorded(self, message: JsonObject, reply: Reply, *, over_http: bool) -> Answer:
-        if reply.raw is not None:
-            return Answer(fault="bytes that are not a message")
         if message in self.abandoned:
             return Answer(fault="none: the client closed the stream")
         if reply.silent or reply.hangs_up:

@@ -26,12 +26,10 @@ _CURSOR_DIGITS: Final = 9
 
 @dataclass(frozen=True, kw_only=True)
 class Reply:
-    """The server's reply to a request: one of `result`, `error` and `raw`, or nothing."""
+    """The server's reply to a request: a `result`, an `error`, or nothing."""
 
     result: JsonObject | None = None
     error: JsonObject | None = None
-    raw: bytes | None = None
-    """Bytes to send in place of the whole message."""
     before: Sequence[JsonObject] = ()
     """Messages to send first, on the same stream."""
     divided: bool = False
