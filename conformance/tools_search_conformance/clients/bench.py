@@ -38,7 +38,6 @@ from tools_search_conformance.wire.record import Exchange, Recorder
 
 Case = TypeVar("Case")
 
-_SHARE_OF_EXAMPLES: Final = 1 / 3
 _SEARCHES: Final = frozenset({"search", "search_all"})
 _OF_EVERY_METHOD: Final = frozenset({"connect", "close", "authorize", *_SEARCHES})
 """The driver's operations for searches other than for tools."""
@@ -60,6 +59,8 @@ class NotConnectedError(UnverifiableError):
 class ClientBench(Workbench):
     """One cell's workbench. The driver serves all of the cell's checks, and is restarted if it exits."""
 
+    SHARE_OF_OTHERS = 1 / 3
+
     def __init__(
         self, options: Options, cell: Cell, tasks: TaskGroup, endpoints: Endpoints, recorder: Recorder
     ) -> None:
@@ -72,14 +73,7 @@ class ClientBench(Workbench):
         """The operations that the driver has performed, with one server and with several."""
         self._driver: AnyDriver | None = None
         self._starts = 0
-        self.primitive = TOOLS
-        """The primitive that the client searches for."""
         self._whole = self
-
-    @property
-    def method(self) -> str:
-        """The method that searches."""
-        return self.primitive.method
 
     async def benches_for(self, check: Check) -> Sequence[Workbench]:
         """Return the benches for the methods that a check covers and the driver supports."""
@@ -98,11 +92,6 @@ class ClientBench(Workbench):
         other.primitive = primitive
         other.done = set()
         return other
-
-    @property
-    def share_of_examples(self) -> float:
-        """The share of the usual number of generated cases per property: fewer for lists other than tools."""
-        return 1 if self.primitive is TOOLS else _SHARE_OF_EXAMPLES
 
     async def driver(self) -> AnyDriver:
         """Return the cell's driver, restarted if it has exited; raises `DriverError` if it cannot be started."""

@@ -6,10 +6,10 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final, TypeVar, cast
+from typing import ClassVar, Final, TypeVar, cast
 
 import anyio
-from tools_search_spec import METHOD
+from tools_search_spec import PRIMITIVES, Primitive
 
 from tools_search_conformance.model import (
     Cell,
@@ -98,6 +98,12 @@ class Timeouts:
 class Workbench:
     """What a check's body uses in one cell. Every verdict comes from `expect`, `require` and `applies`."""
 
+    SHARE_OF_OTHERS: ClassVar[float]
+    """The share of the usual number of generated cases that a list other than tools gets."""
+
+    primitive: Primitive = PRIMITIVES[0]
+    """The list to search. A check runs with one bench for each of its methods."""
+
     def __init__(self, options: Options, cell: Cell, recorder: Recorder) -> None:
         self.options = options
         self.cell = cell
@@ -122,12 +128,12 @@ class Workbench:
     @property
     def share_of_examples(self) -> float:
         """The share of the usual number of generated cases to try per property."""
-        return 1
+        return 1 if self.primitive is PRIMITIVES[0] else self.SHARE_OF_OTHERS
 
     @property
     def method(self) -> str:
-        """The method under test."""
-        return METHOD
+        """The search method."""
+        return self.primitive.method
 
     def counts_unverified(self, verdict: UnverifiableError) -> bool:
         """Return whether a rule that could not be exercised with this workbench counts as unverified."""

@@ -54,8 +54,6 @@ INVALID_PARAMS: Final = -32602
 MISSING_CAPABILITY: Final = -32021
 _INVALID: Final = (INVALID_PARAMS,)
 
-_SHARE_OF_EXAMPLES: Final = 1 / 5
-"""The share of the generated cases for methods other than `tools/search`."""
 _CASES: Final = 24
 _MORE_CASES: Final = 3
 """Such a method gets at least `_CASES`, and at least this multiple of a brief run's cases."""
@@ -81,6 +79,8 @@ class Bench(Workbench):
     method promises, and `InapplicableError` if it lists too few tools. Methods that can start another server raise
     `LeftOutError` if that is too much for a brief run.
     """
+
+    SHARE_OF_OTHERS = 1 / 5
 
     def __init__(
         self,
@@ -126,19 +126,9 @@ class Bench(Workbench):
         """The benches on this one's connections, by method."""
 
     @property
-    def primitive(self) -> Primitive:
-        """The list to search. A check runs with one bench for each of its methods."""
-        return self.server.primitive
-
-    @property
-    def method(self) -> str:
-        """The search method."""
-        return self.server.method
-
-    @property
     def list_method(self) -> str:
         """The list method."""
-        return self.server.list_method
+        return self.primitive.list_method
 
     @property
     def noun(self) -> str:
@@ -170,11 +160,6 @@ class Bench(Workbench):
         """How often a check can run: once for each of its methods."""
         return len(self._every)
 
-    @property
-    def share_of_examples(self) -> float:
-        """The share of the usual number of generated cases for each property."""
-        return 1 if self.primitive is TOOLS else _SHARE_OF_EXAMPLES
-
     def searching(self, primitive: Primitive) -> Bench:
         """Return this bench for another list: on the same connections, with queries that suit that list.
 
@@ -182,7 +167,7 @@ class Bench(Workbench):
         """
         if primitive.method not in self._every:
             other = self._every[primitive.method] = copy(self)
-            other.server, other.shared = self.server.searching(primitive), SharedCases()
+            other.primitive, other.server, other.shared = primitive, self.server.searching(primitive), SharedCases()
             other.has_served, other.first_search, other._listed_first = False, None, None
             other._control, other._words, other._told_apart = None, None, 0
             other._forget_choices()
