@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -272,12 +273,10 @@ async def _send_again(failure: JsonObject, options: Options) -> None:
             catalog = "replayed"
         try:
             fixture = catalog if options.effective_profile == "fixture" else None
-            connection = Connection(await target.connect(recorder.note, fixture), failure["era"], recorder)
-            try:
+            transport = await target.connect(recorder.note, fixture)
+            async with aclosing(Connection(transport, failure["era"], recorder)) as connection:
                 await connection.open(options.start_timeout)
                 await _send_all(failure, connection, options.timeout)
-            finally:
-                await connection.aclose()
         except (TargetError, RefusedError) as error:
             refused = TargetError(str(error))  # raised outside the group, which would wrap it
         finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import zlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, suppress
 from copy import copy
 from dataclasses import replace
 from functools import partial, wraps
@@ -402,11 +402,8 @@ class Bench(Workbench):
         self._require_start(catalog)
         env = self._own_process(self.recorder.check) if own_process else {}
         other = self._bench(Opening(catalog=catalog, capabilities=capabilities, env=env), self.server.timeouts)
-        try:
-            async with self._opened(other, catalog) as opened:
-                yield opened
-        finally:
-            await other.aclose()
+        async with aclosing(other), self._opened(other, catalog) as opened:
+            yield opened
 
     def older(self) -> AbstractAsyncContextManager[Bench]:
         """Yield a bench on a connection that requests an older legacy revision, the same for every check.
@@ -424,11 +421,8 @@ class Bench(Workbench):
         other = Bench(
             self.options, cell, self._target, self.recorder, own, self.server.timeouts, self.server.concurrency
         )
-        try:
-            async with self._opened(other, "core") as opened:
-                yield opened
-        finally:
-            await other.aclose()
+        async with aclosing(other), self._opened(other, "core") as opened:
+            yield opened
 
     def undeclaring(self) -> AbstractAsyncContextManager[Bench]:
         """Yield a bench like `fresh` with its own process, for a client without a declaration, to every check."""
