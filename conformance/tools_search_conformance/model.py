@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, get_args
 from tools_search_spec import METHOD
 
 from tools_search_conformance.wire.codec import JsonObject
-from tools_search_conformance.wire.eras import ERAS, Era, TransportName
+from tools_search_conformance.wire.eras import ERAS, MODERN, Era, TransportName
 from tools_search_conformance.wire.record import Exchange
 
 SERVER_PREFIX: Final = "tools-search-server-"
@@ -108,6 +108,11 @@ class Cell:
     def name(self) -> str:
         """The name in reports: `stdio-2026-07-28`."""
         return f"{self.transport}-{self.era}"
+
+    @property
+    def is_modern_http(self) -> bool:
+        """Whether each request has a response stream of its own, which a client closes to cancel the request."""
+        return self.transport == "http" and self.era == MODERN
 
 
 CELLS: Final = tuple(Cell(transport=transport, era=era) for transport in get_args(TransportName) for era in ERAS)

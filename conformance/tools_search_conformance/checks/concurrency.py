@@ -8,14 +8,13 @@ answer does not come is shown by later ones that do.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Coroutine, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
+from contextlib import nullcontext, suppress
 from functools import partial
 from typing import Any, Final
 
 import anyio
 import anyio.lowlevel
-from anyio.abc import TaskGroup
 from tools_search_spec import METHOD
 
 from tools_search_conformance.checks.consistency import without_times
@@ -27,7 +26,6 @@ from tools_search_conformance.target.server import Opening, busy_seconds
 from tools_search_conformance.target.vocabulary import Vocabulary
 from tools_search_conformance.wire.codec import JsonObject, json_text
 from tools_search_conformance.wire.connection import Connection
-from tools_search_conformance.wire.eras import MODERN
 from tools_search_conformance.wire.record import RATE_LIMITED, Exchange
 
 _IN_FLIGHT: Final = 32
@@ -354,11 +352,6 @@ async def _delayed(bench: Bench) -> tuple[Bench, str, str]:
     return other, one, another
 
 
-def _by_closing(bench: Bench) -> bool:
-    """Return whether a client cancels a request by closing the response."""
-    return bench.cell.era == MODERN and bench.cell.transport == "http"
-
-
 async def _open_connections(connection: Connection, seconds: float) -> None:
     """Have an HTTP connection for each of a few requests, so that none overtakes another."""
     if connection.transport.name == "stdio":
@@ -366,13 +359,6 @@ async def _open_connections(connection: Connection, seconds: float) -> None:
     async with anyio.create_task_group() as tasks:
         for _ in range(3):
             tasks.start_soon(partial(connection.request, "tools/list", {}, seconds=seconds))
-
-
-def _begin(
-    tasks: TaskGroup, queries: Sequence[str], search: Callable[..., Coroutine[Any, Any, None]], others: list[Exchange]
-) -> None:
-    for query in queries:
-        tasks.start_soon(search, query, others)
 
 
 async def _cancel(
@@ -387,8 +373,11 @@ async def _cancel(
     """
     connection, seconds = await bench.server.connection(), bench.options.timeout
 
-    async def search(wanted: str, exchanges: list[Exchange], number: int | None = None) -> None:
-        exchanges.append(await connection.request(METHOD, {"query": wanted}, seconds=seconds, with_id=number))
+    async def search(
+        wanted: str, exchanges: list[Exchange], number: int | None = None, scope: anyio.CancelScope | None = None
+    ) -> None:
+        with scope or nullcontext():
+            exchanges.append(await connection.request(METHOD, {"query": wanted}, seconds=seconds, with_id=number))
 
     async def list_tools() -> None:
         await connection.request("tools/list", {}, seconds=seconds)
@@ -398,24 +387,22 @@ async def _cancel(
         ended, others, early, late = list[Exchange](), list[Exchange](), False, False
         number, unwanted = connection.next_id(), anyio.CancelScope()
 
-        async def doomed() -> None:
-            with unwanted:
-                await search(query, ended, number)
-
         # Nothing in this group raises for what a target does: judging comes after it.
         async with anyio.create_task_group() as tasks:
             began = time.monotonic()
             async with anyio.create_task_group() as neighbors:
-                _begin(neighbors, meanwhile, search, others)
-                tasks.start_soon(doomed)
+                for wanted in meanwhile:
+                    neighbors.start_soon(search, wanted, others)
+                tasks.start_soon(search, query, ended, number, unwanted)
                 # Once this is answered twice, the searches before it have arrived, over HTTP too; those that join it
                 # come between, later than it on any transport that keeps to an order.
                 await anyio.lowlevel.checkpoint()
                 await list_tools()
-                _begin(neighbors, joining, search, others)
+                for wanted in joining:
+                    neighbors.start_soon(search, wanted, others)
                 await list_tools()
                 early = bool(ended)
-                if _by_closing(bench):
+                if bench.cell.is_modern_http:
                     unwanted.cancel()
                 else:
                     await connection.cancel(_OF_NO_REQUEST, seconds)
@@ -454,7 +441,7 @@ async def _cancel(
 async def cancelled_not_answered(bench: Bench) -> None:
     http = bench.cell.transport == "http"
     by_closing = "over modern HTTP, a client cancels a search by closing the response"
-    bench.applies(not _by_closing(bench), by_closing)
+    bench.applies(not bench.cell.is_modern_http, by_closing)
     other, one, another = await _delayed(bench)
     _, opening = await other.server.opening()
     session = not http or "mcp-session-id" in opening.answer.headers
@@ -506,7 +493,7 @@ async def _expect_served_after_many(bench: Bench, other: Bench, query: str) -> N
             searching.start_soon(send)
         await anyio.lowlevel.checkpoint()
         await connection.request("tools/list", {}, seconds=seconds)
-        if not _by_closing(other):
+        if not other.cell.is_modern_http:
             async with anyio.create_task_group() as cancelling:
                 for number in numbers:
                     cancelling.start_soon(connection.cancel, number, seconds)

@@ -212,7 +212,6 @@ async def fallback_not_advertised(bench: ClientBench) -> None:
     methods=EVERY_METHOD,
 )
 async def fallback_after_refusal(bench: ClientBench) -> None:
-    over_http = bench.cell.transport == "http" and bench.cell.era == MODERN
     for code in _STATUSES:
         for all_pages in (False, True):
             case = f"the search got error {code}, the client has to find {'all' if all_pages else 'some'} tools"
@@ -223,7 +222,7 @@ async def fallback_after_refusal(bench: ClientBench) -> None:
 
             after = _SERVED if all_pages and code == -32601 else None
             await _expect_fallback(bench, Script(search=search), case, all_pages=all_pages, after=after)
-        for status in _STATUSES[code] if over_http else ():
+        for status in _STATUSES[code] if bench.cell.is_modern_http else ():
             case = f"the search got error {code} with HTTP status {status} and content type {_KINDS[code]}"
             await _expect_fallback(bench, Script(search=refuses(code, status=status, kind=_KINDS[code])), case)
 
@@ -280,7 +279,6 @@ async def fallback_after_invalid_result(bench: ClientBench) -> None:
     methods=EVERY_METHOD,
 )
 async def busy_not_listed(bench: ClientBench) -> None:
-    over_http = bench.cell.transport == "http" and bench.cell.era == MODERN
     for settings in (SETTINGS, {**SETTINGS, "catalogSize": len(TOOLS)}):
         async with bench.connected(Script(search=_Busy(0).search(), settings=settings)) as session:
             await session.search_all(_NEED)
@@ -292,7 +290,7 @@ async def busy_not_listed(bench: ClientBench) -> None:
         large = settings is SETTINGS
         busy = [_Busy(), _Busy(later=True), _Busy(after=0)]
         busy += [_Busy(times=1, after=_LONG_MS)] * (large and not bench.primitive.setting and bench.cell.era == MODERN)
-        busy += [_Busy(status=429), _Busy(status=503)] * (over_http and large)
+        busy += [_Busy(status=429), _Busy(status=503)] * (bench.cell.is_modern_http and large)
         for each in busy:
             case = f"catalogSize {settings['catalogSize']}, {each}"
             async with bench.connected(Script(search=each.search(), settings=settings)) as session:

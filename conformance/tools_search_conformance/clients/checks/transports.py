@@ -10,7 +10,6 @@ from tools_search_conformance.clients.bench import ClientBench, Session, client_
 from tools_search_conformance.clients.peer import Peer
 from tools_search_conformance.clients.script import HeldSearch, Reply, Script, found, tool
 from tools_search_conformance.wire.codec import JsonObject
-from tools_search_conformance.wire.eras import MODERN
 
 _NEED: Final = "fold a crane"
 _CURSOR: Final = "se\u00f1al \u6298 \U0001f4d6"
@@ -53,7 +52,7 @@ async def messages_in_pieces(bench: ClientBench) -> None:
         await session.search_all(_NEED)
         session.require_second_page()
         whole = session.followed
-    streams = (False, True) if bench.cell.transport == "http" and bench.cell.era == MODERN else (False,)
+    streams = (False, True) if bench.cell.is_modern_http else (False,)
     for stream in streams:
 
         def search(params: JsonObject, streamed: bool = stream) -> Reply:
@@ -145,7 +144,7 @@ async def cancel_tells_server(bench: ClientBench) -> None:
         await session.ask("await", of="second")
         await session.ask("list_tools")  # so that every message before it on this connection has arrived
         cancelled = await _wait_for_cancellation(bench, session.peer)
-        way = "closed no response stream" if _closes_streams(bench) else "sent no notifications/cancelled"
+        way = "closed no response stream" if bench.cell.is_modern_http else "sent no notifications/cancelled"
         session.expect(cancelled, f"the client cancelled a search but {way}", session.evidence)
 
 
@@ -166,10 +165,10 @@ async def cancel_tells_every_server(bench: ClientBench) -> None:
             name: not asked[name] or await _wait_for_cancellation(bench, peer) for name, peer in session.peers.items()
         }
         await session.search("nothing that anybody has")  # so that every message before it has arrived
-        way = "closed no response stream" if _closes_streams(bench) else "did not cancel the request"
+        way = "closed no response stream" if bench.cell.is_modern_http else "did not cancel the request"
         for name, peer in session.peers.items():
             wanted = {str(request["id"]) for request in peer.waiting[: asked[name]]}
-            named = _closes_streams(bench) or wanted <= set(map(str, peer.cancelled))
+            named = bench.cell.is_modern_http or wanted <= set(map(str, peer.cancelled))
             message = f"the client cancelled a search of two servers but {way} to the server {name}"
             session.expect(
                 cancelled[name] and named, f"{message}; it cancelled the ids {peer.cancelled}", session.evidence
@@ -210,12 +209,7 @@ async def _cancel_first_of_two(session: Session) -> None:
     await session.ask("cancel", of="first")
 
 
-def _closes_streams(bench: ClientBench) -> bool:
-    """Return whether a client cancels a request by closing its response stream."""
-    return bench.cell.era == MODERN and bench.cell.transport == "http"
-
-
 async def _wait_for_cancellation(bench: ClientBench, peer: Peer) -> bool:
     """Wait for the cancellation, which may come on its own connection, later than messages sent after it."""
-    noted = peer.abandoned if _closes_streams(bench) else peer.cancelled
+    noted = peer.abandoned if bench.cell.is_modern_http else peer.cancelled
     return await bench.until(peer, lambda: bool(noted), seconds=_CANCEL_SECONDS)
