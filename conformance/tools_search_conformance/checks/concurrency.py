@@ -270,7 +270,7 @@ async def _send_together(bench: Bench, alone: Sequence[Exchange]) -> list[Exchan
 
 def _too_many(alone: Exchange, exchange: Exchange) -> bool:
     """Return whether a search may have been refused because of the others; busy-refusal judges with which error."""
-    code = exchange.error.code if exchange.error else None
+    code = exchange.error_code
     refused = exchange.answer.status in RATE_LIMITED or code == _INTERNAL or code in _SERVER_ERRORS
     return refused and alone.describe() != exchange.describe()
 

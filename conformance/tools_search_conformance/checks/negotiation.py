@@ -148,10 +148,12 @@ async def primitives_served(bench: Bench) -> None:
         if not other.has_served and bench.cell.transport == "http":
             only_named, again = await other.wants_name_header()
             bench.require(not only_named, f"{other.method}: {_ONLY_NAMED}", again, consequence_of=_NAME_RULE)
-        unknown = exchange.error is not None and exchange.error.code == _METHOD_NOT_FOUND
-        hint = ": is the method registered?" if unknown else ""
-        message = f"{other.method} is advertised, but plain searches got {exchange.describe()}{hint}"
-        bench.expect(other.has_served, exchange, message)
+        _expect_served(bench, exchange, other.method, served=other.has_served)
+
+
+def _expect_served(bench: Bench, exchange: Exchange, what: str, *, served: bool) -> None:
+    hint = ": is the method registered?" if exchange.error_code == _METHOD_NOT_FOUND else ""
+    bench.expect(served, exchange, f"{what} is advertised, but plain searches got {exchange.describe()}{hint}")
 
 
 async def _openings(bench: Bench) -> AsyncGenerator[tuple[Any, Exchange, str]]:
@@ -221,11 +223,7 @@ async def served_where_advertised(bench: Bench) -> None:
         if exchange.result is not None:
             break
         exchange = await bench.server.search({"query": query})
-    answer = exchange.describe()
-    unknown = exchange.error is not None and exchange.error.code == _METHOD_NOT_FOUND
-    hint = ": is the method registered?" if unknown else ""
-    message = f"the extension is advertised, but plain searches got {answer}{hint}"
-    bench.expect(exchange.result is not None, exchange, message)
+    _expect_served(bench, exchange, "the extension", served=exchange.result is not None)
     bench.has_served = True
     await early_page(bench)  # for cursor-forged
     if bench.cell.transport == "http" and bench.can_start("core"):
@@ -313,7 +311,7 @@ async def _refuse_undeclared_pages(bench: Bench) -> None:
             params = {"query": query, "limit": 1, "cursor": cursor}
             exchange = await bench.server.search(params, capabilities=UNDECLARED)
             # Where the cursor no longer holds, two errors apply.
-            refused = exchange.error is not None and exchange.error.code in (MISSING_CAPABILITY, INVALID_PARAMS)
+            refused = exchange.error_code in (MISSING_CAPABILITY, INVALID_PARAMS)
             message = (
                 f"a client that declares no capability got {exchange.describe()} for a second page instead of error"
                 f" {MISSING_CAPABILITY}"
@@ -323,10 +321,9 @@ async def _refuse_undeclared_pages(bench: Bench) -> None:
 
 
 def _expect_missing(bench: Bench, exchange: Exchange, case: str) -> None:
-    error, answer = exchange.error, exchange.describe()
-    message = f"a client that declares {case} got {answer} instead of error {MISSING_CAPABILITY}"
-    bench.expect(error is not None and error.code == MISSING_CAPABILITY, exchange, message, case=case)
-    required: Any = error.data if error else None
+    message = f"a client that declares {case} got {exchange.describe()} instead of error {MISSING_CAPABILITY}"
+    bench.expect(exchange.error_code == MISSING_CAPABILITY, exchange, message, case=case)
+    required: Any = exchange.error and exchange.error.data
     for member in ("requiredCapabilities", "extensions", EXTENSION_ID):
         required = (as_object(required) or {}).get(member)
     place = f"requiredCapabilities.extensions[{EXTENSION_ID!r}]"
@@ -407,25 +404,26 @@ async def declaration_per_request(bench: Bench) -> None:
     async with bench.undeclaring() as other:
         await _require_undeclared_refused(other)
         await _require_declared_served(other, query)
-        late = await other.server.search({"query": query}, capabilities=UNDECLARED)
-        served = "after a search that declared the extension, one that did not was served"
-        other.expect(late.error is not None, late, served)
+        await _expect_refused_later(other, query, "after a search that declared the extension, one that did not")
         again = await other.server.search({"query": query}, capabilities=DECLARED)
         other.expect(
             again.result is not None, again, f"a later search that declared the extension got {again.describe()}"
         )
-    late = await bench.server.search({"query": query}, capabilities=UNDECLARED)
-    served = "after a server/discover that declared the extension, a search that did not was served"
-    bench.expect(late.error is not None, late, served)
+    after = "after a server/discover that declared the extension"
+    await _expect_refused_later(bench, query, f"{after}, a search that did not")
     if bench.cell.transport == "http" and len(bench.options.eras) > 1 and bench.can_start("core"):
         with suppress(UnverifiableError):  # that era may not be spoken
             async with bench.of_legacy_client() as legacy:
                 await legacy.server.search({"query": query})
-        late = await bench.server.search({"query": query}, capabilities=UNDECLARED)
-        served = "after a legacy client had declared the extension, a modern search that did not was served"
-        bench.expect(late.error is not None, late, served)
+        after = "after a legacy client had declared the extension"
+        await _expect_refused_later(bench, query, f"{after}, a modern search that did not")
     if bench.primitive is TOOLS:
         await _expect_declarations_apart(bench, query)
+
+
+async def _expect_refused_later(bench: Bench, query: str, which: str) -> None:
+    exchange = await bench.server.search({"query": query}, capabilities=UNDECLARED)
+    bench.expect(exchange.error is not None, exchange, f"{which} was served")
 
 
 async def _expect_declarations_apart(bench: Bench, query: str) -> None:
@@ -434,7 +432,7 @@ async def _expect_declarations_apart(bench: Bench, query: str) -> None:
     params, seconds = [{"query": query}] * len(capabilities), bench.options.timeout
     exchanges = await bench.server.at_once(params, seconds=seconds, capabilities=capabilities)
     for declared, exchange in zip(capabilities, exchanges, strict=True):
-        refused = exchange.error is not None and exchange.error.code == MISSING_CAPABILITY
+        refused = exchange.error_code == MISSING_CAPABILITY
         fitting = not refused if declared is DECLARED else exchange.result is None  # either may find the server busy
         how = "declares" if declared is DECLARED else "does not declare"
         message = f"in flight together with others, a search that {how} the extension got {exchange.describe()}"

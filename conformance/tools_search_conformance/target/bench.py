@@ -746,7 +746,7 @@ class Bench(Workbench):
         """
         if page.next_cursor is not None:
             exchange = await self.server.search({**page.exchange.params, **more, "cursor": page.next_cursor})
-            refused = exchange.error is not None and exchange.error.code == INVALID_PARAMS
+            refused = exchange.error_code == INVALID_PARAMS
             message = f"{case} got {exchange.describe()}"
             self.expect(refused or exchange.result is not None, exchange, message, case=case)
 
@@ -798,7 +798,7 @@ class Bench(Workbench):
         for exchange, (_, case) in zip(exchanges, cases.values(), strict=True):
             if exchange.result is not None:
                 self.expect_code(exchange, case)
-        wrong = [exchange.error is None or exchange.error.code != INVALID_PARAMS for exchange in exchanges]
+        wrong = [exchange.error_code != INVALID_PARAMS for exchange in exchanges]
         if not any(wrong) and (await self.server.search(good)).result is not None:
             for exchange, (_, case) in zip(exchanges, cases.values(), strict=True):
                 self.expect_code(exchange, case)
@@ -818,7 +818,7 @@ class Bench(Workbench):
         """Expect a refusal with one of `codes`."""
         wanted = " or ".join(map(str, codes))
         message = f"{case} got {exchange.describe()} instead of error {wanted}"
-        self.expect(exchange.error is not None and exchange.error.code in codes, exchange, message, case=case)
+        self.expect(exchange.error_code in codes, exchange, message, case=case)
 
     async def _require_served(self, params: Params, case: str) -> None:
         if self._control is not None and self._control[0] == params and self._control[1] is self.recorder.last:

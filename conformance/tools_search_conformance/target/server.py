@@ -434,8 +434,8 @@ class Server:
             exchange = await self.ask(method, {} if cursor is None else {"cursor": cursor})
             if cursor is not None and exchange.error is not None:
                 raise ChangedError(f"a cursor of {method} got {exchange.describe()}", exchange)
-            unlisted = exchange.error is not None and exchange.error.code == _METHOD_NOT_FOUND
-            if self.primitive is TEMPLATES and unlisted:  # a server without templates does not have to serve their list
+            if self.primitive is TEMPLATES and exchange.error_code == _METHOD_NOT_FOUND:
+                # A server without templates does not have to serve their list.
                 return Listing((), exchange)
             page = read_page(exchange, method)
             items += page.items

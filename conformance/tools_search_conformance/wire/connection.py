@@ -242,8 +242,6 @@ def _is_refusal(exchange: Exchange) -> bool:
     """
     if exchange.answer.status in _REFUSED_STATUSES:
         return True
-    if (error := exchange.error) is None:
-        return False
     if exchange.sent["method"] == "server/discover":
-        return error.code != _INTERNAL_ERROR
-    return error.code in {_METHOD_NOT_FOUND, _UNSUPPORTED_VERSION}
+        return exchange.error_code not in {None, _INTERNAL_ERROR}
+    return exchange.error_code in {_METHOD_NOT_FOUND, _UNSUPPORTED_VERSION}

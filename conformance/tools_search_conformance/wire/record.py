@@ -123,10 +123,15 @@ class Exchange:
             return None
         return RpcError(code=code, message=message if isinstance(message, str) else "", data=members.get("data"))
 
+    @property
+    def error_code(self) -> int | None:
+        """The error's code, if the request was refused with a readable error."""
+        return self.error and self.error.code
+
     def describe(self) -> str:
         """Return a short description of the answer."""
-        if self.error is not None:
-            return f"error {self.error.code}"
+        if self.error_code is not None:
+            return f"error {self.error_code}"
         if self.result is not None:
             return "a result"
         if self.replied:
