@@ -94,7 +94,7 @@ class Connection:
             raise RefusedError(reason, exchange, is_refusal=False)
         self.server, self.opening = exchange.result, exchange
         if not modern:
-            initialized: JsonObject = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+            initialized = self._message("notifications/initialized", None)
             await self.transport.notify(initialized, self._headers("", {}), seconds)
         return exchange
 
@@ -115,15 +115,15 @@ class Connection:
         headers, and `meta` replaces members of the modern `_meta`; a value of `None` removes a header or member.
         Without `with_id`, the request gets the next number as its id.
         """
-        message: JsonObject = {"jsonrpc": "2.0", "id": self.next_id() if with_id is None else with_id}
-        message |= self._content(method, params, self.capabilities if capabilities is None else capabilities, meta)
+        number = self.next_id() if with_id is None else with_id
+        message = self._message(method, params, capabilities, meta, id=number)
         named = self._headers(method, message.get("params") or {}) | dict(headers or {})
         sent_headers = {name: value for name, value in named.items() if value is not None}
         return await self._send(message, sent_headers, seconds)
 
     async def notify(self, method: str, params: Mapping[str, Any], *, seconds: float) -> Exchange:
         """Send a notification, and return the exchange, which has no response."""
-        message: JsonObject = {"jsonrpc": "2.0"} | self._content(method, params, self.capabilities)
+        message = self._message(method, params)
         headers, began = self._headers(method, message["params"]), perf_counter()
         answer = await self.transport.notify(message, headers, seconds)
         return self._keep(message, headers, replace(answer, fault=answer.fault or "a notification has none"), began)
@@ -134,9 +134,7 @@ class Connection:
 
     async def cancel(self, number: int | str, seconds: float) -> None:
         """Send a notification that cancels the request with the id `number`."""
-        params = {"requestId": number, "reason": "no longer wanted"}
-        message: JsonObject = {"jsonrpc": "2.0"}
-        message |= self._content("notifications/cancelled", params, self.capabilities)
+        message = self._message("notifications/cancelled", {"requestId": number, "reason": "no longer wanted"})
         await self.transport.notify(message, self._headers(message["method"], message["params"]), seconds)
 
     async def resend(self, message: JsonObject, headers: Mapping[str, str], *, seconds: float) -> Exchange:
@@ -153,12 +151,8 @@ class Connection:
         first write starts with a notification. Each write except the last ends inside that text of the next request,
         whose rest follows after the answer to the one before.
         """
-        content = self._content("notifications/cancelled", {"requestId": "none"}, self.capabilities)
-        before = [{"jsonrpc": "2.0"} | content]
-        messages: list[JsonObject] = [
-            {"jsonrpc": "2.0", "id": number} | self._content(method, params, self.capabilities)
-            for number, params in requests.items()
-        ]
+        before = [self._message("notifications/cancelled", {"requestId": "none"})]
+        messages = [self._message(method, params, id=number) for number, params in requests.items()]
         exchanges: list[Exchange] = []
         for message, following in zip_longest(messages, messages[1:]):
             began, headers = perf_counter(), dict[str, str]()
@@ -181,18 +175,21 @@ class Connection:
             await self.transport.leave(headers, seconds=1)
         await self.transport.aclose()
 
-    def _content(
+    def _message(
         self,
         method: str,
         params: Mapping[str, Any] | None,
-        capabilities: Mapping[str, Any],
+        capabilities: Mapping[str, Any] | None = None,
         meta: Mapping[str, Any] | None = None,
+        **number: str | int,
     ) -> JsonObject:
+        """Return a request, whose `id` is its `number`, or a notification, which has none."""
+        message: JsonObject = {"jsonrpc": "2.0", **number, "method": method}
         if self.era != MODERN:
-            return {"method": method} if params is None else {"method": method, "params": dict(params)}
-        own, client = dict(params or {}), envelope(capabilities) | dict(meta or {})
-        named = {name: value for name, value in client.items() if value is not None}
-        return {"method": method, "params": {**own, "_meta": {**own.get("_meta", {}), **named}}}
+            return message if params is None else {**message, "params": dict(params)}
+        client = envelope(self.capabilities if capabilities is None else capabilities) | dict(meta or {})
+        own, named = dict(params or {}), {name: value for name, value in client.items() if value is not None}
+        return {**message, "params": {**own, "_meta": {**own.get("_meta", {}), **named}}}
 
     async def _send(self, message: JsonObject, headers: Mapping[str, str], seconds: float) -> Exchange:
         began = perf_counter()
