@@ -80,9 +80,9 @@ def found(*tools: JsonObject, cursor: str | None = None, before: Sequence[JsonOb
     return Reply(result={"tools": list(tools), **following, **members}, before=before)
 
 
-def refuses(code: int, message: str = "refused", data: Any = None, **of_http: Any) -> Search:
+def refuses(code: int, data: Any = None, **of_http: Any) -> Search:
     """Return a search that is always refused."""
-    return serves(replace(RefusalError(code, message, data).reply, **of_http))
+    return serves(replace(RefusalError(code, "refused", data).reply, **of_http))
 
 
 def serves(reply: Reply) -> Search:

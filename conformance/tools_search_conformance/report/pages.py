@@ -150,16 +150,15 @@ def _totals(names: Iterable[str], rows: Iterable[Mapping[str, Any]]) -> dict[str
 def _matrix_rows(documents: Mapping[str, Document]) -> list[dict[str, Any]]:
     """Return each check with its results, and the worst of them, by implementation."""
     checks = {check["id"]: check for document in documents.values() for check in document["checks"]}
-    # A check that passes in one cell and does not apply in another has passed.
-    order = SEVERITY
     rows: list[dict[str, Any]] = []
     for check in checks.values():
         cells = {
             name: [result for result in document["results"] if result["check"] == check["id"]]
             for name, document in documents.items()
         }
+        # A check that passes in one cell and does not apply in another has passed.
         worst = {
-            name: min((result["status"] for result in results), key=order.index, default=None)
+            name: min((result["status"] for result in results), key=SEVERITY.index, default=None)
             for name, results in cells.items()
         }
         differ = len(set(worst.values())) > 1
