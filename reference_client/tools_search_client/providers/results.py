@@ -85,10 +85,10 @@ Part: TypeAlias = str | Media
 
 def parts_of(result: CallToolResult) -> list[Part]:
     """Return a result's parts in order, within limits."""
-    shown = bounded(result, MAX_RESULT_CHARS)
-    parts = [_part(block) for block in shown.content]
-    if not parts and result.structured_content is not None:
-        parts.append(_cut(compact_json(copied(result.structured_content)), MAX_RESULT_CHARS))
+    if not result.content and result.structured_content is not None:
+        block = TextContent(type="text", text=compact_json(copied(result.structured_content)))
+        result = result.model_copy(update={"content": [block]})
+    parts = [_part(block) for block in bounded(result, MAX_RESULT_CHARS).content]
     return [part for part in parts if isinstance(part, Media) or part.strip()] or [EMPTY_RESULT]
 
 
@@ -167,9 +167,3 @@ def _media(mime_type: str, data: str, what: str) -> Part:
     if not raw or len(raw) > _MAX_MEDIA_BYTES:
         return note
     return Media(kind, base64.b64encode(raw).decode(), note)
-
-
-def _cut(text: str, max_chars: int) -> str:
-    if len(text) <= max_chars:
-        return text
-    return f"{text[:max_chars]}\n[cut: {len(text) - max_chars} more characters; ask for less at once]"
