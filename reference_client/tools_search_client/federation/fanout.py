@@ -343,15 +343,14 @@ class Fanout:
         asked.ended = anyio.current_time()
         seconds = asked.ended - asked.began
         asked.answer = Answer(asked.name, seconds * 1000, asked.tools, value, error)
-        record = asked.record
-        if record is not None and error is None:
-            record.note_answer(asked.ended - sent)
-        elif record is not None and error is not None:
-            is_slow_start = asked.tools is None and seconds >= _SLOW_START_SECONDS
-            if not isinstance(error, ServerTimeoutError) and asked.tools is not None:  # a refusal is still an answer
+        if (record := asked.record) is not None:
+            is_timeout = isinstance(error, ServerTimeoutError)
+            if error is None:
+                record.note_answer(asked.ended - sent)
+            elif not is_timeout and asked.tools is not None:  # a refusal is still an answer
                 record.note_answer(seconds)
-            # If it is late, its strike was counted when its caller gave up.
-            elif (isinstance(error, ServerTimeoutError) or is_slow_start) and not asked.is_late:
+            # A timeout, or a failed start. If it is late, its strike was counted when its caller gave up.
+            elif (is_timeout or seconds >= _SLOW_START_SECONDS) and not asked.is_late:
                 record.note_late(asked.began, error, self._backoff)
         # Replaced first, so that callers who wake up wait for the answer after this one.
         answered, self._answered = self._answered, anyio.Event()
