@@ -173,7 +173,7 @@ async def open_server(
             connect = partial(_connected, options=options, on_change=on_change, on_close=closed, kept=kept)
             try:
                 tools = await stack.enter_async_context(connect(target, ended=ended))
-            except ServerError:
+            except ServerError as refused:
                 is_new = isinstance(target, HttpTarget) and target.transport != "sse"
                 if not is_new or ended.http_status not in SSE_STATUSES:
                     raise
@@ -181,9 +181,7 @@ async def open_server(
                 try:
                     tools = await stack.enter_async_context(connect(old, ended=Ending()))
                 except ServerError:
-                    tools = None
-                if tools is None:  # the first error, which says how the address answered
-                    raise
+                    raise refused from refused.__cause__  # which says how the address answered
             is_open = True
             yield tools
 
@@ -375,15 +373,12 @@ async def _transport(
                 answers_in_body=not is_sse,
                 explain=_asks_for_authorization,
             )
-            auth = _auth(target, options.auth)
 
             def exchange(item: SessionMessage) -> SessionMessage:
                 """Return the real message; a server that has forgotten the session will answer nothing more."""
                 item = bounded.exchange(item)
                 message = item.message
-                if not is_open() or not isinstance(message, JSONRPCError):
-                    return item
-                if not session_lost(message.error):
+                if not (is_open() and isinstance(message, JSONRPCError) and session_lost(message.error)):
                     return item
                 ended.set(SESSION_LOST)
                 on_close()  # so that the next caller gets a new connection
@@ -395,17 +390,16 @@ async def _transport(
             def note_refusal(response: httpx2.Response) -> None:
                 diagnostics.note(f"HTTP {response.status_code} {response.reason_phrase}")
 
-            opened = http_streams(
+            async with http_streams(
                 target,
                 bounded,
                 ended,
                 isolates,
                 connect_seconds=_SSE_CONNECT_SECONDS if is_sse else _CONNECT_SECONDS,
                 read_seconds=_READ_SECONDS,
-                auth=auth,
+                auth=_auth(target, options.auth),
                 on_refusal=note_refusal,
-            )
-            async with opened as streams:
+            ) as streams:
                 yield wire.through(streams)
 
 
