@@ -131,8 +131,8 @@ class CancellationUnsent(Client):
 
 
 class LastRequestCancelled(Client):
-    def cancel(self, number: Any) -> None:
-        super().cancel(self.ids)
+    def notify_cancelled(self, number: Any) -> None:
+        super().notify_cancelled(self.ids)
 
 
 class CancelledByText(Client):

@@ -193,7 +193,8 @@ async def _hang_up(bench: Bench) -> tuple[Exchange, list[str], bool]:
 @server_check(
     title="A message is read as a whole, wherever its bytes are divided",
     sends="Searches divided in the middle of a character. On stdio, writes that each contain the rest of one search and"
-    " the beginning of the next, the first one also a notification; over HTTP, bodies of requests in two parts.",
+    " the beginning of the next, the first one also a cancellation of no request; over HTTP, bodies of requests in two"
+    " parts, in the legacy era after such a cancellation.",
     passes="A result with its own id for each.",
 )
 async def messages_in_pieces(bench: Bench) -> None:

@@ -31,6 +31,8 @@ Transport = StdioTransport | HttpTransport
 """Sends messages to a target and returns its answers; does not raise for anything that the target does."""
 
 _METHOD_NOT_FOUND: Final = -32601
+_OF_NO_REQUEST: Final = "none"
+"""An id that no request has."""
 _INTERNAL_ERROR: Final = -32603
 _UNSUPPORTED_VERSION: Final = -32022
 _REFUSED_STATUSES: Final = frozenset({400, 404, 405})
@@ -147,11 +149,13 @@ class Connection:
     ) -> list[Exchange]:
         """Send requests, given as params by id, until one is not answered; return the exchanges.
 
-        Over HTTP, each request is sent in two parts, divided inside the text `amid` that each contains. On stdio, the
-        first write starts with a notification. Each write except the last ends inside that text of the next request,
-        whose rest follows after the answer to the one before.
+        Over HTTP, each request is sent in two parts, divided inside the text `amid` that each contains, in the legacy
+        era after a notification. On stdio, the first write starts with a notification. Each write except the last ends
+        inside that text of the next request, whose rest follows after the answer to the one before.
         """
-        before = [self._message("notifications/cancelled", {"requestId": "none"})]
+        before = [self._message("notifications/cancelled", {"requestId": _OF_NO_REQUEST})]
+        if self.transport.name == "http" and self.era != MODERN:
+            await self.cancel(_OF_NO_REQUEST, seconds)
         messages = [self._message(method, params, id=number) for number, params in requests.items()]
         exchanges: list[Exchange] = []
         for message, following in zip_longest(messages, messages[1:]):
