@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import anyio
 import pytest
 from tools_search_conformance.checks.sequences import any_sequence
 from tools_search_conformance.model import Cell, ViolationError
 from tools_search_conformance.run.judging import Workbench
 from tools_search_conformance.run.options import Options
+from tools_search_conformance.target.judge import judge_server
 from tools_search_conformance.target.primitives import TOOLS
 from tools_search_conformance.target.vocabulary import Vocabulary
 from tools_search_conformance.wire.eras import MODERN
@@ -57,3 +59,15 @@ class ForgetfulBench(Workbench):
 async def test_an_empty_page_that_is_refused_after_another_search_is_found(options: Callable[..., Options]):
     with pytest.raises(ViolationError, match="error -32602"):
         await any_sequence.run(ForgetfulBench(options("any-sequence", profile="live")))
+
+
+@pytest.mark.anyio
+async def test_an_empty_cursor_is_tried_with_other_queries_in_generated_sequences(
+    target: Callable[..., tuple[str, ...]], options: Callable[..., Options]
+):
+    argv = target("miniature", "--tools-alone", "--fault", "empty-cursor-of-any-query")
+    with anyio.fail_after(240):
+        run = await judge_server(options("any-sequence", argv=argv, era=MODERN, effort="deep"))
+    (result,) = run.results
+    assert result.status == "fail"
+    assert "a cursor of another query got a result" in result.message

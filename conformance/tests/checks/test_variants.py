@@ -156,6 +156,17 @@ async def test_neither_is_one_whose_answers_vary_in_what_nobody_has_to_hide(
     assert [(r.status, r.message) for r in run.results] == [("pass", "")]
 
 
+async def test_neither_is_one_that_finds_a_resource_that_is_not_listed_and_says_so(
+    target: Command, options: Callable[..., Options]
+):
+    checks = "any-sequence", "change-seen", "cursor-after-change", "concurrent-searches", "unlisted-readable"
+    argv = target("miniature", "--fault", "unlisted-found")
+    chosen = options(*checks, argv=argv, era=MODERN, effort="deep", fixture_features=frozenset({"reload"}))
+    with anyio.fail_after(SECONDS):
+        run = await judge_server(chosen)
+    assert [(r.check, r.message) for r in run.results if r.status != "pass"] == []
+
+
 async def test_a_name_may_find_a_single_tool_of_a_catalog_that_varies_by_caller(
     target: Command, options: Callable[..., Options]
 ):

@@ -865,3 +865,30 @@ class PositionsOfEightBits(SearchFault):
 
 class PositionsOfTenBits(PositionsOfEightBits):
     most = 1023
+
+
+class EmptyCursorOfAnyQuery(SearchFault):
+    """Has the empty string for the cursor of what follows the first tool, of whatever query."""
+
+    def params(self, params: Json) -> Json:
+        limit = params.get("limit", 10)
+        fits = not isinstance(limit, bool) and isinstance(limit, int | float) and limit >= 1
+        return without({**params, "limit": limit + 1}, "cursor") if fits and params.get("cursor") == "" else params
+
+    def result(self, params: Json, result: Json) -> Json:
+        if params.get("cursor") == "":
+            return {**result, "tools": result["tools"][1:]}
+        empty = "cursor" not in params and params.get("limit") == 1 and "nextCursor" in result
+        return {**result, "nextCursor": ""} if empty else result
+
+
+class PagesKeptByCursor(_OpaqueCursors):
+    """Keeps each page by its cursor, whatever limit it is asked for with."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kept: dict[str, Json] = {}
+
+    def result(self, params: Json, result: Json) -> Json:
+        result = super().result(params, result)
+        return self.kept.setdefault(params["cursor"], result) if "cursor" in params else result

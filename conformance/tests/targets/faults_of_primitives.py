@@ -13,8 +13,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from .faults import EXTENSION_ID, SEARCH, Fault, Json, RefusalError, member, without
+from .faults import EXTENSION_ID, SEARCH, Elsewhere, Fault, Json, RefusalError, member, without
+from .faults_of_pages import EmptyCursorOfAnyQuery
 
+_MAX_LIMIT = 22
+"""The largest page of resources."""
 _WORD = re.compile(r"\w+")
 
 
@@ -265,6 +268,39 @@ class UnlistedUnreadable(_Opens):
             ghost = {"uri": "almanac://ghost", "name": "ghost", "description": "Not there."}
             outcome = {"result": {**outcome["result"], "resources": [*found, ghost]}}
         return super().response(method, params, era, outcome)
+
+
+class UnlistedFound(_Opens):
+    """Finds a resource that is not listed, says so, and reads it, as any server may."""
+
+    uri = "almanac://calendar/on-the-spot"
+
+    def settings(self, settings: Json) -> Json:
+        return {**settings, "resources": {**settings.get("resources", {}), "unlisted": True}}
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        resources: list[Json] = member(outcome, "result").get("resources", [])
+        if method == "resources/read" and params.get("uri") == self.uri:
+            caching = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"} if era == "2026-07-28" else {}
+            return {"result": {"contents": [{"uri": self.uri, "text": "Made when read."}], **caching}}
+        last = "result" in outcome and "nextCursor" not in outcome["result"]
+        if method == "resources/search" and last and 0 < len(resources) < min(params.get("limit", 10), _MAX_LIMIT):
+            made: Json = {"uri": self.uri, "name": "on the spot", "description": "Made when found."}
+            return {"result": {**outcome["result"], "resources": [*resources, made]}}
+        return super().response(method, params, era, outcome)
+
+
+class UnlistedFoundAmidMistakes(UnlistedFound):
+    """Does so, and honors the empty string for a cursor of whatever query for resources."""
+
+    def __init__(self) -> None:
+        self.mistaken = Elsewhere(EmptyCursorOfAnyQuery(), "resources")
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        return self.mistaken.request(method, params, era)
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        return super().response(method, params, era, self.mistaken.response(method, params, era, outcome))
 
 
 class GateForgotten(Fault):

@@ -87,8 +87,9 @@ async def subset_of_list(bench: Bench) -> None:
     methods=(RESOURCES.method,),
 )
 async def unlisted_stated(bench: Bench) -> None:
-    stated = (await bench.server.settings()).get("unlisted") is True
-    bench.applies(not stated, "the settings say that searches also return resources that are not listed")
+    bench.applies(
+        not await bench.finds_unlisted(), "the settings say that searches also return resources that are not listed"
+    )
     await _expect_listed(bench, [])
 
 
@@ -105,8 +106,9 @@ async def unlisted_readable(bench: Bench) -> None:
     def collect(page: Page, listing: Listing) -> None:
         found.update(dict.fromkeys(key for key in page.keys if key not in listing.by_key))
 
-    stated = (await bench.server.settings()).get("unlisted") is True
-    bench.applies(stated, "the settings do not say that searches return resources that are not listed")
+    bench.applies(
+        await bench.finds_unlisted(), "the settings do not say that searches return resources that are not listed"
+    )
     await _judge_every_page(bench, collect)
     for uri in [*found][:_USED]:
         read = await bench.server.ask("resources/read", {"uri": uri})

@@ -10,14 +10,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import nullcontext, suppress
 from itertools import chain, takewhile
 from string import ascii_lowercase, ascii_uppercase, digits
-from typing import Final
+from typing import Any, Final
 
 from tools_search_conformance.checks.parameters import refused_by_empty
 from tools_search_conformance.model import InapplicableError, UnverifiableError, ViolationError
 from tools_search_conformance.target.bench import Bench, early_page, once, server_check
 from tools_search_conformance.target.generated import explore_walks, judge_surveys, judge_walks, shared_whole
 from tools_search_conformance.target.pages import Listing, Page, Walk, read_page
-from tools_search_conformance.target.primitives import EVERY_METHOD, TEMPLATES, TOOLS, params_of_use
+from tools_search_conformance.target.primitives import EVERY_METHOD, TEMPLATES, TOOLS, items_in, key_in, params_of_use
 from tools_search_conformance.target.server import Opening
 from tools_search_conformance.target.vocabulary import NONSENSE, is_query, terms
 from tools_search_conformance.wire.codec import JsonObject, json_text
@@ -689,11 +689,19 @@ def _of_same_hash(text: str) -> list[str]:
     return [text[:at] + pair + text[at + 2 :] for at, pair in pairs][:1]
 
 
+async def _is_followed(bench: Bench, first: Exchange) -> bool:
+    """Return whether an empty cursor brings another page, and does not stand for the end, which pages-end judges."""
+    following = await bench.server.search({**first.params, "cursor": ""})
+    keys, before = ([key_in(item, bench.method) for item in items_in(each)] for each in (following, first))
+    return following.result is not None and keys != before
+
+
 async def _refused_with_others(bench: Bench, query: str, others: Sequence[str]) -> None:
     """Expect a cursor of `query`, where it has more than a page, to be refused with each of the other queries."""
     params = {"query": query, "limit": 1}
     first = await bench.server.search(params)  # that it is served is for other checks to judge
-    if not (cursor := (first.result or {}).get("nextCursor")):
+    cursor: Any = (first.result or {}).get("nextCursor")
+    if cursor is None or (cursor == "" and not await _is_followed(bench, first)):
         return
     unused: list[JsonObject] = [{**params, "cursor": cursor}]
 

@@ -12,7 +12,7 @@ from tools_search_conformance.model import InapplicableError, UnverifiableError
 from tools_search_conformance.target.bench import INVALID_PARAMS, Bench, content_terms, once, server_check
 from tools_search_conformance.target.generated import judge_walks
 from tools_search_conformance.target.pages import Page, Walk, bare, complaint, read_page
-from tools_search_conformance.target.primitives import EVERY_METHOD, METHODS_OF_RESOURCES, TOOLS
+from tools_search_conformance.target.primitives import EVERY_METHOD, METHODS_OF_RESOURCES, TOOLS, items_in
 from tools_search_conformance.target.properties import explore, texts
 from tools_search_conformance.target.vocabulary import NONSENSE, WHITE_SPACE, Vocabulary
 from tools_search_conformance.wire.codec import JsonObject, Spelled, as_object, integer, json_text, same
@@ -672,8 +672,8 @@ async def limit_integral_float(bench: Bench) -> None:
 
 @server_check(
     title="`limit` may differ from page to page",
-    sends="A first page with limit 1, and the next page with limit 3 or without a limit; a first page with limit 2, and"
-    " the next page with limit 1.",
+    sends="A first page with limit 1, and the next page without a limit or with limit 3, the latter once more with"
+    " limit 1; a first page with limit 2, and the next page with limit 1.",
     passes="A result for each, within its own limit.",
     methods=EVERY_METHOD,
 )
@@ -699,3 +699,6 @@ async def limit_may_vary(bench: Bench) -> None:
         case = "the second page with limit 1 after a first page with limit 2"
         page = await second_page(2, {"limit": 1}, case)
         bench.expect(len(page.items) <= 1, page.exchange, f"{case} contains {len(page.items)} {bench.noun}s", case=case)
+    case = "the second page with limit 1, sent again after the one with limit 3,"
+    again = await bench.server.search({**page.exchange.params, "limit": 1})  # a cursor may hold only once
+    bench.expect(len(items_in(again)) <= 1, again, f"{case} contains {len(items_in(again))} {bench.noun}s", case=case)

@@ -625,6 +625,10 @@ class Bench(Workbench):
         parts = filter(None, map(as_object, as_array((read.result or {}).get("contents")) or []))
         return "\n".join(text for part in parts if isinstance(text := part.get("text"), str))
 
+    async def finds_unlisted(self) -> bool:
+        """Return whether the settings say that searches for resources also return some that are not listed."""
+        return self.primitive is RESOURCES and (await self.server.settings()).get("unlisted") is True
+
     async def wants_name_header(self) -> tuple[bool, Exchange]:
         """Return whether the server serves a search only with an `Mcp-Name` header, and the exchange without it."""
         query = (await self.vocabulary()).key_query
