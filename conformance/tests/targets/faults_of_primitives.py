@@ -825,3 +825,99 @@ class NoPromptsUnknown(Fault):
         if method == "prompts/search" and not catalog.get("prompts"):
             raise RefusalError(-32601, "Method not found", method)
         return params
+
+
+class _OfPrompts(Fault):
+    """Breaks the messages beneath searches for prompts."""
+
+    method = "prompts/search"
+
+
+class PromptsAmidSurrogatesDeadly(_OfPrompts):
+    def request(self, method: str, params: Json, era: str) -> Json:
+        if method == self.method and any("\ud800" <= character <= "\udfff" for character in str(params.get("query"))):
+            os._exit(1)
+        return params
+
+
+class PromptsAmidSurrogatesAreNoJson(_OfPrompts):
+    def __init__(self) -> None:
+        self.odd = threading.local()
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        found = any("\ud800" <= character <= "\udfff" for character in str(params.get("query")))
+        self.odd.now = method == self.method and found
+        return params
+
+    def bytes(self, message: Json, data: bytes) -> bytes:
+        return data.replace(b'"result": {', b'"result": {"_note": NaN, ', 1) if self.odd.now else data
+
+
+class PromptsIdsAsText(_OfPrompts):
+    def __init__(self) -> None:
+        self.asked = threading.local()
+
+    def id(self, value: Any) -> Any:
+        self.asked.value = value
+        return value
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        return {**outcome, "id": str(self.asked.value)} if self.wrong(method, outcome) else outcome
+
+    def wrong(self, method: str, outcome: Json) -> bool:
+        """Return whether the id of an answer is another one."""
+        return method == self.method
+
+
+class RefusedPromptsIdsAsText(PromptsIdsAsText):
+    def wrong(self, method: str, outcome: Json) -> bool:
+        return super().wrong(method, outcome) and "error" in outcome
+
+
+class PromptsWithErrorNull(_OfPrompts):
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        return {"error": None, **outcome} if method == self.method else outcome
+
+
+class RefusedTemplatesWithoutMessage(Fault):
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        refused = method == "resources/templates/search" and "error" in outcome
+        return {"error": without(outcome["error"], "message")} if refused else outcome
+
+
+class PromptsMethodHeaderIgnored(_OfPrompts):
+    def method_header(self, message: Json, value: str | None) -> None:
+        if message.get("method") != self.method:
+            super().method_header(message, value)
+
+
+class ResourcesMethodHeaderOptional(Fault):
+    def method_header(self, message: Json, value: str | None) -> None:
+        if message.get("method") != "resources/search" or value is not None:
+            super().method_header(message, value)
+
+
+class PromptsVersionHeaderIgnored(_OfPrompts):
+    def version_header(self, message: Json, value: str | None) -> None:
+        if message.get("method") != self.method:
+            super().version_header(message, value)
+
+
+class PromptsWithoutIdAnswered(_OfPrompts):
+    def unasked(self, message: Json) -> Json | None:
+        found: Json = {"jsonrpc": "2.0", "id": None, "result": {"prompts": []}}
+        return found if message["method"] == self.method else None
+
+
+class PromptsOfAnyVersion(_OfPrompts):
+    def request(self, method: str, params: Json, era: str) -> Json:
+        meta, name = member(params, "_meta"), f"{_META}protocolVersion"
+        return {**params, "_meta": {**meta, name: "2026-07-28"}} if method == self.method and name in meta else params
+
+
+class PromptsWithoutCapabilities(_OfPrompts):
+    def request(self, method: str, params: Json, era: str) -> Json:
+        meta, name = member(params, "_meta"), f"{_META}clientCapabilities"
+        if method != self.method or era != "2026-07-28" or name in meta:
+            return params
+        return {**params, "_meta": {**meta, name: {"extensions": {EXTENSION_ID: {}}}}}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
+from dataclasses import dataclass
 from typing import Any, Final
 
 from tools_search_spec import EXTENSION_ID
@@ -347,8 +348,8 @@ async def query_unusual_characters(bench: Bench) -> None:
 
 @server_check(
     title="A message with unpaired surrogates does not crash the server",
-    sends="Queries with unpaired surrogates as JSON escapes, which may be refused or dropped; a plain query after"
-    " each.",
+    sends="Queries with unpaired surrogates as JSON escapes, which may be refused or dropped, also by the other"
+    " methods; plain queries after them.",
     passes="A result for each plain query, from the same process.",
 )
 async def surrogates_survived(bench: Bench) -> None:
@@ -360,11 +361,47 @@ async def surrogates_survived(bench: Bench) -> None:
         bench.expect(not deaths, sent, f"at the {case}, {', '.join(deaths)}", case=case)
         after = await bench.server.search(good)
         bench.expect(after.result is not None, after, f"a plain search after the {case} got {after.describe()}")
+    if (odd := await _odd_searches_of_others(bench)) is not None:
+        bench.expect(not odd.deaths, odd.sent, f"{odd.what}: {', '.join(odd.deaths)}", case=odd.what)
+        got = odd.after.describe()
+        bench.expect(odd.after.result is not None, odd.after, f"a plain search after {odd.what} got {got}")
+
+
+@dataclass(frozen=True)
+class _OddSearches:
+    """Searches by the other methods whose queries have unpaired surrogates."""
+
+    what: str
+    """The requests in words."""
+    sent: Exchange
+    deaths: list[str]
+    """How the target ended."""
+    malformed: list[str]
+    """What it sent that is no message."""
+    after: Exchange
+    """A plain search by the last one of the methods."""
+
+
+@once
+async def _odd_searches_of_others(bench: Bench) -> _OddSearches | None:
+    """Return them in half of four cells, unless the server supports no other method."""
+    if not (others := bench.others_served) or not bench.has_turn(0):
+        return None
+    before = len((await bench.server.connection()).transport.malformed)
+    odd = zip(others, _SURROGATES, strict=False)
+    sent = [await other.server.ask(other.method, {"query": query}, seconds=0.25) for other, query in odd]
+    after = await others[-1].server.search({"query": (await others[-1].vocabulary()).key_query})
+    deaths = [ended for ended, _ in bench.recorder.deaths]
+    bench.recorder.deaths.clear()  # that it survives is for surrogates-survived to judge
+    malformed = [*map(str, bench.server.transport.malformed[before:])]
+    what = f"searches with unpaired surrogates by {', '.join(other.method for other in others)}"
+    return _OddSearches(what, sent[-1], deaths, malformed, after)
 
 
 @server_check(
     title="The server sends valid JSON in UTF-8, whatever the query",
-    sends="Queries with unpaired surrogates, which may be refused or dropped; a plain query after each.",
+    sends="Queries with unpaired surrogates, which may be refused or dropped, also by the other methods; plain"
+    " queries after them.",
     passes="The server sends only valid messages, and a result for each plain query.",
 )
 async def valid_json(bench: Bench) -> None:
@@ -377,6 +414,9 @@ async def valid_json(bench: Bench) -> None:
         found = bench.server.transport.malformed[before:]
         message = f"after the query {query!a}, the server sent invalid JSON: {found[:1]}"
         bench.expect(not found, after, message, case=f"query {query!a}")
+    if (odd := await _odd_searches_of_others(bench)) is not None:
+        message = f"after {odd.what}, the server sent invalid JSON: {odd.malformed[:1]}"
+        bench.expect(not odd.malformed, odd.after, message, case=odd.what)
 
 
 @server_check(
@@ -695,6 +735,9 @@ async def limit_may_vary(bench: Bench) -> None:
         page = await second_page(1, other, f"the second page {case} after a first page with limit 1")
         within = len(page.items) <= other.get("limit", len(page.items))
         bench.expect(within, page.exchange, f"a second page {case} contains {len(page.items)} {bench.noun}s")
+    case = "the second page with limit 1, sent again after the one with limit 3,"
+    again = await bench.server.search({**page.exchange.params, "limit": 1})  # a cursor may hold only once
+    bench.expect(len(items_in(again)) <= 1, again, f"{case} contains {len(items_in(again))} {bench.noun}s", case=case)
     if (await bench.server.page(query, limit=2)).next_cursor is not None:
         case = "the second page with limit 1 after a first page with limit 2"
         page = await second_page(2, {"limit": 1}, case)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from tools_search_spec import METHOD
@@ -28,6 +29,8 @@ _TEXTS: Final = (
 _WIDE: Final = "\U0001f9fe"
 """A character of four bytes."""
 _PAIR: Final[tuple[str | int, ...]] = (_LARGEST - 1, str(_LARGEST - 1))
+_IDS_OF_OTHERS: Final[tuple[tuple[str | int, str | int], ...]] = (("007", 0), (-1, "e\u0301 1e3"), ("1e3", 2**32 + 1))
+"""For each other method the ids of a search and of an invalid one."""
 _UNKNOWN_VERSION: Final = "1900-01-01"
 _PROMPT_SECONDS: Final = 5.0
 
@@ -35,7 +38,8 @@ _PROMPT_SECONDS: Final = 5.0
 @server_check(
     title="A response has the id of its request, with the same JSON type",
     sends="Searches with various ids: words, Unicode, digits in a string, an empty string, zero, negative and large"
-    " numbers; in the modern era, two concurrent searches whose ids differ only in type. Two invalid searches.",
+    " numbers; in the modern era, two concurrent searches whose ids differ only in type. Two invalid searches. By each"
+    " other method, a search and an invalid one with such ids.",
     passes="A result with exactly its id for each search, or an error if the concurrent ones are too many; each refusal"
     " has its id too.",
 )
@@ -51,11 +55,25 @@ async def id_echoed(bench: Bench) -> None:
         refused = await bench.server.search({**params, "limit": 0}, with_id=value)
         if refused.replied:  # silence is for limit-invalid to find
             _expect_same_id(bench, refused)
+    for exchange in await _searches_of_others(bench):
+        if exchange.replied:  # that it is served, and refused with which error, is for other checks to judge
+            _expect_same_id(bench, exchange)
     if bench.cell.era != MODERN:
         return  # sessions that keep requests by the text of their ids are common, and no client provokes them
     for exchange in await bench.server.at_once([params, params], seconds=bench.options.timeout, ids=_PAIR):
         if exchange.error is None:  # the answer of a server that is too busy is for busy-refusal to judge
             await _expect_answered(bench, exchange)
+
+
+@once
+async def _searches_of_others(bench: Bench) -> list[Exchange]:
+    """Return for each other method a search and an invalid one, with odd ids, in half of four cells."""
+    exchanges = list[Exchange]()
+    for other, ids in zip(bench.others_served if bench.has_turn(0) else (), _IDS_OF_OTHERS, strict=False):
+        query = (await other.vocabulary()).key_query
+        for limit, number in enumerate(reversed(ids)):
+            exchanges.append(await other.server.search({"query": query, "limit": limit}, with_id=number))
+    return exchanges
 
 
 async def _expect_answered(bench: Bench, exchange: Exchange) -> None:
@@ -71,13 +89,14 @@ async def _expect_answered(bench: Bench, exchange: Exchange) -> None:
 def _expect_same_id(bench: Bench, exchange: Exchange) -> None:
     sent, received = exchange.sent["id"], (exchange.answer.message or {}).get("id")
     shown, other = (json.dumps(value, ensure_ascii=False) for value in (sent, received))
-    message = f"the response to the request with the id {shown} has the id {other}"
+    message = f"the response to the {exchange.method} with the id {shown} has the id {other}"
     bench.expect(id_key(received) == id_key(sent), exchange, message, case=f"id {shown}")
 
 
 @server_check(
     title="A response has either a result or an error",
-    sends="A search, invalid searches, and a request with an unknown method.",
+    sends="A search, invalid searches, and a request with an unknown method; a search and an invalid one by each other"
+    " method.",
     passes="Each response has either an object `result`, or an `error` with an integer `code` and a string `message`.",
 )
 async def response_shape(bench: Bench) -> None:
@@ -85,14 +104,16 @@ async def response_shape(bench: Bench) -> None:
     exchanges = [await bench.server.search(params) for params in (good, {}, {**good, "limit": 0})]
     exchanges.append(await bench.server.ask("tools/no-such-method", {}))
     bench.require(exchanges[0].replied, f"a search got {exchanges[0].describe()}", exchanges[0])
+    exchanges += await _searches_of_others(bench)
     for exchange in exchanges:
         message = exchange.answer.message
         if message is not None:
             found = sorted({"result", "error"} & message.keys())
             has = " and ".join(found) or "neither result nor error"
-            bench.expect(len(found) == 1, exchange, f"the response has {has} instead of one of both")
+            response = f"the response to {exchange.method} has"
+            bench.expect(len(found) == 1, exchange, f"{response} {has} instead of one of both")
             wrong = _wrong_outcome(message)
-            bench.expect(wrong is None, exchange, f"the response has {wrong}")
+            bench.expect(wrong is None, exchange, f"{response} {wrong}")
 
 
 def _wrong_outcome(message: dict[str, Any]) -> str | None:
@@ -108,28 +129,33 @@ def _wrong_outcome(message: dict[str, Any]) -> str | None:
 
 @server_check(
     title="A notification gets no response",
-    sends=f"An unknown notification, and `{METHOD}` without an id; a search after each.",
-    passes="No response to either; over HTTP, status 202 or an HTTP error. A result for each search.",
+    sends="An unknown notification, and a search after it; then searches without an id, one by each method, and a"
+    " search after them.",
+    passes="No response to any; over HTTP, status 202 or an HTTP error. A result for each search.",
 )
 async def notification_unanswered(bench: Bench) -> None:
     params = {"query": await bench.key_query(), "limit": 1}
     bench.require_result(await bench.server.search(params), "a search")
-    for method in ("notifications/com.example.unknown", METHOD):
-        case, strays = f"{method} without an id", len(bench.server.transport.strays)
-        notified = await bench.server.notify(method, params)
+    searches = [METHOD, *(other.method for other in bench.others_served if bench.has_turn(1))]
+    for methods in (["notifications/com.example.unknown"], searches):
+        case, strays = f"{' or '.join(methods)} without an id", len(bench.server.transport.strays)
+        exchanges = [await bench.server.notify(method, params) for method in methods]
         after = await bench.server.search(params)
         answers = [stray for stray in bench.server.transport.strays[strays:] if stray.get("id") is None]
-        bench.expect(not answers, notified, f"{case} got the response {json.dumps(answers[:1])[1:-1]}", case=case)
-        status = notified.answer.status or 0
-        fitting = bench.cell.transport == "stdio" or status == _ACCEPTED or status >= _REFUSED
-        received = f"HTTP status {status}" if status else notified.describe()
-        bench.expect(fitting, notified, f"{case} got {received} instead of HTTP status {_ACCEPTED}", case=case)
+        shown = f"{case} got the response {json.dumps(answers[:1])[1:-1]}"
+        bench.expect(not answers, exchanges[-1], shown, case=case)
+        for notified in exchanges:
+            status = notified.answer.status or 0
+            fitting = bench.cell.transport == "stdio" or status == _ACCEPTED or status >= _REFUSED
+            received = f"HTTP status {status}" if status else notified.describe()
+            message = f"{notified.method} without an id got {received} instead of HTTP status {_ACCEPTED}"
+            bench.expect(fitting, notified, message, case=case)
         bench.expect(after.result is not None, after, f"a search after {case} got {after.describe()}", case=case)
 
 
 @server_check(
     title="A request without client capabilities is refused",
-    sends="A search whose `_meta` has no member for the client capabilities.",
+    sends="A search by each method whose `_meta` has no member for the client capabilities.",
     passes=f"Error {INVALID_PARAMS}, or {MISSING_CAPABILITY} if the server takes this for no capabilities.",
     eras=(MODERN,),
 )
@@ -138,11 +164,14 @@ async def capabilities_required(bench: Bench) -> None:
     without = {f"{META_PREFIX}clientCapabilities": None}
     codes = (INVALID_PARAMS, MISSING_CAPABILITY)
     await bench.refused(good, good, "a request without client capabilities", codes=codes, meta=without)
+    if bench.has_turn(0):
+        await _refused_by_others(bench, "a request without client capabilities", codes, {"meta": without})
 
 
 @server_check(
     title="A search with an unknown protocol version is refused",
-    sends=f"A search with the protocol version `{_UNKNOWN_VERSION}` in `_meta` and, over HTTP, in the header.",
+    sends=f"A search by each method with the protocol version `{_UNKNOWN_VERSION}` in `_meta` and, over HTTP, in the"
+    " header.",
     passes=f"Error {_UNSUPPORTED_VERSION} whose `data.supported` has the supported versions.",
     eras=(MODERN,),
 )
@@ -157,6 +186,19 @@ async def unknown_version_refused(bench: Bench) -> None:
     data = as_object(exchange.error.data if exchange.error else None) or {}
     listed = MODERN in (as_array(data.get("supported")) or [])
     bench.expect(listed, exchange, f"the error's `data.supported` does not have {MODERN}")
+    if bench.has_turn(1):
+        await _refused_by_others(bench, case, [_UNSUPPORTED_VERSION], named)
+
+
+async def _refused_by_others(
+    bench: Bench, case: str, codes: Sequence[int], overrides: Mapping[str, Any], *, status: int | None = None
+) -> None:
+    """Expect searches by the other methods, which were served before, to be refused with `overrides`."""
+    for other in bench.others_served:
+        exchange = await other.server.search({"query": (await other.vocabulary()).key_query}, **overrides)
+        other.expect_code(exchange, f"{other.method}: {case}", codes)
+        message = f"{other.method}: {case} was refused with HTTP status {exchange.answer.status} instead of {status}"
+        other.expect(status in (None, exchange.answer.status), exchange, message, case=case)
 
 
 @server_check(
@@ -255,7 +297,8 @@ async def _refused_with_400(bench: Bench, case: str, *codes: int, **overrides: A
 
 @server_check(
     title="A request whose `Mcp-Method` header is not its method is refused",
-    sends="A search whose `Mcp-Method` header is absent, `tools/list`, or a longer or shorter text than the method.",
+    sends="A search whose `Mcp-Method` header is absent, `tools/list`, or a longer or shorter text than the method."
+    f" Searches by each other method without the header, and with `{METHOD}` in it.",
     passes=f"Error {_HEADER_MISMATCH} for each, with HTTP status 400.",
     eras=(MODERN,),
     transports=("http",),
@@ -266,6 +309,9 @@ async def http_method_header(bench: Bench) -> None:
         await _refused_with_400(bench, case, _HEADER_MISMATCH, headers={"Mcp-Method": value})
 
     await bench.each((None, "tools/list", "tools", f"{METHOD}/more", METHOD[:-1]), refuse)
+    for value, shown in ((None, "no Mcp-Method header"), (METHOD, f"Mcp-Method: {METHOD}")):
+        case, codes = f"a search with {shown}", (_HEADER_MISMATCH,)
+        await _refused_by_others(bench, case, codes, {"headers": {"Mcp-Method": value}}, status=400)
 
 
 @server_check(
@@ -311,7 +357,8 @@ async def http_content_type(bench: Bench) -> None:
 
 @server_check(
     title="A request whose `MCP-Protocol-Version` header differs from `_meta` is refused",
-    sends=f"A search with the version `{_UNKNOWN_VERSION}` only in the header, and one with it only in `_meta`.",
+    sends=f"A search with the version `{_UNKNOWN_VERSION}` only in the header, and one with it only in `_meta`; by each"
+    " other method, the former.",
     passes=f"Error {_HEADER_MISMATCH}, or {_UNSUPPORTED_VERSION} for the unknown version, with HTTP status 400.",
     eras=(MODERN,),
     transports=("http",),
@@ -320,7 +367,10 @@ async def http_version_header(bench: Bench) -> None:
     header, meta = ({name: _UNKNOWN_VERSION} for name in ("MCP-Protocol-Version", f"{META_PREFIX}protocolVersion"))
     for place, overrides in (("the header", {"headers": header}), ("_meta", {"meta": meta})):
         case = f"a search with version {_UNKNOWN_VERSION} only in {place}"
-        await _refused_with_400(bench, case, _HEADER_MISMATCH, _UNSUPPORTED_VERSION, **overrides)
+        codes = _HEADER_MISMATCH, _UNSUPPORTED_VERSION
+        await _refused_with_400(bench, case, *codes, **overrides)
+        if "headers" in overrides:
+            await _refused_by_others(bench, case, codes, overrides, status=400)
 
 
 @server_check(
