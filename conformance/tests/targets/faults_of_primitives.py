@@ -921,3 +921,85 @@ class PromptsWithoutCapabilities(_OfPrompts):
         if method != self.method or era != "2026-07-28" or name in meta:
             return params
         return {**params, "_meta": {**meta, name: {"extensions": {EXTENSION_ID: {}}}}}
+
+
+class _FoundByItsKeyAlone(Fault):
+    """Leaves the first item of a catalog's list out, and finds it by its key alone."""
+
+    method, list_method, member = "prompts/search", "prompts/list", "prompts"
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if method not in (self.method, self.list_method) or "result" not in outcome:
+            return outcome
+        catalog: Json = json.loads(Path(os.environ["TOOLS_SEARCH_CATALOG"]).read_text(encoding="utf-8"))
+        key = _KEYS.get(self.member, "name")
+        first = catalog[self.member][0][key] if len(catalog.get(self.member, ())) > 20 else None
+        sought = method == self.method and params["query"] == first
+        found = [item for item in outcome["result"][self.member] if item[key] != first or sought]
+        return {"result": {**outcome["result"], self.member: found}}
+
+
+class PromptFoundByItsNameAlone(_FoundByItsKeyAlone):
+    """Finds a prompt that it does not list by its name."""
+
+
+class TemplateFoundByItselfAlone(_FoundByItsKeyAlone):
+    method, list_method = "resources/templates/search", "resources/templates/list"
+    member = "resourceTemplates"
+
+
+class ResourceFoundByItsUriAlone(_FoundByItsKeyAlone):
+    method, list_method, member = "resources/search", "resources/list", "resources"
+
+
+class ResourcesMadeOnTheSpot(Fault):
+    """Finds the resource that a template describes where its URI is searched for."""
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if method != "resources/search" or "result" not in outcome or "cursor" in params:
+            return outcome
+        query = params["query"].strip()
+        fitting = [template for template in _templates() if _expands(template["uriTemplate"], query)]
+        made: list[Json] = [{"uri": query, "name": template["name"]} for template in fitting[:1]]
+        found = [*made, *outcome["result"]["resources"]]
+        return {"result": {**outcome["result"], "resources": found[: max(1, len(outcome["result"]["resources"]))]}}
+
+
+prompts_by_trimmed_names = _first_named("prompts/search", "name", lambda one, other: one.strip() == other.strip())
+
+
+class UnreadableContentByCursorsOfOthers(_OfCallers):
+    """Goes on with a search of whoever began it, and finds by content what that caller could read."""
+
+    kept_from = "unreadable"
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        began, dot, cursor = str(params.get("cursor")).rpartition(".")
+        self._caller.others = bool(dot) and began != self._mark()
+        return {**params, "cursor": cursor} if method == "resources/search" and dot else params
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        outcome = super().response(method, params, era, outcome)
+        cursor = member(outcome, "result").get("nextCursor")
+        restricting = '"unreadable"' in Path(os.environ["TOOLS_SEARCH_CATALOG"]).read_text(encoding="utf-8")
+        if method != "resources/search" or cursor is None or not restricting:
+            return outcome
+        return {"result": {**outcome["result"], "nextCursor": f"{self._mark()}.{cursor}"}}
+
+    def _mark(self) -> str:
+        """Return what the cursors of this caller begin with."""
+        return "restricted" if getattr(self._caller, "token", "") else "any"
+
+    def found(self, found: list[Json], kept: list[Json], contents: Json, query: str) -> list[Json]:
+        by_content = [item for item in kept if _words(query) <= _words(contents.get(item["uri"], ""))]
+        return [*found, *by_content] if self._caller.others else found
+
+
+class PromptsOfTrimmedNames(Fault):
+    """Gets a prompt by its name without the white space around it, where there is one of that name."""
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        name = str(params.get("name")).strip()
+        catalog: Json = json.loads(Path(os.environ["TOOLS_SEARCH_CATALOG"]).read_text(encoding="utf-8"))
+        known = any(prompt["name"] == name for prompt in catalog.get("prompts", []))
+        return {**params, "name": name} if method == "prompts/get" and known else params

@@ -454,8 +454,9 @@ async def cursor_other_caller(bench: Bench) -> None:
 @server_check(
     title="Content that the caller cannot read does not influence a search",
     sends="If searches find content, searches for words of it, one of them in two pages, from a caller for whom"
-    " `resources/read` of it is refused, and to a fixture whose resources lack that content.",
-    passes="The same answers from both.",
+    " `resources/read` of it is refused, and to a fixture whose resources lack that content. The pages that follow the"
+    " cursor of a caller who may read it, for the other one.",
+    passes="The same answers from both; after the cursor, nothing that only such content matches, or a refusal.",
     transports=("http",),
     fixture_feature="callers",
     methods=(RESOURCES.method,),
@@ -488,3 +489,9 @@ async def unreadable_content_inert(bench: Bench) -> None:
             exchange, difference = answered
             message = f"on a server without the content that this caller cannot read, the answer {difference}"
             restricted.expect(difference is None, exchange, message, case=f"{json_text(params)}, page {page}")
+    _, cursor = await everyone.page_with_cursor(_SEALED, limit=_FEW)
+    case = f"a cursor of another caller for the query {_SEALED!r}"
+    async for page in restricted.pages_from(_SEALED, cursor, case, most=len(WORDS)):
+        shown = [key for key in page.keys if key in sealed]
+        message = f"{shown} match only by content that this caller cannot read"
+        restricted.expect(not shown, page.exchange, message, case=case)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
@@ -10,9 +11,9 @@ from typing import Any, Final
 
 import anyio
 
-from tools_search_conformance.catalogs import tools
+from tools_search_conformance.catalogs import items, tools
 from tools_search_conformance.checks.changes import with_added_item
-from tools_search_conformance.checks.matching import chosen, first_searches, found_by_unusual_names
+from tools_search_conformance.checks.matching import chosen, first_searches, found_by_unusual_names, unusual_prompts
 from tools_search_conformance.model import InapplicableError, UnverifiableError, ViolationError
 from tools_search_conformance.target.bench import INVALID_PARAMS, Bench, queries_beyond, server_check
 from tools_search_conformance.target.generated import judge_pages, judge_surveys, require_faithful
@@ -34,6 +35,9 @@ from tools_search_conformance.wire.record import Exchange
 
 _SAMPLE: Final = 10
 _USED: Final = 6
+_EXPANDED: Final = 2
+_VARIABLE: Final = re.compile(r"\{\w+\}")
+"""A simple expression of a URI template."""
 _REFUSALS: Final = 24
 """How many searches are refused, each in one way: a server may put up with a few."""
 _FEWER_REFUSALS: Final = 8
@@ -69,19 +73,18 @@ async def _judge_every_page(bench: Bench, judge: Callable[[Page, Listing], None]
 @server_check(
     title="A search returns only listed tools",
     sends="`tools/list`; various and generated searches, also for words of the other lists that can be searched, and"
-    " searches for names that a fixture does not list in this era; `tools/list` again.",
+    " searches for names in a fixture's catalog that it does not list, such as in this era; `tools/list` again.",
     passes="Every found tool is listed.",
     methods=(TOOLS.method, TEMPLATES.method, PROMPTS.method),
 )
 async def subset_of_list(bench: Bench) -> None:
-    listed = (await bench.nonempty_listing()).by_key
-    known = [tool["name"] for tool in tools("core")] if bench.profile == "fixture" and bench.primitive is TOOLS else []
-    await _expect_listed(bench, [name for name in known if name not in listed])
+    await _expect_listed(bench, await _unlisted_of_catalog(bench))
 
 
 @server_check(
     title="A search returns resources that are not listed only if the settings say so",
     sends="`resources/list`, various and generated searches, also for words of the other lists that can be searched,"
+    " for URIs in a fixture's catalog that it does not list, and for URIs that listed templates expand to;"
     " `resources/list` again.",
     passes="Every found resource is listed. Not applicable if `unlisted` is `true`.",
     methods=(RESOURCES.method,),
@@ -90,13 +93,13 @@ async def unlisted_stated(bench: Bench) -> None:
     bench.applies(
         not await bench.finds_unlisted(), "the settings say that searches also return resources that are not listed"
     )
-    await _expect_listed(bench, [])
+    await _expect_listed(bench, [*await _unlisted_of_catalog(bench), *await _expansions(bench)])
 
 
 @server_check(
     title="A found resource that is not listed can be read",
-    sends="If the settings have `unlisted`, various and generated searches, and `resources/read` of the found resources"
-    " that are not listed.",
+    sends="If the settings have `unlisted`, various and generated searches, also for URIs that listed templates expand"
+    " to, and `resources/read` of the found resources that are not listed.",
     passes="A result for each `resources/read`.",
     methods=(RESOURCES.method,),
 )
@@ -109,12 +112,30 @@ async def unlisted_readable(bench: Bench) -> None:
     bench.applies(
         await bench.finds_unlisted(), "the settings do not say that searches return resources that are not listed"
     )
-    await _judge_every_page(bench, collect)
+    await _judge_every_page(bench, collect, names=await _expansions(bench))
     for uri in [*found][:_USED]:
         read = await bench.server.ask("resources/read", {"uri": uri})
         message = f"{uri!r} was found and is not listed, but resources/read got {read.describe()}"
         bench.expect(read.result is not None, read, message, case=uri)
     bench.applies(bool(found), "every found resource is listed")
+
+
+async def _unlisted_of_catalog(bench: Bench) -> list[str]:
+    """Return the keys in a fixture's catalog that it does not list, if it lists others of that catalog."""
+    listed, primitive = (await bench.nonempty_listing()).by_key, bench.primitive
+    given = [item[primitive.key] for item in items("core", primitive.member)] if bench.profile == "fixture" else []
+    return [key for key in given if key not in listed and is_query(key)] if {*given} & {*listed} else []
+
+
+async def _expansions(bench: Bench) -> list[str]:
+    """Return URIs that a few listed templates without operators expand to, and that are not listed themselves."""
+    listed, uris = (await bench.nonempty_listing()).by_key, list[str]()
+    for other in (each for each in bench.others_served if each.primitive is TEMPLATES):
+        for template in (await other.server.known_listing()).by_key:
+            uri = _VARIABLE.sub("7", template)
+            if uri != template and "{" not in uri and uri not in listed and is_query(uri):
+                uris.append(uri)
+    return uris[:_EXPANDED]
 
 
 async def _expect_listed(bench: Bench, names: Sequence[str]) -> None:
@@ -427,8 +448,8 @@ async def search_unlisted(bench: Bench) -> None:
     title="A found tool can be called without listing it",
     sends="On another connection, two pages of a search and `tools/call` of the found tools, without any `tools/list`."
     " The same for a tool that a change of the catalog added, if the fixture can be reloaded, and for names that are"
-    " not ASCII or have leading or trailing spaces, if the fixture lists such tools. Likewise `resources/read` and"
-    " `prompts/get` if resources and prompts can be searched.",
+    " not ASCII or have leading or trailing spaces, if the fixture lists such tools and prompts. Likewise"
+    " `resources/read` and `prompts/get` if resources and prompts can be searched.",
     passes="A result without `isError` for each, and for unusual names a result of the right tool.",
     profiles=("fixture",),
     methods=(TOOLS.method, RESOURCES.method, PROMPTS.method),
@@ -455,13 +476,14 @@ async def callable_(bench: Bench) -> None:
             found = [item for item in page.items if "x-mcp-header" not in json.dumps(item)]
             await other.each(found[:_USED], use_one)
     async with found_by_unusual_names(bench) as (unusual, listing, searches):
-        for name in dict.fromkeys(name for name, exchange in searches[::2] if exchange.result is not None):
-            used = await unusual.server.ask(use, {"name": name, "arguments": {}})
+        found = [*searches[::2], *(await unusual_prompts(bench) if searches else ())]
+        for by, name in dict.fromkeys((each.method, name) for name, each in found if each.result is not None):
+            used = await unusual.server.ask(primitive_of(by).use_method, {"name": name, "arguments": {}})
             fine = used.result is not None and used.result.get("isError") is not True
-            message = f"{name!r} was found, but {use} of it got {used.describe()}"
+            message = f"{name!r} was found, but {used.method} of it got {used.describe()}"
             unusual.expect(fine, used, message, case=name)
             called = _called(used)
-            message = f"{use} of the found {name!r} returned the result of {called!r}"
+            message = f"{used.method} of the found {name!r} returned the result of {called!r}"
             unusual.expect(called not in {*listing.by_key} - {name}, used, message, case=name)
     if "reload" in bench.options.fixture_features and bench.can_start("changing"):
         with suppress(InapplicableError, UnverifiableError):  # that a change shows is for change-seen to judge
@@ -477,8 +499,10 @@ async def callable_(bench: Bench) -> None:
 
 
 def _called(call: Exchange) -> str:
-    """Return the name of the tool that a fixture says a call was of, an empty text where it does not."""
-    content = as_object((as_array((call.result or {}).get("content")) or [None])[0]) or {}
+    """Return the name of the tool or prompt that a fixture says a call was of, an empty text where it does not."""
+    result = call.result or {}
+    message = as_object((as_array(result.get("messages")) or [None])[0]) or {}
+    content = as_object((as_array(result.get("content")) or [message.get("content")])[0]) or {}
     with suppress(ValueError):
         return str((as_object(json.loads(str(content.get("text")))) or {}).get("name", ""))
     return ""

@@ -11,7 +11,7 @@ from typing import Final
 
 from hypothesis import strategies as st
 
-from tools_search_conformance.catalogs import COMMON, document, made_tool
+from tools_search_conformance.catalogs import COMMON, document, made_item, made_tool
 from tools_search_conformance.checks.changes import with_new_words
 from tools_search_conformance.model import InapplicableError, UnverifiableError
 from tools_search_conformance.target.bench import Bench, once, server_check
@@ -68,6 +68,8 @@ _UNUSUAL_NAMES: Final = (
     "co\u00adop", "coop",
 )  # fmt: skip
 """Names of tools beyond what the base protocol recommends, which differ by what is easily taken to mean nothing."""
+_NAMES_AMID_SPACES: Final = _UNUSUAL_NAMES[:4]
+"""Those that prompts have, too."""
 _SURROUNDED: Final = (COMMON, *_UNUSUAL_NAMES[4:10:2], "file", "\u00e5ngstr\u00f6m")
 """Those that are also searched for with white space around them."""
 _NAMED_ALONE: Final = (TOOLS.method, PROMPTS.method)
@@ -86,7 +88,8 @@ def chosen(bench: Bench, tools: Sequence[JsonObject]) -> list[JsonObject]:
     title="A tool whose name is the query comes first",
     sends="The names of listed tools as queries, with several limits, surrounded by all kinds of white space; on a"
     " fixture that lists such tools, names that are not ASCII, or that differ only in white space, invisible characters"
-    " or composition, some of them surrounded by white space.",
+    " or composition, some of them surrounded by white space; on that fixture, also prompts whose names differ only in"
+    " white space around them.",
     passes="Each first page begins with that tool.",
     methods=_NAMED_ALONE,
 )
@@ -94,10 +97,10 @@ async def exact_name_first(bench: Bench) -> None:
     await _expect_first(bench, "name")
 
     async with found_by_unusual_names(bench) as (other, _, searches):
-        for name, exchange in searches:
+        for name, exchange in [*searches, *(await unusual_prompts(bench) if searches else ())]:
             query, found = exchange.params["query"], [key_in(item, exchange.method) for item in items_in(exchange)]
             got = f"returned {found}" if exchange.result is not None else f"got {exchange.describe()}"
-            message = f"the query {query!r} {got} instead of {name!r} first"
+            message = f"{exchange.method}: the query {query!r} {got} instead of {name!r} first"
             other.expect(found[:1] == [name], exchange, message, case=f"query {query!r}")
 
 
@@ -118,8 +121,9 @@ async def _unusual_names(bench: Bench) -> tuple[Listing, list[tuple[str, Exchang
     if bench.primitive is not TOOLS or not bench.may_serve(_UNUSUAL):
         return nothing
     made = [made_tool(f"\u00e9 \u8239 {number}", name=name) for number, name in enumerate(_UNUSUAL_NAMES)]
+    prompts = [made_item(PROMPTS, f"{number}", name=name) for number, name in enumerate(_NAMES_AMID_SPACES)]
     try:
-        bench.place(_UNUSUAL, document(made))
+        bench.place(_UNUSUAL, document(made, prompts=prompts))
         async with bench.serving(_UNUSUAL) as other:
             listing = await other.server.listing()
             cases = [(name, name) for name in _UNUSUAL_NAMES] + [(name, f"  {name}\n") for name in _SURROUNDED]
@@ -128,6 +132,22 @@ async def _unusual_names(bench: Bench) -> tuple[Listing, list[tuple[str, Exchang
     except (UnverifiableError, RefusedError, TargetError):
         return nothing
     return listing, [(name, exchange) for (name, _), exchange in zip(cases, found, strict=True)]
+
+
+@once
+async def unusual_prompts(bench: Bench) -> list[tuple[str, Exchange]]:
+    """Return searches of the fixture of unusual names for prompts whose names have white space around them."""
+    if bench.primitive is not TOOLS or not bench.may_serve(_UNUSUAL):
+        return []
+    try:
+        async with bench.serving(_UNUSUAL) as other:
+            if settings_for(advertised_settings(await other.server.connection()), PROMPTS) is None:
+                return []
+            by_prompts = other.searching(PROMPTS)
+            names = [name for name in _NAMES_AMID_SPACES if name in (await by_prompts.server.known_listing()).by_key]
+            return [(name, await by_prompts.server.search({"query": name, "limit": 3})) for name in names]
+    except (UnverifiableError, RefusedError, TargetError):
+        return []
 
 
 @server_check(
