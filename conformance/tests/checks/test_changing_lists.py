@@ -35,3 +35,12 @@ async def test_a_refusal_that_changes_a_steady_list_is_found_in_a_live_server(
     argv = target("changing", "--seconds", "1000000", "--fault", "search-moves-a-tool")
     run = await judge_server(options("list-unchanged", argv=argv, profile="live", era=MODERN))
     assert [r.status for r in run.results] == ["fail"]
+
+
+async def test_a_server_whose_list_never_holds_is_told_so_once(target: Command, options: Callable[..., Options]):
+    checks = "subset-of-list", "definition-identity", "no-duplicates", "exact-name-first", "all-terms-match"
+    argv = target("changing", "--seconds", "0.05")
+    run = await judge_server(options(*checks, argv=argv, profile="live", era=MODERN))
+    messages = {r.message for r in run.of("unverified") if "tools/list" in r.message}
+    assert len(messages) == 1
+    assert "keep the list the same for at least a few seconds" in messages.pop()

@@ -242,7 +242,7 @@ async def test_a_listing_that_never_rests_is_unverified(target: Command, tmp_pat
             """Find nothing out meanwhile."""
 
         bench.server.listing = changing  # pyright: ignore[reportAttributeAccessIssue] - a server of which each listing differs
-        with pytest.raises(UnverifiableError, match="changed during every comparison"):
+        with pytest.raises(UnverifiableError, match="changed during each of 3 comparisons"):
             await bench.with_stable_listing(nothing)
 
 

@@ -274,8 +274,7 @@ class Bench(Workbench):
                 if compared is None or compared is not basis or await self._lists(compared):
                     raise
             self._forget_choices()
-        changed = f"the list that {self.list_method} returns changed during every attempt; see list-unchanged"
-        raise UnverifiableError(changed)
+        raise self._changing()
 
     async def _with_state_told_apart(self, body: Callable[[], Awaitable[None]]) -> None:
         """Run a check's body. If an earlier request caused its finding, keep that for any-sequence."""
@@ -597,8 +596,14 @@ class Bench(Workbench):
                 if after.same_as(before):
                     return before, found
             before = after
-        changed = f"the list that {self.list_method} returns changed during every comparison; see list-unchanged"
-        raise UnverifiableError(changed)
+        raise self._changing()
+
+    def _changing(self) -> UnverifiableError:
+        """Return why a check could not be run: with one message, so that a verdict names the reason once."""
+        return UnverifiableError(
+            f"what {self.list_method} returns changed during each of {_ROUNDS} comparisons with searches; keep the list"
+            " the same for at least a few seconds at a time while the suite runs"
+        )
 
     async def key_query(self) -> str:
         """Return an item's key: a query that matches something, unless the target lists nothing."""
