@@ -1003,3 +1003,16 @@ class PromptsOfTrimmedNames(Fault):
         catalog: Json = json.loads(Path(os.environ["TOOLS_SEARCH_CATALOG"]).read_text(encoding="utf-8"))
         known = any(prompt["name"] == name for prompt in catalog.get("prompts", []))
         return {**params, "name": name} if method == "prompts/get" and known else params
+
+
+class PromptsAsPlainText(_OfPrompts):
+    def __init__(self) -> None:
+        self.asked = threading.local()
+
+    def request(self, method: str, params: Json, era: str) -> Json:
+        self.asked.method = method
+        return params
+
+    def content_type(self, kind: str) -> str:
+        prompts = getattr(self.asked, "method", "") == self.method
+        return "text/plain" if prompts and kind == "application/json" else kind

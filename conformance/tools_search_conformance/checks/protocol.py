@@ -341,14 +341,16 @@ async def http_name_not_required(bench: Bench) -> None:
 
 @server_check(
     title="The content type of a response is JSON or an event stream",
-    sends="A search, and an invalid search.",
+    sends="A search, and an invalid search; a search by each other method.",
     passes="`Content-Type` is `application/json` or `text/event-stream`, with or without parameters.",
     transports=("http",),
 )
 async def http_content_type(bench: Bench) -> None:
     good = {"query": await bench.key_query()}
-    for params, case in ((good, "a search"), ({**good, "limit": 0}, "an invalid search")):
-        exchange = await bench.server.search(params)
+    cases = [(await bench.server.search(good), "a search")]
+    cases.append((await bench.server.search({**good, "limit": 0}), "an invalid search"))
+    others = [(other.first_answer, other.method) for other in bench.offered]
+    for exchange, case in [*cases, *((exchange, method) for exchange, method in others if exchange is not None)]:
         if exchange.replied:
             named = exchange.answer.headers.get("content-type", "none")
             fitting = named.partition(";")[0].strip().lower() in {"application/json", "text/event-stream"}
