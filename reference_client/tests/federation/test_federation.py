@@ -202,6 +202,25 @@ async def test_a_server_that_hangs_is_asked_nothing_while_it_rests(liar: Any):
     assert len(server.asked("tools/search")) == 1
 
 
+async def test_a_caller_who_hardly_waits_does_not_keep_others_from_waiting(liar: Any):
+    server = liar("gated")
+    answers: list[FederatedSearch] = []
+    with anyio.fail_after(40):
+        async with open_federation(configured(slow=server.target)) as federation:
+
+            async def ask_patiently() -> None:
+                answers.append(await federation.search("beta", deadline=30))
+
+            assert failures(await federation.search("alpha", deadline=0.01)) == {"slow": "timeout"}  # still starting
+            (description,) = await federation.describe(deadline=30)
+            assert description.report.failure is None
+            assert failures(await federation.search("alpha", deadline=0.1)) == {"slow": "timeout"}  # still answering
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(ask_patiently)
+                await anyio.to_thread.run_sync(server.open_gate)
+    assert answers[0].tools[0].name == "slow__make_alpha"
+
+
 async def test_a_server_whose_search_hangs_is_listed_all_the_same(liar: Any):
     with anyio.fail_after(40):
         async with open_federation(configured(hung=liar("hangs", tools=2).target)) as federation:

@@ -7,6 +7,8 @@ starting, and for each method of a connection, a server is in one of three state
         backed off -> on trial      the backoff is over: it is asked again, but waited for only as long as a probe takes
         on trial -> backed off      it is late again
         backed off, on trial -> in time     it answers, late or not, even with an error
+
+This only affects callers with a deadline no longer than those that were missed: for any other, the server is in time.
 """
 
 from __future__ import annotations
@@ -150,17 +152,24 @@ class _Record:
     """Duration of the last answer in seconds."""
 
     error: ServerError | HostError | None = None
+    patience: float = -math.inf
+    """The longest deadline of the callers who waited in vain."""
+
+    def is_late_for(self, deadline: float) -> bool:
+        """Return whether a caller with this deadline is unlikely to get an answer in time."""
+        return self.strikes > 0 and deadline <= self.patience
 
     def note_answer(self, seconds: float) -> None:
         self.strikes, self.rests_until, self.seconds, self.error = 0, -math.inf, seconds, None
+        self.patience = -math.inf
 
-    def note_late(self, began: float, error: ServerError | HostError, backoff: Backoff) -> None:
+    def note_late(self, began: float, error: ServerError | HostError, backoff: Backoff, patience: float) -> None:
         """Count one strike, however many concurrent requests were waiting."""
+        self.error, self.patience = error, max(self.patience, patience)
         if began >= self.struck_at:
             self.strikes += 1
             self.struck_at = anyio.current_time()
             self.rests_until = self.struck_at + backoff.after(self.strikes)
-            self.error = error
 
 
 @dataclass(eq=False, slots=True)
@@ -262,7 +271,7 @@ class Fanout:
         """
         self.require_open()
         began = anyio.current_time()
-        asked = [self._begun(name, question) for name in servers]
+        asked = [self._begun(name, question, deadline) for name in servers]
         for one in asked:
             one.waiting += 1
         try:
@@ -274,7 +283,7 @@ class Fanout:
             seconds = anyio.current_time() - began
             waited = round(seconds, 1) if seconds < deadline else deadline
             staying = [one for one in asked if self._servers.get(one.name) is one.server]
-            return [one.answer or self._given_up(one, waited) for one in staying]
+            return [one.answer or self._given_up(one, waited, deadline) for one in staying]
         finally:
             for one in asked:
                 one.waiting -= 1
@@ -294,7 +303,7 @@ class Fanout:
         if (asked := self._servers.get(server)) is not None:  # `None` if it was removed meanwhile
             asked.late.clear()
 
-    def _begun(self, name: str, question: Question[Value]) -> _Asked[Value]:
+    def _begun(self, name: str, question: Question[Value], deadline: float) -> _Asked[Value]:
         """Send a request to a server, unless it is already in progress or answered, or the server is backed off."""
         server = self._servers[name]
         tools = server.connected()
@@ -307,7 +316,7 @@ class Fanout:
             if late.answer and late.answer.error is None and asked.began - late.ended < _KEPT_SECONDS:
                 return late
         record = asked.record
-        error = record.error if record is not None and asked.began < record.rests_until else None
+        error = record.error if record and record.is_late_for(deadline) and asked.began < record.rests_until else None
         if error is None:
             self._tasks.start_soon(self._run, asked, name=f"asking {name!r}")
         elif late is not None and late.ended is None:
@@ -351,12 +360,12 @@ class Fanout:
                 record.note_answer(seconds)
             # A timeout, or a failed start. If it is late, its strike was counted when its caller gave up.
             elif (is_timeout or seconds >= _SLOW_START_SECONDS) and not asked.is_late:
-                record.note_late(asked.began, error, self._backoff)
+                record.note_late(asked.began, error, self._backoff, math.inf)
         # Replaced first, so that callers who wake up wait for the answer after this one.
         answered, self._answered = self._answered, anyio.Event()
         answered.set()
 
-    def _given_up(self, asked: _Asked[Value], seconds: float) -> Answer[Value]:
+    def _given_up(self, asked: _Asked[Value], seconds: float, deadline: float) -> Answer[Value]:
         """Return an answer that says that the server is late; its actual answer is still kept when it arrives."""
         late = asked.server.late
         late[asked.key] = asked
@@ -366,7 +375,7 @@ class Fanout:
         message = f"still {doing} after {seconds:g} seconds{asked.server.supervised.quotation()}"
         error = ServerTimeoutError(message)
         if asked.record is not None and not asked.is_late:
-            asked.record.note_late(asked.began, error, self._backoff)
+            asked.record.note_late(asked.began, error, self._backoff, deadline)
         asked.is_late = True
         return Answer(asked.name, (anyio.current_time() - asked.began) * 1000, asked.tools, None, error)
 
@@ -382,7 +391,7 @@ class Fanout:
         times: list[float] = []
         for one in unfinished:
             record = one.record
-            if record is not None and (one.is_late or record.strikes or record.seconds > deadline):
+            if record is not None and (one.is_late or record.is_late_for(deadline) or record.seconds > deadline):
                 times.append(began + min(deadline, _PROBE_SECONDS))
             elif (
                 record is not None

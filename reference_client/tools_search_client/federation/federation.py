@@ -118,7 +118,7 @@ class FederationOptions:
 
     rest: Backoff | None = None
     """How long a late server is not asked, from `rest` to `longest_rest`; then it is asked without making callers
-    wait.
+    wait. A caller with a longer deadline than those who waited in vain is not affected.
     """
 
     reranking: Reranking | None = None
