@@ -258,6 +258,28 @@ async def test_a_token_endpoint_that_is_out_of_order_costs_nothing_but_the_momen
             assert not (await tools.call("create_invoice")).is_error
 
 
+async def test_what_a_refresh_failed_for_says_nothing_of_a_later_sign_in_or_sign_out(
+    guarded: Guarded, signed_in: OAuth
+):
+    with anyio.fail_after(20):
+        async with open_server(HttpTarget(guarded.url), options(signed_in)) as tools:
+            guarded(expire=True, failing=True)
+            with pytest.raises(ServerUnavailableError, match="could not be refreshed: HTTP 503"):
+                await tools.call("create_invoice")
+            guarded(failing=False, demanded="invoices:write")
+            async with loopback_redirect(browse, seconds=10) as redirect:
+                assert await signed_in.sign_in(guarded.url, redirect)
+            with pytest.raises(UnauthorizedError, match="scope 'invoices:write'"):
+                await tools.call("create_invoice")
+            guarded(demanded="", expire=True, failing=True)
+            with pytest.raises(ServerUnavailableError, match="could not be refreshed: HTTP 503"):
+                await tools.call("create_invoice")
+            await signed_in.sign_out(guarded.url)
+            with pytest.raises(UnauthorizedError) as error:
+                await tools.call("create_invoice")
+    assert "refreshed" not in error.value.challenge.problem
+
+
 async def test_a_search_that_is_given_up_does_not_lose_the_refresh_that_it_began(guarded: Guarded, signed_in: OAuth):
     with anyio.fail_after(20):
         async with open_server(HttpTarget(guarded.url), options(signed_in)) as tools:

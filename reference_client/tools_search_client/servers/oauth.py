@@ -358,9 +358,10 @@ class _StoredGrant(_Grant):
     If it cannot be reached, they stay expired, and the next request tries again.
     """
 
-    _refused: OAuthToken | None = None
-    """Tokens that cannot be refreshed any more."""
+    _unrefreshed: OAuthToken | None = None
+    """The tokens of the last refresh that failed."""
     _problem: str | ServerUnavailableError = ""
+    """Why it failed, as an error if another attempt can succeed; empty otherwise, and once there are other tokens."""
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
         """Store the tokens if possible; this process can use them in any case."""
@@ -370,9 +371,11 @@ class _StoredGrant(_Grant):
             _logger.warning("cannot store refreshed tokens; only this process will use them: %s", error)
 
     async def load(self) -> None:
-        """Load the stored tokens, unless they were rejected."""
+        """Load the stored tokens, unless they cannot be refreshed any more."""
         await super().load()
-        if self.context.current_tokens == self._refused:
+        if self.context.current_tokens != self._unrefreshed:
+            self._problem = ""
+        elif self._problem and isinstance(self._problem, str):
             self.context.clear_tokens()
 
     async def _auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
@@ -417,9 +420,9 @@ class _StoredGrant(_Grant):
         return self.context.current_tokens.access_token if self.context.current_tokens else ""
 
     async def _refresh(self) -> None:
-        before = self.context.current_tokens
+        self._unrefreshed = before = self.context.current_tokens
         if not self.context.can_refresh_token():
-            self._give_up(before, "the authorization has expired and cannot be refreshed")
+            self._give_up("the authorization has expired and cannot be refreshed")
             return
         try:
             response = await self.send(await self._refresh_token())
@@ -435,10 +438,10 @@ class _StoredGrant(_Grant):
             if is_passing or response.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
                 self._problem = _not_refreshed(f"HTTP {response.status_code}")
             else:
-                self._give_up(before, f"the authorization has ended: {_reason(response)}")
+                self._give_up(f"the authorization has ended: {_reason(response)}")
 
-    def _give_up(self, tokens: OAuthToken | None, problem: str) -> None:
-        self._refused, self._problem = tokens, problem
+    def _give_up(self, problem: str) -> None:
+        self._problem = problem
         self.context.clear_tokens()
 
 
