@@ -9,7 +9,6 @@ from inspect import signature
 from pathlib import Path
 from types import ModuleType
 from typing import Any
-from unittest.mock import ANY
 
 import pytest
 from mcp_ext_tools_search.ranking import SimpleRanker
@@ -25,7 +24,7 @@ from tools_search_client.federation.configuration import (
 )
 from tools_search_client.federation.federation import FederationOptions, connection_stated_in, ranker_of
 from tools_search_client.servers.connection import ConnectionOptions
-from tools_search_client.servers.discovery import CompleteDiscoveryOptions, DiscoveryOptions, stated
+from tools_search_client.servers.discovery import DiscoveryOptions
 from tools_search_hosts import HttpTarget, ServerEntry, StdioTarget
 from tools_search_hosts.configuration import _Entry  # pyright: ignore[reportPrivateUsage] - every member of an entry
 from tools_search_hosts.locations import HOSTS, project_paths
@@ -169,12 +168,6 @@ def test_the_page_on_the_configuration_has_every_member_of_an_entry_with_its_def
     entry = json.loads(json.dumps({each.alias or name: each.default for name, each in _Entry.model_fields.items()}))
     assert {name for names in rows for name in names_in(names)} == set(entry)
     assert all(json.loads(value) == entry[name] for name, value in shown)
-
-
-def test_without_a_configuration_the_same_defaults_hold():
-    """`open_server` and `ServerTools` have none."""
-    options = connection_stated_in(ToolDiscovery(), SimpleRanker())
-    assert stated(CompleteDiscoveryOptions()) == stated(options.discovery) | {"ranker": ANY, "authorization": str}
 
 
 def test_the_page_on_the_configuration_has_every_member_with_its_default():

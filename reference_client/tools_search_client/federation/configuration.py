@@ -29,6 +29,7 @@ from tools_search_ranking import DEFAULT_LEAST_CONFIDENCE
 
 from tools_search_client.errors import ConfigurationError
 from tools_search_client.found import FoundTool
+from tools_search_client.servers.discovery import SECONDS, ServerTimes
 
 RankerName: TypeAlias = Literal["fielded", "plain", "semantic", "multilingual"]
 
@@ -36,15 +37,14 @@ KNOWN_TOOL_LIMITS: Final[Mapping[str, int]] = {"openai": 128, "vscode": 128, "cu
 """The maximum number of definitions some providers and hosts accept: values for `ToolDiscovery.max_tools`."""
 
 
-_SECONDS: Final = Field(gt=0, allow_inf_nan=False, description="a number of seconds above 0")
 _Switch: TypeAlias = Annotated[bool, Field(description="true or false")]
 _Count: TypeAlias = Annotated[int, Field(ge=1, description="a whole number of at least 1")]
-_Seconds: TypeAlias = Annotated[float, _SECONDS]
+_Seconds: TypeAlias = Annotated[float, SECONDS]
 _Confidence: TypeAlias = Annotated[float, Field(ge=0, le=1, description="a number from 0 to 1, such as 0.04")]
 
 
 @dataclass(frozen=True, slots=True, config=ConfigDict(strict=True))
-class ToolDiscovery:
+class ToolDiscovery(ServerTimes):
     """How tools are found and loaded on demand (`tool_discovery` in the file).
 
     Raises:
@@ -94,21 +94,16 @@ class ToolDiscovery:
     also rank by meaning, in English or in sixteen languages.
     """
 
-    deadline: Annotated[float | None, _SECONDS] = None
+    deadline: Annotated[float | None, SECONDS] = None
     """How many seconds a request to all servers waits for the slowest; defaults to 10, and to 30 in the command."""
 
-    # The following are documented at `FederationOptions`, `ConnectionOptions` and `DiscoveryOptions`. In a server's
-    # entry, `startup_timeout_sec`, `tool_timeout_sec` or `timeout`, and `era` take precedence.
+    # The following are documented at `FederationOptions` and `ConnectionOptions`, those of `ServerTimes` at
+    # `DiscoveryOptions`. In a server's entry, `startup_timeout_sec`, `tool_timeout_sec` or `timeout`, and `era` take
+    # precedence.
     grace: _Seconds = 3.0
     rest: _Seconds = 5.0
     longest_rest: _Seconds = 60.0
     connect_timeout: _Seconds = 60.0
-    request_timeout: _Seconds = 30.0
-    call_timeout: _Seconds = 120.0
-    listing_ttl: Annotated[float, Field(ge=0, allow_inf_nan=False, description="a number of seconds from 0 on")] = 30.0
-    retry_after: _Seconds = 1.0
-    busy_patience: _Seconds = 2.0
-    search_again_after: _Seconds = 300.0
     era: Annotated[hosts.EraChoice, Field(description='"auto" or "legacy"')] = "auto"
     follow_changes: _Switch = True
 

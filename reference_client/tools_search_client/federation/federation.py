@@ -12,7 +12,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from itertools import count
 from typing import Any, Final, TypeVar
@@ -81,6 +81,7 @@ from tools_search_client.servers.connection import ConnectionOptions, open_serve
 from tools_search_client.servers.discovery import (
     Answered,
     DiscoveryOptions,
+    ServerTimes,
     ServerTools,
     list_as_found,
     require_request,
@@ -138,15 +139,8 @@ class FederationOptions:
 
 def connection_stated_in(stated: ToolDiscovery, ranker: Ranker) -> ConnectionOptions:
     """Return the configuration's options for all connections."""
-    discovery = DiscoveryOptions(
-        ranker=ranker,
-        listing_ttl=stated.listing_ttl,
-        request_timeout=stated.request_timeout,
-        call_timeout=stated.call_timeout,
-        retry_after=stated.retry_after,
-        busy_patience=stated.busy_patience,
-        search_again_after=stated.search_again_after,
-    )
+    times = {each.name: getattr(stated, each.name) for each in fields(ServerTimes)}
+    discovery = DiscoveryOptions(ranker=ranker, **times)
     return ConnectionOptions(era=stated.era, follow_changes=stated.follow_changes, discovery=discovery)
 
 

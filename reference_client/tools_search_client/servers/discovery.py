@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequ
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, fields
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, TypeAlias, TypeVar, cast
 
 import anyio
 from mcp import Client, MCPError
@@ -51,7 +51,7 @@ from mcp_types import (
     Tool,
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 from tools_search_ranking import default_ranker
 
 from tools_search_client.errors import (
@@ -157,9 +157,6 @@ class LocalIndex:
         )
 
 
-CALL_SECONDS: Final = 120.0
-"""As long as a person waits. A gateway times out earlier, so that it can report which server did not answer."""
-
 _MAX_EXTENSION: Final = 10
 """Factor by which reporting progress can extend a call's total time."""
 
@@ -184,11 +181,29 @@ _MAX_FAILURES: Final = 3
 _CHEAP_LISTING: Final = 200
 """The most tools to list because of a single failed search."""
 
+SECONDS: Final = Field(gt=0, allow_inf_nan=False, description="a number of seconds above 0")
+"""How a configuration states a time."""
+
 
 def stated(options: DataclassInstance) -> dict[str, Any]:
     """Return the options that are set, that is, not `None`."""
     of = {each.name: getattr(options, each.name) for each in fields(options)}
     return {name: value for name, value in of.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerTimes:
+    """The times of `DiscoveryOptions`, with their defaults. The annotations apply to a configuration."""
+
+    listing_ttl: Annotated[float, Field(ge=0, allow_inf_nan=False, description="a number of seconds from 0 on")] = 30.0
+    request_timeout: Annotated[float, SECONDS] = 30.0
+
+    call_timeout: Annotated[float, SECONDS] = 120.0
+    """As long as a person waits. A gateway times out earlier, so that it can report which server did not answer."""
+
+    retry_after: Annotated[float, SECONDS] = 1.0
+    busy_patience: Annotated[float, SECONDS] = 2.0
+    search_again_after: Annotated[float, SECONDS] = 300.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,16 +238,10 @@ class DiscoveryOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompleteDiscoveryOptions:
+class CompleteDiscoveryOptions(ServerTimes):
     """`DiscoveryOptions` with every option set."""
 
     ranker: Ranker = field(default_factory=default_ranker)
-    listing_ttl: float = 30.0
-    request_timeout: float = 30.0
-    call_timeout: float = CALL_SECONDS
-    retry_after: float = 1.0
-    busy_patience: float = 2.0
-    search_again_after: float = 300.0
     authorization: Callable[[], str] = str
 
 
