@@ -42,11 +42,8 @@ def faults_of_chat_completions(body: Json) -> list[str]:
                 open_calls.remove(message["tool_call_id"])
         elif open_calls:
             faults.append(f"a {role} message stands before the results of {open_calls}")
-        texts = [
-            one["role"] for one in body["messages"][max(0, number - 1) : number + 1] if isinstance(one["content"], str)
-        ]
-        if texts == ["user", "user"]:  # which the templates of many open models refuse
-            faults.append("a text of the user follows another")
+        if role == "user" and number and body["messages"][number - 1]["role"] == "user":
+            faults.append("a message of the user follows another")  # which the templates of many open models refuse
         if role in ("user", "tool") and not message["content"]:
             faults.append(f"a {role} message is empty")
         for call in message.get("tool_calls", []):

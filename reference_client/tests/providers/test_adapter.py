@@ -27,7 +27,14 @@ from tools_search_client import (
     ToolCall,
     ToolDiscovery,
 )
-from tools_search_client.providers import Adapter, AnthropicMessages, ChatCompletions, Gemini, OpenAIResponses
+from tools_search_client.providers import (
+    Adapter,
+    AnthropicMessages,
+    Attachment,
+    ChatCompletions,
+    Gemini,
+    OpenAIResponses,
+)
 from tools_search_client.providers.results import parts_of
 
 from .endpoint import RENDERERS, Step
@@ -351,6 +358,16 @@ async def test_notices_of_a_dropped_turn_are_repeated(kind: Any):
         assert json.dumps(transcript(adapter)).count("no longer offered") == 1
         adapter.drop_turn()
     assert "no longer" not in json.dumps(transcript(adapter)[:-1])
+
+
+@pytest.mark.anyio
+async def test_texts_of_the_user_that_no_answer_separates_are_sent_as_one_message():
+    _, adapter = await begun(ChatCompletions)
+    adapter.say("Stop.")  # after a request that the provider failed to answer
+    assert transcript(adapter) == [{"role": "user", "content": "Go.\n\nStop."}]
+    adapter.say("See.", Attachment("image/png", b"a picture"))
+    (message,) = transcript(adapter)
+    assert [part.get("text") for part in message["content"]] == ["Go.\n\nStop.", "See.", None]
 
 
 async def taken_reply(conversation: Conversation, call: ToolCall) -> Reply:

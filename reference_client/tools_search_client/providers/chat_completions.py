@@ -109,8 +109,14 @@ class ChatCompletions(Adapter):
         return calls, [item["tool_call_id"]] if item["role"] == "tool" else []
 
     def _request_body(self, tools: Sequence[SentTool]) -> dict[str, Any]:
-        before = [{"role": "system", "content": self._system}] if self._system else []
-        body: dict[str, Any] = {"model": self._model, "messages": [*before, *self._transcript]}
+        messages: list[dict[str, Any]] = [{"role": "system", "content": self._system}] if self._system else []
+        for item in self._transcript:
+            # Roles alternate, also after a request that was not answered: the templates of many models require it.
+            follows = bool(messages) and item.keys() == messages[-1].keys() == {"role", "content"}
+            if follows and item["role"] == messages[-1]["role"] == "user":
+                item = {"role": "user", "content": _joined(messages.pop()["content"], item["content"])}
+            messages.append(item)
+        body: dict[str, Any] = {"model": self._model, "messages": messages}
         if tools:
             body["tools"] = [_tool(tool) for tool in tools]
         return body
@@ -165,6 +171,12 @@ def _tool(tool: SentTool) -> dict[str, Any]:
         parameters = {**parameters, "properties": properties}
     function = {"name": tool.name, "description": tool.description, "parameters": parameters}
     return {"type": "function", "function": function}
+
+
+def _joined(content: str | list[Any], more: str | list[Any]) -> str | list[Any]:
+    if isinstance(content, str) and isinstance(more, str):
+        return f"{content}\n\n{more}"
+    return [part for one in (content, more) for part in ([_text(one)] if isinstance(one, str) else one)]
 
 
 def _text(text: str) -> dict[str, Any]:
