@@ -11,7 +11,6 @@ from typing import Any, NamedTuple, TypeAlias
 
 import anyio.to_thread
 import tools_search_client as client
-from mcp_types import CallToolResult, TextContent
 
 
 class Said(NamedTuple):
@@ -58,14 +57,10 @@ class Host:
         if not (is_allowed or await self.ask(f"Call {step.tool.name} {call.arguments}?")):
             return self.conversation.refused(step).text
         try:
-            return text_of(await self.servers.call(step.tool.name, dict(call.arguments)))
+            # A real host also shows pictures and plays sound.
+            return client.result_text(await self.servers.call(step.tool.name, call.arguments))
         except client.ToolsSearchClientError as error:
             return self.conversation.failed(step, error).text
-
-
-def text_of(result: CallToolResult) -> str:
-    """Return the texts of a result. A real host also shows pictures and plays sound."""
-    return "\n".join(part.text if isinstance(part, TextContent) else f"[{part.type}]" for part in result.content)
 
 
 @asynccontextmanager

@@ -20,7 +20,6 @@ from langchain.agents import create_agent
 from langchain.agents.middleware import AgentMiddleware, ModelRequest
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, HumanMessage, ToolCall, ToolMessage
-from mcp_types import TextContent
 
 
 class SearchedTools(AgentMiddleware):
@@ -45,8 +44,7 @@ class SearchedTools(AgentMiddleware):
         step = await self.conversation.take(client.ToolCall(call["name"], call["args"], call["id"]))
         if isinstance(step, client.Forward):
             try:
-                result = await self.servers.call(step.tool.name, call["args"])
-                text = " ".join(part.text for part in result.content if isinstance(part, TextContent))
+                text = client.result_text(await self.servers.call(step.tool.name, call["args"]))
             except client.ToolsSearchClientError as error:
                 text = self.conversation.failed(step, error).text
         else:

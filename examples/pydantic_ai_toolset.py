@@ -15,7 +15,6 @@ from typing import Any
 
 import anyio
 import tools_search_client as client
-from mcp_types import TextContent
 from pydantic_ai import Agent, RunContext, ToolDefinition
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
@@ -61,10 +60,9 @@ class SearchedTools(AbstractToolset[None]):
         if isinstance(step, client.Reply):
             return step.text
         try:
-            result = await self.servers.call(step.tool.name, tool_args)
+            return client.result_text(await self.servers.call(step.tool.name, tool_args))
         except client.ToolsSearchClientError as error:
             return self.conversation.failed(step, error).text
-        return " ".join(part.text for part in result.content if isinstance(part, TextContent))
 
 
 def stand_in(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:

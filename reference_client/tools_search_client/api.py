@@ -79,6 +79,7 @@ from tools_search_client.found import Mode as Mode
 from tools_search_client.found import NamedItem as NamedItem
 from tools_search_client.found import ServerDescription as ServerDescription
 from tools_search_client.found import ServerReport as ServerReport
+from tools_search_client.providers.results import result_text as result_text
 from tools_search_client.reranking import Reranker as Reranker
 from tools_search_client.reranking import Reranking as Reranking
 from tools_search_client.servers.connection import ConnectionOptions as ConnectionOptions

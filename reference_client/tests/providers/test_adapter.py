@@ -26,6 +26,7 @@ from tools_search_client import (
     Reply,
     ToolCall,
     ToolDiscovery,
+    result_text,
 )
 from tools_search_client.providers import (
     Adapter,
@@ -424,6 +425,11 @@ async def test_media_that_a_provider_can_show_is_shown_and_the_rest_described(
     told = [json.dumps(text)[1:-1] in sent for place, text in enumerate(IN_WORDS) if place not in shown]
     assert all(told)
     assert '"is_error": true' in sent or "Error" in sent or '"error"' in sent
+
+
+def test_a_host_without_an_adapter_sends_the_same_text():
+    assert result_text(EVERYTHING) == "Error: " + "\n".join(IN_WORDS)
+    assert result_text(CallToolResult(content=[], structured_content={"sum": 5})) == '{"sum":5}'
 
 
 @pytest.mark.anyio

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,14 @@ from mcp_types import (
     TextContent,
 )
 from pydantic import FileUrl
-from tools_search_client import ConnectionOptions, HostError, ServerRefusedError, open_server
+from tools_search_client import (
+    ConnectionOptions,
+    HostError,
+    ServerRefusedError,
+    ServerTools,
+    open_server,
+    result_text,
+)
 from tools_search_hosts import EraChoice, HttpTarget, StdioTarget
 
 ASKING = StdioTarget(sys.executable, (str(Path(__file__).parents[1] / "fixtures" / "servers" / "asking.py"),))
@@ -98,6 +106,27 @@ async def test_what_a_server_asks_is_answered_by_the_host_in_either_era(era: Era
     assert isinstance(text, TextContent)
     assert text.text == "ann's host: Oslo with wool in file:///home/ann"
     assert (ann.logged, ann.progress) == (["packing"], ["packed"])
+
+
+CITY: ContextVar[str] = ContextVar("CITY")
+
+
+async def test_in_the_modern_era_a_server_asks_in_the_task_of_the_call(asking_server: HttpTarget):
+    answers: list[str] = []
+
+    async def answer(context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
+        return ElicitResult(action="accept", content={"city": CITY.get()})
+
+    async def call(tools: ServerTools, city: str) -> None:
+        CITY.set(city)
+        answers.append(result_text(await tools.call("travel")))
+
+    options = replace(Person().options("auto"), elicitation_callback=answer)
+    with anyio.fail_after(20):
+        async with open_server(asking_server, options) as tools, anyio.create_task_group() as tasks:
+            for city in ("Oslo", "Rome"):
+                tasks.start_soon(call, tools, city)
+    assert [sum(city in answer for answer in answers) for city in ("Oslo", "Rome")] == [1, 1]
 
 
 @pytest.mark.parametrize("era", ["auto", "legacy"])

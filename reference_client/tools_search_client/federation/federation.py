@@ -173,6 +173,8 @@ async def open_federation(
 ) -> AsyncGenerator[Federation]:
     """Open a federation of the servers in `configuration`. Each server is connected when it is first needed.
 
+    Any task may use it, but the one that enters the block must also leave it.
+
     Exceptions raised in the block pass through unchanged. After the block, every method that asks servers raises a
     `LocalError`, and so do the searches and lists still in progress.
 

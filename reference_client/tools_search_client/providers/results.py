@@ -92,6 +92,15 @@ def parts_of(result: CallToolResult) -> list[Part]:
     return [part for part in parts if isinstance(part, Media) or part.strip()] or [EMPTY_RESULT]
 
 
+def result_text(result: CallToolResult) -> str:
+    """Return a tool's result as text, as an adapter sends it to a model that reads nothing else.
+
+    It has the texts and resources, up to 100,000 characters, or else the structured content. Pictures, recordings and
+    other files are only mentioned. The text of a result with `is_error` starts with `Error`.
+    """
+    return as_text(parts_of(result), is_error=result.is_error)
+
+
 def bounded(result: CallToolResult, max_chars: int) -> CallToolResult:
     """Return a result with at most `max_chars` characters of text and 100 media, and a note about what was left out."""
     left, media = max_chars, 0
