@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from subprocess import run
 from typing import Any
 
 import anyio
@@ -141,6 +143,21 @@ async def test_one_that_never_ends_takes_few_threads_however_often_it_is_called(
         for _ in range(12):  # one after the other, each after the time of the one before
             await reranking.order("query", FOUND)
         assert len(held) <= 8
+
+
+def test_one_that_never_ends_does_not_keep_the_program_from_exiting(liar: Any):
+    program = (
+        "import sys, threading; import anyio; import tools_search_client as c\n"
+        "def never(query, tools): threading.Event().wait()\n"
+        "async def main():\n"
+        "    options = c.FederationOptions(reranking=c.Reranking(never, deadline=0.1))\n"
+        "    async with c.open_federation(c.command_server(sys.argv[1:]), options) as servers:\n"
+        "        print((await servers.search('alpha')).fault)\n"
+        "anyio.run(main)"
+    )
+    command = [liar().target.command, *liar().target.args]
+    ended = run([sys.executable, "-c", program, *command], capture_output=True, text=True, timeout=30, check=True)
+    assert ended.stdout == "the re-ranker took longer than 0.1 seconds\n"
 
 
 async def test_one_that_held_up_its_threads_is_asked_again_once_they_are_free():

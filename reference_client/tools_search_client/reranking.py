@@ -6,16 +6,15 @@ import inspect
 import logging
 import threading
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, cast
 
 import anyio
-import anyio.to_thread
 
 from tools_search_client.errors import RerankingError
 from tools_search_client.found import FoundTool
 from tools_search_client.text import shorten
+from tools_search_client.threads import in_daemon_thread
 
 _MAX_THREADS: Final = 8
 """Maximum threads for re-rankers that are not coroutines and do not return."""
@@ -92,21 +91,14 @@ class Reranking:
     async def _in_thread(self, function: Callable[[], object]) -> object:
         while not self._threads.acquire(blocking=False):  # noqa: ASYNC110 - a thread frees it; the deadline ends that
             await anyio.sleep(_POLL_SECONDS)
-        unclaimed = [None]  # by the thread, or by this task where it gives up before the thread begins
 
         def run() -> object:
-            unclaimed.pop()
             try:
                 return function()
             finally:
                 self._threads.release()
 
-        try:
-            return await anyio.to_thread.run_sync(run, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
-        finally:
-            with suppress(IndexError):
-                unclaimed.pop()
-                self._threads.release()
+        return await in_daemon_thread(run)
 
 
 def _named(answer: Any, tools: Sequence[FoundTool]) -> dict[str, FoundTool]:

@@ -15,13 +15,13 @@ import webbrowser
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Final, Protocol
 from urllib.parse import parse_qs, urlsplit
 
 import anyio
-import anyio.to_thread
 import httpx2
 from anyio.abc import SocketAttribute, SocketStream
 from anyio.streams.stapled import MultiListener
@@ -42,6 +42,7 @@ from tools_search_client.errors import Challenge, ConsentRefusedError, HostError
 from tools_search_client.servers.connection import ConnectionOptions, open_server
 from tools_search_client.servers.faults import AUTHORIZATION_PROBLEM, as_server_error, host_faults
 from tools_search_client.text import shorten
+from tools_search_client.threads import in_daemon_thread
 
 _REFRESH_SECONDS: Final = 20.0
 _MAX_ATTEMPTS: Final = 3
@@ -500,7 +501,7 @@ class LoopbackRedirect:
         with anyio.move_on_after(self._seconds):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._listener.serve, answer)
-                await anyio.to_thread.run_sync(self._show, authorization_url, abandon_on_cancel=True)
+                await in_daemon_thread(partial(self._show, authorization_url))
         if not results:
             raise OAuthFlowError(f"nobody signed in within {self._seconds:g} seconds")
         if problem := results[0].get("error"):
