@@ -221,6 +221,14 @@ async def test_a_caller_who_hardly_waits_does_not_keep_others_from_waiting(liar:
     assert answers[0].tools[0].name == "slow__make_alpha"
 
 
+async def test_one_name_is_not_taken_for_a_collection_of_names(liar: Any):
+    with anyio.fail_after(40):
+        async with open_federation(configured(fine=liar().target)) as federation:
+            for ask in (federation.search, federation.search_prompts, federation.resolve):
+                with pytest.raises(LocalError, match=r"`servers` must be a collection of names, such as \['fine'\]"):
+                    await ask("make_alpha", servers="fine")
+
+
 async def test_a_server_whose_search_hangs_is_listed_all_the_same(liar: Any):
     with anyio.fail_after(40):
         async with open_federation(configured(hung=liar("hangs", tools=2).target)) as federation:

@@ -642,6 +642,8 @@ class Federation:
 
     def _among(self, servers: Collection[str] | None) -> list[str]:
         """Return the servers' names in this federation's order; raises `LocalError` if one does not exist."""
+        if isinstance(servers, str):
+            raise LocalError(f"`servers` must be a collection of names, such as [{servers!r}]")
         for name in servers or ():
             self._server(name)
         return [name for name in self.supervised if servers is None or name in servers]
