@@ -6,8 +6,9 @@ bidirectional text, so a description could forge what the user believes to see.
 
 from __future__ import annotations
 
+import json
 import unicodedata
-from typing import Final
+from typing import Any, Final
 
 _HIDDEN_CATEGORIES: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 """Control, format (bidirectional marks and zero-width characters), surrogate, private, unassigned, separators."""
@@ -19,6 +20,15 @@ _MAX_OF_A_SENTENCE: Final = 1_600
 def printable(text: str) -> str:
     """Return `text` without any character that a terminal obeys rather than shows; line breaks and tabs stay."""
     return "".join(char for char in text if char in "\n\t" or unicodedata.category(char) not in _HIDDEN_CATEGORIES)
+
+
+def printable_json(value: Any, indent: int | None = None) -> str:
+    """Return a value as JSON, readable in any script, with what a terminal obeys as escape sequences.
+
+    It is on one line unless there is an `indent`.
+    """
+    text = json.dumps(value, ensure_ascii=False, indent=indent)
+    return "".join(char if printable(char) else json.dumps(char)[1:-1] for char in text)
 
 
 def one_line(text: str) -> str:

@@ -36,6 +36,7 @@ from pydantic import (
 
 from tools_search_hosts.formats import in_common_form, projects_with_servers, read_document
 from tools_search_hosts.json_values import as_object, is_object
+from tools_search_hosts.locations import real_path
 from tools_search_hosts.targets import EraChoice, HttpTarget, ServerEntry, StdioTarget, UnusableTarget
 from tools_search_hosts.validation import validation_problem
 from tools_search_hosts.variables import AskForInput, Variables, read_inputs
@@ -158,7 +159,7 @@ def inspect_host_file(
         raise ConfigurationError(str(path), [f"it is not UTF-8 text: {error}"]) from error
     except ValueError as error:
         raise ConfigurationError(str(path), [str(error)]) from error
-    return _parsed(document, path.resolve().parent, environment, ask, workspace)
+    return _parsed(document, real_path(path).parent, environment, ask, workspace)
 
 
 def writers_warning(path: Path) -> str | None:

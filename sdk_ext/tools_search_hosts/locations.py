@@ -55,7 +55,7 @@ def host_paths(
         platform: A value of `sys.platform`.
     """
     variables = os.environ if environment is None else environment
-    home = home or Path.home()
+    home = home or home_folder()
 
     def folder(variable: str, otherwise: Path) -> Path:
         return Path(variables.get(variable) or otherwise)
@@ -74,10 +74,32 @@ def host_paths(
     ]
 
 
+def home_folder() -> Path:
+    """Return this user's home folder, or `/`, as container runtimes do, for a user without one."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return Path("/")
+
+
 def cache_folder(program: str) -> Path:
     """Return this user's cache folder for `program`."""
-    stated = Path(os.environ.get("XDG_CACHE_HOME", ""))  # relative paths are ignored, as its specification requires
-    return (stated if stated.is_absolute() else Path.home() / ".cache") / program
+    return _own_folder("XDG_CACHE_HOME", ".cache") / program
+
+
+def state_folder(program: str) -> Path:
+    """Return this user's folder for what `program` keeps between runs."""
+    return _own_folder("XDG_STATE_HOME", ".local/state") / program
+
+
+def _own_folder(variable: str, otherwise: str) -> Path:
+    stated = Path(os.environ.get(variable, ""))  # relative paths are ignored, as their specification requires
+    return stated if stated.is_absolute() else home_folder() / otherwise
+
+
+def real_path(path: Path) -> Path:
+    """Return `path` without symbolic links, except those that form a loop, on which `Path.resolve` can fail."""
+    return Path(os.path.realpath(path))
 
 
 def project_folder(folder: Path) -> Path:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from tools_search_hosts.json_values import as_list, is_object
+from tools_search_hosts.locations import home_folder
 
 _REFERENCE: Final = re.compile(r"\$\{([^{}]*)\}")
 _VARIABLE: Final = re.compile(r"(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>.*))?", re.DOTALL)
@@ -71,7 +72,7 @@ class Variables:
 
     def _value(self, reference: str) -> str:
         predefined = {
-            "userHome": str(Path.home()),
+            "userHome": str(home_folder()),
             "workspaceFolder": str(self.workspace),
             "workspaceFolderBasename": self.workspace.name,
             "pathSeparator": os.sep,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any, Final
 
@@ -137,7 +138,7 @@ def merge(reports: tuple[str, ...], out: Path) -> None:
     by_name: dict[str, dict[str, Any]] = {}
     for given in reports:
         name, _, path = given.rpartition("=")
-        name = name or Path(path).resolve().parent.name
+        name = name or Path(os.path.realpath(path)).parent.name
         if name in by_name:
             raise click.UsageError(f"two reports are named {name!r}. Give each its own name, such as mine={path}.")
         by_name[name] = read_document(Path(path), "report")

@@ -4,16 +4,31 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tools_search_client.cli.command_line import commands
+from tools_search_hosts import HttpTarget
 
-from .conftest import Run
+from .conftest import Run, Write
 
 PROGRAM = [sys.executable, "-m", "tools_search_client"]
+HOMELESS = """
+import os, pwd, runpy
+
+def getpwuid(uid):
+    raise KeyError(uid)
+
+pwd.getpwuid = getpwuid  # as it does in a container that runs as a user unknown there
+os.environ.pop("HOME", None)
+runpy.run_module("tools_search_client", run_name="__main__")
+"""
+"""Runs the program for a user without a home folder."""
+
 INTERRUPTED_IMPORT = """
 import runpy, signal, sys
 
@@ -33,6 +48,11 @@ def test_every_command_explains_itself(run: Run, command: tuple[str, ...]):
     outcome = run(*command, "--help")
     assert outcome.code == 0
     assert "Usage: tools-search-client" in outcome.output
+
+
+@pytest.mark.parametrize("name", sorted(commands.commands))
+def test_every_command_can_print_json(name: str):
+    assert "--json" in {option for each in commands.commands[name].params for option in each.opts}
 
 
 def test_the_version_is_printed(run: Run):
@@ -91,6 +111,36 @@ def test_programs_get_every_mistake_as_json(run: Run, arguments: list[str]) -> N
     message = outcome.json["error"]["message"]
     assert message
     assert message.splitlines()[0] in outcome.errors
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["servers"], 0, "No configuration of a known MCP host was found"),
+        (["servers", "--host", "cursor"], 2, "Cursor has no servers in ~/.cursor/mcp.json"),
+        (["tools", "--config", "PLAIN"], 0, ""),
+        (["login", "--config", "PLAIN"], 0, "does not require signing in"),
+    ],
+)
+def test_a_user_without_a_home_folder_has_no_files_there(
+    words: list[str], code: int, said: str, plain_server: HttpTarget, write_configuration: Write
+) -> None:
+    file = write_configuration({"plain": {"url": plain_server.url}})
+    line = [sys.executable, "-c", HOMELESS, *(str(file) if word == "PLAIN" else word for word in words)]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("XDG_")}
+    done = subprocess.run(line, capture_output=True, text=True, timeout=60, check=False, env=environment)
+    assert (done.returncode, said in done.stderr, "Traceback" in done.stderr) == (code, True, False), done.stderr
+
+
+@pytest.mark.parametrize("words", [["servers"], ["tools", "--config", "mcp.json"]])
+def test_a_working_folder_that_is_gone_is_named(words: list[str], tmp_path: Path) -> None:
+    (tmp_path / "gone").mkdir()
+    line = f"cd {tmp_path}/gone && rmdir ../gone && {shlex.join([*PROGRAM, *words])}"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (
+        2,
+        "Error: the working folder no longer exists: change to one that does\n",
+    )
 
 
 def test_an_input_that_is_closed_is_a_mistake_like_others() -> None:

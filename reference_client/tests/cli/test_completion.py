@@ -3,27 +3,40 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tools_search_hosts import HttpTarget
 
 from .conftest import Run, Write
+
+BASH = """
+eval "$(_TOOLS_SEARCH_CLIENT_COMPLETE=bash_source tools-search-client)"
+COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
+_tools_search_client_completion tools-search-client 2>&1
+printf '%s\\n' "${COMPREPLY[@]}"
+"""
+"""Completes a line, which is given in the words that bash divides it into."""
 
 
 @pytest.fixture
 def complete(run: Run, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return what the shell is offered for the last word of a line."""
 
-    def offered(*words: object) -> list[str]:
+    def offered(*words: object, shell: str = "bash") -> list[str]:
         line = ["tools-search-client", *map(str, words)]
-        with monkeypatch.context() as shell:
-            shell.setenv("_TOOLS_SEARCH_CLIENT_COMPLETE", "bash_complete")
-            shell.setenv("COMP_WORDS", shlex.join(line))
-            shell.setenv("COMP_CWORD", str(len(line) - 1))
-            outcome = run()
-        return [kind_and_value.partition(",")[2] for kind_and_value in outcome.output.split()]
+        with monkeypatch.context() as environment:
+            environment.setenv("_TOOLS_SEARCH_CLIENT_COMPLETE", f"{shell}_complete")
+            environment.setenv("COMP_WORDS", shlex.join(line))
+            environment.setenv("COMP_CWORD", line[-1] if shell == "fish" else str(len(line) - 1))
+            lines = run().output.split()
+        return lines[1::3] if shell == "zsh" else [kind_and_value.partition(",")[2] for kind_and_value in lines]
 
     return offered
 
@@ -63,3 +76,62 @@ def test_a_configuration_that_cannot_be_read_offers_nothing(complete: Any, tmp_p
     (tmp_path / "broken.json").write_text("{")
     assert complete("tools", "--config", tmp_path / "broken.json", "--server", "") == []
     assert complete("call", "--config", tmp_path / "nowhere.json", "") == []
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_the_value_of_an_option_is_offered_with_the_option_where_the_shell_replaces_both(
+    complete: Any, write_configuration: Write, shell: str
+):
+    file = write_configuration({"one": {"command": "x"}})
+    assert complete("tools", f"--config={file}", "--server=o", shell=shell) == ["--server=one"]
+    assert complete("tools", f"--config={file}", "--server", "o", shell=shell) == ["one"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_tool_is_offered_in_each_form_of_its_name(
+    complete: Any, run: Run, write_configuration: Write, liar: Any, shell: str
+):
+    file = write_configuration({"one": liar(tools=2).as_configured()})
+    run("tools", "--config", file)
+    for begun, offered in (
+        ("one__make_a", "one__make_alpha"),
+        ("make_a", "make_alpha"),
+        ("one:make_a", "one:make_alpha"),
+    ):
+        assert complete("call", "--config", file, begun, shell=shell) == [offered]
+
+
+def test_login_offers_servers(complete: Any, write_configuration: Write):
+    file = write_configuration({"one": {"url": "http://127.0.0.1:9/mcp"}})
+    assert complete("login", "--config", file, "o") == ["one"]
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("tools --config={file} --server=o", "one"),
+        ("tools --config={file} --server=", "one"),
+        ("describe --config {file} one:make_a", "make_alpha"),
+        ("describe --config {file} one:", "make_alpha"),
+        ("call --url {url} add_n", "add_numbers"),
+    ],
+)
+def test_bash_which_divides_words_gets_the_part_that_it_replaces(
+    run: Run, write_configuration: Write, liar: Any, plain_server: HttpTarget, line: str, offered: str
+):
+    file = write_configuration({"one": liar(tools=1).as_configured()})
+    run("tools", "--config", file)
+    run("tools", "--url", plain_server.url)
+    typed = "tools-search-client " + line.format(file=file, url=plain_server.url)
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    shell = ["bash", "--norc", "-c", BASH, "bash", *re.findall("[=:]+|[^ =:]+", typed)]
+    done = subprocess.run(
+        shell, capture_output=True, text=True, timeout=60, check=True, env=os.environ | {"PATH": path}
+    )
+    assert (done.stdout.split(), done.stderr) == ([offered], "")
+
+
+def test_links_that_form_a_loop_offer_nothing(complete: Any, tmp_path: Path):
+    (tmp_path / "loop.json").symlink_to("loop.json")
+    assert complete("tools", "--config", tmp_path / "loop.json", "--server", "") == []
+    assert complete("call", "--config", tmp_path / "loop.json", "") == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -109,3 +110,52 @@ def test_the_environment_names_a_configuration_and_an_option_goes_before_it(
     monkeypatch.setenv("TOOLS_SEARCH_CONFIG", str(home / "mine.json"))
     assert [one["server"] for one in run("servers", "--json").json["servers"]] == ["mine"]
     assert [one["server"] for one in run("servers", "--json", "--host", "cursor").json["servers"]] == ["theirs"]
+
+
+def test_a_file_that_cannot_be_read_is_reported_and_leaves_the_others(run: Run, home: Path):
+    loop = home / ".cursor/mcp.json"
+    loop.parent.mkdir()
+    loop.symlink_to(loop)
+    (home / ".codex/config.toml").mkdir(parents=True)
+    (home / ".config").write_text("a file in the place of the folder")
+    write(home / ".claude.json", {"mcpServers": {"one": {"command": "x"}}})
+    shown = run("servers", "--json").json["configurations"]
+    assert [(one["host"], one["problem"]) for one in shown] == [
+        ("claude-code", None),
+        ("codex", "it cannot be read: Is a directory"),
+        ("cursor", "it cannot be read: Too many levels of symbolic links"),
+    ]
+    outcome = run("tools", "--host", "cursor")
+    assert outcome.code == 2
+    assert f"{loop} cannot be used:\n  - it cannot be read: Too many levels" in outcome.errors
+
+
+def test_the_loop_of_one_host_does_not_matter_to_another_file(run: Run, home: Path, liar: Any):
+    (home / ".claude.json").symlink_to(".claude.json")
+    write(Path("mcp.json"), {"mcpServers": {"one": liar().as_configured()}})
+    assert run("tools", "--config", "mcp.json").code == 0
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_folder_that_cannot_be_entered_is_reported_and_leaves_the_others(run: Run, home: Path):
+    write(home / ".claude.json", {"mcpServers": {"one": {"command": "x"}}})
+    (home / ".config").mkdir(mode=0)
+    shown = run("servers", "--json").json["configurations"]
+    assert {one["problem"] for one in shown} == {None, "it cannot be read: Permission denied"}
+
+
+@pytest.mark.parametrize("words", [("tools", "--config"), ("call", "x", "--yes", "--config"), ("stats", "--config")])
+def test_links_that_form_a_loop_are_a_file_that_cannot_be_read(run: Run, home: Path, words: tuple[str, ...]):
+    Path("loop.json").symlink_to("loop.json")
+    outcome = run(*words, "loop.json")
+    assert outcome.code == 2
+    assert "loop.json cannot be used:\n  - it cannot be read: Too many levels of symbolic links" in outcome.errors
+
+
+def test_a_file_that_a_variable_names_is_reported_with_the_variable(
+    run: Run, home: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("TOOLS_SEARCH_CONFIG", "gone.json")
+    outcome = run("tools")
+    assert outcome.code == 2
+    assert "gone.json, which TOOLS_SEARCH_CONFIG names, cannot be used:" in outcome.errors

@@ -38,8 +38,9 @@ def test_a_server_that_asks_for_a_sign_in_is_searched_after_login(
     before = run("search", "create an invoice", "--url", url)
     assert before.code == 1
     assert "sign in with OAuth (`tools-search-client login`)" in before.errors
-    done = run("login", "--url", url, "--wait", "20")
-    assert (done.code, done.output) == (0, "")
+    done = run("login", "--url", url, "--wait", "20", "--json")
+    assert done.code == 0
+    assert done.json == {"servers": [{"server": url, "status": "signedIn", "failure": None}]}
     assert "Sign in at http://127.0.0.1:" in done.errors
     assert f"{url}: signed in" in done.errors
     assert run("call", "create_invoice", "{}", "--url", url, "--yes").output == "done\n"

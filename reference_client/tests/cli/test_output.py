@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import subprocess
 import sys
 from pathlib import Path
 
 import click
 import pytest
+from rich.cells import cell_len
 
 from .conftest import Run
+
+PROGRAM = [sys.executable, "-m", "tools_search_client"]
+SCRIPTS = shlex.join([sys.executable, str(Path(__file__).parents[1] / "fixtures" / "servers" / "scripts.py")])
 
 
 def test_on_a_terminal_rows_are_aligned_and_explained(run: Run, config: Path, monkeypatch: pytest.MonkeyPatch):
@@ -24,12 +31,54 @@ def test_on_a_terminal_rows_are_aligned_and_explained(run: Run, config: Path, mo
     assert max(map(len, output.splitlines())) <= 80
 
 
-@pytest.mark.parametrize("columns", ["1", "4", "12"])
-def test_a_terminal_that_is_very_narrow_is_no_crash(
-    run: Run, config: Path, monkeypatch: pytest.MonkeyPatch, columns: str
+@pytest.mark.parametrize("columns", ["1", "6", "20", "40", "80"])
+@pytest.mark.parametrize("asked", [("search", "add two numbers"), ("servers",), ("tools",)])
+def test_no_terminal_is_too_narrow_for_whole_names_and_figures(
+    run: Run, config: Path, monkeypatch: pytest.MonkeyPatch, columns: str, asked: tuple[str, ...]
 ):
+    cells = [line.split("\t") for line in run(*asked, "--config", config).output.splitlines()]
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", columns)
-    outcome = run("search", "add two numbers", "--config", config)
+    outcome = run(*asked, "--config", config)
     assert outcome.code == 0
-    assert max(map(len, click.unstyle(outcome.output).splitlines())) <= max(int(columns), 5)
+    shown = click.unstyle(outcome.output)
+    for heading, *column in zip(*cells, strict=True):
+        if heading not in {"description", "ms"}:
+            assert all(cell in shown for cell in [heading, *column])
+
+
+def test_the_columns_of_a_narrow_terminal_are_aligned_on_each_line(
+    run: Run, config: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "30")
+    lines = click.unstyle(run("tools", "--config", config).output).splitlines()
+    assert lines[:2] == ["tool                 server", "    effect"]
+    assert lines[2:4] == ["one__make_alpha      one", "    unknown"]
+
+
+def test_a_line_of_wide_characters_ends_with_the_terminal(run: Run, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "40")
+    detail = click.unstyle(run("tools", "--command", SCRIPTS).output).splitlines()[2]
+    assert cell_len(detail) <= 40
+    assert detail.endswith("…")
+
+
+def test_every_script_is_readable_in_what_a_tool_takes(run: Run):
+    assert run("describe", "forecast", "--command", SCRIPTS).output.splitlines()[-1].split("\t")[:3] == [
+        "城市",
+        "string",
+        'default "東京"',
+    ]
+    refused = run("call", "forecast", "城市:=3", "--command", SCRIPTS)
+    assert '城市 (string, default "東京")' in refused.errors
+
+
+@pytest.mark.parametrize("command", ["tools", "call forecast --yes"])
+def test_an_encoding_without_a_character_is_no_crash(command: str):
+    line = [*PROGRAM, *command.split(), "--command", SCRIPTS]
+    environment = os.environ | {"PYTHONIOENCODING": "latin-1"}
+    done = subprocess.run(line, capture_output=True, text=True, timeout=60, check=False, env=environment)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "\\u" in done.stdout

@@ -143,11 +143,11 @@ def test_the_only_servers_tools_keep_their_own_names(run: Run, liar: Any):
 def test_servers_shows_what_each_offers(run: Run, config: Path):
     outcome = run("servers", "--config", config)
     rows = [line.split("\t") for line in outcome.output.splitlines()]
-    assert rows[0] == ["server", "program", "protocol", "mode", "tools", "ms"]
-    assert [row[:5] for row in rows[1:]] == [
-        ["one", "-", "2026-07-28 modern", "search", "6"],
-        ["plain", "plain 1.0", "2026-07-28 modern", "list", "3"],
-        ["gone", "-", "-", "failed", "-"],
+    assert rows[0] == ["server", "protocol", "mode", "tools", "ms", "program"]
+    assert [[*row[:4], row[5]] for row in rows[1:]] == [
+        ["one", "2026-07-28 modern", "search", "6", "-"],
+        ["plain", "2026-07-28 modern", "list", "3", "plain 1.0"],
+        ["gone", "-", "failed", "-", "-"],
     ]
     assert outcome.code == 0
 

@@ -6,7 +6,6 @@ instead, because a user who is asked to approve the call must see them all.
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -23,7 +22,7 @@ from tools_search_client.cli.output import HOW_TO_ALLOW
 from tools_search_client.conversation.messages import Forward, Reply, ToolCall
 from tools_search_client.conversation.state import Statistics
 from tools_search_client.providers.results import text_length
-from tools_search_client.text import one_line, printable, shorten
+from tools_search_client.text import one_line, printable, printable_json, shorten
 
 Consent: TypeAlias = Literal["yes", "no", "always"]
 
@@ -90,7 +89,9 @@ class Terminal:
     def replied(self, reply: Reply, /, *, is_search: bool) -> None:
         """Show a call answered without a server: a search, or a mistake by the model."""
         if is_search and not reply.is_error:
-            words = [value if isinstance(value, str) else json.dumps(value) for value in reply.call.arguments.values()]
+            words = [
+                value if isinstance(value, str) else printable_json(value) for value in reply.call.arguments.values()
+            ]
             names = ", ".join(reply.loaded[:_MAX_NAMES]) or "nothing new"
             more = f" and {len(reply.loaded) - _MAX_NAMES} more" if len(reply.loaded) > _MAX_NAMES else ""
             line = f"? {reply.call.name} {' '.join(words)} → {names}{more}"
@@ -186,8 +187,7 @@ def _call_line(forward: Forward) -> str:
 
 def _arguments(call: ToolCall) -> str:
     """Return the arguments of a call as JSON on one line, whole."""
-    text = json.dumps(dict(call.arguments), ensure_ascii=False)
-    return "".join(char if printable(char) else char.encode("unicode_escape").decode() for char in text)
+    return printable_json(dict(call.arguments))
 
 
 def _number(count: int, what: str, several: str | None = None) -> str:

@@ -14,7 +14,7 @@ from tools_search_hosts.json_values import as_list, as_object
 
 from tools_search_client.errors import LocalError
 from tools_search_client.found import FoundTool
-from tools_search_client.text import one_line, shorten
+from tools_search_client.text import one_line, printable_json, shorten
 
 _ASSIGNMENT: Final = re.compile(r"(?P<name>[^=]+?)(?P<json>:?)=(?P<value>.*)", re.DOTALL)
 _DEPTH: Final = 4
@@ -78,7 +78,7 @@ def parameters(tool: FoundTool) -> list[tuple[str, str, str, str]]:
         own = as_object(stated)
         need = "required" if name in as_list(schema.get("required")) else ""
         if own.get("default") is not None and not need:
-            need = f"default {shorten(json.dumps(own['default']), _CHARS)}"
+            need = f"default {shorten(printable_json(own['default']), _CHARS)}"
         description = own.get("description", own.get("title", ""))
         rows.append((name, type_of(own), need, description if isinstance(description, str) else ""))
     return rows
@@ -88,7 +88,7 @@ def type_of(schema: Any, depth: int = _DEPTH) -> str:
     """Summarize a schema's type in a few words, such as `array of integer` or `"a" or "b"`."""
     members = as_object(schema)
     if values := as_list(members.get("enum", [members["const"]] if "const" in members else None)):
-        shown = [shorten(json.dumps(one), _CHARS) for one in values]
+        shown = [shorten(printable_json(one), _CHARS) for one in values]
         return " or ".join(shown[:_CHOICES]) + (" or …" if len(shown) > _CHOICES else "")
     if depth and (choices := _choices(members)):
         return " or ".join(dict.fromkeys(type_of(choice, depth - 1) for choice in choices[:_CHOICES]))

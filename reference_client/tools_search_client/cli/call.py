@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import Any
 
@@ -22,7 +21,7 @@ from tools_search_client.cli.selection import (
 from tools_search_client.errors import LocalError
 from tools_search_client.federation.federation import open_federation
 from tools_search_client.found import FoundTool
-from tools_search_client.text import one_line, printable, shorten
+from tools_search_client.text import one_line, printable, printable_json, shorten
 
 
 class NoConsentError(LocalError):
@@ -111,7 +110,7 @@ def call(name: str, arguments: tuple[str, ...], selection: ServerSelection, *, y
     for block in result.content:
         output.print_content(block)
     if not result.content and result.structured_content is not None:
-        output.print_json(result.structured_content)
+        click.echo(printable_json(result.structured_content, indent=2))
     return output.EXIT_FAILED if result.is_error else output.EXIT_OK
 
 
@@ -121,7 +120,7 @@ def _ask(tool: FoundTool, arguments: dict[str, Any], *, may_ask: bool) -> None:
             f"{tool.name} was not called because there is no terminal to ask on: {output.HOW_TO_ALLOW}"
         )
     click.echo(f"{one_line(tool.name)}: {shorten(tool.tool.description or '(no description)', 300)}", err=True)
-    click.echo(f"arguments: {json.dumps(arguments)}", err=True)
+    click.echo(f"arguments: {printable_json(arguments)}", err=True)
     with interruptible_question():
         agreed = click.confirm("Call it?", err=True)
     if not agreed:

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -63,6 +64,8 @@ def run(arguments: Sequence[str] | None = None) -> NoReturn:
     given = sys.argv[1:] if arguments is None else list(arguments)
     # `sys.stdout` is `None` if the program was started with standard output closed.
     output = sys.stdout = sys.stdout or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - until the end
+    if isinstance(output, TextIOWrapper):  # a locale without a character that is printed is no reason to fail
+        output.reconfigure(errors="backslashreplace")
     try:
         code = _run(given)
         output.flush()
@@ -117,6 +120,8 @@ def _explained(error: Exception) -> tuple[str, int]:
             return str(error), EXIT_SIGNAL + error.number
         case OSError() if error.filename is None and error.errno in _OF_A_STREAM:
             raise error
+        case FileNotFoundError(filename=None):
+            return "the working folder no longer exists: change to one that does", EXIT_USAGE
         case OSError():
             return f"{error.filename or 'the system'}: {error.strerror or error}", EXIT_FAILED
         case _:  # `click.Abort`: no answer to a question

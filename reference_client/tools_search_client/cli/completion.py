@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,9 +17,18 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
+from click.shell_completion import (
+    BashComplete,
+    CompletionItem,
+    FishComplete,
+    ShellComplete,
+    ZshComplete,
+    add_completion_class,
+    split_arg_string,
+)
 from tools_search_hosts import SEPARATOR, ConfigurationError
 from tools_search_hosts.json_values import as_list
-from tools_search_hosts.locations import cache_folder
+from tools_search_hosts.locations import cache_folder, real_path
 
 from tools_search_client.cli.host_files import file_of_host, workspace_of
 from tools_search_client.federation.configuration import Configuration, load_configuration
@@ -29,6 +39,68 @@ CONFIG_VARIABLE: Final = "TOOLS_SEARCH_CONFIG"
 
 _MAX_NAMES: Final = 10_000
 _MAX_BYTES: Final = 1_000_000
+
+
+_OPTION: Final = re.compile(r"--[^=]+=")
+
+
+@add_completion_class
+class JoinedBash(BashComplete):
+    """Completion for bash, which divides words at `=` and `:`: `--url=http://host` comes in five parts.
+
+    Only the part after the last of these is replaced by what is offered.
+    """
+
+    typed = ""
+    """What stays of the word on the line."""
+
+    def get_completion_args(self) -> tuple[list[str], str]:
+        """Return the words before the one to complete, and that one."""
+        words, index = split_arg_string(os.environ["COMP_WORDS"]), int(os.environ["COMP_CWORD"])
+        joined: list[str] = []
+        is_open = False
+        for word in [*words, ""][: index + 1]:
+            is_break = not word.strip("=:") and word != ""
+            if joined and (is_break or is_open):
+                joined[-1] += word
+            else:
+                joined.append(word)
+            is_open = is_break
+            self.typed = joined[-1] if is_break else joined[-1].removesuffix(word)
+        return joined[1:-1], joined[-1]
+
+    def format_completion(self, item: CompletionItem[Any]) -> str:
+        """Return the form that the shell's function reads."""
+        item.value = item.value.removeprefix(_OPTION.sub("", self.typed, count=1))
+        return super().format_completion(item)
+
+
+class _WholeWords(ShellComplete):
+    """Completion for shells that replace the whole word, also in `--option=value`."""
+
+    typed = ""
+
+    def get_completion_args(self) -> tuple[list[str], str]:
+        """Return the words before the one to complete, and that one."""
+        words, begun = super().get_completion_args()
+        option = _OPTION.match(begun)
+        self.typed = option[0] if option else ""
+        return words, begun
+
+    def format_completion(self, item: CompletionItem[Any]) -> str:
+        """Return the form that the shell's function reads."""
+        item.value = self.typed + item.value
+        return super().format_completion(item)
+
+
+@add_completion_class
+class WholeZsh(_WholeWords, ZshComplete):
+    """Completion for zsh."""
+
+
+@add_completion_class
+class WholeFish(_WholeWords, FishComplete):
+    """Completion for fish."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +136,7 @@ class SeenNames:
 def seen_names(options: Mapping[str, Any]) -> SeenNames:
     """Return the names seen for the servers that a command's options choose."""
     path = chosen_file(options)
-    return SeenNames(str(path.resolve()) if path else str(options.get("url") or options.get("command_line")))
+    return SeenNames(str(real_path(path)) if path else str(options.get("url") or options.get("command_line")))
 
 
 def complete_server(context: click.Context, _: click.Parameter, begun: str) -> list[str]:
@@ -80,11 +152,13 @@ def complete_toolset(context: click.Context, _: click.Parameter, begun: str) -> 
 
 
 def complete_tool(context: click.Context, _: click.Parameter, begun: str) -> list[str]:
-    """Return the tool names seen earlier that start with `begun`: full names, or else bare ones."""
+    """Return the tool names seen earlier that start with `begun`: full names, or else bare or `server:tool` ones."""
     with suppress(click.UsageError):
-        names = list(seen_names(context.params).read())
+        names = seen_names(context.params).read()
         bare = [name.partition(SEPARATOR)[2] for name in names]
-        return [name for name in names if name.startswith(begun)] or [name for name in bare if name.startswith(begun)]
+        qualified = [name.replace(SEPARATOR, ":", 1) for name in names]
+        offers = ([name for name in form if name.startswith(begun)] for form in (names, bare, qualified))
+        return next(filter(None, offers), list[str]())
     return []
 
 

@@ -9,7 +9,15 @@ from typing import Any
 
 import click
 from tools_search_hosts import ConfigurationError, inspect_host_file
-from tools_search_hosts.locations import HOSTS, HostPath, host_paths, project_folder, project_paths
+from tools_search_hosts.locations import (
+    HOSTS,
+    HostPath,
+    home_folder,
+    host_paths,
+    project_folder,
+    project_paths,
+    real_path,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +76,14 @@ def file_of_host(host: str) -> Path:
 
 def workspace_of(path: Path) -> Path | None:
     """Return the project to use with a user's configuration; `None` if the file is the project's own."""
-    users = {place.path.resolve() for place in host_paths()}
-    return project_folder(Path.cwd()) if path.resolve() in users else None
+    users = {real_path(place.path) for place in host_paths()}
+    return project_folder(Path.cwd()) if real_path(path) in users else None
 
 
 def shown_path(path: Path) -> str:
     """Return a path for display, relative to the home folder if it is inside it."""
-    return f"~/{path.relative_to(Path.home())}" if path.is_relative_to(Path.home()) else str(path)
+    home = home_folder()
+    return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
 
 
 def _nearby(path: Path) -> str:
@@ -84,10 +93,9 @@ def _nearby(path: Path) -> str:
 
 def _content(place: HostPath) -> tuple[tuple[str, ...], str | None]:
     """Return the server names in a file (none if it does not exist), and why it cannot be read."""
-    if not place.path.is_file():
-        return (), None
     try:
         file, _ = inspect_host_file(place.path, workspace=workspace_of(place.path))
     except ConfigurationError as error:
-        return (), "; ".join(error.problems)
+        is_absent = isinstance(error.__cause__, FileNotFoundError | NotADirectoryError)
+        return (), None if is_absent else "; ".join(error.problems)
     return tuple(server.name for server in file.servers), None

@@ -9,7 +9,8 @@ import click
 from mcp.shared.auth import OAuthClientInformationFull
 from tools_search_hosts import HttpTarget
 
-from tools_search_client.cli.output import epilog, print_note
+from tools_search_client.cli.completion import complete_server
+from tools_search_client.cli.output import EXIT_FAILED, EXIT_OK, as_json_option, epilog, print_json, print_note
 from tools_search_client.cli.running import run_until_signal
 from tools_search_client.cli.selection import ServerSelection, server_options
 from tools_search_client.errors import HostError, ServerError
@@ -29,7 +30,7 @@ Exit codes:
   128 and up  ended by a signal: 130 is Ctrl-C""",
     )
 )
-@click.argument("server", required=False)
+@click.argument("server", required=False, shell_complete=complete_server)
 @click.option(
     "--wait",
     type=click.FloatRange(min=0, min_open=True),
@@ -52,6 +53,7 @@ Exit codes:
     help="Port of the redirect URI, http://127.0.0.1:PORT/callback. Default: any free port.",
 )
 @server_options()
+@as_json_option
 def login(
     selection: ServerSelection,
     *,
@@ -61,7 +63,8 @@ def login(
     client_id: str | None,
     client_secret_env: str | None,
     port: int,
-) -> None:
+    as_json: bool,
+) -> int:
     """Sign in to servers in your browser.
 
     SERVER names one server in the configuration. Without it, you sign in to every server that requires it. --client-id
@@ -79,8 +82,8 @@ def login(
         raise click.UsageError("name a server: --scope and --client-id apply to a single one")
     oauth = OAuth(client=_client(client_id, client_secret_env))
 
-    async def sign_in() -> int:
-        failures = 0
+    async def sign_in() -> list[tuple[str, str, str | None]]:
+        outcomes: list[tuple[str, str, str | None]] = []
         for entry in entries:
             assert isinstance(entry.target, HttpTarget)  # noqa: S101 - for the type checker
             name = entry.name or entry.target.url
@@ -88,13 +91,16 @@ def login(
                 async with loopback_redirect(_show, seconds=wait, port=port) as redirect:
                     asked = await oauth.sign_in(entry.target, redirect, options, scope=scope or "")
                 print_note(f"{name}: signed in" if asked else f"{name}: does not require signing in")
+                outcomes.append((name, "signedIn" if asked else "notRequired", None))
             except (ServerError, HostError) as error:
                 print_note(f"{name}: {error}")
-                failures += 1
-        return failures
+                outcomes.append((name, "failed", str(error)))
+        return outcomes
 
-    if run_until_signal(sign_in):
-        raise SystemExit(1)
+    outcomes = run_until_signal(sign_in)
+    if as_json:
+        print_json({"servers": [dict(zip(("server", "status", "failure"), one, strict=True)) for one in outcomes]})
+    return EXIT_FAILED if any(status == "failed" for _, status, _ in outcomes) else EXIT_OK
 
 
 def _client(client_id: str | None, secret_variable: str | None) -> OAuthClientInformationFull | None:

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from itertools import pairwise
 from threading import Event, Thread
 from time import monotonic
 from typing import Any, Final
@@ -24,7 +25,7 @@ from rich.text import Text
 
 from tools_search_client.found import FoundItem, FoundTool, NamedItem, ServerReport
 from tools_search_client.remedies import with_remedy
-from tools_search_client.text import one_line, printable, shorten
+from tools_search_client.text import one_line, printable, printable_json
 
 EXIT_OK: Final = 0
 EXIT_FAILED: Final = 1
@@ -42,6 +43,9 @@ Exit codes:
   2  usage error: bad options or configuration, unknown tool, call not approved
   3  nothing found, but servers that failed might have had a match
   128 and up  ended by a signal: 130 is Ctrl-C, 141 a closed pipe"""
+
+_GAP: Final = "  "
+_INDENT: Final = "    "
 
 _SHORT_SECONDS: Final = 2
 _REFRESH_SECONDS: Final = 0.25
@@ -89,7 +93,7 @@ def print_content(content: BaseModel) -> None:
     for part in (shown, shown.get("resource", {})) if sys.stdout.isatty() else ():
         for member in part.keys() & {"data", "blob"}:
             part[member] = f"{len(part[member]):,} characters of base64, which --json prints"
-    print_json(shown)
+    click.echo(printable_json(shown, indent=2))
 
 
 def purpose(item: Tool | Prompt | Resource | ResourceTemplate) -> str:
@@ -193,7 +197,9 @@ def working(text: str) -> Generator[Callable[[str], None]]:
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], details: Sequence[str] | None = None) -> None:
     """Print rows on standard output: aligned on a terminal, separated by tabs elsewhere.
 
-    Each of the `details` describes a row: on the line below it on a terminal, as the last column elsewhere.
+    In a terminal that is too narrow for a row, its last columns are on further lines. No cell is shortened, because
+    names are there to be copied. Each of the `details` describes a row: on a line below it on a terminal, shortened to
+    fit, and as the last column elsewhere.
     """
     if not sys.stdout.isatty():
         lines = [headings, *rows] if details is None else [(*headings, "description")]
@@ -204,8 +210,24 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], details:
     console = Console(highlight=False)
     table = [[one_line(cell) for cell in row] for row in (headings, *rows)]
     widths = [max(map(cell_len, column)) for column in zip(*table, strict=True)]
+    starts = _line_starts(widths, console.width)
     for row, detail in zip(table, ["", *(details or [""] * len(rows))], strict=True):
-        line = "  ".join(set_cell_size(cell, width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        console.print(Text(line, style="bold" if row is table[0] else ""), no_wrap=True, overflow="ellipsis")
+        cells = [set_cell_size(cell, width) + _GAP for cell, width in zip(row, widths, strict=True)]
+        for start, end in pairwise([*starts, len(cells)]):
+            line = (_INDENT if start else "") + "".join(cells[start:end]).rstrip()
+            if line.strip() or not start:
+                console.print(Text(line, style="bold" if row is table[0] else ""), soft_wrap=True)
         if detail:
-            console.print(Text("    " + shorten(detail, max(1, console.width - 4)), style="dim"))
+            console.print(Text(_INDENT + one_line(detail), style="dim"), no_wrap=True, overflow="ellipsis")
+
+
+def _line_starts(widths: Sequence[int], available: int) -> list[int]:
+    """Return the columns with which the lines of a row begin, so that lines fit if their columns do."""
+    starts, end = [0], -len(_GAP)
+    for column, width in enumerate(widths):
+        begin = end + len(_GAP)
+        if begin + width > available and begin > len(_INDENT):  # a new line would otherwise give it no more room
+            starts.append(column)
+            begin = len(_INDENT)
+        end = begin + width
+    return starts

@@ -29,7 +29,7 @@ from tools_search_client.cli.completion import (
 from tools_search_client.cli.host_files import found_files, workspace_of
 from tools_search_client.cli.output import print_note, waiting
 from tools_search_client.cli.running import run_until_signal
-from tools_search_client.errors import LocalError
+from tools_search_client.errors import ConfigurationError, LocalError
 from tools_search_client.federation.configuration import Configuration, command_server, load_configuration, url_server
 from tools_search_client.federation.federation import Federation, FederationOptions, open_federation
 from tools_search_client.found import FederatedListing, FoundTool
@@ -274,7 +274,12 @@ def _configuration(chosen: Mapping[str, Any], headers: tuple[str, ...]) -> Confi
         offers = f" (available here: {', '.join(options)})" if options else ""
         raise click.UsageError(f"choose servers with --config, --host, --url or --command{offers}")
     can_ask = all(stream and stream.isatty() for stream in (sys.stdin, sys.stderr))  # a closed stream is `None`
-    configuration = load_configuration(path, ask=_ask_for if can_ask else None, workspace=workspace_of(path))
+    try:
+        configuration = load_configuration(path, ask=_ask_for if can_ask else None, workspace=workspace_of(path))
+    except ConfigurationError as error:
+        if any(chosen.values()):
+            raise
+        raise ConfigurationError(f"{path}, which {CONFIG_VARIABLE} names,", error.problems) from error
     if warning := writers_warning(path):
         print_note(f"Warning: {warning}")
     return configuration

@@ -38,7 +38,7 @@ _Cost: TypeAlias = dict[str, int]
 def servers(selection: ServerSelection | None, *, as_json: bool) -> int:
     """Show what each server offers, or why it failed.
 
-    The table has each server's program, protocol, mode (search or list), number of tools, and milliseconds.
+    The table has each server's protocol, mode (search or list), number of tools, milliseconds, and program.
 
     Without an option that chooses servers, nothing is started. Instead, this lists the MCP host configurations on this
     machine, each with the option that selects it. A project's file comes with the project and could have been written
@@ -76,15 +76,15 @@ def print_servers(described: Sequence[ServerDescription]) -> None:
     rows = [
         (
             one.report.server or "-",
-            "-" if one.info is None else f"{one.info.name} {one.info.version}",
             "-" if one.protocol_version is None else f"{one.protocol_version} {one.report.era}",
             "failed" if one.report.failure else str(one.report.mode),
             "-" if one.tools is None else str(one.tools),
             f"{one.report.milliseconds:.0f}",
+            "-" if one.info is None else f"{one.info.name} {one.info.version}",
         )
         for one in described
     ]
-    output.print_table(("server", "program", "protocol", "mode", "tools", "ms"), rows)
+    output.print_table(("server", "protocol", "mode", "tools", "ms", "program"), rows)
     output.note_troubles([one.report for one in described])
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import os
 import tempfile
 import webbrowser
 from collections.abc import AsyncGenerator, Callable
@@ -37,6 +36,7 @@ from mcp.shared.auth import (
 from pydantic import AnyUrl, BaseModel, ValidationError
 from tools_search_hosts import HttpTarget
 from tools_search_hosts.bounded_http import BoundedHttp, certificates
+from tools_search_hosts.locations import state_folder
 
 from tools_search_client.errors import Challenge, ConsentRefusedError, HostError, ServerUnavailableError
 from tools_search_client.servers.connection import ConnectionOptions, open_server
@@ -85,8 +85,7 @@ class FileTokenStore:
     """
 
     def __init__(self, folder: Path | None = None) -> None:
-        state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
-        self.folder = folder or Path(state).expanduser() / "tools-search-client" / "tokens"
+        self.folder = folder or state_folder("tools-search-client") / "tokens"
 
     async def load(self, server: str, /) -> str | None:
         """Return the text saved last for a server; raises `OSError` if it cannot be read."""

@@ -283,6 +283,17 @@ def test_a_gateway_that_would_start_itself_is_refused(configuration: Any, argume
     assert "server 'tools': is a gateway for this same file" in refused.stderr
 
 
+def test_links_that_form_a_loop_in_the_arguments_of_a_server_are_its_own_matter(
+    configuration: Any, tmp_path: Path
+) -> None:
+    loop = tmp_path / "loop.json"
+    loop.symlink_to(loop)
+    file = configuration(tools={"command": "no-such", "args": ["--config", str(loop)]})
+    checked = CliRunner().invoke(command, ["--config", str(file), "--check"])
+    assert isinstance(checked.exception, SystemExit)
+    assert "no-such" in checked.output
+
+
 async def test_the_json_log_holds_the_states_of_servers_and_nothing_of_requests(
     servers: Any, configuration: Any, raw: Any, tmp_path: Path
 ) -> None:

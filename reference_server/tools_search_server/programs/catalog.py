@@ -30,6 +30,7 @@ from mcp_ext_search_primitives import PROMPTS, RESOURCE_TEMPLATES, RESOURCES
 from mcp_ext_tools_search.types import METHOD
 from mcp_types import SubscriptionsListenRequestParams
 from tools_search_hosts import ConfigurationError
+from tools_search_hosts.locations import real_path
 
 from tools_search_server.base.limits import Limits
 from tools_search_server.catalog.answers import canned_answer, echo_answer
@@ -99,7 +100,7 @@ def _database_program(source: str, name: str, limits: Limits, answer: CallTool, 
     if fixture is None:
         address = checked_catalog(source, name)
     else:
-        name = f"{CATALOG_VARIABLE} {fixture.resolve()}"  # so that runs at the same time do not disturb each other
+        name = f"{CATALOG_VARIABLE} {real_path(fixture)}"  # so that runs at the same time do not disturb each other
         address = import_file(source, name, fixture)
     # Imported here because it needs an extra.
     from tools_search_server.catalog.database import DatabaseCatalog, database_server, with_schema_of_call

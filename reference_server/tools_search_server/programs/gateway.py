@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from mcp.server import Server
 from tools_search_hosts import ConfigurationError, ServerEntry, StdioTarget, load_host_file, writers_warning
+from tools_search_hosts.locations import real_path
 
 from tools_search_server.access.configuration import Access, read_access
 from tools_search_server.base.limits import Limits
@@ -159,7 +160,7 @@ def _refuse_itself(file: Path, entries: Sequence[ServerEntry]) -> None:
         if isinstance(target := entry.target, StdioTarget):
             named = [value for option, value in pairwise(target.args) if option == _OPTION]
             named += [one.removeprefix(f"{_OPTION}=") for one in target.args if one.startswith(f"{_OPTION}=")]
-            if any(Path(target.cwd or "", name).resolve() == file.resolve() for name in named):
+            if any(real_path(Path(target.cwd or "", name)) == real_path(file) for name in named):
                 problems.append(f"server {entry.name!r}: {advice}")
     if problems:
         raise ConfigurationError(str(file), problems)
