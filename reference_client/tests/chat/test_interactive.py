@@ -141,6 +141,16 @@ def test_a_refused_call_is_not_made_and_the_model_learns_of_it(session: Session)
     assert "The user does not allow this call." in session.sent()
 
 
+def test_a_call_is_asked_about_with_its_whole_name_however_narrow_the_terminal_is(session: Session):
+    call = Play("", [("good__make_alpha", {"size": 3})])
+    session.plays(session.finds("good__make_alpha"), call, Play("As you like."))
+    session.terminal.resize(18)
+    session.say("make it")
+    asked = session.terminal.until_prompt()
+    assert 'The call: good__make_alpha {"size": 3}' in " ".join(asked.split())
+    session.turn("n")
+
+
 def test_text_typed_before_a_question_does_not_answer_it(session: Session):
     session.plays(session.finds("good__make_beta"), Play("", [("good__make_beta", {})]), Play("As you like."))
     before = session.asked.asked("tools/call")

@@ -98,6 +98,8 @@ def test_programs_get_the_answer_and_the_statistics_as_json(ask: Ask):
     answer = json.loads(outcome.output)
     assert answer["answer"] == "Good day."
     assert answer["statistics"]["requests"] == 1
+    assert answer["statistics"]["definitionTokensSent"] > 0
+    assert not any("_" in name for name in answer["statistics"])
 
 
 def test_a_model_that_never_ends_is_stopped(ask: Ask, played: Stage):

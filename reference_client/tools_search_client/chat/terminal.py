@@ -132,7 +132,8 @@ class Terminal:
         if cell_len(line) > min(self._console.width, _LINE_CHARS) or one_line(line) != line:  # `calling` showed less
             arguments = _arguments(forward.call)
             left = len(arguments) - _ARGUMENT_CHARS
-            self._line(arguments[:_ARGUMENT_CHARS] + (f" … and {left:,} more characters" if left > 0 else ""))
+            more = f" … and {left:,} more characters" if left > 0 else ""
+            self._line(f"The call: {forward.tool.name} {arguments[:_ARGUMENT_CHARS]}{more}")
         while True:
             answer = await self._keyboard.answer(_QUESTION)
             if answer in (*_CONSENTS, *_CONSENTS.values()):

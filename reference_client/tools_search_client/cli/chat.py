@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar, cast
 import click
 
 from tools_search_client.chat.endpoint import PROVIDERS, SHOWN_BY, Provider, ShownBy, choose_endpoint
-from tools_search_client.cli.output import epilog, print_json
+from tools_search_client.cli.output import camel_names, epilog, print_json
 from tools_search_client.cli.selection import (
     ServerSelection,
     call_timeout_option,
@@ -179,7 +179,8 @@ def chat(
     may_ask = has_terminal and question != "-"
     answer, statistics = answer_once(selection, endpoint, options, text, may_ask=may_ask, prints=not as_json)
     if as_json:
-        print_json({"answer": answer, "statistics": statistics})
+        discovery = statistics["discovery"] and camel_names(statistics["discovery"])
+        print_json({"answer": answer, "statistics": camel_names(statistics) | {"discovery": discovery}})
 
 
 def _question(stated: str | None, *, has_terminal: bool) -> str | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from itertools import pairwise
@@ -103,7 +103,12 @@ def purpose(item: Tool | Prompt | Resource | ResourceTemplate) -> str:
 
 def report_json(report: ServerReport) -> dict[str, Any]:
     """Return the form of a server's report that `--json` prints."""
-    return {to_camel(name): value for name, value in asdict(report).items()}
+    return camel_names(asdict(report))
+
+
+def camel_names(members: Mapping[str, Any]) -> dict[str, Any]:
+    """Return members under their names in `--json`; what they contain stays, as its names may be a server's."""
+    return {to_camel(name): value for name, value in members.items()}
 
 
 def servers_json(reports: Sequence[ServerReport]) -> dict[str, Any]:
