@@ -33,7 +33,7 @@ from tools_search_conformance.run.options import Options
 from tools_search_conformance.run.registry import Registry
 from tools_search_conformance.target.primitives import OTHERS, TOOLS
 from tools_search_conformance.wire.display import cut
-from tools_search_conformance.wire.eras import LEGACY, Era
+from tools_search_conformance.wire.eras import LEGACY, Era, TransportName
 from tools_search_conformance.wire.record import Exchange, Recorder
 
 Case = TypeVar("Case")
@@ -111,7 +111,7 @@ class ClientBench(Workbench):
                 raise
         return self._driver
 
-    async def require_features(self, *features: DriverFeature) -> None:
+    async def require_features(self, *features: DriverFeature | TransportName) -> None:
         """Continue only if the driver declares all these features; raises `NoDriverFeatureError`."""
         known = (await self.driver()).features
         for feature in features:

@@ -20,7 +20,12 @@ import anyio
 from anyio.abc import TaskGroup
 
 from tools_search_conformance.clients import relay
-from tools_search_conformance.clients.http_connection import CONNECTION_ERRORS, HttpConnection, divided
+from tools_search_conformance.clients.http_connection import (
+    CONNECTION_ERRORS,
+    PIECE_SECONDS,
+    HttpConnection,
+    divided,
+)
 from tools_search_conformance.clients.peer import MESSAGE_LIMITS, Peer
 from tools_search_conformance.wire.codec import JsonObject, MalformedError, decode_message, encode
 from tools_search_conformance.wire.eras import LEGACY, TransportName
@@ -31,7 +36,6 @@ _TOKEN_SECONDS: Final = 5
 _MAX_CONNECTIONS: Final = 100
 """Maximum concurrent connections per port; beyond that, the oldest is closed."""
 _READ_AHEAD: Final = 64 * 1024
-_PIECE_SECONDS: Final = 0.01
 _MAX_RELAYED: Final = 100
 """Maximum concurrent requests from all relays."""
 
@@ -244,5 +248,5 @@ class _RelayConnection:
                 for piece in divided(data + b"\n") if in_pieces else (data + b"\n",):
                     self._writer.write(piece)
                     await self._writer.drain()
-                    if in_pieces:  # a pipe only delivers separate pieces if they are read one by one
-                        await anyio.sleep(_PIECE_SECONDS)
+                    if in_pieces:
+                        await anyio.sleep(PIECE_SECONDS)

@@ -7,6 +7,7 @@ from asyncio import LimitOverrunError, StreamReader, StreamWriter
 from contextlib import suppress
 from typing import Final
 
+import anyio
 import h11
 
 from tools_search_conformance.wire.codec import JsonObject, encode
@@ -19,6 +20,9 @@ _CHUNK: Final = 65536
 _CUTS: Final = re.compile(rb"[\xc2-\xf4](?=[\x80-\xbf])|\r(?=\n)|\n(?=\r)|\\(?=[\"\\/bfnrtu])|(?<=[dai]:)")
 """Where to split pieces: inside a character, a line ending, an escape and an event stream field."""
 _MOST: Final = 24
+
+PIECE_SECONDS: Final = 0.01
+"""Pause after a piece: a pipe or a socket only delivers separate pieces if they are read one by one."""
 
 
 def divided(data: bytes) -> list[bytes]:
@@ -102,6 +106,8 @@ class HttpConnection:
     async def _send_body(self, data: bytes, *, in_pieces: bool) -> None:
         for piece in divided(data) if in_pieces else (data,):
             await self._send(h11.Data(data=piece))
+            if in_pieces:
+                await anyio.sleep(PIECE_SECONDS)
 
     async def _send_head(self, status: int, kind: str, session: str | None, *more: tuple[str, str]) -> None:
         headers = [("Content-Type", kind), ("Cache-Control", "no-store"), *more]

@@ -63,8 +63,7 @@ async def judge_client(options: Options, progress: Progress = no_progress) -> Ru
 async def _unavailable(bench: ClientBench) -> UnavailableCell | None:
     """Return why there is nothing to judge; `None` if the client connects and declares or uses the extension."""
     try:
-        if bench.cell.transport not in (await bench.driver()).features:
-            raise NoDriverFeatureError(f"the driver does not name `{bench.cell.transport}` among its features")
+        await bench.require_features(bench.cell.transport)
         async with bench.connected() as session:
             outcome = await session.search("dispatch a courier")
             if declared_in(session.opening) is not None or session.peer.searches:

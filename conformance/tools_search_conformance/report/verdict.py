@@ -31,7 +31,7 @@ EXIT_SIGNAL: Final = 128
 _MOST_UNVERIFIED: Final = 0.05
 """Share of the binding checks of a cell that may be unverified in a conclusive verdict."""
 _MOST_UNREACHED: Final = 2 / 3
-"""Share of them that may need more of the driver."""
+"""Share of them that may need a driver that does more."""
 
 _CONFORMANT: Final = "CONFORMANT"
 _AS_SHOWN: Final = "CONFORMANT AS FAR AS ITS OWN TOOLS SHOW"
@@ -43,7 +43,7 @@ _TRANSPORTS: Final[Mapping[TransportName, str]] = {"stdio": "stdio", "http": "HT
 _UNREACHED: Final[Mapping[SkipReason, str]] = {
     "profile": "need the fixture profile",
     "fixture-feature": "need --fixture-features",
-    "driver-feature": "need more of the driver",
+    "driver-feature": "need a driver that does more",
     "effort": "need more effort",
 }
 """Why a rule that binds the target was not judged, by the reason of the skip; by the other reasons it does not bind."""
