@@ -156,7 +156,7 @@ async def test_a_toolset_hides_from_searches_lists_and_calls(
     with anyio.fail_after(30):
         async with connect("stdio", "legacy", *options, env={ALWAYS_VARIABLE: "scrape_url, fetch_feed"}) as client:
             assert await names(client) == ["search_tools", "site__fetch_feed"]
-            found = await find(client, "webpage")
+            found = await find(client, "JavaScript")
             assert [tool["name"] for tool in found["tools"]] == ["site__scrape_with_js"]
             with pytest.raises(MCPError, match="Unknown tool"):
                 await client.call_tool("site__scrape_url", {"url": "u"})

@@ -59,7 +59,7 @@ async def messages_in_pieces(bench: ClientBench) -> None:
             return replace(_two_pages(params, *_FILLING), divided=True, streamed=streamed)
 
         # Also without `stream`, a result of a legacy connection over HTTP is in an event stream.
-        is_event = bench.cell.transport == "http" and (stream or bench.cell.era != MODERN)
+        is_event = bench.cell.transport == "http" and (stream or not bench.cell.is_modern_http)
         case = "an event stream in pieces" if stream else "pieces"
         async with bench.connected(Script(search=search)) as session:
             outcome = await session.search_all(_NEED)
