@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from itertools import islice
+from itertools import chain, islice
 from operator import add
 from typing import Final, NamedTuple, TypeAlias
 
 from mcp_ext_tools_search.ranking import language
 from mcp_ext_tools_search.ranking.language import STOP_WORDS, is_character, is_unspaced, relatives, runs, stem
+from mcp_ext_tools_search.ranking.translation import Senses, senses_of
 
 MAX_QUERY_LENGTH: Final = 8_192  # characters of a query that are read
 MAX_CORRECTED: Final = 12  # unknown words of a query for which similar ones are looked up
@@ -25,6 +26,7 @@ _SHORTEST_JOINED: Final = 5
 AS_WRITTEN, CORRECTED, JOINED = 0.5, 0.8, 0.5
 OF_UNKNOWN: Final = 3.0  # relatives count so many times as much where no tool has the word itself
 _OF_SHORT, _SHORT = 2.0, 8  # and up to so many times in requests of fewer words, which have little else to go by
+OF_TRANSLATED: Final = 3.0  # and so many times of a word that is only led to, which a tool may well say otherwise
 _BESIDE_FILLER: Final = 0.5
 
 WRITTEN: Final = "="
@@ -43,6 +45,7 @@ class Request(NamedTuple):
     written: Mapping[str, float]  # words with their weights; stop words where there are no others
     pairs: Sequence[str]  # neighbors written as one word: `log out` may mean a tool with `logout`
     related: Mapping[str, float]  # the stems and pairs, with what each counts for its relatives
+    foreign: frozenset[str]  # stems of words that lead to English ones: they count where a tool has them
 
 
 def index_terms(word: str) -> tuple[str, ...]:
@@ -66,13 +69,14 @@ def asked_terms(
         is_known: Whether a tool has a term.
         nearest: Returns known stems that an unknown one may be a slip or a form of, each with its likeness.
     """
-    _, stems, written, pairs, related = read(query)
+    _, stems, written, pairs, related, foreign = read(query)
+    own = {word: stems[word] for word in stems if word not in foreign or is_known(word)} if foreign else stems
     asked = [] if stems else [(WRITTEN + word, 1.0, 1.0, 1.0) for word in written if is_known(WRITTEN + word)]
-    asked += [(word, weight, 1.0, 1.0) for word, weight in stems.items()]
+    asked += [(word, weight, 1.0, 1.0) for word, weight in own.items()]
     for word, weight in related.items():
         worth = weight if is_known(word) else weight * OF_UNKNOWN
         asked += [(other, worth * part, 0.0, 1.0) for other, part in relatives(word)]
-    unknown = (word for word in stems if not is_known(word) and not is_unspaced(word))
+    unknown = (word for word in own if not is_known(word) and not is_unspaced(word))
     for word in islice(unknown, MAX_CORRECTED):
         asked += [(other, stems[word] * (part := CORRECTED * near), part, part) for other, near in nearest(word)]
     if stems:
@@ -87,6 +91,8 @@ def read(query: str) -> Request:
     """Return what `query` says."""
     query = query[:MAX_QUERY_LENGTH]
     found = list(map(_plain_run if query.isascii() else _run, runs(query)))
+    folded = [run for run, _ in found]
+    foreign, english = _translated(found, senses) if (senses := senses_of(folded)) else _NOT_TRANSLATED
     said = [word for _, own in found for word in own]
     if not query.isascii():
         said.sort(key=lambda word: is_character(word[0]))  # rather all pairs of characters than half of both
@@ -94,17 +100,18 @@ def read(query: str) -> Request:
         kept = frozenset(islice(dict.fromkeys(said), _MAX_WORDS))
         said = [word for word in said if word in kept]
     written = [word for word, _ in said] or list(islice(dict.fromkeys(language.words(query)), _MAX_WORDS))
-    folded = [run for run, _ in found[:_MAX_WORDS]]
+    folded = folded[:_MAX_WORDS]
     pairs = [pair for pair in map(add, folded, folded[1:]) if len(pair) >= _SHORTEST_JOINED]
-    stems = _weights([root for _, root in said], query)
+    stems = _weights([root for _, root in said], query, english)
     counted = {**dict.fromkeys(pairs, 1.0), **stems} if stems else {}
     share = min(max(_SHORT / max(len(stems), 1), 1.0), _OF_SHORT)
     return Request(
         runs=found,
         stems=stems,
-        written=_weights(written, query),
+        written=_weights(written, query, english),
         pairs=pairs,
-        related={word: weight * share for word, weight in counted.items()},
+        related={word: weight * (OF_TRANSLATED if word in english else share) for word, weight in counted.items()},
+        foreign=foreign,
     )
 
 
@@ -115,14 +122,38 @@ def _run(run: str) -> tuple[str, Sequence[tuple[str, str]]]:
 _plain_run: Final = lru_cache(4_096)(_run)  # runs of plain text are short enough to be remembered
 
 
-def _weights(said: Sequence[str], query: str) -> dict[str, float]:
+_NOT_TRANSLATED: Final[tuple[frozenset[str], Mapping[str, float]]] = frozenset(), {}
+
+
+def _translated(
+    found: list[tuple[str, Sequence[tuple[str, str]]]], senses: Sequence[Senses | None]
+) -> tuple[frozenset[str], Mapping[str, float]]:
+    """Add to each run the English words that it leads to, or take it for a stop word if there are none.
+
+    Returns:
+        The stems of what leads to English, and the English words and stems that are not said themselves.
+    """
+    foreign, english, said = set[str](), dict[str, float](), set[str]()
+    for place, (run, own) in enumerate(found):
+        if (meant := senses[place]) is None:
+            said.update(chain.from_iterable(own))
+            continue
+        found[place] = run, [*own, *((word, stem(word)) for word in meant)] if meant else []
+        roots = frozenset(root for _, root in own if meant)
+        foreign |= frozenset(filter(is_unspaced, roots)) or roots  # a run may have Chinese and Latin letters
+        for word, part in meant.items():
+            english |= {key: max(english.get(key, 0.0), part) for key in (word, stem(word))}
+    return frozenset(foreign), {key: part for key, part in english.items() if key not in said}
+
+
+def _weights(said: Sequence[str], query: str, english: Mapping[str, float]) -> dict[str, float]:
     """Return the weights of the words or stems that `query` says: twice is less than two (k3 = 1 of Okapi BM25).
 
-    A word of a script without spaces that touches a filler has half of it.
+    A word of a script without spaces that touches a filler has half of it, and a word that is led to its part.
     """
     weights = dict.fromkeys(said, 1.0)
     if len(weights) < len(said):
         weights = {word: 2 * count / (count + 1) for word, count in Counter(said).items()}
     if not query.isascii() and (own := frozenset(language.words(language.without_fillers(query)))):
         weights |= {word: weights[word] * _BESIDE_FILLER for word in weights if is_unspaced(word) and word not in own}
-    return weights
+    return {word: weight * english.get(word, 1.0) for word, weight in weights.items()} if english else weights

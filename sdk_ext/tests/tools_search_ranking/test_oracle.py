@@ -71,6 +71,13 @@ _WORD = st.sampled_from(
         "データ",
         "हिन्दी",
         "x²",
+        "lösche",
+        "die",
+        "nicht",
+        "dateien",
+        "Wetterbericht",
+        "mañana",
+        "удали",
     ]
 )
 _TEXT = st.lists(_WORD, max_size=10).map(" ".join)

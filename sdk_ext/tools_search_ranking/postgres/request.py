@@ -58,8 +58,10 @@ def parameters(query: str) -> dict[str, Any]:
     if not request.stems:
         rows += [_Row(WRITTEN + word, 1.0, covers=True, names=1.0) for word in request.written]
     for word, weight in request.stems.items():
-        own = () if is_unspaced(word) else slips(word) if may_be_misspelled(word) else _NO_SLIP
-        rows.append(_Row(word, weight, covers=True, names=1.0, lacks=not is_character(word), slips=own))
+        is_foreign = word in request.foreign
+        own = () if is_foreign or is_unspaced(word) else slips(word) if may_be_misspelled(word) else _NO_SLIP
+        lacks = not (is_foreign or is_character(word))
+        rows.append(_Row(word, weight, covers=True, names=1.0, lacks=lacks, slips=own))
     if request.stems:
         for word, weight in request.related.items():
             rows += [_Row(other, weight * part, names=1.0, stands_for=word) for other, part in relatives(word)]

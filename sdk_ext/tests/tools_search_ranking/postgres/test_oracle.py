@@ -36,7 +36,7 @@ _WORDS = """
     get list delete remove removing file files filed user users weather wether forecast report reports log out logout
     sending send mail e-mail getUserInfo sha256 v2 repo repository config pr pull request create new the of please
     café cafe naïve погода рейс 天气预报 查询天气 查 请帮我查天气 发送訊息 로그 검색 データ हिन्दी x² visual visually
-    2024
+    2024 lösche die nicht dateien Wetterbericht mañana удали
     """
 _WORD = st.sampled_from(_WORDS.split())
 _TEXT = st.lists(_WORD, max_size=10).map(" ".join)

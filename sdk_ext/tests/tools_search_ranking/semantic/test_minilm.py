@@ -35,9 +35,16 @@ def test_the_model_finds_what_is_said_in_other_words(make_tool: Callable[..., To
     index = ranker(tools)
     assert ranker.settle(SECONDS)
     assert index.search("is it going to rain in Oslo tomorrow?")[0].name == "get_weather"
-    assert list(index.search("天气")) == []
+    assert list(index.search("天気は")) == []
     assert confidence(index.signs("is it going to rain in Oslo?"), minilm.WEIGHTS) > 0.5
     assert confidence(index.signs("Who wrote the opera about a flying Dutchman?"), minilm.WEIGHTS) < 0.5
+
+
+@_needs_model
+@pytest.mark.parametrize("query", ["wird es morgen regnen?", "va-t-il pleuvoir demain ?", "¿lloverá mañana?"])
+def test_words_alone_rank_a_request_that_they_translate(query: str) -> None:
+    assert not minilm.minilm().knows(query)
+    assert minilm.minilm().knows("will it rain tomorrow?")
 
 
 @_needs_model
