@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from mcp_ext_tools_search.ranking.query import read
 from numpy.typing import NDArray
 
 from tools_search_ranking.extras import MissingExtraError, install_command
-from tools_search_ranking.semantic.embedder import Embedder, SemanticSigns, Weights
+from tools_search_ranking.semantic.embedder import Embedder, SemanticSigns, Weights, is_latin
 
 EXTRA: Final = "semantic"
 """The extra of this distribution that installs the model and its runtime."""
@@ -60,7 +61,11 @@ def minilm() -> Embedder:
     if find_spec(_PACKAGE) is None or find_spec("onnxruntime") is None:
         raise MissingExtraError(f"The model is missing. {install_command(EXTRA)}")
     name = f"all-MiniLM-L6-v2 of {_PACKAGE} {version(_PACKAGE)}"
-    return Embedder(name=name, embed=_embed, least_cosine=_MIN_COSINE, weights=WEIGHTS)
+    return Embedder(name=name, embed=_embed, knows=_may_be_english, least_cosine=_MIN_COSINE, weights=WEIGHTS)
+
+
+def _may_be_english(query: str) -> bool:
+    return is_latin(query) and not read(query).foreign
 
 
 def pieces(text: str) -> list[int]:

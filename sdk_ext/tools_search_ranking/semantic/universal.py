@@ -33,8 +33,8 @@ _MAX_CHARS: Final = 1_000
 _MIN_COSINE: Final = 0.09
 """For nine in ten requests the right tool is above it, and so are a third of the other tools."""
 
-_WEIGHT: Final = 3.0
-"""High, because a request and a definition in another language share few words, and rarely those that matter."""
+_WEIGHT: Final = 1.5
+"""Less than for a request that shares no word with any tool: everyday words of five languages lead to English ones."""
 
 _LOCK: Final = Lock()
 
