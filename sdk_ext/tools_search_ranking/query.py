@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from tools_search_ranking.index import Documents
 from tools_search_ranking.postings import Entries
 from tools_search_ranking.statistics import Statistics
+from tools_search_ranking.translation import in_english
 from tools_search_ranking.vocabulary import term_key
 
 _MAX_REMEMBERED: Final = 4_096
@@ -124,9 +125,9 @@ class Weigher:
 
     def _weigh(self, query: str) -> WeighedQuery:
         """Return the terms to look up for `query`: none if it shares none with the visible tools."""
-        request = read(query)
+        request = read(query, in_english)
         found, total, is_unknown = list[tuple[Term, float, float, float, float]](), 0.0, False
-        for key, weight, covers, names in asked_terms(query, self.term, self._nearest):
+        for key, weight, covers, names in asked_terms(query, self.term, self._nearest, in_english):
             if term := self.term(key):
                 idf = term.idf
                 evidence = covers * self._evidence(key, idf) if covers else 0.0

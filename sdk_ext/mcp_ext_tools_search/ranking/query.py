@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from itertools import chain, islice
-from operator import add
+from itertools import islice, pairwise
 from typing import Final, NamedTuple, TypeAlias
 
 from mcp_ext_tools_search.ranking import language
 from mcp_ext_tools_search.ranking.language import STOP_WORDS, is_character, is_unspaced, relatives, runs, stem
-from mcp_ext_tools_search.ranking.translation import Senses, senses_of
 
 MAX_QUERY_LENGTH: Final = 8_192  # characters of a query that are read
 MAX_CORRECTED: Final = 12  # unknown words of a query for which similar ones are looked up
@@ -35,17 +33,30 @@ WRITTEN: Final = "="
 AskedTerm: TypeAlias = tuple[str, float, float, float]
 """A term, its weight, and the parts that it covers of a word of the query, 1 for this word itself, and of a name."""
 
+Runs: TypeAlias = Sequence[tuple[str, Sequence[tuple[str, str]]]]
+"""Runs of letters and digits, case folded, each with its words that are no stop words and their stems."""
+
+
+class Translation(NamedTuple):
+    """What a request in another language says in the words of definitions."""
+
+    runs: Runs  # with the English words that each leads to, and without function words
+    foreign: frozenset[str]  # stems of words that lead to English ones: they count where a tool has them
+    english: Mapping[str, float]  # words and stems that are only led to, with what each counts of the word that leads
+
+
+Translator: TypeAlias = Callable[[Runs], Translation | None]  # `None` in English, or if it does not know the language
+
 
 class Request(NamedTuple):
     """What a query says, apart from any index."""
 
-    # Its runs of letters and digits, case folded, each with its words that are no stop words and their stems.
-    runs: Sequence[tuple[str, Sequence[tuple[str, str]]]]
+    runs: Runs
     stems: Mapping[str, float]  # with their weights
     written: Mapping[str, float]  # words with their weights; stop words where there are no others
     pairs: Sequence[str]  # neighbors written as one word: `log out` may mean a tool with `logout`
     related: Mapping[str, float]  # the stems and pairs, with what each counts for its relatives
-    foreign: frozenset[str]  # stems of words that lead to English ones: they count where a tool has them
+    foreign: frozenset[str]  # as in its translation
 
 
 def index_terms(word: str) -> tuple[str, ...]:
@@ -60,7 +71,10 @@ def index_terms(word: str) -> tuple[str, ...]:
 
 
 def asked_terms(
-    query: str, is_known: Callable[[str], object], nearest: Callable[[str], Sequence[tuple[str, float]]]
+    query: str,
+    is_known: Callable[[str], object],
+    nearest: Callable[[str], Sequence[tuple[str, float]]],
+    translator: Translator | None = None,
 ) -> list[AskedTerm]:
     """Return the terms to look up for `query`: its words, known or not, and what definitions may have in their place.
 
@@ -68,8 +82,9 @@ def asked_terms(
         query: Any text.
         is_known: Whether a tool has a term.
         nearest: Returns known stems that an unknown one may be a slip or a form of, each with its likeness.
+        translator: For requests in other languages than that of the definitions.
     """
-    _, stems, written, pairs, related, foreign = read(query)
+    _, stems, written, pairs, related, foreign = read(query, translator)
     own = {word: stems[word] for word in stems if word not in foreign or is_known(word)} if foreign else stems
     asked = [] if stems else [(WRITTEN + word, 1.0, 1.0, 1.0) for word in written if is_known(WRITTEN + word)]
     asked += [(word, weight, 1.0, 1.0) for word, weight in own.items()]
@@ -87,12 +102,11 @@ def asked_terms(
 
 
 @lru_cache(64)  # queries: each is put to several indexes, and again for each page
-def read(query: str) -> Request:
+def read(query: str, translator: Translator | None = None) -> Request:
     """Return what `query` says."""
     query = query[:MAX_QUERY_LENGTH]
-    found = list(map(_plain_run if query.isascii() else _run, runs(query)))
-    folded = [run for run, _ in found]
-    foreign, english = _translated(found, senses) if (senses := senses_of(folded)) else _NOT_TRANSLATED
+    found: Runs = list(map(_plain_run if query.isascii() else _run, runs(query)))
+    found, foreign, english = (translator and translator(found)) or Translation(found, frozenset(), {})
     said = [word for _, own in found for word in own]
     if not query.isascii():
         said.sort(key=lambda word: is_character(word[0]))  # rather all pairs of characters than half of both
@@ -100,8 +114,7 @@ def read(query: str) -> Request:
         kept = frozenset(islice(dict.fromkeys(said), _MAX_WORDS))
         said = [word for word in said if word in kept]
     written = [word for word, _ in said] or list(islice(dict.fromkeys(language.words(query)), _MAX_WORDS))
-    folded = folded[:_MAX_WORDS]
-    pairs = [pair for pair in map(add, folded, folded[1:]) if len(pair) >= _SHORTEST_JOINED]
+    pairs = [a + b for (a, _), (b, _) in pairwise(found[:_MAX_WORDS]) if len(a + b) >= _SHORTEST_JOINED]
     stems = _weights([root for _, root in said], query, english)
     counted = {**dict.fromkeys(pairs, 1.0), **stems} if stems else {}
     share = min(max(_SHORT / max(len(stems), 1), 1.0), _OF_SHORT)
@@ -120,30 +133,6 @@ def _run(run: str) -> tuple[str, Sequence[tuple[str, str]]]:
 
 
 _plain_run: Final = lru_cache(4_096)(_run)  # runs of plain text are short enough to be remembered
-
-
-_NOT_TRANSLATED: Final[tuple[frozenset[str], Mapping[str, float]]] = frozenset(), {}
-
-
-def _translated(
-    found: list[tuple[str, Sequence[tuple[str, str]]]], senses: Sequence[Senses | None]
-) -> tuple[frozenset[str], Mapping[str, float]]:
-    """Add to each run the English words that it leads to, or take it for a stop word if there are none.
-
-    Returns:
-        The stems of what leads to English, and the English words and stems that are not said themselves.
-    """
-    foreign, english, said = set[str](), dict[str, float](), set[str]()
-    for place, (run, own) in enumerate(found):
-        if (meant := senses[place]) is None:
-            said.update(chain.from_iterable(own))
-            continue
-        found[place] = run, [*own, *((word, stem(word)) for word in meant)] if meant else []
-        roots = frozenset(root for _, root in own if meant)
-        foreign |= frozenset(filter(is_unspaced, roots)) or roots  # a run may have Chinese and Latin letters
-        for word, part in meant.items():
-            english |= {key: max(english.get(key, 0.0), part) for key in (word, stem(word))}
-    return frozenset(foreign), {key: part for key, part in english.items() if key not in said}
 
 
 def _weights(said: Sequence[str], query: str, english: Mapping[str, float]) -> dict[str, float]:

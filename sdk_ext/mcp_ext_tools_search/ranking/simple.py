@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from math import log1p
 from typing import Final
@@ -17,7 +18,7 @@ from mcp_types import Tool
 from mcp_ext_tools_search.ranking import language
 from mcp_ext_tools_search.ranking.fields import MEMBERS, STEPS, fields
 from mcp_ext_tools_search.ranking.interface import Hit
-from mcp_ext_tools_search.ranking.query import asked_terms, index_terms
+from mcp_ext_tools_search.ranking.query import Translator, asked_terms, index_terms
 
 SATURATION: Final = 1.5  # k1 of BM25: how much a repeated word gains over a single one
 LENGTH_PENALTY: Final = 0.7  # b of BM25: how much of its score a word of a long definition loses
@@ -30,7 +31,8 @@ MIN_FACTOR: Final = 0.65  # part of its score that is left to a tool that covers
 class SimpleIndex:
     """An immutable index of tools, which any number of threads may search at once."""
 
-    def __init__(self, tools: Sequence[Tool]) -> None:
+    def __init__(self, tools: Sequence[Tool], translator: Translator | None = None) -> None:
+        self._translator = translator
         self._tools = sorted(tools, key=lambda tool: tool.name)
         documents = [_document(tool) for tool in self._tools]
         self._members = [members for _, members, _ in documents]
@@ -55,7 +57,7 @@ class SimpleIndex:
         """Return the visible tools that share a meaningful word with `query`, best first. The first has score 1."""
         if visible is not None:
             # Statistics are taken over a whole index, and a hidden tool may not enter them.
-            return SimpleIndex([tool for tool in self._tools if tool.name in visible]).search(query)
+            return SimpleIndex([tool for tool in self._tools if tool.name in visible], self._translator).search(query)
         weights, covered, named, total = self._weighed(query)
         scores, name_share, query_share = (dict.fromkeys(range(len(self._tools)), 0.0) for _ in range(3))
         for term, weight in weights.items():
@@ -77,7 +79,7 @@ class SimpleIndex:
         weights, covered, named = (defaultdict[str, float](float) for _ in range(3))
         total = 0.0
         nearest = partial(language.nearest, known=self._idf)
-        for term, weight, covers, names in asked_terms(query, self._idf.__contains__, nearest):
+        for term, weight, covers, names in asked_terms(query, self._idf.__contains__, nearest, self._translator):
             if (idf := self._idf.get(term)) is not None:
                 weights[term] += weight
                 covered[term] += covers * idf
@@ -94,12 +96,15 @@ class SimpleIndex:
         return log1p((len(self._tools) - having + 0.5) / (having + 0.5))
 
 
+@dataclass(frozen=True)
 class SimpleRanker:
     """The port's default ranker, for catalogs of hundreds of tools. Tests compare faster rankers with it."""
 
+    translator: Translator | None = None
+
     def __call__(self, tools: Sequence[Tool], /) -> SimpleIndex:
         """Index `tools`, whose names are unique."""
-        return SimpleIndex(tools)
+        return SimpleIndex(tools, self.translator)
 
 
 def _document(tool: Tool) -> tuple[Counter[str], dict[str, set[str]], float]:

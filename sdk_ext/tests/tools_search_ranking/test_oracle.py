@@ -17,6 +17,7 @@ from mcp_ext_tools_search.ranking.floor import floored
 from mcp_ext_tools_search.types import EXTENSION_ID
 from mcp_types import Tool
 from tools_search_ranking import FieldedRanker
+from tools_search_ranking.translation import in_english
 
 _WORD = st.sampled_from(
     [
@@ -116,7 +117,7 @@ def test_the_same_tools_are_found_in_the_same_order_with_the_same_scores(
     catalog: Mapping[str, Mapping[str, str | None]], query: str
 ):
     tools = [_tool(name, parts) for name, parts in catalog.items()]
-    _assert_alike(FieldedRanker()(tools).search(query), floored(SimpleRanker())(tools).search(query))
+    _assert_alike(FieldedRanker()(tools).search(query), floored(SimpleRanker(in_english))(tools).search(query))
 
 
 @settings(max_examples=60, deadline=None)
@@ -134,5 +135,5 @@ def test_after_a_change_and_for_a_caller_who_sees_a_part_as_well(
     visible: Collection[str] = data.draw(st.sets(st.sampled_from(sorted(left)))) if left else ()
     index = FieldedRanker()([_tool(name, parts) for name, parts in catalog.items()])
     changed = index.updated(removed, [_tool(name, parts) for name, parts in added.items()])
-    expected = floored(SimpleRanker())([tool for name, tool in left.items() if name in visible])
+    expected = floored(SimpleRanker(in_english))([tool for name, tool in left.items() if name in visible])
     _assert_alike(changed.search(query, visible=visible), expected.search(query))

@@ -16,6 +16,7 @@ from mcp_ext_tools_search.ranking.language import (
 from mcp_ext_tools_search.ranking.query import AS_WRITTEN, WRITTEN, read
 
 from tools_search_ranking.postgres.analysis import floor_key, slips
+from tools_search_ranking.translation import in_english
 
 SEARCH: Final[LiteralString] = (
     "select place, name, score, members, definition, total, revision from tools_search.search("
@@ -53,7 +54,7 @@ class _Row(NamedTuple):
 
 def parameters(query: str) -> dict[str, Any]:
     """Return the parameters for `query`, which are the same for every catalog and caller."""
-    request = read(query)
+    request = read(query, in_english)
     rows: list[_Row] = []
     if not request.stems:
         rows += [_Row(WRITTEN + word, 1.0, covers=True, names=1.0) for word in request.written]

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from tools_search_ranking.extras import MissingExtraError, install_command
 from tools_search_ranking.semantic.embedder import Embedder, SemanticSigns, Weights, is_latin
+from tools_search_ranking.translation import in_english
 
 EXTRA: Final = "semantic"
 """The extra of this distribution that installs the model and its runtime."""
@@ -65,7 +66,7 @@ def minilm() -> Embedder:
 
 
 def _may_be_english(query: str) -> bool:
-    return is_latin(query) and not read(query).foreign
+    return is_latin(query) and not read(query, in_english).foreign
 
 
 def pieces(text: str) -> list[int]:

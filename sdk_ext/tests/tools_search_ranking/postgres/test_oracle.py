@@ -29,6 +29,7 @@ from tools_search_ranking.postgres import (
     update_catalog,
 )
 from tools_search_ranking.postgres.analysis import BLOCK_BITS
+from tools_search_ranking.translation import in_english
 
 from .conftest import entries
 
@@ -90,7 +91,7 @@ def _assert_as_separate_catalogs(
             if groups is None or not parts["groups"] or parts["groups"].intersection(groups)
         ]
         index = PostgresIndex(connection, "catalog", groups=groups)
-        separate = floored(SimpleRanker())(seen)
+        separate = floored(SimpleRanker(in_english))(seen)
         for query in (*queries, *list(catalog)[:1]):
             found = index.search(query)
             _assert_alike(found, separate.search(query))
@@ -137,7 +138,7 @@ def test_a_query_of_any_characters_finds_what_the_readable_ranker_finds(connecti
     names = ["a\x00b", "\ud800", "'; drop table tool; --", "{a,b}", "\\x61", " ", "\u3000名", "%s", "p", " p "]
     tools = [Tool(name=name, description=f"does {name}", input_schema={"type": "object"}) for name in names]
     import_catalog(connection, "catalog", entries(tools))
-    index, readable = PostgresIndex(connection, "catalog"), floored(SimpleRanker())(tools)
+    index, readable = PostgresIndex(connection, "catalog"), floored(SimpleRanker(in_english))(tools)
     for query in (*names, "  p  ", "does a b drop", "\x00", "x" * 5_000, "word " * 2_000):
         found, expected = index.search(query), readable.search(query)
         _assert_alike(found, expected)
@@ -155,7 +156,7 @@ def test_all_tools_that_the_floor_demands_follow_the_hundred_best_and_are_counte
         index = PostgresIndex(connection, "catalog", groups=groups)
         found = index.search(query)
         seen = [tool for place, tool in enumerate(tools) if groups != ["green"] or not place % 2]
-        demanded = floored(SimpleRanker())(seen).search(query)
+        demanded = floored(SimpleRanker(in_english))(seen).search(query)
         if query != "tool_7":
             assert {hit.name for hit in found} == {hit.name for hit in demanded}
         assert found[0].name == demanded[0].name
@@ -176,7 +177,7 @@ def test_tools_of_any_size_are_written_and_found(connection: Any):
     written = entries(tools, [[], [], groups])
     import_catalog(connection, "catalog", written)
     update_catalog(connection, "catalog", [long], written)
-    index, readable = PostgresIndex(connection, "catalog", groups=groups[-1:]), floored(SimpleRanker())(tools)
+    index, readable = PostgresIndex(connection, "catalog", groups=groups[-1:]), floored(SimpleRanker(in_english))(tools)
     for query in (long, long[:-1], long[:-2], "long", f"word {long}"):
         _assert_alike(index.search(query), readable.search(query))
 

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mcp_ext_tools_search.ranking import SimpleRanker, translation
+from mcp_ext_tools_search.ranking import SimpleRanker
 from mcp_ext_tools_search.ranking.language import STOP_WORDS, runs, stem
-from mcp_ext_tools_search.ranking.query import MAX_QUERY_LENGTH, read
-from mcp_ext_tools_search.ranking.translation import senses_of
+from mcp_ext_tools_search.ranking.query import MAX_QUERY_LENGTH, Request, read
 from mcp_types import Tool
+from tools_search_ranking import translation
+from tools_search_ranking.translation import in_english, senses_of
 
 FOLDER = Path(translation.__file__).with_name("languages")
 LANGUAGES: dict[str, Any] = json.loads((FOLDER / "languages.json").read_text("utf-8"))
@@ -30,9 +31,13 @@ TOOLS = [
     ("convert_currency", "Convert an amount of money to another currency."),
     ("search_flights", "Search for flights between two airports."),
 ]
-INDEX = SimpleRanker()(
+INDEX = SimpleRanker(in_english)(
     [Tool(name=name, description=text, input_schema={"type": "object"}) for name, text in TOOLS],
 )
+
+
+def read_query(query: str) -> Request:
+    return read(query, in_english)
 
 
 def folded(text: str) -> list[str]:
@@ -66,11 +71,11 @@ def test_a_request_in_another_language_finds_the_tool_by_words(query: str, expec
 
 def test_a_compound_says_what_its_parts_say():
     assert "wetterrechnung" not in " ".join(TABLES["de"])
-    assert {stem("weather"), stem("invoice")} <= read("zeig mir die Wetterrechnungen").stems.keys()
+    assert {stem("weather"), stem("invoice")} <= read_query("zeig mir die Wetterrechnungen").stems.keys()
 
 
 def test_a_part_of_a_compound_may_be_english():
-    assert {stem("flight"), stem("status")} <= read("wie ist der Flugstatus").stems.keys()
+    assert {stem("flight"), stem("status")} <= read_query("wie ist der Flugstatus").stems.keys()
 
 
 def test_an_umlaut_may_be_written_as_two_letters():
@@ -78,34 +83,36 @@ def test_an_umlaut_may_be_written_as_two_letters():
 
 
 def test_a_verb_and_its_prefix_may_be_far_apart():
-    assert stem("cancel") in read("sag bitte den Termin beim Arzt morgen ab").stems
-    assert stem("cancel") not in read("sag bitte den Termin beim Arzt morgen").stems
+    assert stem("cancel") in read_query("sag bitte den Termin beim Arzt morgen ab").stems
+    assert stem("cancel") not in read_query("sag bitte den Termin beim Arzt morgen").stems
 
 
 def test_two_neighbors_lead_to_what_they_mean_together():
-    assert stem("count") in read("wie viele Kunden haben wir").stems
+    assert stem("count") in read_query("wie viele Kunden haben wir").stems
 
 
 def test_words_of_english_in_a_request_in_another_language_stay():
-    said = read("zeig mir die open issues in github").stems
+    said = read_query("zeig mir die open issues in github").stems
     assert {"open", stem("issues"), "github", stem("display")} <= said.keys()
     assert said["github"] == 1.0
     assert first("zeig mir die open issues in github") == "list_issues"
 
 
 def test_a_word_that_no_table_has_stays():
-    assert "zwackelmann" in read("wo ist der Zwackelmann").stems
-    assert "zwackelmann" not in read("wo ist der Zwackelmann").foreign
+    assert "zwackelmann" in read_query("wo ist der Zwackelmann").stems
+    assert "zwackelmann" not in read_query("wo ist der Zwackelmann").foreign
 
 
 def test_a_word_that_leads_to_english_is_looked_up_itself_too():
     tools = [*TOOLS, ("rechnungen", "Rechnungen")]
-    index = SimpleRanker()([Tool(name=name, description=text, input_schema={"type": "object"}) for name, text in tools])
+    index = SimpleRanker(in_english)(
+        [Tool(name=name, description=text, input_schema={"type": "object"}) for name, text in tools]
+    )
     assert index.search("wo sind die Rechnungen")[0].name == "rechnungen"
 
 
 def test_function_words_are_no_words_of_a_request():
-    assert read("was ist denn das für ein Wetter").stems.keys() == {"wetter", "weather", "forecast"}
+    assert read_query("was ist denn das für ein Wetter").stems.keys() == {"wetter", "weather", "forecast"}
 
 
 def test_the_longest_chinese_word_counts():
@@ -152,7 +159,7 @@ def test_a_word_of_several_senses_says_each_of_them_in_part():
 )
 def test_a_request_in_english_or_in_a_language_without_a_table_is_left_alone(query: str):
     assert senses_of(folded(query)) is None
-    assert not read(query).foreign
+    assert not read_query(query).foreign
 
 
 @given(st.lists(st.sampled_from([*sorted(STOP_WORDS), "invoice", "delete", "weather"])).map(" ".join))
@@ -164,9 +171,9 @@ def test_no_english_word_of_grammar_makes_a_request_one_in_another_language(quer
     "query", ["ab an " * 4_000, "rechnung" * 1_000, "testtest" * 8, "天气" * 4_000, "погода " * 1_000]
 )
 def test_the_work_for_a_request_is_bounded(query: str):
-    read("lösche die Datei, 删除, удали")  # the tables are loaded once
+    read_query("lösche die Datei, 删除, удали")  # the tables are loaded once
     before = process_time()
-    read(f"der die das nicht {query}"[:MAX_QUERY_LENGTH])
+    read_query(f"der die das nicht {query}"[:MAX_QUERY_LENGTH])
     assert process_time() - before < 2
 
 

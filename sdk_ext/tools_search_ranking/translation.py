@@ -14,7 +14,8 @@ from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from mcp_ext_tools_search.ranking.language import MAX_WORD_LENGTH, STOP_WORDS
+from mcp_ext_tools_search.ranking.language import MAX_WORD_LENGTH, STOP_WORDS, is_unspaced, stem
+from mcp_ext_tools_search.ranking.query import Runs, Translation
 
 Senses: TypeAlias = Mapping[str, float]
 """English words, each with the part that it counts of a word that leads to it. A function word leads to none."""
@@ -29,6 +30,27 @@ _MAX_APART: Final = 12  # words between a verb and its prefix
 _SHORTEST_STEM, _SHORTEST_PART, _SHORTEST_COMPOUND = 4, 3, 7
 _SCRIPTS: Final = {"ru": re.compile("[\u0400-\u04ff]{3}"), "zh": re.compile("[\u3400-\u4dbf\u4e00-\u9fff]{1,2}")}
 _KANA_OR_HANGUL: Final = re.compile("[\u3040-\u30ff\uac00-\ud7a3]")
+
+
+def in_english(runs: Runs) -> Translation | None:
+    """Add to each run the English words that it leads to, or take it for a stop word if there are none.
+
+    Returns:
+        `None` if the request is not in a language with a table.
+    """
+    if (senses := senses_of([run for run, _ in runs])) is None:
+        return None
+    found, foreign, english, said = list(runs), set[str](), dict[str, float](), set[str]()
+    for place, (run, own) in enumerate(runs):
+        if (meant := senses[place]) is None:
+            said.update(chain.from_iterable(own))
+            continue
+        found[place] = run, [*own, *((word, stem(word)) for word in meant)] if meant else []
+        roots = frozenset(root for _, root in own if meant)
+        foreign |= frozenset(filter(is_unspaced, roots)) or roots  # a run may have Chinese and Latin letters
+        for word, part in meant.items():
+            english |= {key: max(english.get(key, 0.0), part) for key in (word, stem(word))}
+    return Translation(found, frozenset(foreign), {key: part for key, part in english.items() if key not in said})
 
 
 def senses_of(runs: Sequence[str]) -> list[Senses | None] | None:
