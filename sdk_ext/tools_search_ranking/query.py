@@ -186,14 +186,15 @@ class Weigher:
     def _unknown(self, request: Request) -> tuple[Sequence[str], float]:
         """Return the runs of letters that occur in no visible tool, and their share of the specific ones.
 
+        A word that only leads to words of tools is none of these runs, but counts half in the share.
         Numbers and single letters are values, not words. Scripts without spaces are skipped, as they have no stems.
         """
         words = [
             (run, [root for _, root in own]) for run, own in request.runs if own and len(run) > 1 and run.isalpha()
         ]
         stems = {run: own for run, own in words if not any(map(is_unspaced, own))}
-        known = {run for run, own in words if any(map(self._is_known, own))}
-        new = [run for run in stems if run not in known][:MAX_CORRECTED]
+        known = {run: max(map(self._known_part, own)) for run, own in words}
+        new = [run for run in stems if not known[run]][:MAX_CORRECTED]
         if not new:
             return (), 0.0
         # Definitions may join two words: `log out`, `logout`.
@@ -201,15 +202,20 @@ class Weigher:
         joined = {part for pair in pairs if self.term(WRITTEN + "".join(pair)) for part in pair}
         unknown = [run for run in new if run not in joined and not any(map(self._nearest, stems[run]))]
         telling = [run for run, own in stems.items() if not GENERIC_STEMS.issuperset(own)]
-        return unknown, len(set(unknown).intersection(telling)) / max(len(telling), 2)
+        parts = [1.0 if run in unknown else 0.5 if known[run] == 0.5 else 0.0 for run in telling]
+        return unknown, sum(parts) / max(len(telling), 2)
 
-    def _is_known(self, root: str) -> bool:
-        """Return whether a visible tool has a stem or a relative of it.
+    def _known_part(self, root: str) -> float:
+        """Return 1 if a visible tool has a stem or a synonym of it, and half if only words that it leads to.
 
-        A generic relative counts only if the two are relatives of each other.
+        A generic word that it leads to does not count.
         """
-        others = [key for key, _ in relatives(root) if key not in GENERIC_STEMS or root in dict(relatives(key))]
-        return any(map(self.term, (root, *others)))
+        if self.term(root):
+            return 1.0
+        others = [key for key, _ in relatives(root) if self.term(key)]
+        if any(root in dict(relatives(key)) for key in others):
+            return 1.0
+        return 0.0 if GENERIC_STEMS.issuperset(others) else 0.5
 
 
 def _says_nothing(root: str) -> bool:

@@ -50,6 +50,8 @@ def in_english(runs: Runs) -> Translation | None:
         foreign |= frozenset(filter(is_unspaced, roots)) or roots  # a run may have Chinese and Latin letters
         for word, part in meant.items():
             english |= {key: max(english.get(key, 0.0), part) for key in (word, stem(word))}
+    if not any(own for _, own in found):
+        return None  # a request of nothing but function words keeps them
     return Translation(found, frozenset(foreign), {key: part for key, part in english.items() if key not in said})
 
 

@@ -115,6 +115,10 @@ def test_function_words_are_no_words_of_a_request():
     assert read_query("was ist denn das für ein Wetter").stems.keys() == {"wetter", "weather", "forecast"}
 
 
+def test_a_request_of_function_words_alone_keeps_them():
+    assert read_query("nicht").stems.keys() == {"nicht"}
+
+
 def test_the_longest_chinese_word_counts():
     meant = senses_of(["天气预报"])
     assert meant is not None
