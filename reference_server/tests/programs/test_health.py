@@ -263,7 +263,7 @@ async def test_a_check_that_is_told_to_stop_leaves_nothing_running(
     with anyio.fail_after(SECONDS):
         await until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
         process.send_signal(signal.SIGTERM)
-        assert await anyio.to_thread.run_sync(process.wait) == 1
+        assert await anyio.to_thread.run_sync(process.wait, SECONDS) == 1
     assert "starting" in process.stdout.read()
     assert not is_alive(int((tmp_path / "pid").read_text()))
 
@@ -289,9 +289,9 @@ def test_links_that_form_a_loop_in_the_arguments_of_a_server_are_its_own_matter(
     loop = tmp_path / "loop.json"
     loop.symlink_to(loop)
     file = configuration(tools={"command": "no-such", "args": ["--config", str(loop)]})
-    checked = CliRunner().invoke(command, ["--config", str(file), "--check"])
-    assert isinstance(checked.exception, SystemExit)
-    assert "no-such" in checked.output
+    checked = run("--check", "--config", str(file))
+    assert checked.returncode == 1
+    assert "no-such" in checked.stdout
 
 
 async def test_the_json_log_holds_the_states_of_servers_and_nothing_of_requests(
@@ -308,7 +308,7 @@ async def test_the_json_log_holds_the_states_of_servers_and_nothing_of_requests(
             with pytest.raises(Exception, match="Unknown tool"):
                 await client.session.call_tool(SECRET, {})
         servers.running[-1].send_signal(signal.SIGTERM)
-        assert await anyio.to_thread.run_sync(servers.running[-1].wait) == 0
+        assert await anyio.to_thread.run_sync(servers.running[-1].wait, SECONDS) == 0
     entries = [json.loads(line) for line in log.read_text().splitlines()]
     assert all({"time", "level", "logger", "message"} <= entry.keys() for entry in entries)
     states = {entry["server"]: (entry["state"], entry["level"]) for entry in entries if "state" in entry}

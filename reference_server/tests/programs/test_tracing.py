@@ -72,7 +72,7 @@ async def test_a_collector_receives_a_span_for_each_request_and_no_query(
             await search_tools(client, SECRET)
             await client.session.call_tool("good__plain", {"text": SECRET})
         process.terminate()
-        assert await anyio.to_thread.run_sync(process.wait) == 0
+        assert await anyio.to_thread.run_sync(process.wait, 30) == 0
     exported = b"".join(received.get() for _ in range(received.qsize()))
     spans = [
         span
