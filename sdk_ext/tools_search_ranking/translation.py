@@ -22,10 +22,10 @@ Senses: TypeAlias = Mapping[str, float]
 
 _FOLDER: Final = Path(__file__).with_name("languages")
 _FURTHER: Final = 0.5  # what the second English word for a sense counts, where the first counts 1
-_ALSO_ENGLISH: Final = (
-    0.4  # what a word counts for a language that is in English too, as `die`, or in its names, as `la`
+_ALSO_ENGLISH: Final = 0.4  # what a word says for a language if English (`die`) or its names (`la`) have it too
+_OF_UNSPACED: Final = (
+    0.25  # what an English word counts in a Chinese request, each pair of whose characters counts as a word
 )
-_OF_UNSPACED: Final = 0.25  # what English counts beside Chinese, each pair of whose characters counts as a word
 _MAX_APART: Final = 12  # words between a verb and its prefix
 _SHORTEST_STEM, _SHORTEST_PART, _SHORTEST_COMPOUND = 4, 3, 7
 _SCRIPTS: Final = {"ru": re.compile("[\u0400-\u04ff]{3}"), "zh": re.compile("[\u3400-\u4dbf\u4e00-\u9fff]{1,2}")}

@@ -237,7 +237,11 @@ class IdsOfRefusalsAsText(Fault):
         return value
 
     def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
-        return {**outcome, "id": str(self.asked.value)} if "error" in outcome else outcome
+        return {**outcome, "id": str(self.asked.value)} if self.is_wrong(method, outcome) else outcome
+
+    def is_wrong(self, method: str, outcome: Json) -> bool:
+        """Return whether the id of this answer is text."""
+        return "error" in outcome
 
 
 class IdFalsyLost(Fault):

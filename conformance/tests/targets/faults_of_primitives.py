@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from .faults import EXTENSION_ID, SEARCH, Elsewhere, Fault, Json, RefusalError, member, without
+from .faults_of_messages import IdsOfRefusalsAsText
 from .faults_of_pages import EmptyCursorOfAnyQuery
 
 _MAX_LIMIT = 22
@@ -853,25 +854,14 @@ class PromptsAmidSurrogatesAreNoJson(_OfPrompts):
         return data.replace(b'"result": {', b'"result": {"_note": NaN, ', 1) if self.odd.now else data
 
 
-class PromptsIdsAsText(_OfPrompts):
-    def __init__(self) -> None:
-        self.asked = threading.local()
-
-    def id(self, value: Any) -> Any:
-        self.asked.value = value
-        return value
-
-    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
-        return {**outcome, "id": str(self.asked.value)} if self.wrong(method, outcome) else outcome
-
-    def wrong(self, method: str, outcome: Json) -> bool:
-        """Return whether the id of an answer is another one."""
-        return method == self.method
+class PromptsIdsAsText(IdsOfRefusalsAsText):
+    def is_wrong(self, method: str, outcome: Json) -> bool:
+        return method == "prompts/search"
 
 
-class RefusedPromptsIdsAsText(PromptsIdsAsText):
-    def wrong(self, method: str, outcome: Json) -> bool:
-        return super().wrong(method, outcome) and "error" in outcome
+class RefusedPromptsIdsAsText(IdsOfRefusalsAsText):
+    def is_wrong(self, method: str, outcome: Json) -> bool:
+        return method == "prompts/search" and super().is_wrong(method, outcome)
 
 
 class PromptsWithErrorNull(_OfPrompts):
@@ -969,7 +959,7 @@ prompts_by_trimmed_names = _first_named("prompts/search", "name", lambda one, ot
 
 
 class UnreadableContentByCursorsOfOthers(_OfCallers):
-    """Goes on with a search of whoever began it, and finds by content what that caller could read."""
+    """Continues a search with the rights of the caller who began it, and so finds what only that caller may read."""
 
     kept_from = "unreadable"
 
