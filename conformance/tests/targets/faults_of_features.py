@@ -8,6 +8,7 @@ import os
 import secrets
 import threading
 import time
+from abc import abstractmethod
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -143,6 +144,36 @@ class CancelTakesTheSame(Fault):
 
     def cancelled(self, number: Any, in_flight: list[Any]) -> list[Any]:
         return [each for each in in_flight if self.queries[each] == self.queries.get(number)]
+
+
+class _OtherSearchesCancelled(Fault):
+    """Knows the method of each request, and cancels searches for tools as it should."""
+
+    def __init__(self) -> None:
+        self.methods: dict[Any, Any] = {}
+
+    def lines(self, stdin: BinaryIO) -> Iterable[bytes]:
+        for line in stdin:
+            message: Json = json.loads(line)
+            self.methods[message.get("id")] = message.get("method")
+            yield line
+
+    def cancelled(self, number: Any, in_flight: list[Any]) -> list[Any]:
+        return [number] if self.methods.get(number) in (None, SEARCH) else self.others_cancelled(in_flight)
+
+    @abstractmethod
+    def others_cancelled(self, in_flight: list[Any]) -> list[Any]:
+        """Return the ids of the requests that end when another search than one for tools is cancelled."""
+
+
+class OtherCancellationsIgnored(_OtherSearchesCancelled):
+    def others_cancelled(self, in_flight: list[Any]) -> list[Any]:
+        return []
+
+
+class OtherCancellationsTakeAll(_OtherSearchesCancelled):
+    def others_cancelled(self, in_flight: list[Any]) -> list[Any]:
+        return in_flight
 
 
 class CancelOfNothingEnds(Fault):

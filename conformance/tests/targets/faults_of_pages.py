@@ -882,6 +882,28 @@ class EmptyCursorOfAnyQuery(SearchFault):
         return {**result, "nextCursor": ""} if empty else result
 
 
+class EmptyLaterCursorOfAnyQuery(SearchFault):
+    """Has the empty string for the cursor of what follows the second tool, of whatever query."""
+
+    def __init__(self) -> None:
+        self.second: set[str] = set()
+
+    def params(self, params: Json) -> Json:
+        limit = params.get("limit", 10)
+        fits = not isinstance(limit, bool) and isinstance(limit, int | float) and limit >= 1
+        return without({**params, "limit": limit + 2}, "cursor") if fits and params.get("cursor") == "" else params
+
+    def result(self, params: Json, result: Json) -> Json:
+        if params.get("cursor") == "":
+            return {**result, "tools": result["tools"][2:]}
+        if params.get("limit") == 1 and "nextCursor" in result:
+            if "cursor" not in params:
+                self.second.add(result["nextCursor"])
+            elif params["cursor"] in self.second:
+                return {**result, "nextCursor": ""}
+        return result
+
+
 class PagesKeptByCursor(_OpaqueCursors):
     """Keeps each page by its cursor, whatever limit it is asked for with."""
 

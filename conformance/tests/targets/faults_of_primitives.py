@@ -439,6 +439,21 @@ class NameHeaderRequiredOfResources(Fault):
             raise RefusalError(-32020, "Mcp-Name is missing", None)
 
 
+class HeaderNamesOfPromptsWithCase(Fault):
+    """Compares the names of headers as they are written in searches for prompts."""
+
+    def headers(self, message: Json, headers: dict[str, str]) -> None:
+        super().headers(message, headers)
+        if message.get("method") == "prompts/search" and "Mcp-Method" not in headers:
+            raise RefusalError(-32020, "Mcp-Method is missing", None)
+
+
+class HeaderValuesOfResourcesWithoutCase(Fault):
+    def method_header(self, message: Json, value: str | None) -> None:
+        resources = message.get("method") == "resources/search"
+        super().method_header(message, value.lower() if value is not None and resources else value)
+
+
 class AnswersKeptWithoutMethod(Fault):
     """Keeps what a query found, and takes it for found by whichever method asks next."""
 

@@ -242,7 +242,7 @@ async def _page(by: Bench, params: JsonObject, number: int) -> Exchange:
     """Return that page of a search, or the last one where there are fewer."""
     exchange = await by.server.search(params)
     for _ in range(number - 1):
-        if not (cursor := (exchange.result or {}).get("nextCursor")):
+        if (cursor := (exchange.result or {}).get("nextCursor")) is None:
             break
         exchange = await by.server.search({**params, "cursor": cursor})
     return exchange

@@ -346,9 +346,9 @@ async def busy_refusal(bench: Bench) -> None:
 
 
 async def _delayed(bench: Bench) -> tuple[Bench, str, str]:
-    """Return a bench whose fixture takes its time, and the names of two of its tools."""
+    """Return a bench whose fixture takes its time, and the keys of two of its items."""
     other = await bench.fixture("delay", Opening(env={DELAY_VARIABLE: str(_DELAY_MS)}))
-    one, another = Vocabulary((await other.nonempty_listing()).items).keys[:2]
+    one, another = Vocabulary((await other.nonempty_listing()).items, other.primitive.key).keys[:2]
     return other, one, another
 
 
@@ -377,7 +377,7 @@ async def _cancel(
         wanted: str, exchanges: list[Exchange], number: int | None = None, scope: anyio.CancelScope | None = None
     ) -> None:
         with scope or nullcontext():
-            exchanges.append(await connection.request(METHOD, {"query": wanted}, seconds=seconds, with_id=number))
+            exchanges.append(await connection.request(bench.method, {"query": wanted}, seconds=seconds, with_id=number))
 
     async def list_tools() -> None:
         await connection.request("tools/list", {}, seconds=seconds)
@@ -437,6 +437,7 @@ async def _cancel(
     sends="A search, `notifications/cancelled` for it, and two more searches, one after the other.",
     passes="A response to these two and none to the cancelled one; over HTTP, an error may end its stream.",
     fixture_feature="delay",
+    methods=EVERY_METHOD,
 )
 async def cancelled_not_answered(bench: Bench) -> None:
     http = bench.cell.transport == "http"
@@ -462,11 +463,12 @@ async def cancelled_not_answered(bench: Bench) -> None:
 @server_check(
     title="Cancelling a search does not affect another one",
     sends="Two concurrent searches, each for a tool by its name; cancellations of one of them and of an id that was"
-    " never used. Then two searches for the same name, of which the first one is cancelled. Then"
+    " never used. Then two searches for the same name, of which the first one is cancelled. Then, for tools,"
     f" {_CANCELLED_TOGETHER} concurrent searches that are all cancelled; after them, `tools/list` and one more search.",
     passes="The other search gets its usual result, with its tool as the first match. After the many cancellations,"
     " the server does not stay too busy to answer.",
     fixture_feature="delay",
+    methods=EVERY_METHOD,
 )
 async def cancelled_leaves_others(bench: Bench) -> None:
     other, one, another = await _delayed(bench)
@@ -479,7 +481,7 @@ async def cancelled_leaves_others(bench: Bench) -> None:
         names = read_page(neighbor, case).keys
         message = f"while {which} search was cancelled, a search for {name!r} returned {names[:3]}"
         other.expect(names[:1] == [name], neighbor, message, case=case)
-    if bench.has_turn(1):
+    if bench.primitive is TOOLS and bench.has_turn(1):
         await _expect_served_after_many(bench, other, one)
 
 

@@ -650,7 +650,8 @@ async def cursor_other_query(bench: Bench) -> None:
     # The cursors of later pages are bound as well, with any limit; one that was read on from may hold no longer.
     good = await _second_page(bench, query)
     for number in _BOUND_PAGES:
-        if cursor := (await bench.server.walk(query, 1, most=number - 1)).pages[-1].next_cursor:
+        last = (await bench.server.walk(query, 1, most=number - 1)).pages[-1]
+        if (cursor := last.next_cursor) is not None and (cursor or await _is_followed(bench, last.exchange)):
             bad = {"query": f"{query} {NONSENSE}", "cursor": cursor, **({"limit": 50} if number % 2 else {})}
             case = f"the cursor of page {number} with another query"
             await bench.refused_cursor(bad, {**good, "cursor": cursor}, case)
@@ -729,7 +730,7 @@ async def _refused_with_others(bench: Bench, query: str, others: Sequence[str]) 
 async def cursor_of_list(bench: Bench) -> None:
     async with bench.serving("large") if bench.may_serve("large") else nullcontext(bench) as large:
         for other in dict.fromkeys((bench, large)):
-            if cursor := await _cursor_of_list(other):
+            if (cursor := await _cursor_of_list(other)) is not None:
                 for query in (await other.key_query(), bench.list_method):
                     case = f"a cursor of {bench.list_method} with the query {query!r}"
                     await other.refused({"query": query, "cursor": cursor}, {"query": query}, case)
@@ -790,6 +791,8 @@ async def cursor_at_every_replica(bench: Bench) -> None:
             message = f"a page repeats {bench.noun}s that another replica already returned: {again}"
             bench.expect(not again, page.exchange, message, case=case)
             seen.update(page.keys)
-            if not page.next_cursor:
+            if page.next_cursor is None or not (
+                page.next_cursor or await _is_followed(turns[number % 2], page.exchange)
+            ):
                 break
             cursor = page.next_cursor

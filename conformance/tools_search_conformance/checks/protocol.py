@@ -381,16 +381,17 @@ async def http_version_header(bench: Bench) -> None:
     passes=f"A result for the first two, error {_HEADER_MISMATCH} for the third.",
     eras=(MODERN,),
     transports=("http",),
+    methods=EVERY_METHOD,
 )
 async def http_header_case(bench: Bench) -> None:
     good = {"query": await bench.key_query()}
     bench.require_result(await bench.server.search(good), "a search with ordinary headers")
-    usual = {"MCP-Protocol-Version": MODERN, "Mcp-Method": METHOD}
+    usual = {"MCP-Protocol-Version": MODERN, "Mcp-Method": bench.method}
     for change in (str.upper, str.lower):
         headers = {**dict.fromkeys(usual), **{change(name): value for name, value in usual.items()}}
         await bench.served(good, f"a search with the headers {', '.join(map(change, usual))}", headers=headers)
     other = await bench.server.search(good, headers={"Mcp-Method": "tools/list"})
     if other.error is None or other.error.code != _HEADER_MISMATCH:
         return  # how another method is refused is for http-method-header to judge
-    case = f"a search with Mcp-Method: {METHOD.upper()}"
-    await bench.refused(good, good, case, codes=[_HEADER_MISMATCH], headers={"Mcp-Method": METHOD.upper()})
+    case = f"a search with Mcp-Method: {bench.method.upper()}"
+    await bench.refused(good, good, case, codes=[_HEADER_MISMATCH], headers={"Mcp-Method": bench.method.upper()})

@@ -67,7 +67,7 @@ async def _pages(bench: Bench, query: str) -> AsyncGenerator[Exchange]:
             return  # that the limit may vary is for limit-may-vary to judge
         yield exchange
         cursor = (exchange.result or {}).get("nextCursor")
-        if not cursor or not isinstance(cursor, str):
+        if not isinstance(cursor, str):
             return
         params["cursor"] = cursor
 
