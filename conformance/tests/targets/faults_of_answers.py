@@ -657,6 +657,29 @@ class ExactNameOnSecondPage(SearchFault):
         return "second-" + hashlib.sha256(str(params.get("query")).encode("utf-8", "surrogatepass")).hexdigest()
 
 
+def _catalog() -> list[Json]:
+    return json.loads(Path(os.environ["TOOLS_SEARCH_CATALOG"]).read_text(encoding="utf-8"))["tools"]
+
+
+class OnlyToolUnfound(SearchFault):
+    """Gives a word no weight that every tool has, as each word of the only one."""
+
+    def result(self, params: Json, result: Json) -> Json:
+        return {**result, "tools": []} if len(_catalog()) == 1 else result
+
+
+class ExactNameAmongCandidates(SearchFault):
+    """Looks for a tool of that name among the first fifty tools that have the word."""
+
+    def result(self, params: Json, result: Json) -> Json:
+        query, tools, found = params["query"], _catalog(), result["tools"]
+        if "cursor" in params or not found or found[0]["name"] != query:
+            return result
+        ahead = tools[: next(place for place, tool in enumerate(tools) if tool["name"] == query)]
+        candidates = [tool for tool in ahead if query in _words(tool["name"], tool.get("description"))]
+        return {**result, "tools": [candidates[0], *found[1:]]} if len(candidates) >= 50 else result
+
+
 class _BestOnly(SearchFault):
     """Finds the best few and no more, on however many pages."""
 

@@ -80,6 +80,33 @@ class ReshapedToolAsItWas(_Changes):
         return tools if "cursor" in params else [old if same else new for old, new, same in chosen]
 
 
+class IndexedAnewWhereNamesChange(_Changes):
+    """Searches what it knows, until it lists tools of other names."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.known: dict[str, Json] = {}
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        outcome = super().response(method, params, era, outcome)
+        result = member(outcome, "result")
+        if method == "tools/list" and "tools" in result and self.is_other(result["tools"]):
+            self.known = {tool["name"]: tool for tool in result["tools"]}
+        elif method == SEARCH and "tools" in result:
+            outcome["result"] = {**result, "tools": [self.known.get(tool["name"], tool) for tool in result["tools"]]}
+        return outcome
+
+    def is_other(self, tools: list[Json]) -> bool:
+        return {tool["name"] for tool in tools} != self.known.keys()
+
+
+class IndexedAnewWhereTextsChange(IndexedAnewWhereNamesChange):
+    def is_other(self, tools: list[Json]) -> bool:
+        return {t["name"]: t.get("description") for t in tools} != {
+            name: tool.get("description") for name, tool in self.known.items()
+        }
+
+
 class BroadSearchesCached(SearchFault):
     """Answers a search that brings many tools as it did the first time."""
 

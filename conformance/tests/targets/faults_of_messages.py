@@ -201,6 +201,22 @@ class BusyWithoutData(_Busy):
     refusal = RefusalError(-32603, "Too many searches at once", None)
 
 
+class BusyForAWhileWithoutData(BusyWithoutData):
+    """Refuses whatever comes soon after too many searches, too."""
+
+    most = 6
+    until = 0.0
+
+    def params(self, params: Json) -> Json:
+        if time.monotonic() < self.until:
+            raise self.refusal
+        try:
+            return super().params(params)
+        except RefusalError:
+            self.until = time.monotonic() + 1.2
+            raise
+
+
 class BusyWithText(_Busy):
     refusal = RefusalError(-32603, "Too many searches at once", {"retryAfterMs": "20"})
 

@@ -724,3 +724,17 @@ class LimitOfNothingUnchecked(_OfNothing):
 
 class CursorOfNothingUnchecked(_OfNothing):
     member = "cursor"
+
+
+class RefusalTellsOfLatestSearch(SearchFault):
+    """Adds to the text of a refusal what was found last."""
+
+    latest = ""
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        if method == SEARCH and "result" in outcome:
+            self.latest = params["query"]
+        elif method == SEARCH and self.latest:
+            error = outcome["error"]
+            return {"error": {**error, "message": f"{error['message']}; try {self.latest!r} again"}}
+        return outcome

@@ -26,6 +26,7 @@ _IN_TIME_SECONDS: Final = 2.5
 """How long a change may take to show: a fixture promises two seconds."""
 _GONE, _ALTERED, _RESHAPED, _ADDED, _ADDED_TOO = WORDS[-1], WORDS[-2], WORDS[-3], "kiln", "loom"
 _NEW_WORD: Final = "sepia"
+_REWORDED: Final = f"Minds the {_RESHAPED} of the {COMMON}."
 _RESHAPES: Final[dict[str, JsonObject]] = {
     "Tool": {"inputSchema": {"type": "object", "required": ["hour"]}},
     "Resource": {"mimeType": "text/x-hour"},
@@ -69,6 +70,20 @@ def _after(primitive: Primitive) -> list[JsonObject]:
     ]
 
 
+def _reworded(primitive: Primitive) -> list[JsonObject]:
+    """Return what is listed after the change, under the same keys, with one item reworded."""
+    return [
+        {**item, "description": _REWORDED} if item[primitive.key] == key_of(primitive, _RESHAPED) else item
+        for item in _after(primitive)
+    ]
+
+
+def _reshaped_back(primitive: Primitive) -> list[JsonObject]:
+    """Return the same under the same keys and with the same descriptions, where that item has its first shape."""
+    reworded = made_item(primitive, _RESHAPED, description=_REWORDED)
+    return [reworded if item[primitive.key] == reworded[primitive.key] else item for item in _reworded(primitive)]
+
+
 async def changing(bench: Bench) -> Bench:
     """Return a bench whose fixture serves a catalog that `other_catalog` changes."""
     bench.applies(bench.serves_catalog, f"{bench.list_method} does not list the {bench.noun}s of the catalog file")
@@ -110,12 +125,18 @@ def _document(bench: Bench, items: Items) -> JsonObject:
 async def _replace(bench: Bench, items: Items) -> Listing:
     """Replace the catalog file, and return the listing that shows it, in time."""
     bench.place(_CATALOG, _document(bench, items))
-    wanted = {item[bench.primitive.key]: item["description"] for item in items(bench.primitive)}
+    given = {item[bench.primitive.key]: item for item in items(bench.primitive)}
+    wanted = {key: item["description"] for key, item in given.items()}
+    reshaped, member = key_of(bench.primitive, _RESHAPED), next(iter(_RESHAPES[bench.primitive.items]))
+    shape, until = given.get(reshaped, {}).get(member), time.monotonic() + _IN_TIME_SECONDS
     with anyio.move_on_after(bench.options.timeout):
         while True:
             try:
                 listing = await bench.server.listing()
-                if {key: item.get("description") for key, item in listing.by_key.items()} == wanted:
+                shown = same(listing.by_key.get(reshaped, {}).get(member), shape)
+                # What no text shows may be listed in a form of the server's own.
+                settled = shown or time.monotonic() > until
+                if settled and {key: item.get("description") for key, item in listing.by_key.items()} == wanted:
                     return listing
             except UnverifiableError:
                 bench.require(not bench.recorder.deaths, "the target exited when its catalog file was replaced")
@@ -146,7 +167,8 @@ async def _expect_as_listed(bench: Bench, page: Page, listing: Listing, case: st
     title="After a change of the catalog, searches agree with the list",
     sends="Searches by exact name and for a word of all tools. Then, in this list alone, one tool is removed, two are"
     " added, and two are altered, one of them only in its `inputSchema`; once a search not preceded by a listing, or"
-    " `tools/list`, shows this, the same searches again. Finally, every tool is removed, and one of them added again.",
+    " `tools/list`, shows this, the same searches again. Then one tool's description alone is altered, and then its"
+    " `inputSchema` alone. Finally, every tool is removed, and one of them added again.",
     passes="The removed tool is not found, an added one is the first match, and altered ones are found as listed. A"
     " search shows the change without a `tools/list` before it. After every tool is removed, none is found,"
     " and then the only one left.",
@@ -166,6 +188,10 @@ async def change_seen(bench: Bench) -> None:
             first = await other.server.first(key)
             message = f"after a change, {key!r} is listed, but a search for it returned {first.keys[:3]}"
             other.expect(first.keys[:1] == [key], first.exchange, message, case=case)
+    for what, items in (("description", _reworded), ("shape", _reshaped_back)):
+        key, listing = key_of(bench.primitive, _RESHAPED), await _replace(other, items)
+        case = f"query {key!r} after a change of its {what} alone"
+        await _expect_as_listed(other, await other.served({"query": key}, case), listing, case)
     if bench.primitive is TOOLS:
         await _replace(other, lambda _: [])
         await other.expect_nothing({"query": COMMON}, "a search after every tool was removed")

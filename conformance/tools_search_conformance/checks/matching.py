@@ -72,6 +72,8 @@ _NAMES_AMID_SPACES: Final = _UNUSUAL_NAMES[:4]
 """Those that prompts have, too."""
 _SURROUNDED: Final = (COMMON, *_UNUSUAL_NAMES[4:10:2], "file", "\u00e5ngstr\u00f6m")
 """Those that are also searched for with white space around them."""
+_MORE: Final = 60
+"""More tools with that word than most servers look at when they order what they found."""
 _NAMED_ALONE: Final = (TOOLS.method, PROMPTS.method)
 """The methods whose items are identified by their names."""
 
@@ -86,8 +88,9 @@ def chosen(bench: Bench, tools: Sequence[JsonObject]) -> list[JsonObject]:
 
 @server_check(
     title="A tool whose name is the query comes first",
-    sends="The names of listed tools as queries, with several limits, surrounded by all kinds of white space; on a"
-    " fixture that lists such tools, names that are not ASCII, or that differ only in white space, invisible characters"
+    sends="The names of listed tools as queries, with several limits, surrounded by all kinds of white space; to a"
+    " fixture of a single tool, its name; on a fixture that lists such tools, a word that sixty tools have for a"
+    " name, and names that are not ASCII, or that differ only in white space, invisible characters"
     " or composition, some of them surrounded by white space; on that fixture, also prompts whose names differ only in"
     " white space around them.",
     passes="Each first page begins with that tool.",
@@ -95,6 +98,12 @@ def chosen(bench: Bench, tools: Sequence[JsonObject]) -> list[JsonObject]:
 )
 async def exact_name_first(bench: Bench) -> None:
     await _expect_first(bench, "name")
+    if bench.primitive is TOOLS and bench.may_serve("single"):
+        async with bench.serving("single") as other:
+            (only,) = (await other.nonempty_listing()).by_key
+            first = await other.server.first(only)
+            message = f"{only!r} is the only tool, but the query {only!r} returned {first.keys}"
+            other.expect(first.keys[:1] == [only], first.exchange, message, case=f"query {only!r} for the only tool")
 
     async with found_by_unusual_names(bench) as (other, _, searches):
         for name, exchange in [*searches, *(await unusual_prompts(bench) if searches else ())]:
@@ -121,6 +130,9 @@ async def _unusual_names(bench: Bench) -> tuple[Listing, list[tuple[str, Exchang
     if bench.primitive is not TOOLS or not bench.may_serve(_UNUSUAL):
         return nothing
     made = [made_tool(f"\u00e9 \u8239 {number}", name=name) for number, name in enumerate(_UNUSUAL_NAMES)]
+    # Many match the name of one as well, in which no more than the name does.
+    made = [*(tool for tool in made if tool["name"] != COMMON), *(made_tool(f"{number}") for number in range(_MORE))]
+    made.append(made_tool("", name=COMMON, description="Is there for what no other tool is for, whatever that may be."))
     prompts = [made_item(PROMPTS, f"{number}", name=name) for number, name in enumerate(_NAMES_AMID_SPACES)]
     try:
         bench.place(_UNUSUAL, document(made, prompts=prompts))

@@ -20,6 +20,7 @@ import anyio.lowlevel
 from hypothesis import Verbosity, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, multiple, precondition, rule, run_state_machine_as_test
+from tools_search_spec import METHOD
 
 from tools_search_conformance.checks.changes import changing, other_catalog
 from tools_search_conformance.checks.consistency import without_times
@@ -60,8 +61,8 @@ Change = Callable[[Listing], Coroutine[Any, Any, Listing]]
 @server_check(
     title="No request changes the answer to another one, in any sequence",
     sends="Searches that are interleaved, continued, repeated and refused. To a fixture, `tools/call`,"
-    " `server/discover`, the second page of `tools/list`, `resources/read` and `prompts/get`, each after several"
-    " searches; similar long queries, queries"
+    " `server/discover`, the second page of `tools/list`, `resources/read`, `prompts/get` and invalid searches, each"
+    " after several searches; similar long queries, queries"
     " with the same hash, params that are equal once they are joined, and the same queries by other methods, to another"
     " process in another order. With `--effort"
     " deep`, generated sequences of searches and listings, interleaved and cancelled, with changes of the catalog if"
@@ -106,6 +107,8 @@ async def _expect_others_kept(bench: Bench, served: Sequence[Bench]) -> None:
     used = [each for each in served if each.primitive is not TEMPLATES] if bench.has_turn(0) else []
     for primitive, listing in [(each.primitive, await each.server.known_listing()) for each in used]:
         cases += [(primitive.use_method, params_of_use(item, primitive), queries[:3]) for item in listing.items[:1]]
+    refused: tuple[JsonObject, ...] = ({"query": NONSENSE, "limit": 0}, {"query": NONSENSE, "cursor": "none"})
+    cases += [(METHOD, params, (None, None, name)) for params, name in zip(refused, (names[0], names[-1]), strict=True)]
     for method, params, queries in cases:
         answers, metas, last = list[Any](), list[Any](), None
         for query in queries:
@@ -114,7 +117,7 @@ async def _expect_others_kept(bench: Bench, served: Sequence[Bench]) -> None:
             last = await bench.server.ask(method, params)
             lasting = method != "tools/list" and last.result is not None  # a listing is for list-unchanged to judge
             answers.append(without_times(last.result or {}) if lasting else last.describe())
-            metas.append((last.result or {}).get("_meta") if lasting else None)
+            metas.append((last.result or {}).get("_meta") if lasting else _text_of_refusal(last))
             if query is not None and same(*answers[:2]):
                 case = f"{method}, after a search for {query!r}"
                 now, before = (f"{json_text(answers[place]):.200}" for place in (-1, 0))
@@ -123,10 +126,15 @@ async def _expect_others_kept(bench: Bench, served: Sequence[Bench]) -> None:
             if query is not None and same(*metas[:2]) and not same(metas[0], metas[-1]):
                 await anyio.sleep(_SECOND)  # after which a time that was stated is another one
                 again = await bench.server.ask(method, params)
-                lasts = same((again.result or {}).get("_meta"), metas[-1])
-                message = f"after a search, the _meta of {method} is {json_text(metas[-1]):.200}"
+                lasts = same((again.result or {}).get("_meta") or _text_of_refusal(again), metas[-1])
+                what = "the error" if last.result is None else "the _meta"
+                message = f"after a search, {what} of {method} is {json_text(metas[-1]):.200}"
                 message += f" instead of {json_text(metas[0]):.200}"
                 bench.expect(not lasts, last, message, case=method)
+
+
+def _text_of_refusal(exchange: Exchange) -> list[Any] | None:
+    return [exchange.error.message, exchange.error.data] if exchange.error else None
 
 
 async def _expect_alike_told_apart(bench: Bench) -> None:
