@@ -904,6 +904,22 @@ class EmptyLaterCursorOfAnyQuery(SearchFault):
         return result
 
 
+class OddDigitOfCursorDropped(SearchFault):
+    """Decodes pairs of digits, and drops one that is left over."""
+
+    def __init__(self) -> None:
+        self.issued: set[str] = set()
+
+    def params(self, params: Json) -> Json:
+        cursor = params.get("cursor")
+        odd = isinstance(cursor, str) and cursor[-1:].isdigit() and cursor[:-1] in self.issued
+        return {**params, "cursor": cursor[:-1]} if isinstance(cursor, str) and odd else params
+
+    def result(self, params: Json, result: Json) -> Json:
+        self.issued |= {result["nextCursor"]} if "nextCursor" in result else set()
+        return result
+
+
 class PagesKeptByCursor(_OpaqueCursors):
     """Keeps each page by its cursor, whatever limit it is asked for with."""
 

@@ -454,6 +454,22 @@ class HeaderValuesOfResourcesWithoutCase(Fault):
         super().method_header(message, value.lower() if value is not None and resources else value)
 
 
+class ReadingMarksWhatWasFound(Fault):
+    """Keeps what it marked in a text to show why it was found."""
+
+    def __init__(self) -> None:
+        self.found: set[str] = set()
+
+    def response(self, method: str, params: Json, era: str, outcome: Json) -> Json:
+        result = member(outcome, "result")
+        if method == "resources/search":
+            self.found |= {resource["uri"] for resource in result.get("resources", [])}
+        elif method == "resources/read" and params.get("uri") in self.found and "contents" in result:
+            marked = [{**each, "text": f"**{each['text']}**"} for each in result["contents"]]
+            return {"result": {**result, "contents": marked}}
+        return outcome
+
+
 class AnswersKeptWithoutMethod(Fault):
     """Keeps what a query found, and takes it for found by whichever method asks next."""
 

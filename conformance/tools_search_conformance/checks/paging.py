@@ -557,6 +557,7 @@ def _alterations(cursor: str) -> Iterator[tuple[str, str]]:
         yield cursor[_FEW_CHARACTERS:], f"without its first {_FEW_CHARACTERS} characters"
     yield cursor + cursor, "doubled"
     yield f"{cursor}AAAA", "with a suffix"
+    yield f"{cursor}0", "with one more digit"  # which many decoders drop, as it makes no whole byte
     yield f"{cursor}.AAAA", "with another dot-separated part"
     yield f"AAAA{cursor}", "with a prefix"
     yield f"{cursor}\u00e9", "with a non-ASCII letter appended"

@@ -102,18 +102,23 @@ async def _expect_others_kept(bench: Bench, served: Sequence[Bench]) -> None:
     others: list[tuple[str, JsonObject]] = [("tools/call", call)]  # first, before anything was found
     others += [("server/discover", {})] * (bench.cell.era == MODERN)
     others += [("tools/list", {"cursor": cursor})] * isinstance(cursor, str)
-    queries = (None, None, names[0], names[-1], NONSENSE)
+    queries: list[tuple[Bench, str] | None]
+    queries = [None, None, *((bench, query) for query in (names[0], names[-1], NONSENSE))]
     cases = [(method, params, queries) for method, params in others]
     used = [each for each in served if each.primitive is not TEMPLATES] if bench.has_turn(0) else []
     for primitive, listing in [(each.primitive, await each.server.known_listing()) for each in used]:
-        cases += [(primitive.use_method, params_of_use(item, primitive), queries[:3]) for item in listing.items[:1]]
+        by = bench.searching(primitive)
+        for item in listing.items[:1]:
+            own = [*queries[:3], (by, str(item[primitive.key]))]
+            cases.append((primitive.use_method, params_of_use(item, primitive), own))
     refused: tuple[JsonObject, ...] = ({"query": NONSENSE, "limit": 0}, {"query": NONSENSE, "cursor": "none"})
-    cases += [(METHOD, params, (None, None, name)) for params, name in zip(refused, (names[0], names[-1]), strict=True)]
+    cases += [(METHOD, params, [None, None, query]) for params, query in zip(refused, queries[2:4], strict=True)]
     for method, params, queries in cases:
         answers, metas, last = list[Any](), list[Any](), None
-        for query in queries:
+        for search in queries:
+            by, query = search or (bench, None)
             if query is not None:
-                await bench.server.search({"query": query})
+                await by.server.search({"query": query})
             last = await bench.server.ask(method, params)
             lasting = method != "tools/list" and last.result is not None  # a listing is for list-unchanged to judge
             answers.append(without_times(last.result or {}) if lasting else last.describe())
