@@ -726,6 +726,13 @@ class CursorOfNothingUnchecked(_OfNothing):
     member = "cursor"
 
 
+@wrong_result
+def later_pages_wrap_around(params: Json, result: Json) -> Json:
+    """Adds the limit to the place of a page in 32 bits."""
+    wraps = "cursor" in params and params.get("limit") == 2**31 - 1
+    return without({**result, "tools": []}, "nextCursor") if wraps else result
+
+
 class RefusalTellsOfLatestSearch(SearchFault):
     """Adds to the text of a refusal what was found last."""
 

@@ -16,7 +16,7 @@ from tools_search_conformance.catalogs import COMMON, WORDS, document_of, key_of
 from tools_search_conformance.model import UnverifiableError
 from tools_search_conformance.target.bench import INVALID_PARAMS, Bench, server_check
 from tools_search_conformance.target.pages import Listing, Page, bare
-from tools_search_conformance.target.primitives import EVERY_METHOD, TOOLS, items_in, key_in
+from tools_search_conformance.target.primitives import EVERY_METHOD, items_in, key_in
 from tools_search_conformance.target.server import Opening
 from tools_search_conformance.wire.codec import JsonObject, same
 
@@ -168,7 +168,7 @@ async def _expect_as_listed(bench: Bench, page: Page, listing: Listing, case: st
     sends="Searches by exact name and for a word of all tools. Then, in this list alone, one tool is removed, two are"
     " added, and two are altered, one of them only in its `inputSchema`; once a search not preceded by a listing, or"
     " `tools/list`, shows this, the same searches again. Then one tool's description alone is altered, and then its"
-    " `inputSchema` alone. Finally, every tool is removed, and one of them added again.",
+    " `inputSchema` alone. Finally, every tool is removed, and one of them added again. The same in the other lists.",
     passes="The removed tool is not found, an added one is the first match, and altered ones are found as listed. A"
     " search shows the change without a `tools/list` before it. After every tool is removed, none is found,"
     " and then the only one left.",
@@ -192,14 +192,14 @@ async def change_seen(bench: Bench) -> None:
         key, listing = key_of(bench.primitive, _RESHAPED), await _replace(other, items)
         case = f"query {key!r} after a change of its {what} alone"
         await _expect_as_listed(other, await other.served({"query": key}, case), listing, case)
-    if bench.primitive is TOOLS:
-        await _replace(other, lambda _: [])
-        await other.expect_nothing({"query": COMMON}, "a search after every tool was removed")
-        await _replace(other, lambda primitive: [made_item(primitive, _GONE)])
-        key = key_of(bench.primitive, _GONE)
-        page = await other.server.first(key)
-        message = f"{key!r}, the only tool left, was removed and added again, but a search for it returned {page.keys}"
-        other.expect(page.keys == [key], page.exchange, message, case=f"query {key!r} for the only tool")
+    await _replace(other, lambda _: [])
+    await other.expect_nothing({"query": COMMON}, f"a search after every {bench.noun} was removed")
+    await _replace(other, lambda primitive: [made_item(primitive, _GONE)])
+    key = key_of(bench.primitive, _GONE)
+    page = await other.server.first(key)
+    message = f"{key!r}, the only {bench.noun} left, was removed and added again, but a search for it returned"
+    only = f"query {key!r} for the only {bench.noun}"
+    other.expect(page.keys[:1] == [key], page.exchange, f"{message} {page.keys}", case=only)
 
 
 async def _replaced_unlisted(bench: Bench, other: Bench) -> Listing:

@@ -574,7 +574,8 @@ async def limit_honored(bench: Bench) -> None:
 
 @server_check(
     title="A `limit` above the server's maximum is reduced without an error",
-    sends="A tool's name with limits from 21 to 2^53 - 1, many next to powers of two; a second page with the largest.",
+    sends="A tool's name with limits from 21 to 2^53 - 1, many next to powers of two; second pages with"
+    " the largest, and with 2^31 - 1.",
     passes="A result for each, with tools wherever a small limit returns some.",
     methods=EVERY_METHOD,
 )
@@ -592,9 +593,11 @@ async def limit_clamped(bench: Bench) -> None:
     query = await bench.key_query()
     few = await bench.server.first(query, limit=3)
     await bench.each(bench.some(_LARGE_LIMITS, 4), serve)
-    if (second := await _second_page(bench)) is not None:
-        case = "a second page with limit 2^53 - 1"
-        page = await bench.served({**second, "limit": 2**53 - 1}, case)
+    for bits in (53, 31):  # to which the place of a page may be added
+        if (second := await _second_page(bench)) is None:
+            return
+        case = f"a second page with limit 2^{bits} - 1"
+        page = await bench.served({**second, "limit": 2**bits - 1}, case)
         if not page.items and page.next_cursor is None:
             small = await _second_page(bench)
             under_two = await bench.served({**(small or second), "limit": 2}, "a second page with limit 2")
