@@ -728,3 +728,27 @@ class UsersByTheirBeginning(Client):
     def key(self, params: Json) -> str:
         self.user = self.user[:64]
         return super().key(params)
+
+
+class CacheBlindToFormOfCursors(Client):
+    def key(self, params: Json) -> str:
+        return super().key({**params, "cursor": normalize("NFC", params.get("cursor", ""))})
+
+
+class FoundToolAnswersItsName(Client):
+    """Asks no more for a tool by its name, once it was found by another query."""
+
+    def page(self, params: Json) -> Json:
+        known = self.found.get(params["query"])
+        return super().page(params) if known is None else {"tools": [known]}
+
+
+class NothingFoundNothingMore(Client):
+    """Expects nothing of a query that only adds words to one for which nothing was found."""
+
+    def page(self, params: Json) -> Json:
+        for key, (until, page) in self.kept.items():
+            query = json.loads(key.partition(" ")[2])["query"]
+            if until > time.monotonic() and not page["tools"] and params["query"].startswith(f"{query} "):
+                return page
+        return super().page(params)

@@ -344,7 +344,7 @@ class ProbesWhereNothingIsListed(_Probing):
 class ProbesWhereMuchIsListed(_Probing):
     def listed(self) -> list[Json]:
         tools = super().listed()
-        if len(tools) > 500:
+        if len(tools) > 1000:
             self.probe()
         return tools
 
@@ -593,3 +593,50 @@ class SettingsOfBothPlaces(Client):
         settings = super().read_settings(capabilities)
         experimental: Any = extensions_in(capabilities, "experimental").get(EXTENSION_ID)
         return {**experimental, **settings} if settings is not None and isinstance(experimental, dict) else settings
+
+
+class ProbesWhereListingIsUnknown(_Probing):
+    def listed(self) -> list[Json]:
+        try:
+            return super().listed()
+        except RefusedError as error:
+            if error.code == -32601:
+                self.probe()
+            raise
+
+
+class ProbesWhereNoToolsAreDeclared(_Probing):
+    def read_settings(self, capabilities: Json) -> Json | None:
+        settings = super().read_settings(capabilities)
+        if "tools" not in capabilities:
+            self.probe()
+        return settings
+
+
+class ProbesWhereANameIsSought(_Probing):
+    def ranked(self, query: str, tools: list[Json]) -> list[Json]:
+        if " " not in query:
+            self.probe()
+        return super().ranked(query, tools)
+
+
+class ProbesForACallOfAnUnknownTool(_Probing):
+    def call(self, name: str, arguments: Json) -> Json:
+        try:
+            return super().call(name, arguments)
+        except RefusedError as error:
+            if error.code == -32602:
+                self.probe()
+            raise
+
+
+class UndeclaredAfterAnEmptyPage(_Undeclared):
+    was_empty = False
+
+    def checked(self, result: Json) -> Json:
+        page = super().checked(result)
+        self.was_empty = not page["tools"]
+        return page
+
+    def hides(self, params: Json) -> bool:
+        return self.was_empty and "cursor" in params

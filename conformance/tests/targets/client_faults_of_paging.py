@@ -447,3 +447,38 @@ class RefusedCursorKeepsWhatNothingReplaces(Client):
 
     def cursor_refused(self, query: str, tools: list[Json]) -> list[Json]:
         return super().cursor_refused(query, tools) or tools
+
+
+class ScoresComparedAsShares(Client):
+    """Orders all tools by their scores, each as a share of the highest on its page."""
+
+    def page(self, params: Json) -> Json:
+        page = super().page(params)
+        highest = max(map(score_of, page["tools"]), default=0) or 1
+        self.shares = {
+            **getattr(self, "shares", {}),
+            **{tool["name"]: score_of(tool) / highest for tool in page["tools"]},
+        }
+        return page
+
+    def all_pages(self, query: str, *, again: bool = False) -> list[Json]:
+        return sorted(super().all_pages(query, again=again), key=lambda tool: -self.shares[tool["name"]])
+
+
+class LeftOutWhereScoresRise(Client):
+    """Leaves out tools of later pages whose scores are above the lowest of the first page."""
+
+    lowest = 1.0
+
+    def page(self, params: Json) -> Json:
+        page = super().page(params)
+        if "cursor" not in params:
+            self.lowest = min((score for score in map(score_of, page["tools"]) if score), default=1)
+            return page
+        return {**page, "tools": [tool for tool in page["tools"] if score_of(tool) <= self.lowest]}
+
+
+class RefusedCursorForgivenAfterThreePages(RefusedCursorCountedByProgress):
+    def cursor_refused(self, query: str, tools: list[Json]) -> list[Json]:
+        self.kept.clear()
+        return self.all_pages(query, again=self.pages < 4)

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
-from .client_library import LEGACY, Client, Federation, OnceRefused, RefusedError
+from .client_faults_of_paging import ReadsOn
+from .client_library import ENCODED, LEGACY, Client, Federation, InvalidError, OnceRefused, RefusedError
 from .miniature_transports import Json
 
 
@@ -725,3 +726,95 @@ class CursorOfAPrototypeIsKnown(Client):
 
     def came_before(self, cursor: str, cursors: list[str]) -> bool:
         return cursor in {"constructor", "__proto__"} or super().came_before(cursor, cursors)
+
+
+class CursorLeftOver(ReadsOn):
+    """Begins a search with the cursor that the one before did not need."""
+
+    left: str | None = None
+
+    def page(self, params: Json) -> Json:
+        left, self.left = self.left, None
+        return super().page(params if left is None else {"cursor": left, **params})
+
+    def cut(self, tools: list[Json], limit: int | None) -> list[Json]:
+        self.left = self.following if limit is not None and len(tools) >= limit else None
+        return super().cut(tools, limit)
+
+    def checked(self, result: Json) -> Json:
+        page = super().checked(result)
+        self.following: str | None = page.get("nextCursor")
+        return page
+
+
+class QueryCutAfterManyWordsWithCursor(Client):
+    def next_params(self, query: str, cursor: str) -> Json:
+        return {"query": " ".join(query.split(" ")[:256]), "cursor": cursor}
+
+
+class QueryInHeaderOfListingInstead(Client):
+    """Says why it lists a server that refused to search."""
+
+    def instead(self, error: RefusedError | InvalidError, query: str) -> list[Json]:
+        self.sought = query
+        try:
+            return super().instead(error, query)
+        finally:
+            self.sought = ""
+
+    def headers(self, method: str, params: Json) -> dict[str, str]:
+        sought = getattr(self, "sought", "")
+        return {**super().headers(method, params), **({"X-Query": quote(sought)} if sought else {})}
+
+
+class QueryInHeaderOncePagesAreKept(_Headers):
+    def change(self, headers: dict[str, str], params: Json) -> None:
+        if self.kept:
+            headers["If-None-Match"] = f'"{quote(params["query"])}"'
+
+
+class ParamHeadersOfMarkedDefinitions(Client):
+    """Keeps a definition that names headers when one is found that names none."""
+
+    def page(self, params: Json) -> Json:
+        before = dict(self.found)
+        page = super().page(params)
+        named = {name: tool for name, tool in before.items() if "x-mcp-header" in json.dumps(tool)}
+        unnamed = {name for name, tool in self.found.items() if "x-mcp-header" not in json.dumps(tool)}
+        self.found |= {name: tool for name, tool in named.items() if name in unnamed}
+        return page
+
+
+class ParamHeadersOfBeforeTheRefresh(Client):
+    """Searches for a tool whose call was refused for its headers, and sends the same headers again."""
+
+    def call(self, name: str, arguments: Json) -> Json:
+        try:
+            return super().call(name, arguments)
+        except RefusedError as error:
+            if error.code != -32020 or self.settings is None:
+                raise
+            found = dict(self.found)
+            self.page({"query": name, "limit": 1})
+            self.found = found
+            return super().call(name, arguments)
+
+
+class ParamHeadersOfTextOnly(Client):
+    """Sends no header for an empty text."""
+
+    def param_headers(self, params: Json) -> dict[str, str]:
+        return {name: value for name, value in super().param_headers(params).items() if value}
+
+
+class ParamHeadersWithTabs(Client):
+    def header_value(self, value: Any) -> str:
+        return " ".join(value.split()) if isinstance(value, str) and "\t" in value else super().header_value(value)
+
+
+class ParamHeadersEncodedOnce(Client):
+    """Sends a text that looks encoded as it is."""
+
+    def header_value(self, value: Any) -> str:
+        looks_encoded = isinstance(value, str) and ENCODED.fullmatch(value)
+        return str(value) if looks_encoded else super().header_value(value)

@@ -28,6 +28,7 @@ LISTS: Final = {
 }
 SETTINGS: Final = {"catalogSize", "topics", "maxLimit", "resources", "prompts"}
 PAGE: Final = {"tools", "nextCursor", "resultType", "ttlMs", "cacheScope", "_meta"}
+ENCODED: Final = re.compile(r"=\?base64\?.*\?=")
 TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
@@ -384,7 +385,7 @@ class Client:
 
     def header_value(self, value: Any) -> str:
         text = value if isinstance(value, str) else json.dumps(value)
-        plain = text.isascii() and text == text.strip()
+        plain = text.isascii() and text.isprintable() and text == text.strip() and not ENCODED.fullmatch(text)
         return text if plain else f"=?base64?{base64.b64encode(text.encode()).decode()}?="
 
     def close(self) -> None:

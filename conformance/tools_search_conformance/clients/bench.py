@@ -38,6 +38,11 @@ from tools_search_conformance.wire.record import Exchange, Recorder
 
 Case = TypeVar("Case")
 
+ONE_PAGE: Final = (
+    "the client requested only the first page; if it never reads another, the driver is to answer `unsupported` to "
+    "`search_all`"
+)
+"""Why a check of later pages tests nothing."""
 _SEARCHES: Final = frozenset({"search", "search_all"})
 _OF_EVERY_METHOD: Final = frozenset({"connect", "close", "authorize", *_SEARCHES})
 """The driver's operations for searches other than for tools."""
@@ -360,13 +365,14 @@ class Session:
 
     def require_search(self) -> None:
         """Continue only if the client searched; raises `UnverifiableError`."""
-        message = f"the client did not send {self._bench.method}"
+        message = f"the client did not send {self._bench.method}, although it was offered"
         self._bench.require(bool(self.peer.searches), message, self.latest)
 
     def require_second_page(self) -> None:
         """Continue only if the client requested more than the first page; raises `UnverifiableError`."""
+        self.require_search()
         read_on = len(self.peer.searches) > 1
-        self._bench.require(read_on, "the client requested only the first page", self.latest)
+        self._bench.require(read_on, ONE_PAGE, self.latest)
 
     @property
     def peer(self) -> Peer:
@@ -404,9 +410,7 @@ class Session:
     @property
     def last_search(self) -> Exchange:
         """The last search's exchange."""
-        if not self.peer.searches:
-            message = f"the client did not send {self._bench.method}, although it was offered"
-            raise UnverifiableError(message, self.latest)
+        self.require_search()
         return self.peer.searches[-1]
 
     @property

@@ -214,7 +214,7 @@ class Script:
     handshake: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Members of the result of `server/discover` or `initialize` in addition to its capabilities."""
     capabilities: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Capabilities in addition to `tools`, or in its place, where the extension is not advertised."""
+    """Capabilities in addition to `tools`, or in its place, where the extension is not advertised; `None` is absent."""
 
     def reply(self, era: Era, message: JsonObject) -> Reply:
         """Return the reply to a request, with the members that its era requires. The request is not kept."""
@@ -258,7 +258,8 @@ class Script:
     def _capabilities(self, *places: str) -> JsonObject:
         held = dict.fromkeys(places, self.settings) if self.advertised is None else self.advertised
         advertised = {place: {EXTENSION_ID: value} for place, value in held.items()}
-        return {"tools": {"listChanged": True}, **self.capabilities, **advertised}
+        capabilities = {"tools": {"listChanged": True}, **self.capabilities, **advertised}
+        return {name: held for name, held in capabilities.items() if held is not None}
 
     def _list(self, params: JsonObject) -> Reply:
         start = 0

@@ -67,7 +67,9 @@ _QUERIES: Final = tuple(
 """Searches that it confuses as it changes or cuts queries; each search finds tools that no other does."""
 _FEWER: Final = 4
 """Of so many such searches, one is sent for other lists than that of tools."""
-_CURSORS: Final = ("2", "next", "Next", "next.2", " next", "next=", f"{'n' * 300}Aa", f"{'n' * 300}BB", "")
+_CURSORS: Final = (
+    "2", "next", "Next", "next.2", " next", "next=", "n\u00e9xt", "ne\u0301xt", f"{'n' * 300}Aa", f"{'n' * 300}BB", "",
+)  # fmt: skip
 """Cursors that it confuses; one of them is a limit that is searched with, too."""
 _SEPARATORS: Final = ("|", ":", ",", "\n", "\u0000")
 """What may stand between the parts of a key; these are cursors, too."""
@@ -123,9 +125,10 @@ _ONE_PAGE: Final = Script(search=serves(_cacheable(TOOLS[5])))
 
 @client_check(
     title="A cached page answers only its own request",
-    sends="Results of several pages that may be cached for an hour, whose tools identify the request that they answer; "
-    "the client sends the same searches twice. If it caches anything, it then searches with many limits, for all tools,"
-    " for another need, and for needs that differ in case, white space, punctuation, Unicode form or their end. If the "
+    sends="Results of several pages that may be cached for an hour, whose tools identify the request that they "
+    "answer; the client sends the same searches twice. If it caches anything, it then searches with many limits, for "
+    "all tools, for another need, and for needs that differ in case, white space, punctuation, Unicode form or their "
+    "end, and for one that found nothing and then a longer one. It searches for the name of a found tool. If the "
     "driver has `concurrent`, two searches that differ in case run concurrently. The client also searches on a "
     "connection of one era and then on one of the other era to the same address. If it searches for resources, "
     "templates or prompts, it has searched for tools with the same query before.",
@@ -144,12 +147,16 @@ async def cache_key(bench: ClientBench) -> None:
         step = _FEWER if bench.primitive.setting else 1
         for searches in bench.share((_LIMITS, (*_QUERIES, *_JOINED))) if keeps else ():
             found_for += [(each, await _find(session, *each)) for each in searches[::step]]
+        first = next(outcome.names[0] for _, outcome in found_for if outcome.names)
+        longer = ((_NOTHING, _LIMIT), (f"{_NOTHING} here", _LIMIT)) if keeps else ()
+        # The first to be compared, while the client has found nothing on the other connection.
+        found_for[:0] = [(each, await _find(session, *each)) for each in ((first, _LIMIT), *longer)]
         at = session.last_search
     async with bench.connected(Script(search=_named_by_request_only_now)) as session:
         for (query, limit), outcome in found_for:
             wanted, named = outcome.names, {_name_for(exchange.params) for exchange in outcome.searches}
             # It may be answered in part from what was kept, where the requests are equal.
-            if not named >= {*wanted} or (query in (_NEED, _OTHER) and limit in (_LIMIT, _ALL)):
+            if not named or not named >= {*wanted} or (query in (_NEED, _OTHER) and limit in (_LIMIT, _ALL)):
                 wanted = (await _find(session, query, limit)).names
             how = {None: "without a limit", _ALL: "for all tools"}.get(limit, f"with limit {limit}")
             case = f"the query {json.dumps(cut(query, 80))} {how}, after similar searches"
@@ -171,6 +178,8 @@ def _named_by_request(params: JsonObject) -> Reply:
     if "cursor" in params and params["cursor"] not in cursors:
         raise RefusalError(-32602, "invalid cursor", {"field": "cursor", "reason": "not issued here"})
     page = cursors.index(params["cursor"]) + 1 if "cursor" in params else 0
+    if params["query"] == _NOTHING:
+        return _cacheable()
     return _cacheable(tool(_name_for(params)), cursor=(*cursors, None)[page])
 
 

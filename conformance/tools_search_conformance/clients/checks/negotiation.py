@@ -80,6 +80,13 @@ async def _expect_search(
             session.expect(valid, message, exchange, case=case)
 
 
+async def _require_search(bench: ClientBench) -> None:
+    """Continue only if the client searches where there is nothing unusual."""
+    async with bench.connected() as session:
+        await session.search(_NEED)
+        session.require_search()
+
+
 @client_check(
     title="An advertisement that is not an object is ignored or refused",
     sends="Peers with `true`, `null`, a string, a number, an array or a generated value at the extension identifier.",
@@ -137,6 +144,7 @@ async def settings_unknown_members(bench: ClientBench) -> None:
     settings = {**SETTINGS, "future": {"deep": [1, None]}, "maxQueries": "many", "x": True}
     settings |= {"enabled": False, "disabled": True, "supported": False, "deprecated": True, "version": 99}
     settings |= {"tools": False, "search": False, "methods": [], "requires": ["com.example/other"], "score": None}
+    await _require_search(bench)
     await _expect_search(bench, Script(settings=settings), "the settings had unknown members")
 
     async def judge(members: JsonObject) -> None:
@@ -161,6 +169,7 @@ async def settings_malformed(bench: ClientBench) -> None:
         ("maxLimit", 50.0), ("maxLimit", 2**64), ("resources", True),
         ("topics", "invoices"), ("topics", [1, {}]), ("topics", None), ("topics", {"a": 1}),
     )  # fmt: skip
+    await _require_search(bench)
     unsized = {name: value for name, value in SETTINGS.items() if name != "catalogSize"}
     async with bench.connected(Script(settings=unsized)) as session:
         await session.search(_NEED)
@@ -182,10 +191,10 @@ async def settings_malformed(bench: ClientBench) -> None:
 @client_check(
     title="A server that does not advertise the extension is never searched",
     sends="Peers that advertise other extensions or none, but would answer `tools/search`. Some have `search` under "
-    "`tools`; one has the address of a peer that advertised the extension; some list no tool or a thousand, or refuse "
-    "`tools/list`, `tools/call` or `server/discover`; some have the identifier in a wrong place, such as next to the "
-    "capabilities, in them under `Extensions`, or in the `_meta` of a listed tool. If the driver has `federation`, a "
-    "peer in a federation with one that advertises the extension.",
+    "`tools`; one has the address of a peer that advertised the extension; some list no tool or 2,000, or refuse "
+    "`tools/list`, `tools/call` or `server/discover`; one declares no tools; some have the identifier in a wrong "
+    "place, such as next to the capabilities, in them under `Extensions`, or in the `_meta` of a listed tool. If the "
+    "driver has `federation`, a peer in a federation with one that advertises the extension.",
     passes="The client sends no `tools/search`, however it searches, lists or calls, and whatever it finds. One that "
     "does not connect because `server/discover` or `tools/list` is refused or `extensions` is an array passes too.",
 )
@@ -208,9 +217,12 @@ async def never_probes(bench: ClientBench) -> None:
         "but an earlier one at its address had": plain,
         "and advertised no other": Script(advertised={}),
         "and listed no tool": replace(plain, tools=()),
-        "and listed 1,000 tools": replace(plain, tools=MANY[:1000], list_page=500),
+        "and listed 2,000 tools": replace(plain, tools=MANY, list_page=500),
         (unlisted := "and refused tools/list"): replace(plain, refuses={"tools/list": -32603}),
+        (unknown := "and did not know tools/list"): replace(plain, refuses={"tools/list": -32601}),
         "and refused tools/call": replace(plain, refuses={"tools/call": -32020}),
+        "and did not know the called tool": replace(plain, refuses={"tools/call": -32602}),
+        (toolless := "and declared no tools either"): Script(advertised={}, capabilities={**others, "tools": None}),
         "but had its identifier next to the capabilities, in them under Extensions, and in listed tools": Script(
             advertised={},
             capabilities=_IN_OTHER_CASE,
@@ -227,12 +239,12 @@ async def never_probes(bench: ClientBench) -> None:
         )
         scripts[untold] = replace(plain, refuses={"server/discover": -32601})
     for case, script in bench.share([*scripts.items()]):
-        refused = case in (untold, array, unlisted)  # by some clients, which then do not connect
+        refused = case in (untold, array, unlisted, unknown, toolless)  # by some clients, which then do not connect
         with suppress(*((NoDriverFeatureError,) if refused else ())):
             try:
                 async with bench.connected(script, address=address, must_connect=not refused) as session:
                     with suppress(NoDriverFeatureError):  # a one-shot client does one thing
-                        for need in (_NEED, "praise nobody"):
+                        for need in (_NEED, "praise nobody", str(TOOLS[0]["name"])):
                             await session.search(need, 2)
                         await session.ask("call", name=TOOLS[0]["name"], arguments={})
                     if script is plain:
@@ -301,10 +313,10 @@ async def never_probes_primitives(bench: ClientBench) -> None:
 
 @client_check(
     title="Every modern search declares the extension",
-    sends="An ordinary modern peer to which the client sends everything that it can, including two concurrent searches,"
-    " a long query, many searches in a row, and one that is refused. Then a peer at the same address that is too busy"
-    " at first, later refuses a cursor and a call, and has four pages; and a peer with empty settings. If the driver"
-    " has `federation`, also two peers at once.",
+    sends="An ordinary modern peer to which the client sends everything that it can, including two concurrent "
+    "searches, a long query, many searches in a row, and one that is refused. Then a peer at the same address that is "
+    "too busy at first, later refuses a cursor and a call, and has four pages, one of them empty; and a peer with "
+    "empty settings. If the driver has `federation`, also two peers at once.",
     passes="Each `tools/search` has an object at the extension identifier in `extensions` of the client capabilities.",
     eras=(MODERN,),
     methods=EVERY_METHOD,
@@ -317,7 +329,7 @@ async def declares_in_every_request(bench: ClientBench) -> None:
     scripts = {
         "an ordinary server": ordinary,
         "a server that refuses some": Script(
-            search=Troubled(Pages(*([each] for each in TOOLS[:4]))), refuses={"tools/call": -32020}
+            search=Troubled(Pages(*([each] for each in TOOLS[:2]), (), TOOLS[3:4])), refuses={"tools/call": -32020}
         ),
         "a server without settings": Script(search=pages, settings={}),
     }

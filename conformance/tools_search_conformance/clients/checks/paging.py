@@ -13,7 +13,7 @@ import anyio
 from hypothesis import strategies as st
 from tools_search_spec import EXTENSION_ID
 
-from tools_search_conformance.clients.bench import ClientBench, Session, client_check
+from tools_search_conformance.clients.bench import ONE_PAGE, ClientBench, Session, client_check
 from tools_search_conformance.clients.driver import NoDriverFeatureError, Outcome
 from tools_search_conformance.clients.script import (
     TOOLS,
@@ -33,17 +33,19 @@ from tools_search_conformance.wire.eras import MODERN
 from tools_search_conformance.wire.record import Exchange
 
 _PLAIN_QUERY: Final = "  Export  THE almanac & =? "
+_OTHER_QUERY: Final = "fold a crane"
 _ODD_QUERIES: Final = (
     "e\u0301xport \u212bngstr\u00f6m \uff21lmanac \ufb01le",
     "export\u0000the\u0001\u001f\u0085 al\u200emanac\u202e \U0001f4d6\u2028\ufeff",
-    "almanac " * 127 + "almanac!",
+    "al m a n a c " * 78 + "almanacs !",
     "\U0001f4d6" * 1023 + "!",
     "\ufeff\u201cHTTPS://Example.com/A?b=c+d%20e\u201d &amp; it\u2019s \\u0041\\n\r\n\u00a0stra\u00dfe\t\u0662\u00ad?",
     '"export the almanac"',
     "HTTPS://Example.com/" + "Almanac/$& $1 {0} {query} %s " * 50,
 )
-"""Not normalized; with control characters, marks of direction and more than 16 bits; of 1,024 characters of one byte
-and of four; with what is escaped, quoted, or written otherwise elsewhere; in quotation marks; and a longer address."""
+"""Not normalized; with control characters, marks of direction and more than 16 bits; of 1,024 characters, one byte each
+in many words, or four bytes each; with what is escaped, quoted, or written otherwise elsewhere; in quotation marks; and
+a longer address."""
 _ODD_CURSORS: Final = (
     (" at 1 =&? ", "a+b%20c/d?e=f#g"),
     ("0", "0012"),
@@ -77,11 +79,12 @@ _CACHE_HINTS: Final[tuple[JsonObject, ...]] = ({}, {"ttlMs": 3_600_000, "cacheSc
 
 @client_check(
     title="The query is repeated unchanged with every cursor",
-    sends=f"Searches of three, seven or {_MANY_PAGES} pages for queries that have leading and trailing white space, are"
-    " not normalized, contain control characters, escapes or placeholders, or are long, and for generated queries; for"
-    " all tools and with a limit; with an empty page in the middle and an empty cursor. Once the server is too busy for"
-    " the second page at first, once it refuses the cursor, and once the first page may be cached. If the driver has"
-    " `authorization` and `concurrent`, also for another user and with two concurrent searches.",
+    sends=f"Searches of three, seven or {_MANY_PAGES} pages for queries that have leading and trailing white space, "
+    "are not normalized, contain control characters, escapes or placeholders, or are long, and for generated "
+    "queries; for all tools, with a limit, and with one that leaves pages unread before a search for something else; "
+    "with an empty page in the middle and an empty cursor. Once the server is too busy for the second page at first, "
+    "once it refuses the cursor, and once the first page may be cached. If the driver has `authorization` and "
+    "`concurrent`, also for another user and with two concurrent searches.",
     passes="Each request with a cursor has exactly the `query` for which the cursor was issued.",
     methods=EVERY_METHOD,
 )
@@ -89,7 +92,7 @@ async def query_repeated(bench: ClientBench) -> None:
     script = Script(search=Pages(TOOLS[:2], (), TOOLS[4:5], cursors=("page2", "")))
     each_tool = Pages(*([each] for each in TOOLS))
     many = each_tool if bench.primitive.setting else _pages((1,) * _MANY_PAGES)
-    searches = {_PLAIN_QUERY: many}
+    searches = {_PLAIN_QUERY: many, _OTHER_QUERY: Pages(TOOLS[:2], TOOLS[2:3], cursors=("other page",))}
     async with bench.connected(
         Script(search=lambda params: searches.get(params["query"], each_tool)(params))
     ) as session:
@@ -97,6 +100,8 @@ async def query_repeated(bench: ClientBench) -> None:
         session.require_second_page()
         if outcome.reported:
             await _expect_repeated(session, f"{_PLAIN_QUERY} ", _MANY)
+            for query in (_PLAIN_QUERY, _OTHER_QUERY, _PLAIN_QUERY):  # with a cursor left over from each
+                await _expect_repeated(session, query, 1)
     # A client may refuse to search for them. One that is not asked over a connection takes one for each.
     for query in () if outcome.reported else _ODD_QUERIES:
         async with bench.connected(script) as session:
@@ -204,10 +209,11 @@ async def empty_page_not_end(bench: ClientBench) -> None:
 
         async with bench.connected(Script(search=search)) as session:
             outcome = await session.search_all("fold a crane")
+            session.require_search()
             reported, last = outcome.reported, pages.cursors[-1] in session.followed
             again = await session.search_all("fold a crane") if reported and last and kept else outcome
         if not last and not await _reads(bench, len(sizes)):
-            bench.require(len(sizes) > 2, "the client requested only the first page", session.latest)
+            bench.require(len(sizes) > 2, ONE_PAGE, session.latest)
             break
         case = f"the client sent the cursors {session.followed}"
         message = f"the client did not request the last of {len(sizes)} pages, some of which were empty"
@@ -338,7 +344,8 @@ def _expect_all_tools(session: Session, outcome: Outcome, sizes: Sequence[int]) 
     title="Scores of different pages are not compared",
     sends="The same search of three pages twice, for all tools and with limits: once the tools of the first page have "
     "much higher scores than the others, once those of the second; the scores of the third are in between. Everything "
-    "else is equal. Then a search where two pages have the same tool with different descriptions.",
+    "else is equal. Then a search of two pages, of which one or the other has scores that fall steeply, and a search "
+    "where two pages have the same tool with different descriptions.",
     passes="The client returns the same tools in the same order both times. If it drops tools with low scores on any "
     "page, or reads no page after them, only the order of the other tools counts.",
     methods=EVERY_METHOD,
@@ -363,9 +370,21 @@ async def scores_not_compared(bench: ClientBench) -> None:
             pages = _scored(TOOLS[:2], first), _scored(TOOLS[2:4], second), _scored(TOOLS[4:6], 0.6)
             orders.append(await names(pages, limit, reads_on=limit is None and first > second))
         if leaves_out:
-            orders = [[name for name in order if name in orders[0] and name in orders[1]] for order in orders]
+            if limit is None and all(len(outcome.searches) == len(pages) for _, outcome in latest[-2:]):
+                _expect_high_scores_taken(bench, latest[-1][0], *orders)
+            orders = _of_both(*orders)
         message = f"the client returned {orders[0]}, but with the scores of two pages swapped {orders[1]}"
         bench.expect(orders[0] == orders[1], latest[-1][0], message, case=f"limit {limit or 'none'}")
+    # A client may leave out what falls far below the best of its own page.
+    steep, flat = (0.9, 0.5), (0.9, 0.88)
+    orders = _of_both(
+        *[
+            await names([_with_scores(TOOLS[:2], first), _with_scores(TOOLS[2:4], second)])
+            for first, second in ((steep, flat), (flat, steep))
+        ]
+    )
+    message = f"the client returned {orders[0]}, but {orders[1]} where the scores of the other page fall steeply"
+    bench.expect(orders[0] == orders[1], latest[-1][0], message, case="scores that fall steeply on one page")
     if not leaves_out:
         texts = ("Keeps the books.", "Keeps the books in order.")
         for scores in ((0.9, 0.2), (0.2, 0.9)):
@@ -378,8 +397,24 @@ async def scores_not_compared(bench: ClientBench) -> None:
         bench.expect(kept[0] == kept[1], latest[-1][0], message, case="a tool on two pages")
 
 
+def _of_both(first: Sequence[str], second: Sequence[str]) -> list[list[str]]:
+    """Return two orders without the names that only one of them has."""
+    return [[name for name in order if name in first and name in second] for order in (first, second)]
+
+
+def _expect_high_scores_taken(bench: ClientBench, at: Exchange, first: Sequence[str], second: Sequence[str]) -> None:
+    """Expect of a client that leaves out low scores that it takes the same high ones from each page that it reads."""
+    one, other, third = ([str(each["name"]) for each in TOOLS[start : start + 2]] for start in (0, 2, 4))
+    fine = (not {*one} <= {*first} or {*other} <= {*second}) and ({*third} & {*first} == {*third} & {*second})
+    message = f"with high scores on the first page, the client returned {first}, but with those on the second {second}"
+    bench.expect(fine, at, message, case="low scores left out")
+
+
 def _scored(tools: Sequence[JsonObject], score: float) -> list[JsonObject]:
-    scores = (round(score * (1 - rank / 20), 6) for rank in range(len(tools)))
+    return _with_scores(tools, [round(score * (1 - rank / 20), 6) for rank in range(len(tools))])
+
+
+def _with_scores(tools: Sequence[JsonObject], scores: Sequence[float]) -> list[JsonObject]:
     return [{**each, "_meta": {EXTENSION_ID: {"score": score}}} for each, score in zip(tools, scores, strict=True)]
 
 
@@ -398,9 +433,10 @@ async def cursor_verbatim(bench: ClientBench) -> None:
         async def judge(issued: Sequence[str]) -> None:
             before = len(session.followed)
             await session.search_all(searching.switch(_pages((1,) * (len(issued) + 1), cursors=issued)))
-            followed = session.followed[before:]
+            sent = session.followed[before:]
+            followed = [cursor for place, cursor in enumerate(sent) if cursor not in sent[:place]]  # it may repeat one
             read_on = bool(followed) or issued != _ODD_CURSORS[0]
-            bench.require(read_on, "the client requested only the first page", session.latest)
+            bench.require(read_on, ONE_PAGE, session.latest)
             message = f"the server issued the cursors {json.dumps(issued)}, but the client sent {json.dumps(followed)}"
             right = followed[: len(issued)] == list(issued)
             if not right and followed == list(issued[: len(followed)]):
@@ -431,7 +467,8 @@ async def empty_cursor_followed(bench: ClientBench) -> None:
             await session.search_all("fold a crane")
         case = f"the client sent the cursors {session.followed}"
         if set(issued[:-1]) <= set(session.followed):
-            right = "" in session.followed or (len(issued) > 1 and not await _reads(bench, len(issued) + 1))
+            right = "" in session.followed or not await _reads(bench, len(issued) + 1)
+            bench.require(not right or bool(session.followed), ONE_PAGE, session.latest)
             session.expect(right, "the client took an empty nextCursor for the end of the search", case=case)
 
 
@@ -559,8 +596,9 @@ async def _expect_discarded(
     search = _RefusedCursors(start, good=lambda _: good, follows=follows, data=data)
     async with bench.connected(Script(search=search, tools=(tool("new_one"),))) as session:
         outcome = await session.find("keep the books", limit)
+        session.require_search()
         read_on = bool(search.refused or hints or limit or good)  # the client may read fewer pages
-        bench.require(read_on, "the client requested only the first page")
+        bench.require(read_on, ONE_PAGE)
         if search.refused:
             # A client may also stop, and keep what it has: nothing is combined where there is no new search.
             kept = [str(each["name"]) for each in outcome.tools if each["name"] in gone or is_as_sent(each, outdated)]
@@ -586,6 +624,7 @@ async def refused_cursor_once(bench: ClientBench) -> None:
     for hints in _CACHE_HINTS:
         for good in (0, 1):
             await _expect_few_starts(bench, hints, good)
+    await _expect_few_starts(bench, {}, _MAX_ON_PAGE)
     await _expect_few_starts(bench, {}, 0, data=False)
     with suppress(NoDriverFeatureError):
         await _expect_few_starts(bench, {}, 0, limit=_MANY)
@@ -600,7 +639,7 @@ async def _expect_few_starts(
     def page(_: int, starts: int) -> Reply:
         return found(tool(f"start_{starts}"), cursor=None if starts >= _STARTS_END else f"after{starts}", **hints)
 
-    follows = [found(tool("page_0"), cursor="later0", **hints)]
+    follows = [found(tool(f"page_{number}"), cursor=f"later{number}", **hints) for number in range(good or 1)]
     search = _RefusedCursors(page, good=good_at, follows=follows, data=data)
     async with bench.connected(Script(search=search)) as session:
         outcome = await session.find("keep the books", limit)
@@ -608,4 +647,4 @@ async def _expect_few_starts(
         message += f" and returned {outcome.describe()}"
         case = f"{good} cursors accepted, cache hints {json.dumps(hints)}{', with a limit' if limit else ''}"
         session.expect(search.starts <= _MAX_STARTS, message, case=case)
-    bench.require(bool(search.refused or hints or limit or good), "the client requested only the first page")
+    bench.require(bool(search.refused or hints or limit or good), ONE_PAGE)

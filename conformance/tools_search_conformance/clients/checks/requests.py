@@ -8,6 +8,7 @@ import quopri
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from html import unescape
 from typing import Any, Final
 from urllib.parse import unquote_plus
@@ -27,6 +28,7 @@ from tools_search_conformance.clients.script import (
     SwitchedSearch,
     Troubled,
     found,
+    refuses,
     serves,
     serves_each,
     tool,
@@ -46,6 +48,8 @@ _ARGUMENTS: Final[tuple[JsonObject, ...]] = (
     {"region": "south", "floor": 12_345_678, "inside": {"door": "left"}, "in.side": "rear"},
     {"region": "east", "floor": None, "inside": None},
     {"region": " =?base64?north?= ", "lift": True},
+    {"region": "=?base64?bm9ydGg=?=", "inside": {"door": ""}},
+    {"region": "north\tof\r\nX: y", "lift": False},
     {"region": "west", "lift": True},
 )
 _BEFORE: Final = {
@@ -64,6 +68,8 @@ _TIMES_ENCODED: Final = 3
 _MANY_SEARCHES: Final = 30
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/_-]{8,}")
 _URL_SAFE: Final = str.maketrans("-_", "+/")
+_ENCODED: Final = re.compile(r"=\?base64\?(.*)\?=", re.DOTALL)
+"""A header's value in base64."""
 _HEX: Final = re.compile(r"[0-9A-Fa-f]{8,}")
 
 
@@ -160,9 +166,10 @@ async def http_method_header(bench: ClientBench) -> None:
 
 @client_check(
     title="The query appears in no HTTP header",
-    sends="Peers over Streamable HTTP: one with a search of three pages, one that is too busy at first and refuses a "
-    "cursor, one without the extension. The client searches for two unique words and for one of them alone, in short, "
-    "long and non-ASCII queries, cancels a search, and does everything else that the driver can.",
+    sends="Peers over Streamable HTTP: one with a search of three pages, one that is too busy at first, refuses a "
+    "cursor and has pages that may be cached, one that refuses the search, one without the extension. The client "
+    "searches for two unique words and for one of them alone, in short, long and non-ASCII queries, cancels a search, "
+    "and does everything else that the driver can.",
     passes="No name or value of any header contains either word or its beginning: neither plain, percent-encoded, as "
     "HTML character references, nor in base64, quoted-printable or hexadecimal.",
     transports=("http",),
@@ -172,7 +179,17 @@ async def http_query_not_in_headers(bench: ClientBench) -> None:
     pages = Pages([_tool("a")], [_tool("b")], [_tool("c")])
     query = " ".join(_WORDS)
     held = HeldSearch({query: found()})
-    scripts = [Script(search=pages), Script(search=Troubled(pages)), Script(advertised={})]
+
+    def kept(params: JsonObject) -> Reply:
+        page = pages(params)
+        return replace(page, result={**(page.result or {}), "ttlMs": _HOUR, "cacheScope": "public"})
+
+    scripts = [
+        Script(search=pages),
+        Script(search=Troubled(kept)),
+        Script(advertised={}),
+        Script(search=refuses(-32601)),
+    ]
     holds_back = not bench.primitive.setting and (await bench.driver()).features >= {"concurrent", "cancel"}
     for script in scripts + [Script(search=held)] * holds_back:
         async with bench.connected(script) as session:
@@ -264,16 +281,18 @@ def _among_alike(definition: JsonObject, other: JsonObject) -> list[JsonObject]:
 
 @client_check(
     title="A call has the `Mcp-Param-*` headers of the found definition",
-    sends="On the second page of a search, a tool with `x-mcp-header` on some of its parameters, among tools with"
-    " similar names. The client calls it without having listed it, after a listing or a search in which it had another"
-    " header, and after a search with a limit. The arguments are of each type, `false`, 0, a large integer, `null`,"
-    " omitted for a default, inside an object, under a name with a dot, and text with leading and trailing spaces. Then"
-    " calls after a search that finds many other tools, after a list change, after a search in which it has another"
-    " header, and after a search that may be answered from a cache. If the driver has `authorization`, also for another"
-    " user; if it has `federation`, with two servers that have a tool of that name.",
-    passes="The call has `Mcp-Param-*` headers with the values of the given arguments, in base64 if they are not ASCII"
-    " or have leading or trailing spaces. A client that lists in between, so that the listed definition decides, is not"
-    " judged.",
+    sends="On the second page of a search, a tool with `x-mcp-header` on some of its parameters, among tools with "
+    "similar names. The client calls it without having listed it, after a listing or a search in which it had another "
+    "header, and after a search with a limit. The arguments are of each type, `false`, 0, a large integer, `null`, "
+    "omitted for a default, inside an object, under a name with a dot, and text that is empty, has leading and "
+    "trailing spaces or control characters, or looks encoded. Then calls after a search that finds many other tools, "
+    "after a list change, after searches in which it has another header and none, after one that may be answered from "
+    "a cache, and after a search by which the client learns another header when a call gets error -32020. If the "
+    "driver has `authorization`, also for another user; if it has `federation`, with two servers that have a tool of "
+    "that name.",
+    passes="The call has `Mcp-Param-*` headers with the values of the given arguments, in base64 if they are not "
+    "printable ASCII, have leading or trailing spaces, or look encoded. A client that lists in between, so that the "
+    "listed definition decides, is not judged.",
     eras=(MODERN,),
     transports=("http",),
 )
@@ -288,11 +307,12 @@ async def http_param_headers(bench: ClientBench) -> None:
         note={"type": "string"},
     )
     outdated = _tool("ask_region", region={"type": "string", "x-mcp-header": "Zone"}, floor={"type": "integer"})
+    unmarked = _tool("ask_region", region={"type": "string"}, floor={"type": "integer"})
     found_now = _among_alike(marked, outdated)
     pages = Pages([_tool("first_page")], found_now)
     needs = {
         "ask a zone": Pages([outdated]), "ask nobody": Pages([_tool("first_page"), *MANY[:_SINCE]]),
-        "ask one": Pages(found_now),
+        "ask one": Pages(found_now), "ask anybody": Pages([unmarked]),
     }  # fmt: skip
 
     def search(params: JsonObject) -> Reply:
@@ -316,8 +336,8 @@ async def http_param_headers(bench: ClientBench) -> None:
             for arguments in _ARGUMENTS[1:-1] if before == "never" else ():
                 await session.ask("call", name="ask_region", arguments=arguments)
                 judged |= _expect_headers(bench, session.peer, arguments, case)
-            later = ((False, "ask nobody"), (True, "ask nobody"), (False, "ask a zone"))
-            for changed, since in later[: 3 if before == "never" else 1]:
+            later = ((False, "ask nobody"), (True, "ask nobody"), (False, "ask a zone"), (False, "ask anybody"))
+            for changed, since in later[: len(later) if before == "never" else 1]:
                 if changed:
                     await session.peer.notify_change()
                 await session.search_all(since)
@@ -326,6 +346,7 @@ async def http_param_headers(bench: ClientBench) -> None:
                 after = f"{case}; since: {since}{', after a list change' if changed else ''}"
                 judged |= _expect_headers(bench, session.peer, arguments, after)
     judged |= await _expect_headers_of_latest(bench, marked, outdated)
+    judged |= await _expect_headers_once_refreshed(bench, marked, outdated)
     bench.applies(judged, "the client lists before it calls, so the listed definition decides")
     scripts = {name: Script(search=serves(found(each))) for name, each in (("a", marked), ("b", outdated))}
 
@@ -357,6 +378,24 @@ async def _expect_headers_of_latest(bench: ClientBench, before: JsonObject, late
 
         await bench.where_named("authorization", call_for_another)
         return judged
+
+
+async def _expect_headers_once_refreshed(bench: ClientBench, before: JsonObject, latest: JsonObject) -> bool:
+    """Expect the headers of the definition that a client finds after error -32020, where it then repeats the call."""
+    if bench.options.one_shot:
+        return False  # it does one thing
+    refused = {"tools/call": -32020}
+
+    def search(params: JsonObject) -> Reply:
+        if params["query"] == "ask a region":
+            return found(before)
+        refused.clear()
+        return found(latest)
+
+    async with bench.connected(Script(search=search, tools=(before,), refuses=refused)) as session:
+        await session.search_all("ask a region")
+        await session.ask("call", name="ask_region", arguments=_ARGUMENTS[0])
+        return _expect_headers(bench, session.peer, _ARGUMENTS[0], "found with another definition after error -32020")
 
 
 @client_check(
@@ -434,7 +473,8 @@ async def _call_of_servers(
 
 def _expect_headers(bench: ClientBench, peer: Peer, arguments: JsonObject, case: str) -> bool:
     """Expect the headers of a call, and return whether there was one and the definition that was found decides."""
-    call = next((c for c in peer.requests("tools/call") if c.params.get("arguments") == arguments), None)
+    calls = [each for each in peer.requests("tools/call") if each.params.get("arguments") == arguments]
+    call = calls[-1] if calls else None
     returned = [
         (exchange, each)
         for exchange in (*peer.searches, *peer.listings)
@@ -446,19 +486,34 @@ def _expect_headers(bench: ClientBench, peer: Peer, arguments: JsonObject, case:
     latest, definition = max(returned, key=lambda pair: pair[0].number)
     if latest.sent["method"] != METHOD:
         return False
-    sent = {name: value for name, value in _headers(call).items() if name.startswith("mcp-param-")}
-    wanted = {f"mcp-param-{name.lower()}": text for name, text in _marked(definition["inputSchema"], arguments)}
+    headers = {name: value for name, value in _headers(call).items() if name.startswith("mcp-param-")}
+    sent = {name: _encoded_where_needed(value) for name, value in headers.items()}
+    marked = _marked(definition["inputSchema"], arguments)
+    wanted = {f"mcp-param-{name.lower()}": _encoded(text) for name, text in marked}
     bench.expect(sent == wanted, call, f"tools/call has the headers {sent} instead of {wanted}", case=case)
     return True
 
 
 def _marked(schema: JsonObject, arguments: JsonObject) -> Iterator[tuple[str, str]]:
-    """Yield the name and the value of each header of a call with `arguments`."""
+    """Yield the name and the text of each header of a call with `arguments`."""
     for name, each in schema.get("properties", {}).items():
         value = arguments.get(name)
         if (inside := as_object(value)) is not None:
             yield from _marked(each, inside)
         elif "x-mcp-header" in each and value is not None:
-            text = value if isinstance(value, str) else json.dumps(value)
-            encoded = f"=?base64?{base64.b64encode(text.encode()).decode()}?="
-            yield each["x-mcp-header"], text if text.isascii() and text == text.strip() else encoded
+            yield each["x-mcp-header"], value if isinstance(value, str) else json.dumps(value)
+
+
+def _encoded(text: str) -> str:
+    """Return the value of a header with this text, in base64 only where it has to be."""
+    if text.isascii() and text.isprintable() and text == text.strip() and not _ENCODED.fullmatch(text):
+        return text
+    return f"=?base64?{base64.b64encode(text.encode()).decode()}?="
+
+
+def _encoded_where_needed(value: str) -> str:
+    """Return the value of a header, without base64 that its text does not need."""
+    if encoded := _ENCODED.fullmatch(value):
+        with suppress(ValueError):
+            return _encoded(base64.b64decode(encoded[1], validate=True).decode())
+    return value
