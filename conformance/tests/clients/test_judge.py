@@ -115,6 +115,23 @@ def test_a_client_may_stop_after_any_number_of_pages(run: Run, target: Command, 
     assert result.exit_code == 0
 
 
+@pytest.mark.parametrize(
+    ("way", "check", "status"),
+    [
+        ("lists-everywhere", "settings-unknown-members", "unverified"),
+        ("lists-everywhere", "settings-malformed", "unverified"),
+        ("stops-after-one-page", "empty-cursor-followed", "unverified"),
+        ("asks-twice-for-each-page", "cursor-verbatim", "pass"),
+    ],
+)
+def test_a_client_is_blamed_for_no_rule_that_it_does_not_come_to(
+    run: Run, target: Command, way: str, check: str, status: str
+):
+    argv = target("miniature_client", "--fault", way, "--without", "primitives")
+    result = run("--only", check, "--cell", "stdio-2026", "--json", "--", *argv)
+    assert [entry["status"] for entry in json.loads(result.output)["results"]] == [status], result.output
+
+
 @pytest.mark.parametrize("way", ["low-scores-left-out-wherever-they-are", "stops-where-scores-are-low"])
 def test_a_client_may_do_without_tools_with_low_scores_wherever_they_are(run: Run, target: Command, way: str):
     argv = target("miniature_client", "--fault", way)

@@ -640,3 +640,10 @@ class UndeclaredAfterAnEmptyPage(_Undeclared):
 
     def hides(self, params: Json) -> bool:
         return self.was_empty and "cursor" in params
+
+
+class ListsEverywhere(Client):
+    """Breaks no rule: ranks what it has listed, whoever could search."""
+
+    def searches(self) -> bool:
+        return False

@@ -482,3 +482,16 @@ class RefusedCursorForgivenAfterThreePages(RefusedCursorCountedByProgress):
     def cursor_refused(self, query: str, tools: list[Json]) -> list[Json]:
         self.kept.clear()
         return self.all_pages(query, again=self.pages < 4)
+
+
+class StopsAfterOnePage(StopsAfterTwoPages):
+    most = 1
+
+
+class AsksTwiceForEachPage(Client):
+    """Breaks no rule: a server should accept a cursor more than once."""
+
+    def page(self, params: Json) -> Json:
+        if "cursor" in params:
+            super().page(params)
+        return super().page(params)
