@@ -93,6 +93,12 @@ def test_the_operators_configuration_ends_the_asking(ask: Ask):
     assert "← " in outcome.errors
 
 
+def test_the_user_is_told_which_server_a_search_could_not_ask(ask: Ask):
+    browse = Play("", [("search_tools", {"server_name": "one"})])
+    outcome = ask("what is there?", fault="list-refused", steps=(browse, browse, Play("Nothing.")))
+    assert outcome.errors.count("one failed: ") == 1
+
+
 def test_programs_get_the_answer_and_the_statistics_as_json(ask: Ask):
     outcome = ask("hello", "--json", steps=(Play("Good day."),))
     answer = json.loads(outcome.output)

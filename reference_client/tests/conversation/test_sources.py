@@ -392,6 +392,8 @@ async def test_browsing_a_server_that_cannot_be_listed_says_so(talk_to: Open, li
         await session.state.begin_turn()
         reply = await session.search(server_name="one")
         assert (reply.is_error, "Not reachable at present: one (no list today" in reply.text) == (True, True)
+        assert (reply.failed["one"].kind, reply.failed["one"].code) == ("refused", -32603)
+        assert "asked before" not in (await session.search(server_name="one")).text  # it may answer next time
 
 
 async def test_a_searched_server_that_says_it_is_large_is_not_loaded_whole(talk_to: Open):

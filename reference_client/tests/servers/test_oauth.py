@@ -23,13 +23,17 @@ from tools_search_client import (
     Configuration,
     ConnectionOptions,
     ConsentRefusedError,
+    Conversation,
     Failure,
     FederationOptions,
     FileTokenStore,
     HostError,
     OAuth,
     Redirect,
+    Reply,
     ServerUnavailableError,
+    ToolCall,
+    ToolDiscovery,
     UnauthorizedError,
     loopback_redirect,
     open_federation,
@@ -112,6 +116,27 @@ async def test_a_server_that_nobody_signed_in_to_says_how(guarded: Guarded, stor
     assert "it answered HTTP 401 and asks for authorization (scheme Bearer" in failure.message
     assert "tools-search-client" not in failure.message  # a model reads it, or the user of another product
     assert guarded.events == []
+
+
+async def test_a_model_that_searches_tells_the_host_whose_user_must_sign_in_again(guarded: Guarded, signed_in: OAuth):
+    entry = ServerEntry("guarded", HttpTarget(guarded.url))
+    configuration = Configuration((entry,), ToolDiscovery(enabled=True, defer_all=True))
+    search = ToolCall("search_tools", {"query": "create an invoice"})
+    with anyio.fail_after(20):
+        async with (
+            open_federation(configuration, FederationOptions(connection=options(signed_in))) as federation,
+            loopback_redirect(browse, seconds=10) as redirect,
+        ):
+            conversation = Conversation(federation)
+            await conversation.begin_turn()
+            await signed_in.sign_out(guarded.url)
+            reply = await conversation.take(search)
+            assert isinstance(reply, Reply)
+            assert reply.failed["guarded"].kind == "unauthorized"
+            await signed_in.sign_in(guarded.url, redirect)
+            reply = await conversation.take(search)
+            assert isinstance(reply, Reply)
+            assert (reply.failed, reply.loaded[:1]) == ({}, ("guarded__create_invoice",))
 
 
 async def test_a_person_signs_in_with_registration_and_proof_and_another_process_has_the_tokens(

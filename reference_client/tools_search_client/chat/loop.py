@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any, Final
@@ -14,7 +14,7 @@ from tools_search_client.chat.models import Model
 from tools_search_client.chat.terminal import Terminal
 from tools_search_client.conversation.conversation import Conversation
 from tools_search_client.conversation.messages import Forward, Reply, ToolCall
-from tools_search_client.errors import ToolsSearchClientError
+from tools_search_client.errors import Failure, ToolsSearchClientError
 from tools_search_client.federation.configuration import Configuration
 from tools_search_client.federation.federation import Federation
 from tools_search_client.providers import Adapter, Outcome
@@ -93,19 +93,20 @@ class Chat:
         """Get the servers' current tools, and show each server failure once."""
         with self._terminal.waiting("asking the servers"):
             started = await self.conversation.begin_turn(text, toolset=self._options.toolset)
-        failed = [
-            f"{server or 'the server'} failed: {with_remedy(reason)}" for server, reason in started.failed.items()
-        ]
-        troubles = [*failed, *started.problems]
-        for trouble in troubles:
-            if trouble not in self._reported:
-                self._terminal.notice(trouble)
-        self._reported = set(troubles)
+        troubles = [*_failures(started.failed), *started.problems]
+        self._report(troubles)
+        self._reported &= {*troubles}  # what has passed is reported again if it comes back
         if started.loaded:
             self._terminal.notice(f"found before asking the model: {', '.join(started.loaded)}")
         for name in started.changed:
             if self._agreed.pop(name, None):
                 self._terminal.notice(f"{name} was changed by its server, so you will be asked again")
+
+    def _report(self, troubles: Sequence[str]) -> None:
+        for trouble in troubles:
+            if trouble not in self._reported:
+                self._terminal.notice(trouble)
+        self._reported |= {*troubles}
 
     async def turn(self, text: str) -> str:
         """Return the model's final answer to `text`.
@@ -195,6 +196,7 @@ class Chat:
             step = await self.conversation.take(call)
         if isinstance(step, Reply):
             self._terminal.replied(step, is_search=call.name == self.conversation.search_name)
+            self._report(_failures(step.failed))
             return step
         self._terminal.calling(step)
         is_allowed = await self._is_allowed(step)
@@ -233,3 +235,7 @@ class Chat:
         streamed = "".join(self._streamed).strip()
         self._streamed.clear()
         self._adapter.read(self._model.only_text(f"{streamed}\n\n{reason}" if streamed else reason))
+
+
+def _failures(failed: Mapping[str, Failure]) -> list[str]:
+    return [f"{server or 'the server'} failed: {with_remedy(reason)}" for server, reason in failed.items()]

@@ -28,7 +28,7 @@ from tools_search_client.conversation.messages import (
     TurnStart,
     estimate_tokens,
 )
-from tools_search_client.conversation.offered_tools import Delegate, OfferedTools
+from tools_search_client.conversation.offered_tools import Delegate, Finding, OfferedTools
 from tools_search_client.conversation.prompts import Detail
 from tools_search_client.conversation.saved import SavedConversation
 from tools_search_client.conversation.search_tool import search_tools
@@ -304,16 +304,16 @@ class Conversation:
         self.statistics.count_call(call.name, _SYNTHETIC)
         try:
             if is_search:
-                result, fault = await search_tools(self._loaded, call.arguments, self.detail)
+                result, finding = await search_tools(self._loaded, call.arguments, self.detail)
             else:
-                result, fault = await self._synthetic[call.name].execute(call.arguments), None
+                result, finding = await self._synthetic[call.name].execute(call.arguments), Finding()
         except Exception as error:  # the host's own code: its errors must not end the turn
             _logger.exception("the host's tool %r failed", call.name)
             return Reply(call, prompts.failed_host_tool(call.name), is_error=True, fault=error)
         loaded = self._loaded.load(result.newly_loaded_tools, call.id)
         if is_search:
             self.statistics.count_search(len(loaded))
-        return Reply(call, result.content, result.is_error, loaded, result.remarks, fault)
+        return Reply(call, result.content, result.is_error, loaded, result.remarks, finding.fault, finding.failed)
 
     def _chosen(self, toolset: str | Toolset | None) -> Toolset:
         if isinstance(toolset, str):

@@ -230,6 +230,8 @@ class Reply:
     """The exception from the host's synthetic tool, or why its re-ranker's order was not used; not included in
     `text`.
     """
+    failed: Mapping[str, Failure] = field(default_factory=dict[str, Failure])
+    """Servers that a search could not ask, each with the reason, such as `unauthorized` if its user must sign in."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,6 @@ from tools_search_client.conversation.prompts import (
     names_of_tools,
     one_name,
 )
-from tools_search_client.errors import RerankingError
 from tools_search_client.found import FoundTool
 from tools_search_client.json_values import compact_json
 from tools_search_client.text import first_sentence, printable, shorten
@@ -63,8 +62,8 @@ class SearchRequestError(ValueError):
 
 async def search_tools(
     loaded: LoadedTools, arguments: Mapping[str, Any], usual: Detail
-) -> tuple[SyntheticToolResult, RerankingError | None]:
-    """Answer a call of `search_tools`: find tools, report which can be loaded, and return the re-ranker's error.
+) -> tuple[SyntheticToolResult, Finding]:
+    """Answer a call of `search_tools`: find tools, report which can be loaded, and return what was found.
 
     Args:
         loaded: The loaded and offered tools.
@@ -75,7 +74,7 @@ async def search_tools(
     try:
         request = _read_request(arguments, [offer.name for offer in state.catalog.servers if offer.name], usual)
     except SearchRequestError as error:
-        return SyntheticToolResult(str(error), is_error=True, remarks=error.remarks), None
+        return SyntheticToolResult(str(error), is_error=True, remarks=error.remarks), Finding()
     servers = None if request.server is None else [request.server]
     if request.names:
         finding = await offered.by_names(request.names, servers)
@@ -87,7 +86,10 @@ async def search_tools(
     else:
         finding = await offered.by_server(request.server or "")
     is_repeated = request in state.answered
-    state.answered.add(request)
+    if finding.failed:
+        is_repeated = False  # a failed server might answer next time
+    else:
+        state.answered.add(request)
     known = {tool.name for tool in finding.tools if loaded.has(tool)}
     texts = _described(finding.tools, request.detail, known)
     within_budget: Sequence[FoundTool] = finding.tools
@@ -98,7 +100,7 @@ async def search_tools(
     call = {"name": state.search_name, "arguments": arguments}
     count_search(offered, json.dumps(call, ensure_ascii=False, default=str), text)
     failed = not finding.tools and bool(finding.missing or finding.too_many or finding.failed)
-    return SyntheticToolResult(text, admission.loaded, is_error=failed, remarks=remarks), finding.fault
+    return SyntheticToolResult(text, admission.loaded, is_error=failed, remarks=remarks), finding
 
 
 def _read_request(arguments: Mapping[str, Any], servers: Sequence[str], usual: Detail) -> SearchRequest:
