@@ -362,6 +362,60 @@ async def test_notices_of_a_dropped_turn_are_repeated(kind: Any):
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("kind", KINDS)
+async def test_only_the_last_of_two_messages_in_a_row_is_dropped(kind: Any):
+    _, adapter = await begun(kind)
+    adapter.read(answer(kind))
+    adapter.say("First.")
+    adapter.say("Second.")
+    adapter.drop_turn()
+    assert [text in json.dumps(transcript(adapter)) for text in ("First.", "Second.")] == [True, False]
+    adapter.say("Third.")
+    adapter.compact(keep_turns=2)
+    assert [text in json.dumps(transcript(adapter)) for text in ("Go.", "First.", "Third.")] == [False, True, True]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("call_tool", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+async def test_dropping_a_turn_after_another_leaves_what_dropping_the_earlier_one_alone_does(
+    kind: Any, call_tool: bool
+):
+    bodies: list[dict[str, Any]] = []
+    for is_followed in (False, True):
+        source = ListedSource.of({"shop": [DELETE], "bar": [DELETE]}, deferred={"shop"})
+        conversation = Conversation(source, ToolDiscovery(enabled=True))
+        adapter = kind(conversation, "a-model", call_tool=call_tool)
+        await conversation.begin_turn()
+        adapter.say("Hello.")
+        adapter.request()
+        adapter.read(answer(kind))
+        source.offers = ListedSource.of({"shop": [DELETE], "bar": []}, deferred={"shop"}).offers
+        await conversation.begin_turn()
+        adapter.say("Delete it.")  # a turn with a notice and with a found tool
+        body = json.dumps(adapter.request())
+        search = "tool_search" if '"tool_search"' in body else "search_tools"
+        (call,) = adapter.read(answer(kind, (search, {"query": "delete"}))).calls
+        adapter.answer(call, await taken_reply(conversation, call))
+        assert "no longer offered" in json.dumps(transcript(adapter))
+        adapter.read(answer(kind))
+        if is_followed:
+            adapter.say("Thanks.")
+            adapter.request()
+            adapter.read(answer(kind))
+        restored = kind(Conversation(source, ToolDiscovery(enabled=True)), "a-model", call_tool=call_tool)
+        await restored.restore(adapter.save())
+        if is_followed:
+            restored.drop_turn()
+        restored.drop_turn()
+        restored.say("Or rather.")
+        transcript(restored)
+        bodies.append(restored.request())
+    assert bodies[0] == bodies[1]
+    assert "no longer offered" in json.dumps(bodies)
+
+
+@pytest.mark.anyio
 async def test_texts_of_the_user_that_no_answer_separates_are_sent_as_one_message():
     _, adapter = await begun(ChatCompletions)
     adapter.say("Stop.")  # after a request that the provider failed to answer

@@ -89,7 +89,7 @@ actions = st.one_of(
     st.tuples(st.just("answer"), st.lists(calls, max_size=3)),
     st.tuples(st.just("answer"), st.lists(calls, min_size=1, max_size=2)),
     st.tuples(st.just("cancel"), st.lists(calls, min_size=1, max_size=2)),
-    st.tuples(st.just("drop"), st.none()),
+    st.tuples(st.just("drop"), st.integers(1, 3)),
     st.tuples(st.just("compact"), st.integers(1, 3)),
     st.tuples(st.just("toolset"), st.sampled_from((EVERYTHING, Toolset("b", {"beta": Rule()})))),
     st.tuples(st.just("servers"), catalogs),
@@ -162,20 +162,19 @@ class Play:
         self.toolset = EVERYTHING
         self.count = 0
         self.earlier: list[dict[str, Any]] = []
-        self.before_turn = 0
+        self.before_turns: list[int] = []
         self.may_list_more = False
 
     async def turn(self) -> None:
         await self.state.begin_turn("find", toolset=self.toolset)
-        self.before_turn = len(self.earlier)
+        self.before_turns.append(len(self.earlier))
         self.adapter.say("find \ud800 it")
 
     def request(self) -> dict[str, Any]:
         prefix = self.state.prefix
         body = self.adapter.request()
         if self.state.prefix != prefix:  # another list was begun, and nothing of the old one is kept
-            self.earlier.clear()
-            self.before_turn = 0
+            self.forget()
         json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
         assert RULES[self.provider](body) == []
         check(self.provider, body)
@@ -184,6 +183,10 @@ class Play:
         self.earlier.append(body)
         self.may_list_more = False
         return body
+
+    def forget(self) -> None:
+        self.earlier.clear()
+        self.before_turns = [0] * len(self.before_turns)
 
     def check_kept(self, before: dict[str, Any], now: dict[str, Any]) -> None:
         (tools, transcript, rest), (tools_now, transcript_now, rest_now) = map(parts, (before, now))
@@ -204,14 +207,14 @@ class Play:
             case "answer" | "cancel":
                 await self.answer(what, is_cancelled=kind == "cancel")
             case "drop":
-                self.adapter.drop_turn()
-                del self.earlier[self.before_turn :]
+                for _ in range(what):
+                    self.adapter.drop_turn()
+                    del self.earlier[self.before_turns.pop() if self.before_turns else 0 :]
                 self.may_list_more = True
                 await self.turn()
             case "compact":
                 self.adapter.compact(what)
-                self.earlier.clear()
-                self.before_turn = 0
+                self.forget()
             case "toolset":
                 self.toolset = what
                 await self.turn()
@@ -305,7 +308,7 @@ def visible(provider: str, body: dict[str, Any]) -> list[tuple[str, str, list[st
 @example(
     {"alpha": [], "beta": [], "gamma": [("find", {"type": "object"})]},
     [CallToolResult(content=[])],
-    [("answer", [("search", {"query": "find"})]), ("compact", 1), ("drop", None)],
+    [("answer", [("search", {"query": "find"})]), ("compact", 1), ("drop", 1)],
 )
 def test_the_provider_accepts_every_request_and_earlier_content_is_kept(
     name: str, catalog: Any, outcomes: list[CallToolResult], played: list[tuple[str, Any]]

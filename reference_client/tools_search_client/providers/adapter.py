@@ -24,7 +24,7 @@ from tools_search_client.conversation.messages import Compaction, Reply, ToolCal
 from tools_search_client.errors import InvalidAnswerError, LocalError, SavedConversationError
 from tools_search_client.json_values import compact_json, copied
 from tools_search_client.providers.results import EMPTY_RESULT, Attachment, Part, parts_of
-from tools_search_client.providers.saved import SavedCall, SavedTranscript, saved_outcome
+from tools_search_client.providers.saved import SavedCall, SavedTranscript, SavedTurn, saved_outcome
 from tools_search_client.providers.sent_tools import ProviderCall, ProviderLimits, SentTool, SentTools
 
 Outcome: TypeAlias = Reply | CallToolResult
@@ -141,11 +141,7 @@ class Adapter(ABC):
         """Original names in the order in which they were first sent, and whether each was deferred; empty if the
         provider's list is in the conversation's order.
         """
-        self._turn_starts: list[int] = []
-        """The positions in the transcript where the user's turns begin."""
-        self._shown_before: Mapping[str, SentTool] = {}
-        """The tools shown when this turn began."""
-        self._notices_of_turn: list[str] = []
+        self._turns: list[SavedTurn] = []
         self._notices_to_repeat: list[str] = []
         conversation.detail = "sentence"
         conversation.limit(limits.max_tools, besides=1 if call_tool else 0)
@@ -161,7 +157,7 @@ class Adapter(ABC):
         return copied(self._transcript)
 
     def say(self, text: str, /, *attachments: Attachment) -> None:
-        """Append the user's text, and its pictures and files.
+        """Begin a turn with the user's text, and its pictures and files.
 
         Raises:
             LocalError: There are open calls, there is neither text nor an attachment, or the provider does not accept
@@ -171,9 +167,8 @@ class Adapter(ABC):
         if not text.strip() and not attachments:
             raise LocalError("the user's message is empty")
         blocks = [self._attachment(one) for one in attachments]
-        self._turn_starts.append(len(self._transcript))
-        self._shown_before = dict(self._tools.shown)
-        self._notices_of_turn = []
+        self._append_unsent()
+        self._turns.append(SavedTurn(start=len(self._transcript), notices=[]))
         self._unsent += [*([text] if text.strip() else []), *blocks]
 
     def request(self) -> dict[str, Any]:
@@ -187,16 +182,16 @@ class Adapter(ABC):
             raise LocalError("there is no message to send yet: call `say` first")
         offer = self.conversation.offer()
         notices = [*self._notices_to_repeat, *offer.notices]
-        self._notices_to_repeat, self._notices_of_turn = [], [*self._notices_of_turn, *notices]
+        self._notices_to_repeat = []
+        if self._turns:
+            self._turns[-1].notices += notices
         self._unsent += notices
         outdated, new = self._tools.take_offer(offer, by_reference=self._by_reference)
         self._take_out(outdated)  # before the new forms are added, which can have the same names
         additions = self._additions(new) if self._in_transcript and new else None
         place = self._tools.listed if additions is None else self._tools.shown
         place |= {tool.original_name: tool for tool in new}
-        if self._unsent:
-            self._transcript.append(self._user_item(copied(self._unsent)))
-            self._unsent = []
+        self._append_unsent()
         self._transcript += additions or []
         return copied(self._options | self._request_body(self._tools.whole_list))
 
@@ -247,12 +242,12 @@ class Adapter(ABC):
             self.answer(call, Reply(call, reason, is_error=True, remarks=reason))
 
     def drop_turn(self) -> None:
-        """Remove everything since the last `say`, including its text."""
-        del self._transcript[self._turn_starts.pop() if self._turn_starts else 0 :]
-        self._tools.shown = dict(self._shown_before)
+        """Remove everything since the last `say`, including its text. Called again, it removes the turn before."""
+        turn = self._turns.pop() if self._turns else SavedTurn(start=0, notices=[])
+        del self._transcript[turn.start :]
+        self._tools.shown = self._shown_in(self._transcript)
         self._unsent = []
-        self._notices_to_repeat += self._notices_of_turn
-        self._notices_of_turn = []
+        self._notices_to_repeat = [*turn.notices, *self._notices_to_repeat]
         self._calls, self._answers = {}, {}
 
     def save(self) -> str:
@@ -269,11 +264,9 @@ class Adapter(ABC):
             used_ids=self._used_ids,
             special_ids=self._special_ids,
             order=self._order,
-            turn_starts=self._turn_starts,
-            shown_before=list(self._shown_before),
-            notices_of_turn=self._notices_of_turn,
+            turns=self._turns,
             notices_to_repeat=self._notices_to_repeat,
-            tools=self._tools.saved(self._shown_before),
+            tools=self._tools.saved(),
         ).to_text()
 
     async def restore(self, saved: str | bytes, *, toolset: str | Toolset | None = None) -> TurnStart:
@@ -300,9 +293,9 @@ class Adapter(ABC):
         self._calls = calls
         self._answers = {key: one.restored(calls[key][1]) for key, one in read.answers.items() if key in calls}
         self._used_ids, self._special_ids, self._order = read.used_ids, read.special_ids, read.order
-        self._turn_starts = [start for start in read.turn_starts if start <= len(read.items)]
-        self._shown_before = self._tools.restore(read.tools, read.shown_before)
-        self._notices_of_turn, self._notices_to_repeat = read.notices_of_turn, read.notices_to_repeat
+        self._turns = [turn for turn in read.turns if turn.start <= len(read.items)]
+        self._notices_to_repeat = read.notices_to_repeat
+        self._tools.restore(read.tools)
         return begun
 
     def compact(self, keep_turns: int) -> Compaction:
@@ -316,8 +309,9 @@ class Adapter(ABC):
         """
         if keep_turns < 1:
             raise LocalError("`keep_turns` must be positive")
-        start = self._turn_starts[-keep_turns] if keep_turns <= len(self._turn_starts) else 0
-        return self._replace(self._transcript[start:], [one - start for one in self._turn_starts if one >= start])
+        start = self._turns[-keep_turns].start if keep_turns <= len(self._turns) else 0
+        kept = [SavedTurn(start=one.start - start, notices=one.notices) for one in self._turns if one.start >= start]
+        return self._replace(self._transcript[start:], kept)
 
     def replace_transcript(self, items: Sequence[Mapping[str, Any]], /) -> Compaction:
         """Continue with the host's transcript, such as a shortened one, or one from an earlier conversation.
@@ -335,7 +329,7 @@ class Adapter(ABC):
             raise SavedConversationError(f"cannot read the transcript: {error}") from None
         self._check_items(given, ())
         starts = [place for place, item in enumerate(given) if item.get("role") == "user" and not self._ids(item)[1]]
-        dropped = self._replace(given, starts)
+        dropped = self._replace(given, [SavedTurn(start=start, notices=[]) for start in starts])
         self._used_ids.update(key for item in given for key in self._ids(item)[0])
         return dropped
 
@@ -392,14 +386,18 @@ class Adapter(ABC):
         if orphans := sorted(calls - Counter(still_open)):
             raise SavedConversationError(f"a call in the transcript has no result: {orphans[0]!r}")
 
-    def _replace(self, items: list[dict[str, Any]], turn_starts: list[int]) -> Compaction:
+    def _append_unsent(self) -> None:
+        if self._unsent:
+            self._transcript.append(self._user_item(copied(self._unsent)))
+            self._unsent = []
+
+    def _replace(self, items: list[dict[str, Any]], turns: list[SavedTurn]) -> Compaction:
         self._refuse_open_calls()
-        self._transcript, self._turn_starts = items, turn_starts
+        self._transcript, self._turns = items, turns
         text = compact_json(items)
         referred_to = {original for name, original in self._tools.names.items() if _is_named(name, text)}
         dropped = self.conversation.forget_unless(referred_to)
         self._tools.shown = self._shown_in(items)
-        self._shown_before = self._shown_in(items[: turn_starts[-1]]) if turn_starts else {}
         return dropped
 
     def _shown_in(self, items: Sequence[dict[str, Any]]) -> dict[str, SentTool]:
@@ -420,9 +418,8 @@ class Adapter(ABC):
             return
         names = {tool.name for tool in tools}
         items = [self._without_tools(item, names) for item in self._transcript]
-        originals = {tool.original_name for tool in tools}
-        self._shown_before = {name: tool for name, tool in self._shown_before.items() if name not in originals}
-        self._turn_starts = [sum(item is not None for item in items[:start]) for start in self._turn_starts]
+        for turn in self._turns:
+            turn.start = sum(item is not None for item in items[: turn.start])
         self._transcript = [item for item in items if item is not None]
 
     def _answered(self, call: ProviderCall, outcome: Outcome) -> AnsweredCall:

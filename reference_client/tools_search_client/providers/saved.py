@@ -64,11 +64,20 @@ class SavedResult(SavedPart):
         return self.result
 
 
+class SavedTurn(SavedPart):
+    """A user's turn."""
+
+    start: Count
+    """Its position in the transcript."""
+    notices: list[str]
+    """What the model was notified of in it, and must be again if it is dropped."""
+
+
 class SavedTranscript(SavedText):
     """One conversation with one model."""
 
     FORMAT: ClassVar = "tools-search-client/transcript"
-    VERSION: ClassVar = 1
+    VERSION: ClassVar = 2
 
     adapter: str
     """The name of the class."""
@@ -82,9 +91,7 @@ class SavedTranscript(SavedText):
     used_ids: set[str]
     special_ids: set[str]
     order: dict[str, bool]
-    turn_starts: list[Count]
-    shown_before: list[str]
-    notices_of_turn: list[str]
+    turns: list[SavedTurn]
     notices_to_repeat: list[str]
     tools: SavedSentTools
 

@@ -175,9 +175,9 @@ class SentTools:
 
     # Saved and restored
 
-    def saved(self, shown_before: Mapping[str, SentTool]) -> SavedSentTools:
-        """Return the saved form, with the tools in the list or the transcript, now or when the turn began."""
-        kept = {**shown_before, **self.listed, **self.shown}
+    def saved(self) -> SavedSentTools:
+        """Return the saved form, with the tools in the list or the transcript."""
+        kept = {**self.listed, **self.shown}
         return SavedSentTools(
             names=self.names,
             sent={name: saved_definition(tool.definition) for name, tool in kept.items()},
@@ -187,8 +187,8 @@ class SentTools:
             call_tool=self._call_tool and self._call_tool.name,
         )
 
-    def restore(self, saved: SavedSentTools, shown_before: Iterable[str]) -> dict[str, SentTool]:
-        """Restore the saved tools, and return the ones that were shown when the turn began."""
+    def restore(self, saved: SavedSentTools) -> None:
+        """Restore the saved tools."""
         self.names = dict(saved.names)
         sent = {name: self.sent_form(restored_definition(one)) for name, one in saved.sent.items()}
         self.listed = {name: sent[name] for name in saved.listed if name in sent}
@@ -196,7 +196,6 @@ class SentTools:
         self._prefix = saved.prefix
         if self._call_tool is not None and saved.call_tool is not None:
             self._call_tool = _call_tool_definition([name for name in _CALL_TOOL_NAMES if name != saved.call_tool])
-        return {name: sent[name] for name in shown_before if name in sent}
 
     # Where a tool was shown
 
