@@ -29,6 +29,12 @@ class LocalError(ToolsSearchClientError):
     """A mistake by the caller or the operator."""
 
 
+def refuse_single_name(argument: str, names: object) -> None:
+    """Raise `LocalError` if `names` is a string: as a collection, it would be one of letters."""
+    if isinstance(names, str):
+        raise LocalError(f"`{argument}` must be a collection of names, such as [{names!r}]")
+
+
 class ConfigurationError(LocalError, hosts.ConfigurationError):
     """A configuration cannot be used; the message lists every problem, its location and its remedy."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import anyio.lowlevel
@@ -28,6 +28,7 @@ from tools_search_client import (
     ToolCall,
     ToolDiscovery,
 )
+from tools_search_client.providers import ChatCompletions
 
 pytestmark = pytest.mark.anyio
 
@@ -627,6 +628,19 @@ async def test_a_loaded_tool_is_called_by_its_bare_name_as_well_where_only_one_h
     called = await talk.call("read_file")
     assert isinstance(called, Forward)
     assert called.definition.name == "files__read_file"
+
+
+async def test_one_name_is_not_taken_for_a_collection_of_its_letters(rooms: Rooms) -> None:
+    refused: list[tuple[str, Callable[[], object]]] = [
+        ("deferred", lambda: ListedSource.of({"shop": []}, deferred="shop")),
+        ("deferred", lambda: ListedSource.by_prefix([], ["shop"], deferred="shop")),
+        ("servers", lambda: ListedSource.by_prefix([], "shop")),
+        ("referred_to", lambda: rooms.start().state.forget_unless("shop")),
+        ("reads", lambda: ChatCompletions(rooms.start().state, "a-model", reads=cast("Any", "shop"))),
+    ]
+    for argument, ask in refused:
+        with pytest.raises(LocalError, match=rf"`{argument}` must be a collection of names, such as \['shop'\]"):
+            ask()
 
 
 async def test_a_server_without_a_prefix_may_have_a_search_tools_of_its_own(rooms: Rooms) -> None:

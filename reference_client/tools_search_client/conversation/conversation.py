@@ -34,7 +34,7 @@ from tools_search_client.conversation.saved import SavedConversation
 from tools_search_client.conversation.search_tool import search_tools
 from tools_search_client.conversation.sources import FederationSource
 from tools_search_client.conversation.state import ConversationState, DiscoveryStatistics, Statistics
-from tools_search_client.errors import Failure, LocalError, ToolsSearchClientError, UnknownToolError
+from tools_search_client.errors import Failure, LocalError, ToolsSearchClientError, UnknownToolError, refuse_single_name
 from tools_search_client.federation.configuration import ToolDiscovery
 from tools_search_client.federation.federation import Federation, ranker_of
 from tools_search_client.reranking import Reranking
@@ -238,6 +238,7 @@ class Conversation:
         Args:
             referred_to: Names of the tools to keep.
         """
+        refuse_single_name("referred_to", referred_to)
         return self._loaded.forget_unless(referred_to)
 
     def start_over(self) -> None:

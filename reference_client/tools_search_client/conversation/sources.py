@@ -20,7 +20,7 @@ from tools_search_client.conversation.catalog import (
     SourceAnswer,
     ToolSource,
 )
-from tools_search_client.errors import AmbiguousToolError, UnknownToolError
+from tools_search_client.errors import AmbiguousToolError, UnknownToolError, refuse_single_name
 from tools_search_client.federation.configuration import Configuration
 from tools_search_client.federation.fanout import Answer, Method, Question, in_parallel
 from tools_search_client.federation.federation import LISTING, Federation
@@ -45,6 +45,7 @@ class ListedSource(ToolSource):
     @classmethod
     def of(cls, tools: Mapping[str, Sequence[Tool]], *, deferred: Collection[str] = ()) -> ListedSource:
         """Create a source from each server's tools; the servers in `deferred` are deferred."""
+        refuse_single_name("deferred", deferred)
         return cls(
             ServerOffer(
                 server,
@@ -62,6 +63,8 @@ class ListedSource(ToolSource):
 
         A tool that does not start with any of `servers` is always loaded, under its own name.
         """
+        refuse_single_name("servers", servers)
+        refuse_single_name("deferred", deferred)
         by_server: dict[str, list[FoundTool]] = {server: [] for server in servers}
         unassigned: list[FoundTool] = []
         for tool in tools:

@@ -54,6 +54,7 @@ from tools_search_client.errors import (
     RerankingError,
     ServerError,
     UnknownToolError,
+    refuse_single_name,
 )
 from tools_search_client.federation.configuration import Configuration, ToolDiscovery
 from tools_search_client.federation.fanout import Answer, Fanout, Method, Question
@@ -638,12 +639,11 @@ class Federation:
         return self.supervised[name]
 
     def _within(self, deadline: float | None) -> float:
-        return self._deadline if deadline is None else deadline
+        return max(0.0, self._deadline if deadline is None else deadline)  # the caller's time can be over
 
     def _among(self, servers: Collection[str] | None) -> list[str]:
         """Return the servers' names in this federation's order; raises `LocalError` if one does not exist."""
-        if isinstance(servers, str):
-            raise LocalError(f"`servers` must be a collection of names, such as [{servers!r}]")
+        refuse_single_name("servers", servers)
         for name in servers or ():
             self._server(name)
         return [name for name in self.supervised if servers is None or name in servers]

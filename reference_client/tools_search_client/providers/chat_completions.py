@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field
 
 from tools_search_client.conversation.conversation import Conversation
 from tools_search_client.conversation.messages import valid_name
+from tools_search_client.errors import refuse_single_name
 from tools_search_client.json_values import arguments_sent_back, checked, without_nulls
 from tools_search_client.providers.adapter import Adapter, AnsweredCall, ProviderMessage
 from tools_search_client.providers.results import Attachment, Media, as_text, media_of
@@ -84,6 +85,7 @@ class ChatCompletions(Adapter):
     ) -> None:
         limits = ProviderLimits(most_tools, longest_description)
         super().__init__(conversation, model, limits=limits, system=system, call_tool=call_tool, options=options)
+        refuse_single_name("reads", reads)
         self._mime_types = [one for kind in sorted(reads) for one in _MIME_TYPES[kind]]
 
     def _user_item(self, parts: Sequence[str | dict[str, Any]]) -> dict[str, Any]:
