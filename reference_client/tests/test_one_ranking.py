@@ -47,12 +47,13 @@ def read(name: str) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def tools(tmp_path: Path) -> Path:
-    """The tools of the servers, with labels, and with a name that has to be altered."""
+    """The tools of the servers, with labels, and with two names that have to be altered."""
     path = tmp_path / "tools.jsonl"
     lines = [one for one in read("tools.jsonl") if one["server"] in SERVERS]
     for number, one in enumerate(lines):
         one["_meta"] = {"io.modelcontextprotocol.experimental/none": 1} | labeled(LABELS[number % len(LABELS)])
     lines[0]["name"] = f"{lines[0]['name']}: the first"
+    lines[1]["name"] = "žluťoučký_kůň"
     path.write_text("\n".join(map(json.dumps, lines)))
     return path
 
@@ -82,7 +83,7 @@ def queries(tools: Path) -> list[str]:
     lines = [json.loads(line) for line in tools.read_text().splitlines()]
     names = [one["name"] for one in lines]
     full = [f"{one['server']}__{one['name']}" for one in lines]
-    return [*asked[::4], *names[::4], *full[::4], "undo everything", "monthly"]
+    return [*asked[::4], *names[::4], *full[::4], "undo everything", "monthly", "kůň"]
 
 
 async def by_the_client(servers: Federation, asked: list[str]) -> dict[str, list[FoundTool]]:
@@ -119,6 +120,7 @@ async def test_a_gateway_and_a_client_find_the_same_tools_in_the_same_order(tool
     through_gateway = {query: [one.tool.name for one in found] for query, found in found_there.items()}
     by_client = {query: [one.name for one in found] for query, found in found_here.items()}
     assert sum(map(bool, through_gateway.values())) > 100
+    assert found_here["kůň"][0].tool.name == "žluťoučký_kůň"
     assert sum(not found for found in through_gateway.values()) > 10, "some requests fit nothing"
     for found in (by_client, in_conversation):
         assert {query: names for query, names in found.items() if names != through_gateway[query]} == {}

@@ -94,17 +94,29 @@ def labels_among_servers(server: str, labels: Mapping[str, Any], category: objec
     return {**among, "group": server, **({"category": category} if isinstance(category, str) and category else {})}
 
 
+def renamed(server: str, tool: Tool) -> Tool:
+    """Return a server's `tool` under its qualified name.
+
+    If that does not contain its own name, as in scripts that providers do not accept in names, the own name becomes its
+    title, unless it has one: users can read it, and searches find it by the words in it.
+    """
+    name = qualified_name(server, tool.name)
+    title = tool.title if tool.title or tool.name in name else tool.name
+    return tool.model_copy(update={"name": name, "title": title})
+
+
 def tool_among_servers(server: str, tool: Tool) -> Tool:
     """Return a server's `tool` under its qualified name, with a gateway's labels.
 
     Gateways publish tools in this form, and clients that use the servers directly rank them in this form, because only
     identical definitions give the same order. If `server` is empty, it is the only one, and the labels do not change.
     """
-    name, own = qualified_name(server, tool.name), published_metadata(tool.meta)
+    named = renamed(server, tool)
     if not server:
-        return tool.model_copy(update={"name": name})
+        return named
+    own = published_metadata(tool.meta)
     labels = labels_among_servers(server, own, own.get("group"))
-    return tool.model_copy(update={"name": name, "meta": {**(tool.meta or {}), EXTENSION_ID: labels}})
+    return named.model_copy(update={"meta": {**(tool.meta or {}), EXTENSION_ID: labels}})
 
 
 def is_pinned(tool: Tool) -> bool:

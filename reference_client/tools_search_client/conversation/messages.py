@@ -46,7 +46,8 @@ class Definition:
     def of(cls, tool: FoundTool) -> Definition:
         """Return the definition of a server's tool."""
         own = tool.tool
-        return cls(tool.name, own.description or own.title or "", own.input_schema, own.annotations, tool)
+        purpose = own.description or own.title or ("" if own.name in tool.name else own.name)
+        return cls(tool.name, purpose, own.input_schema, own.annotations, tool)
 
     def is_like(self, other: Definition) -> bool:
         """Return whether both definitions have the same content, regardless of the name."""

@@ -24,8 +24,9 @@ from anyio.abc import TaskGroup
 from mcp.server.subscriptions import PromptsListChanged, ResourcesListChanged, ServerEvent, ToolsListChanged
 from mcp_ext_search_primitives import PROMPTS, RESOURCE_TEMPLATES, RESOURCES
 from mcp_types import Tool
-from tools_search_hosts import ServerEntry, qualified_name
+from tools_search_hosts import ServerEntry
 from tools_search_hosts.messages import MAX_MESSAGE_BYTES
+from tools_search_hosts.names import renamed
 
 from tools_search_server.access.configuration import Access
 from tools_search_server.base.paging import ToolPages
@@ -258,8 +259,8 @@ class Gateway:
     def expose(self, upstream: Upstream, tool: Tool) -> ExposedTool:
         """Return an upstream's tool as the gateway exposes it."""
         meta = self.metadata.meta(upstream.name, tool)
-        renamed = tool.model_copy(update={"name": qualified_name(upstream.name, tool.name), "meta": meta})
-        return ExposedTool(renamed, upstream, tool)
+        public = renamed(upstream.name, tool).model_copy(update={"meta": meta})
+        return ExposedTool(public, upstream, tool)
 
     def _most_indexed(self, server: str, index_at_most: int) -> int | None:
         """Return the maximum number of tools for which a server is indexed; `None` for no maximum.

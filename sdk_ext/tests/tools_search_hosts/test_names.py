@@ -7,7 +7,9 @@ import re
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from mcp_types import Tool
 from tools_search_hosts import MAX_NAME_LENGTH, own_name, qualified_name, split_candidates, without_digest
+from tools_search_hosts.names import tool_among_servers
 
 ANY_TEXT = st.text(min_size=1, max_size=90)
 LOOKALIKES = st.text(alphabet="ab3_- ./é", min_size=1, max_size=8)
@@ -87,3 +89,13 @@ def test_a_name_leads_back_to_its_server(pair: tuple[str, str], others: set[str]
 )
 def test_an_altered_name_still_shows_the_server_and_the_tool(pair: tuple[str, str], start: str) -> None:
     assert re.fullmatch(rf"{re.escape(start)}[0-9a-f]{{12}}", qualified_name(*pair))
+
+
+def test_a_tool_keeps_its_own_name_as_its_title_if_models_must_know_it_by_another() -> None:
+    schema = {"type": "object"}
+    for server in ("", "shop"):
+        named = {"own": Tool(name="创建发票", input_schema=schema)}
+        named["titled"] = named["own"].model_copy(update={"title": "Create an invoice"})
+        named["valid"] = Tool(name="create_invoice", input_schema=schema)
+        titles = {kind: tool_among_servers(server, tool).title for kind, tool in named.items()}
+        assert titles == {"own": "创建发票", "titled": "Create an invoice", "valid": None}
