@@ -206,6 +206,84 @@ async def test_every_request_is_authorized_as_the_host_says_unless_the_configura
     assert asked == [url]
 
 
+class ImpatientProxy:
+    """Passes HTTP on to a server, and closes connections that are kept alive."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.connections: list[SocketStream] = []
+        self.requests = 0
+        self.closes_on_reuse = False
+        """Whether a connection is closed at the moment its next request arrives, so that nobody can know before."""
+
+    async def serve(self, client: SocketStream) -> None:
+        self.connections.append(client)
+        is_reused = False
+        async with client, await anyio.connect_tcp("127.0.0.1", self.port) as server, anyio.create_task_group() as tasks:
+            tasks.start_soon(self.return_answers, server, client)
+            with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
+                async for piece in client:
+                    self.requests += piece.startswith(b"POST ")
+                    if self.closes_on_reuse and is_reused:
+                        break
+                    is_reused = True
+                    await server.send(piece)
+            tasks.cancel_scope.cancel()
+
+    async def return_answers(self, server: SocketStream, client: SocketStream) -> None:
+        with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
+            async for piece in server:
+                await client.send(piece)
+
+    async def close_idle(self) -> None:
+        while self.connections:
+            await self.connections.pop().aclose()
+
+
+@asynccontextmanager
+async def behind_an_impatient_proxy(
+    server: HttpTarget, options: ConnectionOptions
+) -> AsyncGenerator[tuple[ImpatientProxy, ServerTools]]:
+    port = httpx2.URL(server.url).port
+    assert port is not None
+    proxy = ImpatientProxy(port)
+    async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener, anyio.create_task_group() as tasks:
+        tasks.start_soon(listener.serve, proxy.serve)
+        url = f"http://127.0.0.1:{listener.extra(SocketAttribute.local_port)}/mcp"  # noqa: S610 - as above
+        async with open_server(HttpTarget(url), options) as tools:
+            yield proxy, tools
+        tasks.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("era", ["auto", "legacy"])
+async def test_requests_after_a_pause_in_which_the_server_closed_its_idle_connections_succeed(
+    plain_server: HttpTarget, era: Any
+):
+    options = ConnectionOptions(era=era, follow_changes=False)
+    with anyio.fail_after(40):
+        async with behind_an_impatient_proxy(plain_server, options) as (proxy, tools):
+            for _ in range(2):
+                await proxy.close_idle()
+                tools.forget()
+                assert len(await tools.list()) == 3
+                await proxy.close_idle()
+                assert (await tools.call("add_numbers", {"first": 1, "second": 2})).structured_content == {"result": 3}
+
+
+async def test_a_request_whose_connection_the_server_closes_says_so_is_sent_once_and_the_next_one_succeeds(
+    plain_server: HttpTarget,
+):
+    sum_of = {"first": 1, "second": 2}
+    with anyio.fail_after(40):
+        async with behind_an_impatient_proxy(plain_server, ConnectionOptions(follow_changes=False)) as (proxy, tools):
+            await tools.call("add_numbers", sum_of)
+            sent, proxy.closes_on_reuse = proxy.requests, True
+            with pytest.raises(ServerUnavailableError, match="the connection ended: "):
+                await tools.call("add_numbers", sum_of)
+            assert proxy.requests == sent + 1  # nobody knows whether it was carried out
+            assert (await tools.call("add_numbers", sum_of)).structured_content == {"result": 3}
+
+
 async def test_a_program_that_does_not_speak_the_protocol_is_unavailable():
     chatter = "import time\nfor _ in range(3): print('hello', flush=True)"
     assert await refused(StdioTarget(sys.executable, ("-c", chatter)))
