@@ -168,6 +168,18 @@ def test_arguments_that_do_not_fit_are_refused_with_what_the_tool_takes(run: Run
     assert server.asked("tools/call") == []
 
 
+def test_a_misspelled_parameter_which_servers_ignore_is_not_sent_unless_in_an_object(run: Run, liar: Any):
+    server = liar("schema")
+    line = ("--command", command_line(server.target), "--yes")
+    outcome = run("call", "make_alpha", "colr=red", 'color="red"', "color=red", *line)
+    assert outcome.code == 2
+    assert outcome.errors.splitlines()[1] == (
+        "  - colr: it has no such parameter; the closest is 'color'; in a JSON object, it is sent all the same"
+    )
+    assert server.asked("tools/call") == []
+    assert run("call", "make_alpha", '{"colr": "red", "color": "red"}', *line).code == 0
+
+
 def test_describe_shows_every_parameter(run: Run, liar: Any):
     line = command_line(liar("schema").target)
     assert run("describe", "make_alpha", "--command", line).output.splitlines()[-3:] == [

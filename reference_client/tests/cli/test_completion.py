@@ -69,6 +69,11 @@ def test_tools_are_those_that_an_earlier_command_saw(complete: Any, run: Run, wr
         "one__make_gamma",
     ]
     assert complete("call", "--config", file, "make_b") == ["make_beta"]
+    content = {"mcpServers": {"other": liar(tools=1).as_configured(), "one": server.as_configured()}}
+    file.write_text(json.dumps(content | {"tool_sets": {"few": {"servers": {"other": True}}}}))
+    run("tools", "--config", file, "--server", "other")
+    run("tools", "--config", file, "--toolset", "few")
+    assert complete("call", "--config", file, "make_b") == ["make_beta"], "of a server that was left out"
     assert server.asked() == before
 
 

@@ -219,7 +219,11 @@ class ImpatientProxy:
     async def serve(self, client: SocketStream) -> None:
         self.connections.append(client)
         is_reused = False
-        async with client, await anyio.connect_tcp("127.0.0.1", self.port) as server, anyio.create_task_group() as tasks:
+        async with (
+            client,
+            await anyio.connect_tcp("127.0.0.1", self.port) as server,
+            anyio.create_task_group() as tasks,
+        ):
             tasks.start_soon(self.return_answers, server, client)
             with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
                 async for piece in client:

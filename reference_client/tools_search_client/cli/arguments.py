@@ -11,12 +11,18 @@ from typing import Any, Final, cast
 
 import click
 from tools_search_hosts.json_values import as_list, as_object
+from tools_search_hosts.toolsets import closest
 
 from tools_search_client.errors import LocalError
 from tools_search_client.found import FoundTool
 from tools_search_client.text import one_line, printable_json, shorten
 
 _ASSIGNMENT: Final = re.compile(r"(?P<name>[^=]+?)(?P<json>:?)=(?P<value>.*)", re.DOTALL)
+_OTHER_ARGUMENTS: Final = frozenset(
+    ("additionalProperties", "patternProperties", "unevaluatedProperties", "$ref", "allOf", "anyOf", "oneOf", "if")
+)
+"""Schema keywords by which a tool takes arguments besides its `properties`, or refuses them."""
+
 _DEPTH: Final = 4
 _CHOICES: Final = 8
 _CHARS: Final = 60
@@ -59,7 +65,7 @@ def fitting(typed: Sequence[tuple[str | None, Any]], tool: FoundTool) -> dict[st
     for name, value in arguments.items():
         if isinstance(value, _Text):
             arguments[name] = _as_taken(str(value), as_object(as_object(schema.get("properties")).get(name)))
-    problems = [f"  - {one_line(problem)}" for problem in complaints(schema, arguments)]
+    problems = [f"  - {one_line(problem)}" for problem in (*_misspelled(typed, schema), *complaints(schema, arguments))]
     if problems:
         rows = [
             "  " + shorten(f"{name} ({', '.join(filter(None, (kind, need)))}) {description}", _LINE)
@@ -68,6 +74,19 @@ def fitting(typed: Sequence[tuple[str | None, Any]], tool: FoundTool) -> dict[st
         takes = ["It takes:", *rows] if rows else ["It takes no arguments."]
         raise InvalidArgumentsError("\n".join([f"{one_line(tool.name)} was not called:", *problems, *takes]))
     return arguments
+
+
+def _misspelled(typed: Sequence[tuple[str | None, Any]], schema: Mapping[str, Any]) -> list[str]:
+    """Return a problem for each name that the tool does not declare, because servers silently ignore these.
+
+    None are reported if the schema states what other arguments may be, or declares parameters in another place.
+    """
+    known = as_object(schema.get("properties"))
+    if not known or not schema.keys().isdisjoint(_OTHER_ARGUMENTS):
+        return []
+    unknown = dict.fromkeys(name for name, _ in typed if name is not None and name not in known)
+    advice = "in a JSON object, it is sent all the same"
+    return [f"{name}: it has no such parameter; {closest(name, known)}; {advice}" for name in unknown]
 
 
 def parameters(tool: FoundTool) -> list[tuple[str, str, str, str]]:

@@ -76,7 +76,8 @@ def call(name: str, arguments: tuple[str, ...], selection: ServerSelection, *, y
 
     Each ARGUMENT is `name=value`, `name:=JSON`, a JSON object of arguments, `@FILE` to read such an object from a file,
     or `-` to read one from standard input. A value is text unless the tool expects another type. Arguments are
-    validated against the tool's schema before anything is sent; `describe NAME` lists the parameters.
+    validated against the tool's schema before anything is sent. A name that the tool does not declare is refused,
+    unless it is in a JSON object. `describe NAME` lists the parameters.
 
     NAME is a name shown by `search` or `tools`. `server:tool` also works, and so does the tool's own name if only one
     server has it. You are asked before the call, unless you pass --yes or the server's `alwaysAllow` list in the

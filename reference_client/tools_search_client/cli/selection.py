@@ -59,6 +59,8 @@ class ServerSelection:
     options: FederationOptions
     toolset: Toolset
     seen: SeenNames
+    is_whole: bool
+    """Whether these are all servers of the configuration."""
 
     def shows(self, tool: FoundTool) -> bool:
         """Return whether the toolset contains `tool`."""
@@ -80,7 +82,7 @@ class ServerSelection:
     async def list(self, servers: Federation) -> FederatedListing:
         """Return every tool in the toolset."""
         listing = await servers.list()
-        self.seen.remember(listing.tools, are_all=not listing.failed)
+        self.seen.remember(listing.tools, are_all=self.is_whole and not listing.failed)
         return replace(listing, tools=tuple(filter(self.shows, listing.tools)))
 
     def ask(self, question: Callable[[Federation], Awaitable[T]]) -> T:
@@ -198,7 +200,7 @@ def server_options(*, follow_changes: bool = False, optional: bool = False) -> C
         ) -> Any:
             _show_log(verbose)
             chosen = {name: others.pop(name) for name in ("config", "host", "url", "command_line")}
-            if optional and not any(chosen.values()) and chosen_file(chosen) is None:
+            if optional and all(given is None for given in chosen.values()) and chosen_file(chosen) is None:
                 return command(selection=None, **others)
             configuration = _configuration(chosen, headers)
             stated = configuration.tool_discovery
@@ -211,11 +213,13 @@ def server_options(*, follow_changes: bool = False, optional: bool = False) -> C
             of_entries = {"call_seconds": call_timeout, "era": era}
             overridden = {name: None for name, value in of_entries.items() if value is not None}
             entries = tuple(replace(entry, **overridden) for entry in entries)
+            is_whole = len(entries) == len(configuration.servers)
             configuration = replace(configuration, servers=entries, tool_discovery=stated)
             follows = follow_changes and stated.follow_changes
             connection = ConnectionOptions(follow_changes=follows, auth=OAuth())
             options = FederationOptions(connection=connection)
-            return command(selection=ServerSelection(configuration, options, toolset, seen_names(chosen)), **others)
+            selection = ServerSelection(configuration, options, toolset, seen_names(chosen), is_whole)
+            return command(selection=selection, **others)
 
         decorated: Any = with_target
         for option in reversed(_SERVER_OPTIONS):
