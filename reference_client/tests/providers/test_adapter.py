@@ -127,8 +127,11 @@ USAGE: list[tuple[Any, dict[str, Any], int, int]] = [
 @pytest.mark.parametrize(("kind", "usage", "read", "written"), USAGE)
 async def test_the_tokens_that_an_answer_states_are_counted(kind: Any, usage: dict[str, Any], read: int, written: int):
     conversation, adapter = await begun(kind)
-    adapter.read(answer(kind) | usage)
-    assert (conversation.statistics.prompt_tokens, conversation.statistics.completion_tokens) == (read, written)
+    for _ in range(2):
+        said = adapter.read(answer(kind) | usage)
+        assert (said.prompt_tokens, said.completion_tokens) == (read, written)
+    counts = conversation.statistics
+    assert (counts.prompt_tokens, counts.completion_tokens) == (2 * read, 2 * written)
 
 
 @pytest.mark.anyio

@@ -43,6 +43,9 @@ class ModelMessage:
     """Calls to pass to `Conversation.take` and answer, with the tools' original names and arguments."""
     stop_reason: str | None = None
     """Why the model stopped, as the provider states it, such as `max_tokens`."""
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    """As the provider counted them for this request, with what it read from its cache; 0 if it does not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,11 +219,10 @@ class Adapter(ABC):
         message = self._parse(answer)
         self._transcript += message.items
         usage = as_object(next((answer[name] for name in self._usage_members if name in answer), None))
-        self.conversation.statistics.add_usage(
-            prompt_tokens=_total(usage, self._prompt_counts), completion_tokens=_total(usage, self._completion_counts)
-        )
+        prompt, completion = (_total(usage, counts) for counts in (self._prompt_counts, self._completion_counts))
+        self.conversation.statistics.add_usage(prompt_tokens=prompt, completion_tokens=completion)
         self._calls = {call.id: (call, self._tools.call_of(call)) for call in message.calls}
-        return ModelMessage(message.text, self.open_calls, message.stop_reason)
+        return ModelMessage(message.text, self.open_calls, message.stop_reason, prompt, completion)
 
     def answer(self, call: ToolCall, outcome: Outcome, /) -> None:
         """Add the outcome of one of the open calls, in any order.
