@@ -388,7 +388,10 @@ async def _transport(
             wire = Wire(options.observer, on_close, exchange, bounded.sent)
 
             def note_refusal(response: httpx2.Response) -> None:
-                diagnostics.note(f"HTTP {response.status_code} {response.reason_phrase}")
+                if (
+                    refusal(response) is None
+                ):  # that the server asks for authorization is reported with what it asks for
+                    diagnostics.note(f"HTTP {response.status_code} {response.reason_phrase}")
 
             async with http_streams(
                 target,
