@@ -142,7 +142,7 @@ async def test_a_model_that_searches_tells_the_host_whose_user_must_sign_in_agai
 async def test_a_person_signs_in_with_registration_and_proof_and_another_process_has_the_tokens(
     guarded: Guarded, store: FileTokenStore
 ):
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with loopback_redirect(browse, seconds=10) as redirect:
             assert await OAuth(store).sign_in(guarded.url, redirect)
         assert guarded.events == ["registered", "signed in", "authorization_code"]
