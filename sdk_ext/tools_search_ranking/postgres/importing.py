@@ -7,32 +7,39 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final, LiteralString
 
+import numpy as np
 from mcp_ext_tools_search.types import valid_tools
 from mcp_types import Tool
 from psycopg import sql
 from psycopg.errors import LockNotAvailable, UniqueViolation
 
-from tools_search_ranking.postgres.analysis import ANALYSIS, BLOCK_BITS, Analyzer, Document, start_and_slips
+from tools_search_ranking.postgres.analysis import ANALYSIS, BLOCK_BITS, Analyzer, Columns, Numbers, start_and_slips
+from tools_search_ranking.postgres.copying import INT, NULL, SMALLINT, Column, arrays, copy_rows, integers, texts
 from tools_search_ranking.postgres.schema import Connection
 
 _PARTITIONED: Final = ("tool", "document", "term", "posting")
 _BLOCK: Final = 1 << BLOCK_BITS
-_NULL: Final = r"\N"
-_ESCAPES: Final = str.maketrans({"\\": r"\\", "\n": r"\n", "\r": r"\r", "\t": r"\t"})
-"""Of the text format of `COPY`."""
+
+_FEW: Final = 8
+"""The postings of a term in a block are in one row, at their highest level, if they are not more than this.
+
+The order of levels matters only for terms with more postings than a search reads. With so few in each block, a term has
+less than that in up to a million tools."""
 
 _SHORT_WAIT: Final[LiteralString] = "set local lock_timeout = '200ms'"
 _MEMORY: Final[LiteralString] = "set local maintenance_work_mem = '512MB'; set local work_mem = '256MB'"
 
 
 _COUNTED: Final[LiteralString] = (
+    "set local client_encoding = 'UTF8'; "  # of the texts that are copied
     "create temporary table if not exists counted (term int, audience int, tools int) on commit drop; "
     "truncate pg_temp.counted"
 )
@@ -111,61 +118,118 @@ class ToolEntry:
     @property
     def digest(self) -> bytes:
         """A digest that shows whether the definition has changed."""
-        return _digest(self.text)
+        return _digest(self.text.encode())
 
 
-def _digest(text: str) -> bytes:
-    return hashlib.sha256(text.encode()).digest()[:16]
+def _digest(text: bytes) -> bytes:
+    return hashlib.sha256(text).digest()[:16]
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Rows for some tools, in the form for `COPY`."""
+
+    tools: Sequence[Column]
+    documents: Sequence[Column]
+    postings: Sequence[Column]
+    counts: Sequence[Column]
+    """The number of tools with a term, by term and audience."""
 
 
 @dataclass
-class _Rows:
-    """Rows for a few tools, as lines for `COPY`."""
+class _Writer:
+    """Turns tools into rows, and sums up what it has seen."""
 
     analyzer: Analyzer
     generation: int
     audiences: dict[tuple[str, ...], int]
-    tools: list[str] = field(default_factory=list[str])
-    documents: list[str] = field(default_factory=list[str])
-    postings: dict[tuple[int, int, int], list[tuple[int, int, int]]] = field(default_factory=dict[Any, Any])
-    """By term, level and block: tools, impacts and audiences."""
-
-    counts: defaultdict[int, Counter[int]] = field(default_factory=lambda: defaultdict(Counter[int]))
-    """The number of tools with a term, by audience and term."""
-
     sizes: defaultdict[int, list[int]] = field(default_factory=lambda: defaultdict(lambda: [0, 0]))
     """The number of tools and the sum of their lengths, by audience."""
 
     blocks: defaultdict[int, set[int]] = field(default_factory=lambda: defaultdict(set[int]))
     """The blocks of tool ids, by audience."""
 
-    def add(self, number: int, entry: ToolEntry, tool: Tool) -> None:
-        audience = self.audiences.setdefault(tuple(sorted(set(entry.groups))), len(self.audiences) + 1)
-        document = self.analyzer.document(tool)
-        name = _bytes(tool.name.encode("utf-8", "surrogatepass"))
-        start = f"{self.generation}\t{number}\t{name}\t{audience}\t"
-        answer = _NULL if entry.answer is None else _escaped(entry.answer)
-        text = entry.text
-        self.tools.append(f"{start}{_bytes(_digest(text))}\t{_escaped(text)}\t{answer}\n")
-        self.documents.append(start + _document_row(document))
-        for term, level, impact in document.postings:
-            place = term, level, number >> BLOCK_BITS
-            self.postings.setdefault(place, []).append((number, impact, audience))
-        self.counts[audience].update(document.terms.keys())
-        size = self.sizes[audience]
-        size[0] += 1
-        size[1] += document.length
-        self.blocks[audience].add(number >> BLOCK_BITS)
-
-    def posting_rows(self) -> Iterator[str]:
-        for place, own in sorted(self.postings.items()):
-            columns = (_array(column) for column in zip(*own, strict=True))
-            yield "\t".join((*map(str, (self.generation, *place)), *columns)) + "\n"
-
-    def count_rows(self) -> Iterator[str]:
-        return (
-            f"{term}\t{audience}\t{tools}\n" for audience, own in self.counts.items() for term, tools in own.items()
+    def rows(self, first: int, read: Sequence[tuple[ToolEntry, Tool]]) -> _Rows:
+        """Return the rows of tools, whose ids are consecutive from `first`."""
+        documents = self.analyzer.documents(tool for _, tool in read)
+        owners = [
+            self.audiences.setdefault(tuple(sorted(set(entry.groups))), len(self.audiences) + 1) for entry, _ in read
+        ]
+        lengths = documents.lengths.tolist()
+        for number, (audience, length) in enumerate(zip(owners, lengths, strict=True), start=first):
+            size = self.sizes[audience]
+            size[0] += 1
+            size[1] += length
+            self.blocks[audience].add(number >> BLOCK_BITS)
+        audiences = np.array(owners, dtype=np.int64)
+        written = [entry.text.encode() for entry, _ in read]
+        start = [
+            self._generations(len(read)),
+            integers(np.arange(first, first + len(read)), INT),
+            texts(tool.name.encode("utf-8", "surrogatepass") for _, tool in read),
+            integers(audiences, INT),
+        ]
+        answers = (None if entry.answer is None else entry.answer.encode() for entry, _ in read)
+        by_tool = np.arange(len(read) + 1)
+        of_terms = np.searchsorted(documents.terms.tools, by_tool)
+        of_floor = np.searchsorted(documents.floor.tools, by_tool)
+        return _Rows(
+            tools=[*start, texts(map(_digest, written)), texts(written), texts(answers)],
+            documents=[
+                *start,
+                integers(documents.lengths, INT),
+                arrays(documents.named.terms, np.searchsorted(documents.named.tools, by_tool), INT),
+                arrays(documents.terms.terms, of_terms, INT),
+                *(arrays(values, of_terms, SMALLINT) for values in documents.terms.values),
+                arrays(documents.floor.terms, of_floor, INT),
+                *(arrays(values, of_floor, SMALLINT) for values in documents.floor.values),
+            ],
+            postings=self._postings(first, documents.postings, audiences),
+            counts=_counts(documents.terms, audiences),
         )
+
+    def _postings(self, first: int, own: Columns, audiences: Numbers) -> Sequence[Column]:
+        levels, impacts = own.values
+        numbers = own.tools + first
+        order = np.lexsort((numbers, own.terms))
+        terms, levels, numbers = own.terms[order], levels[order], numbers[order]
+        _, starts, counts = _groups(terms, numbers >> BLOCK_BITS)
+        highest = np.repeat(np.maximum.reduceat(levels, starts), counts)
+        levels = np.where(np.repeat(counts, counts) <= _FEW, highest, levels)
+        again = np.lexsort((numbers, levels, terms))
+        order, terms, levels, numbers = order[again], terms[again], levels[again], numbers[again]
+        bounds, starts, _ = _groups(terms, levels, numbers >> BLOCK_BITS)
+        return [
+            self._generations(len(starts)),
+            integers(terms[starts], INT),
+            integers(levels[starts], SMALLINT),
+            integers(numbers[starts] >> BLOCK_BITS, INT),
+            arrays(numbers, bounds, INT),
+            arrays(impacts[order], bounds, SMALLINT),
+            arrays(audiences[own.tools][order], bounds, INT),
+        ]
+
+    def _generations(self, count: int) -> Column:
+        return integers(np.full(count, self.generation), INT)
+
+
+def _counts(found: Columns, audiences: Numbers) -> Sequence[Column]:
+    own = audiences[found.tools]
+    order = np.lexsort((own, found.terms))
+    terms, own = found.terms[order], own[order]
+    _, starts, counts = _groups(terms, own)
+    return [integers(terms[starts], INT), integers(own[starts], INT), integers(counts, INT)]
+
+
+def _groups(*ordered: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+    """Return where groups of equal rows begin and the last ends, where they begin, and the number of rows in each."""
+    size = len(ordered[0])
+    begins = np.full(size, fill_value=False)
+    begins[:1] = True
+    for column in ordered:
+        begins[1:] |= column[1:] != column[:-1]
+    bounds = np.append(np.flatnonzero(begins), size)
+    return bounds, bounds[:-1], np.diff(bounds)
 
 
 def import_catalog(
@@ -194,19 +258,25 @@ def import_catalog(
     written = 0
     with connection.transaction():
         generation = _new_generation(connection, catalog, facts or {})
-        rows = _Rows(Analyzer(), generation, {})
+        writer = _Writer(Analyzer(), generation, {})
         remaining = iter(entries)
-        while chunk := list(islice(remaining, _BLOCK - 1 if written == 0 else _BLOCK)):  # ids start at 1
-            for number, (entry, tool) in enumerate(_read(chunk, written), start=written + 1):
-                rows.add(number, entry, tool)
-            written += len(chunk)
-            _copy(connection, generation, rows)
-            on_progress(written)
-        _write_terms(connection, generation, rows.analyzer)
-        _write_audiences(connection, generation, rows)
+        with ThreadPoolExecutor(1) as copying:  # while the database writes, the next tools are analyzed
+            pending: Future[None] | None = None
+            while chunk := list(islice(remaining, _BLOCK - 1 if written == 0 else _BLOCK)):  # ids start at 1
+                rows = writer.rows(written + 1, list(_read(chunk, written)))
+                if pending is not None:
+                    pending.result()
+                    on_progress(written)
+                pending = copying.submit(_copy, connection, generation, rows)
+                written += len(chunk)
+            if pending is not None:
+                pending.result()
+                on_progress(written)
+        _write_terms(connection, generation, writer.analyzer)
+        _write_audiences(connection, generation, writer)
         connection.execute(
             "update tools_search.generation set last_tool = %s, last_term = %s where id = %s",
-            [written, rows.analyzer.last, generation],
+            [written, writer.analyzer.last, generation],
         )
         try:
             for table in _PARTITIONED:
@@ -295,14 +365,13 @@ def update_catalog(connection: Connection, catalog: str, removed: Collection[str
         audiences = connection.execute(
             "select groups, id from tools_search.audience where generation = %s", [generation]
         ).fetchall()
-        rows = _Rows(analyzer, generation, {tuple(groups): number for groups, number in audiences})
-        for number, (entry, tool) in enumerate(read, start=last_tool + 1):
-            rows.add(number, entry, tool)
+        writer = _Writer(analyzer, generation, {tuple(groups): number for groups, number in audiences})
+        rows = writer.rows(last_tool + 1, read)
         try:
-            _add(connection, generation, rows, last_term)
+            _add(connection, generation, rows, {key: own for key, own in analyzer.known.items() if own > last_term})
         except UniqueViolation:
             raise ImportingError(_SAME_NAME) from None
-        _write_audiences(connection, generation, rows)
+        _write_audiences(connection, generation, writer)
         connection.execute(
             "update tools_search.generation set last_tool = %s, last_term = %s where id = %s",
             [last_tool + len(read), analyzer.last, generation],
@@ -327,8 +396,7 @@ def _remove(connection: Connection, generation: int, names: Sequence[bytes]) -> 
 def _known_terms(connection: Connection, generation: int, read: Sequence[tuple[ToolEntry, Tool]]) -> dict[str, int]:
     """Return the ids of the tools' terms that the generation already has."""
     first = Analyzer()
-    for _, tool in read:
-        first.document(tool)
+    first.documents(tool for _, tool in read)
     return dict(
         connection.execute(
             "select key, id from tools_search.term where generation = %s and key = any (%s)",
@@ -337,18 +405,17 @@ def _known_terms(connection: Connection, generation: int, read: Sequence[tuple[T
     )
 
 
-def _add(connection: Connection, generation: int, rows: _Rows, last_term: int) -> None:
+def _add(connection: Connection, generation: int, rows: _Rows, new: Mapping[str, int]) -> None:
     connection.execute(
         "create temporary table if not exists added (like tools_search.posting) on commit drop; "
         "create temporary table if not exists keyed (id int, key text, start text, slips int[]) on commit drop; "
         "truncate pg_temp.added, pg_temp.keyed"
     )
-    new = {key: number for key, number in rows.analyzer.known.items() if number > last_term}
-    _copy_lines(connection, sql.Identifier("pg_temp", "keyed"), map(_term_row, new.items()))
-    _copy_lines(connection, sql.Identifier("pg_temp", "added"), rows.posting_rows())
-    _copy_lines(connection, _partition("tool", generation), rows.tools)
-    _copy_lines(connection, _partition("document", generation), rows.documents)
-    _copy_lines(connection, sql.Identifier("pg_temp", "counted"), rows.count_rows())
+    _copy_terms(connection, new)
+    copy_rows(connection, sql.Identifier("pg_temp", "added"), rows.postings)
+    copy_rows(connection, _partition("tool", generation), rows.tools)
+    copy_rows(connection, _partition("document", generation), rows.documents)
+    copy_rows(connection, sql.Identifier("pg_temp", "counted"), rows.counts)
     for statement in _ADDING:
         connection.execute(statement, {"generation": generation})
 
@@ -396,29 +463,31 @@ def _read(chunk: Sequence[ToolEntry], before: int) -> Iterator[tuple[ToolEntry, 
 
 
 def _copy(connection: Connection, generation: int, rows: _Rows) -> None:
-    """Write the rows, and clear them."""
-    parts: tuple[tuple[sql.Identifier, Iterable[str]], ...] = (
-        (_partition("tool", generation), rows.tools),
-        (_partition("document", generation), rows.documents),
-        (_partition("posting", generation), rows.posting_rows()),
-        (sql.Identifier("pg_temp", "counted"), rows.count_rows()),
-    )
-    for table, lines in parts:
-        _copy_lines(connection, table, lines)
-    for kept in (rows.tools, rows.documents, rows.postings, rows.counts):
-        kept.clear()
+    copy_rows(connection, _partition("tool", generation), rows.tools)
+    copy_rows(connection, _partition("document", generation), rows.documents)
+    copy_rows(connection, _partition("posting", generation), rows.postings)
+    copy_rows(connection, sql.Identifier("pg_temp", "counted"), rows.counts)
 
 
-def _copy_lines(connection: Connection, table: sql.Identifier, lines: Iterable[str]) -> None:
-    with connection.cursor() as cursor, cursor.copy(sql.SQL("copy {} from stdin").format(table)) as copy:
-        remaining = iter(lines)
-        while text := "".join(islice(remaining, 1_000)):
-            copy.write(text)
+def _copy_terms(connection: Connection, known: Mapping[str, int]) -> None:
+    """Write terms to the temporary table `keyed`."""
+    remaining = iter(known.items())
+    while chunk := list(islice(remaining, _BLOCK)):
+        corrected = [start_and_slips(key) for key, _ in chunk]
+        bounds = np.cumsum([0, *(len(own[1]) if own else 0 for own in corrected)])
+        slips = arrays(np.array([one for own in corrected if own for one in own[1]], dtype=np.int64), bounds, INT)
+        columns = [
+            integers([number for _, number in chunk], INT),
+            texts(key.encode() for key, _ in chunk),
+            texts(own[0].encode() if own else None for own in corrected),
+            [one if own else NULL for one, own in zip(slips, corrected, strict=True)],
+        ]
+        copy_rows(connection, sql.Identifier("pg_temp", "keyed"), columns)
 
 
 def _write_terms(connection: Connection, generation: int, analyzer: Analyzer) -> None:
     connection.execute("create temporary table keyed (id int, key text, start text, slips int[]) on commit drop")
-    _copy_lines(connection, sql.Identifier("pg_temp", "keyed"), map(_term_row, analyzer.known.items()))
+    _copy_terms(connection, analyzer.known)
     connection.execute(
         sql.SQL(
             "insert into {} select {}, id, key, "
@@ -432,42 +501,17 @@ def _write_terms(connection: Connection, generation: int, analyzer: Analyzer) ->
     )
 
 
-def _write_audiences(connection: Connection, generation: int, rows: _Rows) -> None:
+def _write_audiences(connection: Connection, generation: int, writer: _Writer) -> None:
     with connection.cursor() as cursor:
         cursor.executemany(
             "insert into tools_search.audience values (%s, %s, %s, %s, %s, %s) on conflict (generation, id) "
             "do update set tools = audience.tools + excluded.tools, length = audience.length + excluded.length, "
             "blocks = array(select unnest(audience.blocks) union select unnest(excluded.blocks))",
             [
-                [generation, number, list(groups), *rows.sizes[number], list(rows.blocks[number])]
-                for groups, number in rows.audiences.items()
+                [generation, number, list(groups), *writer.sizes[number], list(writer.blocks[number])]
+                for groups, number in writer.audiences.items()
             ],
         )
-
-
-def _document_row(document: Document) -> str:
-    terms = sorted(document.terms)
-    steps, members = zip(*map(document.terms.__getitem__, terms), strict=True) if terms else ((), ())
-    arrays = (document.named, terms, steps, members, document.floor, document.floor.values())
-    return "\t".join((str(document.length), *map(_array, arrays))) + "\n"
-
-
-def _term_row(term: tuple[str, int]) -> str:
-    key, number = term
-    start, slips = start_and_slips(key) or (None, ())
-    return f"{number}\t{_escaped(key)}\t{_escaped(start) if start else _NULL}\t{_array(slips) if start else _NULL}\n"
-
-
-def _array(numbers: Iterable[int]) -> str:
-    return "{" + ",".join(map(str, numbers)) + "}"
-
-
-def _bytes(value: bytes) -> str:
-    return r"\\x" + value.hex()
-
-
-def _escaped(text: str) -> str:
-    return text.translate(_ESCAPES)
 
 
 def _partition(table: str, generation: int) -> sql.Identifier:

@@ -338,6 +338,18 @@ def test_an_import_whose_connection_is_cut_leaves_what_was_there(cluster: Cluste
     assert (len(_names(address, "old")), _names(address, "new")) == (30, set())
 
 
+def test_an_import_whose_source_fails_while_the_database_writes_leaves_what_was_there(cluster: Cluster):
+    def failing() -> Iterator[ToolEntry]:
+        yield from entries(_tools(9_000, "new"))
+        raise KeyboardInterrupt
+
+    with psycopg.connect(cluster.address(), autocommit=True) as connection:
+        with pytest.raises(KeyboardInterrupt):
+            import_catalog(connection, "catalog", failing())
+        assert (len(_names(cluster.address(), "old")), _names(cluster.address(), "new")) == (30, set())
+        assert import_catalog(connection, "catalog", entries(_tools(40, "new"))) == 40
+
+
 def test_a_server_that_is_killed_during_an_import_has_all_of_the_old_tools_when_it_is_started_again(
     cluster: Cluster,
 ):
