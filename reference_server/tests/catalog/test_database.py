@@ -6,8 +6,8 @@ import itertools
 import json
 import shutil
 import tempfile
-from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -425,25 +425,44 @@ async def test_a_shared_index_is_searched_again_soon_after_it_can_be_reached(
     assert found[0] == "kitchen__fresh"
 
 
-@pytest.mark.anyio
-async def test_a_shared_index_that_can_only_be_read_is_searched_for_what_it_has(
-    database: Database, raw: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def allow_writing(is_allowed: bool) -> None:
-        with psycopg.connect(database.address, autocommit=True, options="-c default_transaction_read_only=off") as one:
-            value = "off" if is_allowed else "on"
-            one.execute(f"alter role postgres set default_transaction_read_only = {value}")
+@contextmanager
+def read_only(address: str) -> Generator[None]:
+    """Let nobody write with new connections until the context ends."""
+    with psycopg.connect(address, autocommit=True) as one:
+        one.execute("alter role postgres set default_transaction_read_only = on")
+        try:
+            yield
+        finally:
+            one.execute("alter role postgres set default_transaction_read_only = off")
 
+
+@contextmanager
+def full(address: str) -> Generator[None]:
+    """Open as many connections as the database accepts until the context ends."""
+    with ExitStack() as connections:
+        with suppress(psycopg.OperationalError):
+            while True:
+                connections.enter_context(psycopg.connect(address))
+        yield
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("refusing_writes", [read_only, full])
+async def test_a_shared_index_that_cannot_be_written_is_searched_for_what_it_has(
+    database: Database,
+    raw: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    refusing_writes: Callable[[str], AbstractContextManager[None]],
+) -> None:
     monkeypatch.setattr(shared_index, "_REST_SECONDS", 1)
+    name = refusing_writes.__name__
     with anyio.fail_after(SECONDS):
-        async with sharing(database.address, database.address, "read", tmp_path, raw("growing", tmp_path)) as client:
+        async with sharing(database.address, database.address, name, tmp_path, raw("growing", tmp_path)) as client:
             before = await search_tools(client, "plain tool")
-            await anyio.to_thread.run_sync(allow_writing, False)
-            try:
+            with refusing_writes(database.address):
                 await grow(client, "fresh")
                 meanwhile = [await search_tools(client, "plain tool") for _ in range(2)]
-            finally:
-                await anyio.to_thread.run_sync(allow_writing, True)
             while len((after := await search_tools(client, "plain tool")).tools) < 2:  # noqa: ASYNC110
                 await anyio.sleep(0.1)
     assert [tool.name for tool in before.tools] == ["kitchen__plain"]

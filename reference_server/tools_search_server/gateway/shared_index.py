@@ -32,6 +32,7 @@ from tools_search_ranking.postgres import (
     UnknownCatalogError,
     UnreachableError,
     import_catalog,
+    is_out_of_connections,
     update_catalog,
 )
 
@@ -160,11 +161,10 @@ class SharedIndex:
                     await anyio.to_thread.run_sync(self._write, catalog, tools, configured - settled)
                     known, written = self._written = catalog, tools
                 except psycopg.Error as error:
-                    if error.sqlstate is None:
+                    if error.sqlstate is None and not is_out_of_connections(error):
                         raise
-                    logger.warning(
-                        "the index lacks new tools: the database refuses writes: SQLSTATE %s", error.sqlstate
-                    )
+                    reason = "no more connections" if is_out_of_connections(error) else f"SQLSTATE {error.sqlstate}"
+                    logger.warning("the index lacks new tools: the database refuses writes: %s", reason)
                     self._writes_rest_until = anyio.current_time() + _REST_SECONDS
             if known != catalog:
                 raise _RestingError(self._writes_rest_until)

@@ -14,6 +14,7 @@ from tools_search_ranking.postgres.index import (
     UnavailableError,
     UnknownCatalogError,
     UnreachableError,
+    is_out_of_connections,
 )
 from tools_search_ranking.postgres.schema import SchemaError, migrate
 
@@ -28,6 +29,7 @@ __all__ = [
     "UnknownCatalogError",
     "UnreachableError",
     "import_catalog",
+    "is_out_of_connections",
     "migrate",
     "reindex_catalog",
     "update_catalog",

@@ -7,17 +7,18 @@ Database errors become one of two errors: `UnavailableError` if the same search 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Generator, Mapping, Sequence
-from contextlib import contextmanager
+import re
+from collections.abc import AsyncGenerator, Callable, Collection, Generator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from typing import Any, Final, LiteralString, TypeAlias
+from typing import Any, Final, LiteralString, Self, TypeAlias
 from weakref import WeakSet
 
 import anyio
 import psycopg
 from mcp_ext_tools_search.ranking.interface import Hit
 from psycopg import errors
-from psycopg_pool import AsyncConnectionPool
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from tools_search_ranking.postgres.request import SEARCH, parameters
 from tools_search_ranking.postgres.schema import READ_NAMES, Connection, SchemaError, require_version
@@ -46,6 +47,11 @@ Plans are generic, because `explain` of a custom plan would show its values, inc
 
 _ATTEMPTS: Final = 2
 """Using a connection is the only way to find out that the database has closed it, so a second attempt is needed."""
+
+_FULL: Final = re.compile("too many (clients|connections)|connection slots are reserved|no more connections allowed")
+"""In the texts of servers and of PgBouncer. The SQLSTATE of a failed attempt to connect is not available."""
+
+_FULL_REASON: Final = "the database accepts no more connections"
 
 _Row: TypeAlias = tuple[Any, ...]
 
@@ -122,7 +128,30 @@ def _reason(state: str) -> str:
         "57014": "the database took too long",
         "53100": "the database's disk is full",
         "25006": "the database is read-only",
+        "53300": _FULL_REASON,
     }.get(state, f"the database reports SQLSTATE {state}")
+
+
+def is_out_of_connections(error: psycopg.Error) -> bool:
+    """Whether an attempt to connect failed only because the database has as many connections as it accepts."""
+    return error.sqlstate == "53300" or (error.sqlstate is None and _FULL.search(str(error)) is not None)
+
+
+def _reporting(report: Callable[[psycopg.Error | None], None]) -> type[psycopg.AsyncConnection[_Row]]:
+    """Return a class of connections that reports how each attempt to connect ends. A pool only logs it."""
+
+    class Reporting(psycopg.AsyncConnection[_Row]):
+        @classmethod
+        async def connect(cls, *arguments: Any, **settings: Any) -> Self:
+            try:
+                connection = await super().connect(*arguments, **settings)
+            except psycopg.Error as error:
+                report(error)
+                raise
+            report(None)
+            return connection
+
+    return Reporting
 
 
 class PostgresIndex:
@@ -172,8 +201,10 @@ class PostgresPool:
     """
 
     def __init__(self, address: str, *, size: int = 8) -> None:
+        self._size, self._used, self._is_out_of_connections = size, 0, False
         self._pool = AsyncConnectionPool[psycopg.AsyncConnection[_Row]](
             address,
+            connection_class=_reporting(self._connected),
             min_size=1,
             max_size=size,
             open=False,
@@ -215,7 +246,7 @@ class PostgresPool:
         for attempt in range(_ATTEMPTS):
             with failures_named():
                 try:
-                    async with self._pool.connection() as connection:
+                    async with self._connection() as connection:
                         await self._require_version(connection)
                         async with connection.pipeline():  # one round trip, and one transaction
                             await connection.execute(_SETTINGS)
@@ -228,6 +259,31 @@ class PostgresPool:
                         raise
                     await self._pool.check()
         raise AssertionError
+
+    def _connected(self, error: psycopg.Error | None) -> None:
+        self._is_out_of_connections = error is not None and is_out_of_connections(error)
+
+    @asynccontextmanager
+    async def _connection(self) -> AsyncGenerator[psycopg.AsyncConnection[_Row]]:
+        """Take a connection from the pool.
+
+        Raises:
+            UnavailableError: All are in use, or the database has too many others.
+            psycopg.Error: The database cannot be reached, or the connection is lost.
+        """
+        try:
+            async with self._pool.connection() as connection:
+                self._used += 1
+                try:
+                    yield connection
+                finally:
+                    self._used -= 1
+        except PoolTimeout:
+            if self._used >= self._size:
+                raise UnavailableError(f"all {self._size} connections to the database are busy") from None
+            if self._is_out_of_connections:
+                raise UnavailableError(_FULL_REASON) from None
+            raise
 
     async def _require_version(self, connection: psycopg.AsyncConnection[_Row]) -> None:
         if connection not in self._checked:

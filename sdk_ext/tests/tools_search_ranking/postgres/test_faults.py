@@ -120,6 +120,59 @@ async def test_a_search_fails_where_the_database_hangs_and_succeeds_once_it_goes
             assert await _eventually(pool) == 30
 
 
+@contextmanager
+def _lock_held(address: str) -> Generator[None]:
+    """Let statements that take the lock 1 wait until the context ends."""
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute("select pg_advisory_lock(1)")
+        yield
+
+
+@pytest.mark.anyio
+async def test_a_search_that_gets_no_connection_because_all_are_busy_says_so(cluster: Cluster):
+    with anyio.fail_after(_SECONDS):
+        async with PostgresPool(cluster.address(), size=2) as pool, anyio.create_task_group() as tasks:
+            with _lock_held(cluster.address()):
+                for _ in range(2):
+                    tasks.start_soon(pool.rows, "select from pg_advisory_xact_lock_shared(1)")
+                with psycopg.connect(cluster.address(), autocommit=True) as connection:
+                    waiting = "select count(*) from pg_stat_activity where wait_event = 'advisory'"
+                    while connection.execute(waiting).fetchone() != (2,):
+                        await anyio.lowlevel.checkpoint()
+                with pytest.raises(UnavailableError, match="all 2 connections to the database are busy"):
+                    await _count(pool)
+            assert await _count(pool) == 30
+
+
+@pytest.mark.anyio
+async def test_a_search_says_that_the_database_accepts_no_more_connections(cluster: Cluster):
+    with anyio.fail_after(_SECONDS), ExitStack() as others:
+        with suppress(psycopg.OperationalError):
+            while True:
+                others.enter_context(psycopg.connect(cluster.address()))
+        async with PostgresPool(cluster.address(), size=2) as pool:
+            with pytest.raises(UnavailableError, match="accepts no more connections"):
+                await _count(pool)
+            others.close()
+            assert await _eventually(pool) == 30
+
+
+@pytest.mark.skipif(PGBOUNCER is None, reason="pgbouncer (of Debian) is not installed")
+@pytest.mark.anyio
+async def test_a_search_says_that_a_pooler_accepts_no_more_connections(cluster: Cluster):
+    assert PGBOUNCER is not None
+    with (
+        anyio.fail_after(_SECONDS),
+        cluster.pooled(PGBOUNCER, max_client_conn=1) as address,
+        psycopg.connect(address) as other,
+    ):
+        async with PostgresPool(address) as pool:
+            with pytest.raises(UnavailableError, match="accepts no more connections"):
+                await _count(pool)
+            other.close()
+            assert await _eventually(pool) == 30
+
+
 @pytest.mark.skipif(PGBOUNCER is None, reason="pgbouncer (of Debian) is not installed")
 @pytest.mark.parametrize("mode", ["session", "transaction"])
 @pytest.mark.anyio
