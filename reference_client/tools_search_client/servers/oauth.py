@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import tempfile
 import webbrowser
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, asynccontextmanager
@@ -37,6 +36,7 @@ from pydantic import AnyUrl, BaseModel, ValidationError
 from tools_search_hosts import HttpTarget
 from tools_search_hosts.bounded_http import BoundedHttp, certificates
 from tools_search_hosts.locations import state_folder
+from tools_search_ranking.private_files import replace_private_file
 
 from tools_search_client.errors import Challenge, ConsentRefusedError, HostError, ServerUnavailableError
 from tools_search_client.servers.connection import ConnectionOptions, open_server
@@ -96,22 +96,11 @@ class FileTokenStore:
 
     async def save(self, server: str, secret: str, /) -> None:
         """Store a secret for a server; raises `OSError` if it cannot be written."""
-        self._replace(self._path(server), secret)
+        replace_private_file(self._path(server), secret.encode())
 
     async def delete(self, server: str, /) -> None:
         """Delete a server's secret; raises `OSError` if that fails."""
         self._path(server).unlink(missing_ok=True)
-
-    def _replace(self, path: Path, secret: str) -> None:
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=self.folder, encoding="utf-8", delete=False) as file:  # mode 0600
-            try:
-                file.write(secret)
-                file.flush()
-                Path(file.name).replace(path)
-            except BaseException:
-                Path(file.name).unlink(missing_ok=True)
-                raise
 
     def _path(self, server: str) -> Path:
         return self.folder / f"{hashlib.sha256(server.encode()).hexdigest()[:32]}.json"

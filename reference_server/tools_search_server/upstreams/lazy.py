@@ -12,14 +12,13 @@ import logging
 import os
 import stat
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Final, Literal
 
 from mcp_types import Prompt, Resource, ResourceTemplate, Tool
 from pydantic import BaseModel, ConfigDict, ValidationError
 from tools_search_hosts import Target
 from tools_search_hosts.locations import cache_folder
+from tools_search_ranking.private_files import replace_private_file
 
 from tools_search_server.upstreams.state import Greeting
 
@@ -83,15 +82,8 @@ class ListingFile:
 
     def save(self, listing: SavedListing) -> None:
         """Replace the file atomically, readable only by this user. A failure is only logged."""
-        partial: Path | None = None
         try:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # Only this user can read a temporary file, and renaming it ensures that nobody sees a partial file.
-            with NamedTemporaryFile(dir=self.path.parent, prefix=".", delete=False) as file:
-                partial = Path(file.name)
-                file.write(listing.model_dump_json(by_alias=True, exclude_none=True).encode("utf-8", "replace"))
-            partial.replace(self.path)
+            text = listing.model_dump_json(by_alias=True, exclude_none=True)
+            replace_private_file(self.path, text.encode("utf-8", "replace"))
         except (OSError, ValueError) as error:
             logger.warning("the tools of a lazy server are not saved: %s", error)
-            if partial is not None:
-                partial.unlink(missing_ok=True)

@@ -19,13 +19,13 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Final
 from weakref import ReferenceType, WeakValueDictionary, finalize, ref
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
+from tools_search_ranking.private_files import replace_private_file
 from tools_search_ranking.semantic.embedder import STEPS, Embedder, EmbedderError, Vectors, query_texts
 
 logger = logging.getLogger(__name__)
@@ -316,17 +316,10 @@ class VectorFile:
         kept = kept[: _MAX_FILE_BYTES // (2 * numbers + _DIGEST_BYTES) - 1]
         body = b"".join(digest for digest, _ in kept) + np.stack([row for _, row in kept]).astype("<i2").tobytes()
         header = _Header(version=_VERSION, embedder=self._embedder, count=len(kept), numbers=numbers, sum=_sum_of(body))
-        partial: Path | None = None
         try:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with NamedTemporaryFile(dir=self.path.parent, prefix=".", delete=False) as file:  # nobody else may read it
-                partial = Path(file.name)
-                file.write(header.model_dump_json().encode() + b"\n" + body)
-            partial.replace(self.path)
+            replace_private_file(self.path, header.model_dump_json().encode() + b"\n" + body)
         except OSError as error:
             logger.warning("cannot store vectors: %s", error)
-            if partial is not None:
-                partial.unlink(missing_ok=True)
 
     def _read(self, header: _Header, body: bytes) -> dict[bytes, Vectors]:
         if header.version != _VERSION or header.embedder != self._embedder:
