@@ -297,10 +297,9 @@ def _plan(connection: Connection, name: str) -> list[str]:
         [name],
     ).fetchall()[0]
     lines = connection.execute(
-        "explain (analyze, buffers, timing off, costs off) select part.tool, part.impact from ("
-        "select tools, impacts, audiences from tools_search.posting where generation = %s and term = %s "
-        "order by level desc, block desc) by_level, "
-        "unnest(tools, impacts, audiences) part (tool, impact, audience) limit 2000",
+        "explain (analyze, buffers, timing off, costs off) select unnest(postings) from ("
+        "select postings from tools_search.posting where generation = %s and term = %s "
+        "order by level desc, block desc) by_level limit 2000",
         [generation, term],
     ).fetchall()
     return [line for (line,) in lines]

@@ -35,6 +35,9 @@ FLOOR: Final = "~"
 BLOCK_BITS: Final = 12
 """A row of postings contains tools whose ids differ only in this many low bits."""
 
+ID_BITS: Final = 31
+IMPACT_BITS: Final = 13
+
 _BITS: Final = {member: 1 << place for place, member in enumerate(MEMBERS)}
 _NAME_BIT: Final = _BITS["name"]
 _FLOOR_MEMBERS: Final = ("name", "title", "description")
@@ -51,9 +54,11 @@ _ALL_BITS: Final = (1 << len(MEMBERS)) - 1
 _OWN: Final = 1 << len(MEMBERS)
 """The bit of the terms by which a tool is found: the stem of each word, or the word itself if it has none."""
 _STEM: Final = 2 << len(MEMBERS)
+_NAMED: Final = 1 << len(MEMBERS)
+_STEPS_SHIFT: Final = len(MEMBERS) + 1
+"""Of a use. Frequencies have at most 7 bits, with `MAX_COUNTED` times the sum of all weights."""
 _MOST_CACHED: Final = 200_000
-_ID_BITS: Final = 31
-_MAX_ID: Final = (1 << _ID_BITS) - 1
+_MAX_ID: Final = (1 << ID_BITS) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +69,14 @@ class AnalyzedTools:
     """By tool: the length of its texts, in `STEPS`."""
 
     terms: Columns
-    """For each term of each tool, its weighted frequency in `STEPS`, and a bit for each member that has it."""
-
-    named: Columns
-    """The stems in the name of each tool."""
+    """For each term of each tool, its use: the weighted frequency in `STEPS`, whether it is a stem in the name, and a
+    bit for each member that has it."""
 
     floor: Columns
-    """For the stems in name, title and description, and the terms of the matching floor, the bits of the members."""
+    """For the terms of the matching floor, the bits of the members."""
+
+    stems: Columns
+    """The stems in name, title and description."""
 
     postings: Columns
     """For each term by which a tool is found, its level and impact."""
@@ -123,22 +129,18 @@ class Analyzer:
                 floor_counts.append(len(floor_ids) - before)
         lengths, found = _united_words(len(read), *map(_numbers, (places, kinds, counts, words)))
         steps, flags = found.values
-        members, is_own = flags & _ALL_BITS, flags & _OWN > 0
-        named = found.where((flags & _STEM > 0) & (flags & _NAME_BIT > 0))
-        stems = found.where(is_own & (flags & _FLOOR_BITS > 0), flags & _FLOOR_BITS)
-        floor = _united(
-            np.append(np.repeat(floor_places, floor_counts), stems.tools),
-            np.append(_numbers(floor_ids), stems.terms),
-            np.append(np.repeat(floor_bits, floor_counts), stems.values[0]),
-        )
+        members, is_own, is_stem = flags & _ALL_BITS, flags & _OWN > 0, flags & _STEM > 0
+        is_named = is_stem & (flags & _NAME_BIT > 0)
+        sizes = np.bincount(found.tools[is_named], minlength=len(read))
         own = found.where(is_own, steps, members)
-        sizes = np.bincount(named.tools, minlength=len(read))
         impacts = _impacts(lengths[own.tools], sizes[own.tools], *own.values)
         return AnalyzedTools(
             lengths=lengths,
-            terms=Columns(found.tools, found.terms, (steps, members)),
-            named=named,
-            floor=floor,
+            terms=Columns(found.tools, found.terms, (steps << _STEPS_SHIFT | is_named * _NAMED | members,)),
+            floor=_united(
+                np.repeat(floor_places, floor_counts), _numbers(floor_ids), np.repeat(floor_bits, floor_counts)
+            ),
+            stems=found.where(is_own & (flags & _FLOOR_BITS > 0)),
             postings=Columns(own.tools, own.terms, impacts),
         )
 
@@ -161,7 +163,7 @@ class Analyzer:
         keys = index_terms(word)
         stem = self.id(keys[0]) if not keys[0].startswith(WRITTEN) else 0
         written = self.id(keys[-1]) if keys[-1].startswith(WRITTEN) else 0
-        return stem << _ID_BITS | written
+        return stem << ID_BITS | written
 
 
 def _numbers(numbers: array[int]) -> Numbers:
@@ -185,7 +187,7 @@ def _united_words(
     keys, times = np.unique(fields * len(distinct) + numbers, return_counts=True)
     fields, numbers = np.divmod(keys, max(len(distinct), 1))
     own_places, own_kinds, words = places[fields], kinds[fields], distinct[numbers]
-    stems, written = words >> _ID_BITS, words & _MAX_ID
+    stems, written = words >> ID_BITS, words & _MAX_ID
     has_stem, is_written = stems > 0, written > 0
     lengths = np.zeros(tools, dtype=np.int64)
     np.add.at(lengths, own_places, times * _KIND_STEPS[own_kinds] * has_stem)
@@ -200,11 +202,11 @@ def _united_words(
 
 def _united(tools: Numbers, terms: Numbers, bits: Numbers, steps: Numbers | None = None) -> Columns:
     """Return each term of each tool once: with the sum of its frequencies, if given, and with all its bits."""
-    keys = tools << _ID_BITS | terms
+    keys = tools << ID_BITS | terms
     order = np.argsort(keys)
     keys, starts = np.unique(keys[order], return_index=True)
     sums = () if steps is None else (np.add.reduceat(steps[order], starts),)
-    return Columns(keys >> _ID_BITS, keys & _MAX_ID, (*sums, np.bitwise_or.reduceat(bits[order], starts)))
+    return Columns(keys >> ID_BITS, keys & _MAX_ID, (*sums, np.bitwise_or.reduceat(bits[order], starts)))
 
 
 def _impacts(lengths: Numbers, sizes: Numbers, steps: Numbers, members: Numbers) -> tuple[Numbers, Numbers]:

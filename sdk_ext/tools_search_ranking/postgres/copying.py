@@ -18,8 +18,9 @@ Column: TypeAlias = Sequence[bytes]
 
 SMALLINT: Final = np.dtype(">i2")
 INT: Final = np.dtype(">i4")
+BIGINT: Final = np.dtype(">i8")
 
-_TYPES: Final = {SMALLINT: 21, INT: 23}
+_TYPES: Final = {SMALLINT: 21, INT: 23, BIGINT: 20}
 """The types' ids in every PostgreSQL."""
 
 NULL: Final = b"\xff\xff\xff\xff"

@@ -21,12 +21,32 @@ from mcp_types import Tool
 from psycopg import sql
 from psycopg.errors import LockNotAvailable, UniqueViolation
 
-from tools_search_ranking.postgres.analysis import ANALYSIS, BLOCK_BITS, Analyzer, Columns, Numbers, start_and_slips
-from tools_search_ranking.postgres.copying import INT, NULL, SMALLINT, Column, arrays, copy_rows, integers, texts
+from tools_search_ranking.postgres.analysis import (
+    ANALYSIS,
+    BLOCK_BITS,
+    ID_BITS,
+    IMPACT_BITS,
+    Analyzer,
+    Columns,
+    Numbers,
+    start_and_slips,
+)
+from tools_search_ranking.postgres.copying import (
+    BIGINT,
+    INT,
+    NULL,
+    SMALLINT,
+    Column,
+    arrays,
+    copy_rows,
+    integers,
+    texts,
+)
 from tools_search_ranking.postgres.schema import Connection
 
 _PARTITIONED: Final = ("tool", "document", "term", "posting")
 _BLOCK: Final = 1 << BLOCK_BITS
+_MOST_AUDIENCES: Final = (1 << 63 - ID_BITS - IMPACT_BITS) - 1
 
 _FEW: Final = 8
 """The postings of a term in a block are in one row, at their highest level, if they are not more than this.
@@ -57,16 +77,14 @@ _SAME_NAME: Final = "two of these tools have the same name: give each a unique n
 _REMOVING: Final[tuple[LiteralString, ...]] = (
     "insert into pg_temp.counted select unnest(terms), audience, -1 from tools_search.document "
     "where generation = %(generation)s and tool = any (%(tools)s::int[])",
-    "update tools_search.posting set (tools, impacts, audiences) = ("
-    "select coalesce(array_agg(own.tool order by place), '{}'), coalesce(array_agg(own.impact order by place), '{}'), "
-    "coalesce(array_agg(own.audience order by place), '{}') "
-    "from unnest(posting.tools, posting.impacts, posting.audiences) with ordinality "
-    "own (tool, impact, audience, place) where own.tool <> all (%(tools)s::int[])) "
+    "update tools_search.posting set postings = array("
+    "select own.posting from unnest(postings) with ordinality own (posting, place) "
+    "where own.posting & %(ids)s <> all (%(tools)s::int[]) order by place) "
     "from (select distinct unnest(terms) as term, tool >> %(bits)s as block from tools_search.document "
     "where generation = %(generation)s and tool = any (%(tools)s::int[])) gone "
     "where posting.generation = %(generation)s and posting.term = gone.term and posting.block = gone.block "
-    "and posting.tools && %(tools)s::int[]",
-    "delete from tools_search.posting where generation = %(generation)s and tools = '{}' "
+    "and exists (select from unnest(postings) own (posting) where own.posting & %(ids)s = any (%(tools)s::int[]))",
+    "delete from tools_search.posting where generation = %(generation)s and postings = '{}' "
     "and term in (select term from pg_temp.counted)",
     "update tools_search.audience set tools = audience.tools - gone.tools, length = audience.length - gone.length "
     "from (select audience, count(*) as tools, sum(length) as length from tools_search.document "
@@ -77,8 +95,7 @@ _REMOVING: Final[tuple[LiteralString, ...]] = (
 )
 _ADDING: Final[tuple[LiteralString, ...]] = (
     "insert into tools_search.posting select * from pg_temp.added "
-    "on conflict (generation, term, level, block) do update set tools = posting.tools || excluded.tools, "
-    "impacts = posting.impacts || excluded.impacts, audiences = posting.audiences || excluded.audiences",
+    "on conflict (generation, term, level, block) do update set postings = posting.postings || excluded.postings",
     "insert into tools_search.term select %(generation)s, id, key, 0, '{}', '{}', start, slips from pg_temp.keyed",
     "update tools_search.term set tools = changed.tools, audiences = changed.audiences, counts = changed.counts from ("
     "select term, coalesce(sum(tools), 0) as tools, "
@@ -155,6 +172,8 @@ class _Writer:
         owners = [
             self.audiences.setdefault(tuple(sorted(set(entry.groups))), len(self.audiences) + 1) for entry, _ in read
         ]
+        if len(self.audiences) > _MOST_AUDIENCES:
+            raise ImportingError(f"there are more than {_MOST_AUDIENCES:,} different sets of groups")
         lengths = documents.lengths.tolist()
         for number, (audience, length) in enumerate(zip(owners, lengths, strict=True), start=first):
             size = self.sizes[audience]
@@ -173,15 +192,16 @@ class _Writer:
         by_tool = np.arange(len(read) + 1)
         of_terms = np.searchsorted(documents.terms.tools, by_tool)
         of_floor = np.searchsorted(documents.floor.tools, by_tool)
+        of_all = of_floor + np.searchsorted(documents.stems.tools, by_tool)
+        floor_first = np.argsort(np.append(documents.floor.tools, documents.stems.tools), kind="stable")
         return _Rows(
             tools=[*start, texts(map(_digest, written)), texts(written), texts(answers)],
             documents=[
                 *start,
                 integers(documents.lengths, INT),
-                arrays(documents.named.terms, np.searchsorted(documents.named.tools, by_tool), INT),
                 arrays(documents.terms.terms, of_terms, INT),
                 *(arrays(values, of_terms, SMALLINT) for values in documents.terms.values),
-                arrays(documents.floor.terms, of_floor, INT),
+                arrays(np.append(documents.floor.terms, documents.stems.terms)[floor_first], of_all, INT),
                 *(arrays(values, of_floor, SMALLINT) for values in documents.floor.values),
             ],
             postings=self._postings(first, documents.postings, audiences),
@@ -198,15 +218,14 @@ class _Writer:
         levels = np.where(np.repeat(counts, counts) <= _FEW, highest, levels)
         again = np.lexsort((numbers, levels, terms))
         order, terms, levels, numbers = order[again], terms[again], levels[again], numbers[again]
+        impacts, audiences = impacts[order], audiences[own.tools][order]
         bounds, starts, _ = _groups(terms, levels, numbers >> BLOCK_BITS)
         return [
             self._generations(len(starts)),
             integers(terms[starts], INT),
             integers(levels[starts], SMALLINT),
             integers(numbers[starts] >> BLOCK_BITS, INT),
-            arrays(numbers, bounds, INT),
-            arrays(impacts[order], bounds, SMALLINT),
-            arrays(audiences[own.tools][order], bounds, INT),
+            arrays(audiences << ID_BITS + IMPACT_BITS | impacts << ID_BITS | numbers, bounds, BIGINT),
         ]
 
     def _generations(self, count: int) -> Column:
@@ -388,7 +407,7 @@ def _remove(connection: Connection, generation: int, names: Sequence[bytes]) -> 
             [generation, [hashlib.sha256(name).digest() for name in names]],
         )
     ]
-    values = {"generation": generation, "tools": tools, "bits": BLOCK_BITS}
+    values = {"generation": generation, "tools": tools, "bits": BLOCK_BITS, "ids": (1 << ID_BITS) - 1}
     for statement in _REMOVING if tools else ():
         connection.execute(statement, values)
 

@@ -134,6 +134,15 @@ def test_after_a_change_as_well(
         _assert_as_separate_catalogs(connection, left, queries)
 
 
+def test_tools_for_more_sets_of_groups_than_a_posting_can_name_are_refused(connection: Any):
+    tools = entries([Tool(name=name, input_schema={}) for name in "abc"], [["a"], ["b"], ["c"]])
+    with (
+        patch.object(importing, "_MOST_AUDIENCES", 2),
+        pytest.raises(ImportingError, match="more than 2 different sets of groups"),
+    ):
+        import_catalog(connection, "groups", tools)
+
+
 def test_a_query_of_any_characters_finds_what_the_readable_ranker_finds(connection: Any):
     names = ["a\x00b", "\ud800", "'; drop table tool; --", "{a,b}", "\\x61", " ", "\u3000名", "%s", "p", " p "]
     tools = [Tool(name=name, description=f"does {name}", input_schema={"type": "object"}) for name in names]
