@@ -49,7 +49,7 @@ def _embedder(make: Callable[[], Embedder]) -> Embedder:
 
     @cache
     def remembered(texts: tuple[str, ...]) -> NDArray[Any]:
-        return model.embed(texts)
+        return (model.embed_queries or model.embed)(texts)
 
     def embed_once(texts: Sequence[str], /) -> NDArray[Any]:  # the same request goes to several indexes
         return remembered(tuple(texts))
