@@ -33,7 +33,7 @@ _LIMIT: Final = 5
 _SHOWN: Final = 3
 _TOKENIZER: Final = "o200k_base"
 _BRANCH: Final = "prices"
-_EVERYDAY: Final = "is it dusk in Brisbane?"
+_EVERYDAY: Final = "is it noonish in Brisbane?"
 _EVERYDAY_TOOL: Final = "time__get_current_time"
 _CLIENT_CAPABILITIES: Final = "io.modelcontextprotocol/clientCapabilities"
 
