@@ -388,9 +388,7 @@ async def _transport(
             wire = Wire(options.observer, on_close, exchange, bounded.sent)
 
             def note_refusal(response: httpx2.Response) -> None:
-                if (
-                    refusal(response) is None
-                ):  # that the server asks for authorization is reported with what it asks for
+                if refusal(response) is None:  # a request for authorization is reported with what is asked for
                     diagnostics.note(f"HTTP {response.status_code} {response.reason_phrase}")
 
             async with http_streams(

@@ -41,18 +41,18 @@ _UNKNOWN, _FIRST, _LAST = 100, 101, 102
 _MIN_COSINE: Final = 0.25
 QUERY_MAP: Final = Path(__file__).with_name("minilm_queries.npy")
 WEIGHTS: Final[Weights] = (
-    -1.039,
+    -0.955,
     SemanticSigns(
-        strong_evidence=0.149,
-        shared_evidence=1.473,
-        score=0.383,
-        name_share=0.571,
-        other_share=1.212,
-        query_share=1.329,
+        strong_evidence=0.033,
+        shared_evidence=1.523,
+        score=0.356,
+        name_share=0.697,
+        other_share=1.198,
+        query_share=1.036,
         size=-0.054,
-        tools=-0.57,
-        cosine=6.468,
-        sentences=-0.39,
+        tools=-0.631,
+        cosine=7.664,
+        sentences=-0.404,
     ),
 )
 """Fitted to the requests of `dev` (`python -m benchmarks.retrieval --fit --foreign 100`)."""
