@@ -12,6 +12,9 @@ const Page = z.looseObject({
     nextCursor: z.string().nullish()
 });
 
+// The SDK says through console.debug what it does, which Node.js writes to stdout, where only answers may stand.
+console.log = console.info = console.debug = console.error;
+
 let client;
 let modern;
 

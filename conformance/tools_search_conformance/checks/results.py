@@ -63,8 +63,8 @@ async def _pages(bench: Bench, query: str) -> AsyncGenerator[Exchange]:
     params: JsonObject = {"query": query}
     for limit in (1, 1, 1, *[_MANY] * _MORE_PAGES):
         exchange = await bench.server.search({**params, "limit": limit})
-        if exchange.result is None and limit == _MANY:
-            return  # that the limit may vary is for limit-may-vary to judge
+        if exchange.result is None and (limit == _MANY or params.get("cursor") == ""):
+            return  # that the limit may vary is for limit-may-vary to judge, what ends the pages for pages-end
         yield exchange
         cursor = (exchange.result or {}).get("nextCursor")
         if not isinstance(cursor, str):

@@ -238,7 +238,8 @@ class Driver:
         try:
             answer = as_object(decode(line, _LIMITS))
         except MalformedError as error:
-            raise DriverError(f"the driver wrote a line that is not JSON ({error}): {shown}") from error
+            message = f"the driver wrote a line that is not JSON ({error}): {shown}; what it logs belongs on stderr"
+            raise DriverError(message) from error
         if answer is None or answer.get("id") != request["id"]:
             raise DriverError(f"the driver answered `{op}`, id {request['id']}, with: {shown}")
         return answer
