@@ -1,6 +1,6 @@
-"""The entry point of `tools-search-client`, which exits cleanly on Ctrl-C even while imports run.
+"""The entry point of `tools-search-client`, which exits cleanly on Ctrl-C even during imports.
 
-They take most of a second, in which nothing else watches for signals.
+Imports take most of a second, and nothing else handles signals before they are done.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import NoReturn
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run the command line, and exit with its code."""
+    """Run the command and exit with its exit code."""
     try:
-        gc.disable()  # what imports make stays: looking for garbage in it takes a quarter of the start or more
+        gc.disable()  # imports create little garbage, and looking for it takes a quarter of the startup time or more
         try:
             from tools_search_client.cli.command_line import run
         except ModuleNotFoundError as error:
@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def _exit_without(module: str | None) -> NoReturn:
-    """Exit where the distribution was installed without the libraries of this program."""
+    """Exit because the distribution was installed without this program's dependencies."""
     command = f"{sys.executable} -m pip install 'mcp-ext-tools-search[client]'"
     checkout = "from a checkout, pip install '.[client]'"
     message = f"the module {module} is missing. Install the extra [client]: {command} ({checkout})"

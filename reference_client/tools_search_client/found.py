@@ -1,7 +1,7 @@
-"""Found tools, and the answers of one server and of many.
+"""Found tools, and the answers of one or several servers.
 
-`ServerTools` answers with `Found`, a `Federation` with `FederatedSearch` and `FederatedListing`, which have a
-`ServerReport` for each server. All of them hold tools as `FoundTool`.
+`ServerTools` returns `Found`. A `Federation` returns `FederatedSearch` and `FederatedListing`, which have a
+`ServerReport` for each server. All of them contain tools as `FoundTool`.
 """
 
 from __future__ import annotations
@@ -15,51 +15,51 @@ from mcp_types import Implementation, Resource, ResourceTemplate, Tool
 from tools_search_client.errors import Failure, RerankingError
 
 Mode: TypeAlias = Literal["search", "list"]
-"""How a server is asked: `tools/search`, or `tools/list` with ranking on this side."""
+"""How a server is searched: with `tools/search`, or with `tools/list` and local ranking."""
 
 Era: TypeAlias = Literal["modern", "legacy"]
-"""Which of the two families of protocol revisions a connection speaks."""
+"""A connection's family of protocol revisions."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundTool:
-    """A tool with its whole definition, the server that has it, and why it was found."""
+    """A tool with its complete definition and its server, and why it was found."""
 
     name: str
-    """What to call it by. Among many servers it is unambiguous and valid for every model provider."""
+    """The name to call it by: unique across servers, and valid for every model provider."""
 
     server: str
-    """The server's name in the configuration; empty where there is only one server."""
+    """The server's name in the configuration; empty if there is only one server."""
 
     tool: Tool
 
     hit: HitMetadata = field(default_factory=HitMetadata)
-    """Why its own server, or the ranking on this side, found it; all members are `None` where nobody says."""
+    """Why the server or the local ranking found it; all members are `None` if that is unknown."""
 
     mode: Mode = "list"
     """How it was found."""
 
     weight: float = 0.0
-    """The weight that the fusion gave it; comparable only within one answer."""
+    """Its weight in the fusion; comparable only within one answer."""
 
     own_rank: int | None = None
-    """The rank before answers were merged, from 1: in its server's own, or, if listed, among all listed tools."""
+    """Its rank before merging, from 1: within its server's answer, or among all listed tools if it was listed."""
 
     @property
     def key(self) -> str:
-        """Its name at its server, by which one server's tools are told apart."""
+        """The server's own name for it, unique within the server."""
         return self.tool.name
 
     def is_named(self, text: str) -> bool:
-        """Whether it is called `text`, by its server or among servers."""
+        """Return whether `text` is its name, or its server's own name for it."""
         return text in (self.name, self.tool.name)
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The answer to one search of one server, best first.
+    """One server's answer to a search, best first.
 
-    An empty answer is no proof that the server has no such tool.
+    An empty answer does not prove that the server has no such tool.
     """
 
     tools: tuple[FoundTool, ...]
@@ -70,18 +70,18 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class ServerReport:
-    """How one server did."""
+    """One server's part in an answer."""
 
     server: str
     mode: Mode | None
-    """How it was asked; `None` where it never got so far."""
+    """How it was searched; `None` if it failed before that."""
     era: Era | None
     milliseconds: float
-    """From the request to this server's answer or failure, connecting included."""
+    """Time from the request to the server's answer or failure, including connecting."""
     hits: int = 0
-    """How many tools it contributed, before fusion."""
+    """Number of tools that it contributed, before fusion."""
     left_out: int = 0
-    """How many tools its listing is without, because the protocol forbids their definitions."""
+    """Number of tools left out of its listing because the protocol forbids their definitions."""
     fallback: str | None = None
     """Why it was listed although it advertises the search."""
     failure: Failure | None = None
@@ -89,7 +89,7 @@ class ServerReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FederatedAnswer:
-    """The answer of many servers: each has its report, in the order of the configuration."""
+    """The answer of several servers, with a report for each, in the order of the configuration."""
 
     servers: tuple[ServerReport, ...]
 
@@ -105,12 +105,12 @@ class FederatedSearch(FederatedAnswer):
 
     tools: tuple[FoundTool, ...]
     fault: RerankingError | None = None
-    """Why the order is not that of the host's re-ranker."""
+    """Why the host's re-ranker did not determine the order."""
 
 
 @dataclass(frozen=True, slots=True)
 class FederatedListing(FederatedAnswer):
-    """Every tool of every server that answered, in the order of the configuration and of each server."""
+    """All tools of the servers that answered, in the order of the configuration and of each server's listing."""
 
     tools: tuple[FoundTool, ...]
 
@@ -119,7 +119,7 @@ Item = TypeVar("Item")
 
 
 def key_of(item: Any) -> str:
-    """Return what a resource, a template or a prompt is asked for by."""
+    """Return the key with which clients request a resource, template or prompt."""
     match item:
         case Resource():
             return str(item.uri)
@@ -131,64 +131,64 @@ def key_of(item: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class NamedItem(Generic[Item]):
-    """A prompt, a resource or a template of resources, and the server that has it."""
+    """A prompt, resource or resource template, and its server."""
 
     name: str
-    """To show or to type: unambiguous among the servers, as the name of a `FoundTool` is."""
+    """A name for users, unique across servers like the name of a `FoundTool`."""
 
     server: str
     item: Item
-    """As the server has it; it is asked for by the server's own name or URI."""
+    """The server's definition; requests use the name or URI in it."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundItem(NamedItem[Item]):
-    """One that a search has found, and why."""
+    """An item that a search found, and why."""
 
     hit: HitMetadata = field(default_factory=HitMetadata)
-    """Why its own server, or the ranking on this side, found it; `matched` may name `contents`."""
+    """Why the server or the local ranking found it; `matched` may include `contents`."""
 
     mode: Mode = "list"
     """How it was found."""
 
     weight: float = 0.0
-    """The weight that the fusion gave it; comparable only within one answer."""
+    """Its weight in the fusion; comparable only within one answer."""
 
     own_rank: int | None = None
-    """The rank before answers were merged, from 1: in its server's own, or, if listed, among all that were listed."""
+    """Its rank before merging, from 1: within its server's answer, or among all listed items if it was listed."""
 
     @property
     def key(self) -> str:
-        """What it is asked for by: its URI, the template of its URI, or its name at its server."""
+        """The key with which clients request it: its URI, its URI template, or the server's own name for it."""
         return key_of(self.item)
 
     def is_named(self, text: str) -> bool:
-        """Whether it is asked for by `text`, or known by it among servers."""
+        """Return whether `text` is its name or its key."""
         return text in (self.name, self.key)
 
 
 @dataclass(frozen=True, slots=True)
 class FederatedItems(FederatedAnswer, Generic[Item]):
-    """The fused answer of a search for resources, templates or prompts, best first."""
+    """The fused answer to a search for resources, templates or prompts, best first."""
 
     items: tuple[FoundItem[Item], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class FederatedOffers(FederatedAnswer, Generic[Item]):
-    """All that the servers that answered offer of one kind, in the order of the configuration and of each server."""
+    """All items of one kind of the servers that answered, in the order of the configuration and of each listing."""
 
     items: tuple[NamedItem[Item], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ServerDescription:
-    """What one server is and offers."""
+    """A server's identity, and what it offers."""
 
     report: ServerReport
     info: Implementation | None = None
     protocol_version: str | None = None
     settings: dict[str, Any] | None = None
-    """As advertised, under the names of the wire; `None` where it offers no search."""
+    """As advertised, with the names used on the wire; `None` if it does not support search."""
     tools: int | None = None
-    """How many tools it has: counted where it was listed, as advertised where it is searched."""
+    """Its number of tools: counted if it was listed, as advertised if it is searched."""

@@ -1,4 +1,4 @@
-"""JSON written by model providers, models and servers: checked, copied, and made safe to send on."""
+"""JSON from model providers, models and servers: validated, copied, and made safe to send."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _QUOTED_CHARS: Final = 200
 
 
 class ArgumentsError(ValueError):
-    """A call whose arguments cannot be understood; the message is written for the model."""
+    """A call's arguments cannot be parsed. The message is for the model."""
 
 
 def checked(model: type[Model], answer: Mapping[str, Any], provider: str) -> Model:
-    """Return the parts of a provider's answer that are read.
+    """Return the parts of a provider's answer that the adapter reads.
 
     Raises:
         InvalidAnswerError: They do not have the provider's format.
@@ -40,7 +40,7 @@ def checked(model: type[Model], answer: Mapping[str, Any], provider: str) -> Mod
 
 
 def copied(value: Any) -> Any:
-    """Return a copy of JSON that can be sent as UTF-8: half of a surrogate pair becomes a question mark.
+    """Return a copy of JSON that can be sent as UTF-8: a lone surrogate becomes a question mark.
 
     Raises:
         InvalidAnswerError: The value is not JSON, or is nested too deeply.
@@ -61,13 +61,13 @@ def copied(value: Any) -> Any:
 
 
 def require_sendable(model: type[BaseModel], what: str, **params: object) -> None:
-    """Refuse what the SDK cannot send, before it is sent: that would end the connection for everyone who uses it.
+    """Refuse `params` that the SDK cannot send, because trying would end the connection for all its users.
 
     Raises:
-        LocalError: `what`, as the message calls it, is not JSON in Unicode, is nested too deeply, or is invalid.
+        LocalError: They are not JSON in Unicode, are nested too deeply, or are invalid. The message calls them `what`.
     """
     try:
-        # The message around them is nested as well.
+        # Nested as deeply as in the whole message.
         text = json.dumps(to_jsonable_python([[[params]]]), ensure_ascii=False, allow_nan=False)
         text.encode()
         model.model_validate(params)
@@ -80,24 +80,24 @@ def require_sendable(model: type[BaseModel], what: str, **params: object) -> Non
 
 
 def first_problem(error: ValidationError) -> str:
-    """Return where the first problem is, and what it is."""
+    """Return the first problem with its place."""
     first = error.errors(include_url=False, include_input=False)[0]
     place = ".".join(str(step) for step in first["loc"])
     return f"{place}: {first['msg']}" if place else first["msg"]
 
 
 def without_nulls(block: Mapping[str, Any], *left_out: str) -> dict[str, Any]:
-    """Return an object without the members that are null, which mean nothing, and those that are named."""
+    """Return an object without its null members, which mean nothing, and without `left_out`."""
     return {name: value for name, value in block.items() if value is not None and name not in left_out}
 
 
 def compact_json(value: Any) -> str:
-    """Return JSON without white space between its parts."""
+    """Return a value as JSON without white space between tokens."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def parse_arguments(stated: object) -> dict[str, Any]:
-    """Return the arguments of a call, which providers send as an object or as the text of one.
+    """Return the arguments of a call, which providers send as an object or as JSON text.
 
     Raises:
         ArgumentsError: They are not a JSON object.
@@ -117,7 +117,7 @@ def parse_arguments(stated: object) -> dict[str, Any]:
 
 
 def arguments_sent_back(stated: object) -> str:
-    """Return the arguments of a call as JSON, unchanged unless they are no object, which services refuse."""
+    """Return the arguments of a call as JSON. If they are not an object, wrap them in one, or services refuse them."""
     text = stated if isinstance(stated, str) and stated else compact_json(stated or {})
     try:
         parse_arguments(text)

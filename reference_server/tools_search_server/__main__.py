@@ -15,7 +15,7 @@ from typing import NoReturn
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command and exit with its exit code."""
     try:
-        gc.disable()  # imported objects stay: collecting garbage among them takes a quarter of startup time or more
+        gc.disable()  # imports create little garbage, and looking for it takes a quarter of the startup time or more
         try:
             from tools_search_server.programs.cli import run
         except ModuleNotFoundError as error:

@@ -21,7 +21,7 @@ _ASSIGNMENT: Final = re.compile(r"(?P<name>[^=]+?)(?P<json>:?)=(?P<value>.*)", r
 _OTHER_ARGUMENTS: Final = frozenset(
     ("additionalProperties", "patternProperties", "unevaluatedProperties", "$ref", "allOf", "anyOf", "oneOf", "if")
 )
-"""Schema keywords by which a tool takes arguments besides its `properties`, or refuses them."""
+"""Schema keywords that allow or forbid arguments other than the `properties`."""
 
 _DEPTH: Final = 4
 _CHOICES: Final = 8
@@ -54,9 +54,8 @@ def fitting(typed: Sequence[tuple[str | None, Any]], tool: FoundTool) -> dict[st
     Raises:
         InvalidArgumentsError: They do not match the tool's schema; the message lists every parameter.
     """
-    from tools_search_hosts.arguments import (
-        complaints,
-    )  # so that other commands start without loading a schema validator
+    # Imported here, so that other commands start without loading a schema validator.
+    from tools_search_hosts.arguments import complaints
 
     schema = tool.tool.input_schema
     arguments: dict[str, Any] = {}
@@ -79,7 +78,7 @@ def fitting(typed: Sequence[tuple[str | None, Any]], tool: FoundTool) -> dict[st
 def _misspelled(typed: Sequence[tuple[str | None, Any]], schema: Mapping[str, Any]) -> list[str]:
     """Return a problem for each name that the tool does not declare, because servers silently ignore these.
 
-    None are reported if the schema states what other arguments may be, or declares parameters in another place.
+    Return none if the schema allows or forbids other arguments itself, or declares parameters elsewhere.
     """
     known = as_object(schema.get("properties"))
     if not known or not schema.keys().isdisjoint(_OTHER_ARGUMENTS):

@@ -72,13 +72,13 @@ def model_json(value: BaseModel) -> dict[str, Any]:
 
 
 def item_json(kind: str, one: FoundTool | NamedItem[Any]) -> dict[str, Any]:
-    """Return the form that `--json` prints of a tool or another item, which is under the name of its kind."""
+    """Return a tool or another item in the form that `--json` prints: its definition is under the name of its kind."""
     item = one.tool if isinstance(one, FoundTool) else one.item
     return {"name": one.name, "server": one.server, kind: model_json(item)}
 
 
 def hit_json(found: FoundTool | FoundItem[Any]) -> dict[str, Any]:
-    """Return the form that `--json` prints of how an item was found and ranked."""
+    """Return how an item was found and ranked, in the form that `--json` prints."""
     hit = found.hit
     ranks = {"foundBy": found.mode, "weight": round(found.weight, 6), "ownRank": found.own_rank}
     return ranks | {"score": hit.score, "matched": hit.matched, "group": hit.group}
@@ -107,7 +107,7 @@ def report_json(report: ServerReport) -> dict[str, Any]:
 
 
 def camel_names(members: Mapping[str, Any]) -> dict[str, Any]:
-    """Return members under their names in `--json`; what they contain stays, as its names may be a server's."""
+    """Return members under their names in `--json`. Names inside them stay, because they may be a server's."""
     return {to_camel(name): value for name, value in members.items()}
 
 
@@ -173,10 +173,14 @@ def working(text: str) -> Generator[Callable[[str], None]]:
     updates the progress text.
     """
     console = Console(stderr=True)
-    started, over, progress = monotonic(), Event(), [""]
+    started, over, progress = monotonic(), Event(), ""
+
+    def update(news: str) -> None:
+        nonlocal progress
+        progress = f": {news}" if news else ""
 
     def line() -> str:
-        return one_line(f"{text}{progress[0] and ': '}{progress[0]} ({monotonic() - started:.0f} s)")
+        return one_line(f"{text}{progress} ({monotonic() - started:.0f} s)")
 
     def follow() -> None:
         if over.wait(_SHORT_SECONDS):
@@ -193,7 +197,7 @@ def working(text: str) -> Generator[Callable[[str], None]]:
     thread = Thread(target=follow)
     thread.start()
     try:
-        yield lambda how_far: progress.__setitem__(0, how_far)
+        yield update
     finally:
         over.set()
         thread.join()
@@ -207,8 +211,9 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], details:
     fit, and as the last column elsewhere.
     """
     if not sys.stdout.isatty():
-        lines = [headings, *rows] if details is None else [(*headings, "description")]
-        lines += [] if details is None else [(*row, detail) for row, detail in zip(rows, details, strict=True)]
+        lines = [headings, *rows]
+        if details is not None:
+            lines = [(*row, detail) for row, detail in zip(lines, ["description", *details], strict=True)]
         for line in lines:
             click.echo("\t".join(map(one_line, line)))
         return

@@ -122,9 +122,8 @@ def tools(selection: ServerSelection, *, as_json: bool) -> int:
     else:
         rows: list[tuple[str, ...]] = []
         for tool in listing.tools:
-            hints = tool.tool.annotations
-            reads = None if hints is None else hints.read_only_hint
-            effect = "unknown" if reads is None else "reads" if reads else "changes"
+            hint = tool.tool.annotations and tool.tool.annotations.read_only_hint
+            effect = {True: "reads", False: "changes", None: "unknown"}[hint]
             rows.append((tool.name, tool.server or "-", effect, *([status[tool.name]] if status else [])))
         columns = ("tool", "server", "effect", *(["status"] if status else []))
         output.print_table(columns, rows, [output.purpose(tool.tool) for tool in listing.tools])
@@ -268,9 +267,6 @@ def _print_costs(by_server: Mapping[str, _Cost], listed: int, first_requests: Ma
         if tokens < listed:
             saved = f"{1 - tokens / listed:.0%} less"
         output.print_note(f"{labels[way]}: {tokens:,} tokens in the first request, {saved}.")
-
-
-# What `--json` prints: camelCase, complete definitions, nothing shortened or sanitized.
 
 
 def _description_json(description: ServerDescription) -> dict[str, Any]:

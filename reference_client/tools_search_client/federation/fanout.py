@@ -127,9 +127,10 @@ class Answer(Generic[Value]):
     ) -> ServerReport:
         """Return the report on this server, with the number of tools or other items it found."""
         discovery = self.tools and self.tools.discovery(primitive)
+        asked = found or discovery
         return ServerReport(
             server=self.server,
-            mode=found.mode if found else discovery.mode if discovery else None,
+            mode=asked.mode if asked else None,
             era=self.tools.era if self.tools else None,
             milliseconds=round(self.milliseconds, 1),
             hits=len(found.tools) if isinstance(found, Found) else hits,

@@ -168,10 +168,8 @@ def checked_arguments(tool: Tool, plain: str, arguments: Mapping[str, Any]) -> d
 
     spellings = _SPELLINGS.get(plain, {})
     given = {spellings.get(name, name): value for name, value in arguments.items()}
-    if plain == "call_tool" and isinstance(inner := given.get("arguments"), str):
-        given["arguments"] = _object_in(inner)
-    if plain == "call_tool" and given.get("arguments", 0) is None:  # null means that there are none
-        del given["arguments"]
+    if plain == "call_tool" and (inner := given.pop("arguments", None)) is not None:  # null means that there are none
+        given["arguments"] = _object_in(inner) if isinstance(inner, str) else inner
     if wrong := complaints(tool.input_schema, given):
         known = {"parameters": list(tool.input_schema["properties"])}
         raise ToolFailureError(f"These arguments do not fit {tool.name}.", problems=wrong, **known)
