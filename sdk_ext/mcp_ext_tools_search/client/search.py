@@ -35,14 +35,14 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 Target: TypeAlias = Client | ClientSession
 """A search target: a connected client, or its session."""
 
-# Members with a wrong type of which a page cannot be used; any other that is wrong is left out.
+# If one of these members is invalid, so is the page. Any other invalid member is left out.
 _NEEDED: Final = frozenset({"nextCursor", "resultType"})
 _MAX_PAGES_WITHOUT_NEW: Final = 50  # pages in a row without a new item after which a search is given up
 _MAX_BUSY_ANSWERS: Final = 4  # answers that the server is too busy after which a page is given up
 
 
 class _AnyResult(BaseModel):
-    """A result as it came, so that what it is checked against can depend on the protocol era."""
+    """An unvalidated result, because the model to validate it with depends on the protocol era."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -246,9 +246,9 @@ async def _repeated_while_busy(ask: Callable[[], Awaitable[ResultT]], patience: 
 
 
 def _read(primitive: Primitive[ResultT], raw: dict[str, Any], version: str, limit: int | None) -> ResultT:
-    """Return what can be used of a result: `limit` items at most, as a caller may have room for no more."""
+    """Return the usable parts of a result: at most `limit` items, since a caller may not have room for more."""
     unread = () if version in MODERN_PROTOCOL_VERSIONS else MODERN_ONLY
-    # A cursor that is null is none (draft: Falling Back to Listing).
+    # A null cursor counts as absent (draft: Falling Back to Listing).
     raw = {name: own for name, own in raw.items() if name not in unread and (own is not None or name != "nextCursor")}
     items: dict[object, BaseModel] = {}
     listed = raw.get(primitive.member)
@@ -268,7 +268,7 @@ def _read(primitive: Primitive[ResultT], raw: dict[str, Any], version: str, limi
 def without_wrong_members(
     model: type[ModelT], value: Mapping[str, Any], needed: Collection[str] = frozenset()
 ) -> ModelT:
-    """Return `value` as a `model` without what is wrong in it; a `ValidationError` if it is `needed`, or missing."""
+    """Return `value` as a `model` without invalid members. Raise `ValidationError` if one is `needed`, or missing."""
     try:
         return model.model_validate(value, by_name=False)
     except ValidationError as error:

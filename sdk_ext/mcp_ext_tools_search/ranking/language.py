@@ -19,48 +19,48 @@ from typing import Any, Final
 _LEXICON: Final[Mapping[str, Any]] = json.loads(Path(__file__).with_name("lexicon.json").read_text("utf-8"))
 
 STOP_WORDS: Final = frozenset(" ".join(_LEXICON["stopWords"]).split())
-"""Words of grammar and of courtesy, folded, which neither index nor query counts while a query has any other."""
+"""Function words and polite words, case folded, which do not count in a query that has any other word."""
 
 VERB_GROUPS: Final[tuple[str, ...]] = tuple(_LEXICON["verbGroups"])
 CHINESE_VERB_GROUPS: Final[tuple[str, ...]] = tuple(_LEXICON["chineseVerbGroups"])
-"""Definitions use two characters where people use one. No verb leads to a single character, which many words have."""
+"""Definitions use two characters for what people say with one. No verb leads to a single, ambiguous character."""
 
 NOUN_GROUPS: Final[tuple[str, ...]] = tuple(_LEXICON["nounGroups"])
 EVERYDAY: Final[Sequence[tuple[str, str]]] = [tuple(line.split(": ")) for line in _LEXICON["everyday"]]
-"""Words of definitions, each with words and pairs of neighbors (`how-many`) that people say for it, and lead to it."""
+"""Words of definitions, each with the words, and pairs of words (`how-many`), that people use instead."""
 
 ABBREVIATIONS: Final[Mapping[str, str]] = _LEXICON["abbreviations"]
 
 SIMPLIFIED: Final = {ord(pair[0]): pair[1] for pair in " ".join(_LEXICON["simplified"]).split()}
-"""The simplified characters, by the commonest 700 traditional ones, for `str.translate`: nine tenths of such text."""
+"""From the 700 most common traditional characters to simplified ones, for `str.translate`: 90 % of traditional text."""
 
-MAX_WORD_LENGTH: Final = 64  # characters of a word that count: what is longer is a blob, not a word
-SAME_START: Final = 4  # letters with which two words begin that may be forms of one another: `visually` and `visual`
-_MIN_ALIKE: Final = 0.55  # the least overlap in trigrams of two words of which one may be a form or slip of the other
+MAX_WORD_LENGTH: Final = 64  # characters of a word that count: anything longer is a blob, not a word
+SAME_START: Final = 4  # first letters that forms of a word share, as in `visually` and `visual`
+_MIN_ALIKE: Final = 0.55  # minimum trigram overlap for one word to be a form or misspelling of the other
 _SHORTEST_CORRECTED: Final = 4
 _MAX_NEAREST: Final = 2
 _SHORTEST_STEMMED: Final = 4
-_RELATED, _SPELLED_OUT = 0.175, 0.3  # what a relative counts, where the word itself counts 1
+_RELATED, _SPELLED_OUT = 0.175, 0.3  # weights of relatives, compared with 1 for the word itself
 _CACHED: Final = 1_024
 _ASCII_RUN: Final = re.compile(rf"([A-Za-z0-9]{{1,{MAX_WORD_LENGTH}}})[A-Za-z0-9]*")
 _PART: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _ENGLISH: Final = re.compile(r"[a-z]+")
 _VOWEL: Final = re.compile(r"[aeiouy]")
-_FILLER: Final = re.compile(  # or a word that begins or ends with a filler and means something else
+_FILLER: Final = re.compile(  # or, as a group, another word that begins or ends with a filler
     "({})|{}".format("|".join(_LEXICON["wordsWithFillers"].split()), "|".join(" ".join(_LEXICON["fillers"]).split()))
 )
 
-# Chinese, much of Japanese, and Korean: each character may be a word, or most of the meaning of one.
+# Chinese, much of Japanese, and Korean: each character may be a word, or carry most of its meaning.
 _CHARACTERS: Final = (
     "\uac00-\ud7a3"  # Hangul
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Han
 )
 
-# Scripts that put no space between words; Hangul has spaces, but glues particles to its nouns.
+# Scripts without spaces between words. Hangul has spaces, but attaches particles to nouns.
 _UNSPACED: Final = (
     "\u0e00-\u0eff"  # Thai, Lao
     "\u1000-\u109f"  # Myanmar
-    "\u1100-\u11ff\ud7a4-\ud7ff"  # Hangul that is not written as a syllable
+    "\u1100-\u11ff\ud7a4-\ud7ff"  # Hangul that is not composed into syllables
     "\u1780-\u17ff"  # Khmer
     "\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff"  # Kana
     f"{_CHARACTERS}"
@@ -74,20 +74,20 @@ _UNDECOMPOSED: Final = {pair[0]: pair[2:] for pair in _BASES.split()}
 
 
 def words(text: str) -> Iterator[str]:
-    """Return the words of `text`, case folded, in their order, repetitions included.
+    """Return the words of `text`, case folded, in order, including repetitions.
 
-    A word is a run of letters, digits and the marks that belong to them, after NFKC, without accents and in simplified
-    characters. A run that is written in parts, as `getUserInfo` or `sha256`, gives itself and then its parts. A run of
-    a script without spaces gives its pairs of neighboring characters, and then each that is Chinese or a syllable of
-    Korean: people say 查 for what is described as 查询 or 查找.
+    A word is a run of letters, digits and their marks, after NFKC, without accents and in simplified characters. A
+    compound such as `getUserInfo` or `sha256` yields itself and then its parts. A run in a script without spaces yields
+    its pairs of neighboring characters, and then each single Chinese character or Korean syllable: people say 查 for
+    what definitions call 查询 or 查找.
     """
     return chain.from_iterable(map(_spaced if text.isascii() else words_of, runs(text)))
 
 
 def runs(text: str) -> list[str]:
-    """Return the runs of letters, digits and marks in `text`, in which `words_of` finds the words.
+    """Return the runs of letters, digits and marks in `text`, for `words_of` to split into words.
 
-    Those of plain text are cut at `MAX_WORD_LENGTH`.
+    In ASCII text, they are cut at `MAX_WORD_LENGTH`.
     """
     if text.isascii():
         return _ASCII_RUN.findall(text)
@@ -96,7 +96,7 @@ def runs(text: str) -> list[str]:
 
 
 def words_of(run: str) -> tuple[str, ...]:
-    """Return the words of one run; a text has the words of its runs."""
+    """Return the words of one run."""
     if run.isascii():
         return _spaced(run[:MAX_WORD_LENGTH])
     found: list[str] = []
@@ -110,20 +110,20 @@ def words_of(run: str) -> tuple[str, ...]:
 
 
 def is_unspaced(word: str) -> bool:
-    """Whether `word` belongs to a script without spaces, where it may be parts of two words."""
+    """Return whether `word` is in a script without spaces, so that it may consist of parts of two words."""
     match = None if word.isascii() else _STRETCH.match(word)
     return match is not None and match.group(1) is not None
 
 
 def is_character(word: str) -> bool:
-    """Whether `word` is one Chinese character or syllable of Korean, which is mostly a part of a word."""
+    """Return whether `word` is a single Chinese character or Korean syllable, which is usually part of a word."""
     return len(word) == 1 and not word.isascii() and _CHARACTER.match(word) is not None
 
 
 def without_fillers(text: str) -> str:
-    """Return `text` in simplified characters, with a space for each filler: the stop words of texts without spaces.
+    """Return `text` in simplified characters, with a space for each filler, the stop words of scripts without spaces.
 
-    Since nothing marks where a word ends, a filler may be a part of one: words that touch it count less, not nothing.
+    A filler may be part of a word, since nothing marks where words end. So words that touch it still count, but less.
     """
     return _FILLER.sub(lambda found: found.group(1) or " ", text.translate(SIMPLIFIED))
 
@@ -132,8 +132,8 @@ def without_fillers(text: str) -> str:
 def stem(word: str) -> str:
     """Return the part that `word` shares with its inflected forms: `queries`, `query`; `creating`, `created`, `create`.
 
-    A light stemmer of English: plurals, -ing, -ed and a final e, where requests and definitions differ most. The result
-    is a key, not a word. Words that are short or not written in the letters a to z are their own stem.
+    A light English stemmer for plurals, -ing, -ed and a final e, in which requests and definitions differ most. The
+    result is a key, not a word. Short words, and words with other letters than a to z, are their own stems.
     """
     if len(word) < _SHORTEST_STEMMED or not _ENGLISH.fullmatch(word):
         return word
@@ -148,19 +148,19 @@ def stem(word: str) -> str:
 
 
 def relatives(stemmed: str) -> Sequence[tuple[str, float]]:
-    """Return the stems that definitions may have in place of a stem or of two neighbors, with what each counts.
+    """Return the stems that definitions may use instead of a stem or a pair of neighbors, with their weights.
 
-    They are of words for the same operation or thing, of those that an abbreviation stands for, or an abbreviation.
+    They are stems of words for the same operation or thing, or of an abbreviation or the words that it stands for.
     """
     return _relatives().get(stemmed, ())
 
 
 def is_one_slip(left: str, right: str) -> bool:
-    """Whether one slip of a typist sets the two apart: a letter too many, too few or wrong, or two swapped."""
+    """Return whether two words differ by one typo: a letter added, missing or wrong, or two letters swapped."""
     shorter, longer = (left, right) if len(left) < len(right) else (right, left)
     half = max(len(shorter) - 1, 0) // 2
     if len(longer) > len(shorter) + 1 or (left[:half] != right[:half] and left[-half:] != right[-half:]):
-        return False  # seen at once in most pairs: a slip is in one half or in the other, and leaves one of them
+        return False  # rules out most pairs quickly: a typo leaves one of the halves intact
     same = next((place for place, letter in enumerate(shorter) if letter != longer[place]), len(shorter))
     if len(longer) > len(shorter):
         return longer[same + 1 :] == shorter[same:]
@@ -170,12 +170,12 @@ def is_one_slip(left: str, right: str) -> bool:
 
 
 def may_be_misspelled(word: str) -> bool:
-    """Whether `word` is long enough for a slip in it to differ from other words, and is no number."""
+    """Return whether `word` is not a number, and long enough that a typo rarely turns it into another word."""
     return len(word) >= _SHORTEST_CORRECTED and not word.isdigit()
 
 
 def nearest(word: str, known: Iterable[str]) -> list[tuple[str, float]]:
-    """Return those of the known words that `word` may be a slip or a form of, best first, with their likeness."""
+    """Return the known words that `word` may be a misspelling or a form of, best first, with their similarity."""
     if not may_be_misspelled(word):
         return []
     alike: list[tuple[float, str]] = []
@@ -191,7 +191,7 @@ def nearest(word: str, known: Iterable[str]) -> list[tuple[str, float]]:
 
 @lru_cache(_CACHED)
 def _spaced(run: str) -> tuple[str, ...]:
-    """Return the run as a word, and then the parts that it is written in, if there are several."""
+    """Return the run as a word, and then its parts if it is a compound."""
     whole = run.casefold()
     if run.isalpha() and (run.islower() or run.isupper() or run.istitle()):
         return (whole,)
@@ -201,15 +201,15 @@ def _spaced(run: str) -> tuple[str, ...]:
 
 
 def _pairs(stretch: str) -> Iterable[str]:
-    """Return the pairs of neighboring characters of a stretch, or the stretch where it is one character."""
+    """Return the pairs of neighboring characters of a stretch, or the stretch if it is a single character."""
     return map("".join, pairwise(stretch)) if len(stretch) > 1 else (stretch,)
 
 
 @lru_cache(16_384)
 def _without_accent(character: str) -> str:
-    """Drop accents and the optional vowels of Hebrew and Arabic, not the marks that spell a word.
+    """Drop accents and the optional vowels of Hebrew and Arabic, but not marks that distinguish words.
 
-    The latter (the vowels, virama and nukta of Indic scripts, Thai vowels, Kana voicing) have other combining classes.
+    The latter (vowels, virama and nukta of Indic scripts, Thai vowels, Kana voicing) have other combining classes.
     """
     combining = unicodedata.combining(character)
     if 10 <= combining <= 36 or combining >= 200:
@@ -234,18 +234,18 @@ def _without_tense(word: str) -> str:
 
 
 def _trigram_overlap(left: str, right: str) -> float:
-    """Return how many of their trigrams two words share, from 0 to 1 (Dice's coefficient)."""
+    """Return the share of trigrams that two words have in common, from 0 to 1 (Dice's coefficient)."""
     own, other = _trigrams(left), _trigrams(right)
     return 2 * len(own & other) / (len(own) + len(other))
 
 
 @lru_cache(_CACHED)
 def _trigrams(word: str) -> frozenset[str]:
-    """Return the runs of three characters of a word, its ends marked."""
+    """Return the trigrams of a word, with its ends marked."""
     return frozenset(map("".join, zip(f"^{word}", word, f"{word[1:]}$", strict=False)))
 
 
-@cache  # made for the first search, as a server may be started for none
+@cache  # computed in the first search, because many servers are never searched
 def _relatives() -> Mapping[str, Sequence[tuple[str, float]]]:
     related: dict[str, dict[str, None]] = {}
     for group in VERB_GROUPS + CHINESE_VERB_GROUPS + NOUN_GROUPS:

@@ -20,50 +20,50 @@ MAX_CORRECTED: Final = 12  # unknown words of a query for which similar ones are
 _MAX_WORDS: Final = 128  # distinct ones: a request needs no more, and an attack gets no more
 _SHORTEST_JOINED: Final = 5
 
-# What a term counts, where the stem of a word of the request counts 1.
+# Weights of terms, relative to the stem of a word of the query.
 AS_WRITTEN, CORRECTED, JOINED = 0.5, 0.8, 0.5
-OF_UNKNOWN: Final = 3.0  # relatives count so many times as much where no tool has the word itself
-_OF_SHORT, _SHORT = 2.0, 8  # and up to so many times in requests of fewer words, which have little else to go by
-OF_TRANSLATED: Final = 3.0  # and so many times of a word that is only led to, which a tool may well say otherwise
+OF_UNKNOWN: Final = 3.0  # factor for relatives of a word that no tool has
+_OF_SHORT, _SHORT = 2.0, 8  # factor of up to 2 for relatives in queries of fewer than 8 words, which say little else
+OF_TRANSLATED: Final = 3.0  # factor for relatives of a translation, for which tools often use another word
 _BESIDE_FILLER: Final = 0.5
 
 WRITTEN: Final = "="
-"""Begins the term of a word as it is written, which no stem can be."""
+"""Prefix of terms for words as written, which no stem has."""
 
 AskedTerm: TypeAlias = tuple[str, float, float, float]
-"""A term, its weight, and the parts that it covers of a word of the query, 1 for this word itself, and of a name."""
+"""A term, its weight, and the shares that it covers of a word of the query (1 for the word itself) and of a name."""
 
 Runs: TypeAlias = Sequence[tuple[str, Sequence[tuple[str, str]]]]
-"""Runs of letters and digits, case folded, each with its words that are no stop words and their stems."""
+"""Runs of letters and digits, case folded, each with its words and their stems, without stop words."""
 
 
 class Translation(NamedTuple):
-    """What a request in another language says in the words of definitions."""
+    """A query in another language, in the words of definitions."""
 
-    runs: Runs  # with the English words that each leads to, and without function words
-    foreign: frozenset[str]  # stems of words that lead to English ones: they count where a tool has them
-    english: Mapping[str, float]  # words and stems that are only led to, with what each counts of the word that leads
+    runs: Runs  # with the English translations of each, and without function words
+    foreign: frozenset[str]  # stems of words that have translations; they only count if a tool has them
+    english: Mapping[str, float]  # words and stems of translations, with their weight relative to the original
 
 
 Translator: TypeAlias = Callable[[Runs], Translation | None]  # `None` in English, or if it does not know the language
 
 
 class Request(NamedTuple):
-    """What a query says, apart from any index."""
+    """A parsed query, independent of any index."""
 
     runs: Runs
     stems: Mapping[str, float]  # with their weights
-    written: Mapping[str, float]  # words with their weights; stop words where there are no others
+    written: Mapping[str, float]  # words with their weights; stop words only if there are no others
     pairs: Sequence[str]  # neighbors written as one word: `log out` may mean a tool with `logout`
-    related: Mapping[str, float]  # the stems and pairs, with what each counts for its relatives
-    foreign: frozenset[str]  # as in its translation
+    related: Mapping[str, float]  # the stems and pairs, with the weights of their relatives
+    foreign: frozenset[str]  # as in the translation
 
 
 def index_terms(word: str) -> tuple[str, ...]:
-    """Return the terms by which a word of a definition is found: its stem and as it is written, or one of the two.
+    """Return the terms that find a word of a definition: its stem, the word as written, or both.
 
-    A stop word has no stem: it is kept as it is written, for queries of nothing else. Nor has a character, which is
-    counted in the pairs that it is in. These pairs are kept as stems alone, as nobody writes them otherwise.
+    A stop word is only indexed as written, for queries that have no other words. So is a single character, which also
+    counts in pairs with its neighbors. These pairs are only indexed as stems, because they have no other spelling.
     """
     if word in STOP_WORDS or is_character(word):
         return (WRITTEN + word,)
@@ -76,13 +76,13 @@ def asked_terms(
     nearest: Callable[[str], Sequence[tuple[str, float]]],
     translator: Translator | None = None,
 ) -> list[AskedTerm]:
-    """Return the terms to look up for `query`: its words, known or not, and what definitions may have in their place.
+    """Return the terms to look up for `query`: its words, known or not, and words that definitions may use instead.
 
     Args:
         query: Any text.
         is_known: Whether a tool has a term.
-        nearest: Returns known stems that an unknown one may be a slip or a form of, each with its likeness.
-        translator: For requests in other languages than that of the definitions.
+        nearest: Returns known stems that are similar to an unknown one, each with its similarity.
+        translator: For queries in other languages than the definitions.
     """
     _, stems, written, pairs, related, foreign = read(query, translator)
     own = {word: stems[word] for word in stems if word not in foreign or is_known(word)} if foreign else stems
@@ -101,15 +101,15 @@ def asked_terms(
     return asked + [(term, JOINED, 0.0, 0.0) for term in joined if term not in found and is_known(term)]
 
 
-@lru_cache(64)  # queries: each is put to several indexes, and again for each page
+@lru_cache(64)  # several indexes read the same query, and again for each page
 def read(query: str, translator: Translator | None = None) -> Request:
-    """Return what `query` says."""
+    """Parse `query`."""
     query = query[:MAX_QUERY_LENGTH]
     found: Runs = list(map(_plain_run if query.isascii() else _run, runs(query)))
     found, foreign, english = (translator and translator(found)) or Translation(found, frozenset(), {})
     said = [word for _, own in found for word in own]
     if not query.isascii():
-        said.sort(key=lambda word: is_character(word[0]))  # rather all pairs of characters than half of both
+        said.sort(key=lambda word: is_character(word[0]))  # pairs first, so that the limit cuts single characters
     if len(said) > _MAX_WORDS:
         kept = frozenset(islice(dict.fromkeys(said), _MAX_WORDS))
         said = [word for word in said if word in kept]
@@ -132,13 +132,13 @@ def _run(run: str) -> tuple[str, Sequence[tuple[str, str]]]:
     return run.casefold(), [(word, stem(word)) for word in language.words_of(run) if word not in STOP_WORDS]
 
 
-_plain_run: Final = lru_cache(4_096)(_run)  # runs of plain text are short enough to be remembered
+_plain_run: Final = lru_cache(4_096)(_run)  # ASCII runs are short enough to be cached
 
 
 def _weights(said: Sequence[str], query: str, english: Mapping[str, float]) -> dict[str, float]:
-    """Return the weights of the words or stems that `query` says: twice is less than two (k3 = 1 of Okapi BM25).
+    """Return the weights of the words or stems in `query`. Repetitions add less than 1 each (k3 = 1 of Okapi BM25).
 
-    A word of a script without spaces that touches a filler has half of it, and a word that is led to its part.
+    A word in a script without spaces counts half if it touches a filler. A translation has its relative weight.
     """
     weights = dict.fromkeys(said, 1.0)
     if len(weights) < len(said):

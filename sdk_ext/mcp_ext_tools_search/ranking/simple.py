@@ -20,12 +20,12 @@ from mcp_ext_tools_search.ranking.fields import MEMBERS, STEPS, fields
 from mcp_ext_tools_search.ranking.interface import Hit
 from mcp_ext_tools_search.ranking.query import Translator, asked_terms, index_terms
 
-SATURATION: Final = 1.5  # k1 of BM25: how much a repeated word gains over a single one
-LENGTH_PENALTY: Final = 0.7  # b of BM25: how much of its score a word of a long definition loses
-MAX_COUNTED: Final = 4  # occurrences of a word in one field: repeating it further gains nothing
+SATURATION: Final = 1.5  # k1 of BM25: how much repetitions of a word add
+LENGTH_PENALTY: Final = 0.7  # b of BM25: how much long definitions reduce scores
+MAX_COUNTED: Final = 4  # maximum occurrences of a word in one field that count
 _SCALE: Final = (SATURATION * STEPS + 1) / (SATURATION + 1)  # BM25Okapi counts in steps
-NAME_BONUS: Final = 3.0  # what a tool gains whose whole name the query mentions
-MIN_FACTOR: Final = 0.65  # part of its score that is left to a tool that covers nothing of the query
+NAME_BONUS: Final = 3.0  # bonus for a tool whose whole name the query mentions
+MIN_FACTOR: Final = 0.65  # factor for a tool that covers nothing of the query
 
 
 class SimpleIndex:
@@ -44,19 +44,19 @@ class SimpleIndex:
         in_names = ([term for term in members["name"] if term[0] != "="] for members in self._members)
         self._name_idf = [sum(map(self._idf.__getitem__, stems)) or 1.0 for stems in in_names]
         if self._idf:
-            from rank_bm25 import BM25Okapi  # with numpy: a server that is never searched does without
+            from rank_bm25 import BM25Okapi  # it imports numpy, which a server that is never searched does not need
 
             corpus = [list(counts.elements()) for counts, _, _ in documents]
             self._okapi = BM25Okapi(corpus, k1=SATURATION * STEPS, b=LENGTH_PENALTY)
             self._okapi.idf = self._idf  # in Lucene's form, not in Okapi's
-            # Each word is in the corpus by its stem and as it is written, and makes a definition longer once.
+            # The corpus has each word twice, as its stem and as written, but it only counts once for the length.
             self._okapi.doc_len = [length for _, _, length in documents]
             self._okapi.avgdl = sum(self._okapi.doc_len) / len(documents) or 1.0
 
     def search(self, query: str, *, visible: Collection[str] | None = None) -> Sequence[Hit]:
         """Return the visible tools that share a meaningful word with `query`, best first. The first has score 1."""
         if visible is not None:
-            # Statistics are taken over a whole index, and a hidden tool may not enter them.
+            # Statistics cover the whole index, and hidden tools must not affect them.
             return SimpleIndex([tool for tool in self._tools if tool.name in visible], self._translator).search(query)
         weights, covered, named, total = self._weighed(query)
         scores, name_share, query_share = (dict.fromkeys(range(len(self._tools)), 0.0) for _ in range(3))
@@ -70,12 +70,12 @@ class SimpleIndex:
             scores[place] += NAME_BONUS * _SCALE * min(name_share[place], 1.0)
             scores[place] *= MIN_FACTOR + (1 - MIN_FACTOR) * min(query_share[place], 1.0)
         best = max(scores.values(), default=0.0)
-        # Rounded, as sums in another order differ in their last digits; equal scores are ordered by name.
+        # Rounded, because the last digits depend on the order of additions; equal scores are ordered by name.
         ranked = sorted((-round(score / best, 9), place) for place, score in scores.items() if score)
         return [Hit(self._tools[place].name, -score, self._matched(place, weights)) for score, place in ranked]
 
     def _weighed(self, query: str) -> tuple[Mapping[str, float], Mapping[str, float], Mapping[str, float], float]:
-        """Return the known terms with weights, the idf that each covers of query and name, and that of all words."""
+        """Return the weights of known terms, the idf that each covers of query and name, and the idf of all words."""
         weights, covered, named = (defaultdict[str, float](float) for _ in range(3))
         total = 0.0
         nearest = partial(language.nearest, known=self._idf)

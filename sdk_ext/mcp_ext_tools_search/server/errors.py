@@ -20,7 +20,7 @@ from mcp_ext_tools_search.types import BusyData
 
 logger = logging.getLogger(__name__)
 
-# Many times the length of a search, so that refused clients do not come back to the same crowd.
+# Much longer than a search takes, so that refused clients do not return while the server is still busy.
 _RETRY_AFTER_MS: Final = 1000
 
 
