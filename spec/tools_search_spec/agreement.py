@@ -1,4 +1,4 @@
-"""Compares draft and guides with their rows: which sentence has no row, which row has no sentence or another level."""
+"""Compares draft and guides with their rows: sentences without rows, and rows that differ from their sentences."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import yaml
 from tools_search_spec.sentences import Sentence, normative_sentences, sentences
 
 _FOLDER: Final = "spec/"
-_PAGE: Final = "tools-search.md"  # of a row that names no other
+_PAGE: Final = "tools-search.md"  # the page of a row that names none
 _ROWS: Final = "spec/tools_search_spec/requirements.yaml"
 
 
 def disagreements(pages: Mapping[str, str], guides: Mapping[str, str], rows: str) -> list[str]:
-    """Return what is wrong between draft, guides and the text of `requirements.yaml`, each with file and line.
+    """Return the differences between draft, guides and the text of `requirements.yaml`, each with file and line.
 
-    A normative sentence without a row comes with the row to paste, in which `???` marks what to fill in.
+    For a normative sentence without a row, this includes a row to paste, with `???` to fill in.
 
     Args:
         pages: Text of each page of the draft, by its name in the folder `spec/draft`.
@@ -46,7 +46,7 @@ def disagreements(pages: Mapping[str, str], guides: Mapping[str, str], rows: str
 def _missing(sentence: Sentence, page: str, held: list[dict[str, Any]], rows: str) -> str:
     next_id = "R-???-01"
     if areas := [row["id"].rpartition("-")[0] for row in held if row["section"] == sentence.section]:
-        # The number after the last one of the section's area, advice and retired rows included.
+        # The next number in the section's area, counting advice and retired rows.
         next_id = f"{areas[-1]}-{max(map(int, re.findall(rf'{areas[-1]}-([0-9]+)', rows))) + 1:02}"
     row = {
         "section": f"'{sentence.section}'",
@@ -62,7 +62,7 @@ def _missing(sentence: Sentence, page: str, held: list[dict[str, Any]], rows: st
 
 
 def _stale(row: dict[str, Any], section: str, document: str, known: Mapping[str, Sentence], rows: str) -> list[str]:
-    """Return what is wrong with a row about a sentence of `document`, all of whose sentences are `known` by text."""
+    """Return how a row differs from its sentence in `document`, whose sentences are `known` by text."""
     found = re.search(rf"^  - id: {re.escape(row['id'])}$", rows, re.MULTILINE)
     where = f"{_ROWS}:{rows.count(chr(10), 0, found.start()) + 1 if found else 0} {row['id']}"
     sentence = known.get(row["text"])
