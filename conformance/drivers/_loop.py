@@ -1,14 +1,14 @@
 """The loop of the Python drivers in this folder: requests in, operations of a client, answers out.
 
-A driver that is to be one file starts from `skeleton.py` instead.
+For a driver in a single file, start from `skeleton.py` instead.
 """
 
-# ruff: noqa: E402 - what disables the collector comes first
+# ruff: noqa: E402 - the garbage collector is disabled before the other imports
 from __future__ import annotations
 
 import gc
 
-gc.disable()  # what imports make stays: looking for garbage in it takes a third of the start
+gc.disable()  # imports create little garbage, and looking for it takes a third of the startup time
 
 import json
 import sys

@@ -9,7 +9,7 @@ import sys
 
 def main() -> None:
     """Run the command, or name the missing extra where the distribution was installed without the judge's libraries."""
-    gc.disable()  # what imports make stays: looking for garbage in it takes a third of the start
+    gc.disable()  # imports create little garbage, and looking for it takes a third of the startup time
     try:
         from tools_search_conformance.cli.cli import main as run
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""The suite's vocabulary: checks, cells, evidence, results and runs, and the exceptions by which a check ends early."""
+"""The suite's vocabulary: checks, cells, evidence, results and runs, and the exceptions that end a check early."""
 
 from __future__ import annotations
 
@@ -24,36 +24,36 @@ def rule_of(check: str) -> str:
 Level = Literal["MUST", "SHOULD", "ADVICE"]
 """How binding the sentence behind a check is; `MUST NOT` counts as `MUST`, `SHOULD NOT` as `SHOULD`.
 
-`ADVICE` is a sentence of a guide. It binds nobody and is no part of any verdict."""
+`ADVICE` is a sentence of a guide. It is not binding and not part of any verdict."""
 
 LEVELS: Final[tuple[Level, ...]] = get_args(Level)
 """Every level, the most binding first."""
 
 Status = Literal["pass", "fail", "warn", "advice", "unverified", "skip", "error"]
-"""The outcome of one check in one cell: where its rule is broken, `fail`, `warn` or `advice`, by the check's level."""
+"""The outcome of one check in one cell. A broken rule gives `fail`, `warn` or `advice`, depending on its level."""
 
 SEVERITY: Final[tuple[Status, ...]] = ("error", "fail", "advice", "unverified", "warn", "pass", "skip")
-"""Every status, the worst first; a check that passes wherever it applies has passed.
+"""Every status, worst first. A check that passes in every cell where it applies has passed.
 
 No check is `advice` in one cell and `fail` or `warn` in another."""
 
 SkipReason = Literal["era", "transport", "profile", "effort", "not-offered", "fixture-feature", "driver-feature"]
-"""Why a check does not apply: to this era, transport, profile or effort, to a target without the optional part that it
-judges, to a fixture without the feature that it needs, or to a client whose driver cannot do what it needs."""
+"""Why a check does not apply: not in this era, transport, profile or effort; not to a target without the optional part,
+a fixture without the feature, or a driver without the operation that it needs."""
 
 Profile = Literal["fixture", "live"]
 """Whether the target serves a catalog of the suite, or its own."""
 
 DriverFeature = Literal["authorization", "federation", "concurrent", "cancel", "primitives"]
-"""What a driver may be able to do beyond speaking over a transport."""
+"""Optional features of a driver, besides transports."""
 
 FixtureFeature = Literal["reload", "delay", "callers", "replicas"]
-"""What a fixture may be able to do beyond serving a catalog."""
+"""Optional features of a fixture, besides serving a catalog."""
 
 FIXTURE_FEATURES: Final[tuple[FixtureFeature, ...]] = get_args(FixtureFeature)
 
 Effort = Literal["quick", "default", "deep"]
-"""How many generated cases a property gets."""
+"""How many cases to generate."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,18 +63,18 @@ class Check:
     id: str
     title: str
     sends: str
-    """The messages that go over the wire, in a sentence."""
+    """The messages that are sent, in a sentence."""
     passes: str
     """What a conformant target does, in a sentence."""
     run: Callable[[Any], Awaitable[None]]
-    """The body. It takes a `Bench`, or a `ClientBench` where it judges clients."""
+    """The body, which takes a `Bench`, or for clients a `ClientBench`."""
     level: Level = "MUST"
     eras: tuple[Era, ...] = ERAS
     transports: tuple[TransportName, ...] = ("stdio", "http")
     profiles: tuple[Profile, ...] = ("fixture", "live")
     efforts: tuple[Effort, ...] = ("quick", "default", "deep")
     methods: tuple[str, ...] = (METHOD,)
-    """The methods that it judges: of servers those that they advertise, of clients those that they can be asked for."""
+    """The methods that it judges, if the server advertises them, or the client's driver supports them."""
     driver_feature: DriverFeature | None = None
     fixture_feature: FixtureFeature | None = None
 
@@ -84,7 +84,7 @@ class Check:
 
     @property
     def party(self) -> Literal["server", "client"]:
-        """Whom it judges."""
+        """The party that it judges."""
         return "client" if self.id.startswith(CLIENT_PREFIX) else "server"
 
     @property
@@ -111,7 +111,7 @@ class Cell:
 
     @property
     def is_modern_http(self) -> bool:
-        """Whether each request has a response stream of its own, which a client closes to cancel the request."""
+        """Whether each request has its own response stream, which a client closes to cancel the request."""
         return self.transport == "http" and self.era == MODERN
 
 
@@ -120,20 +120,20 @@ CELLS: Final = tuple(Cell(transport=transport, era=era) for transport in get_arg
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """What a verdict is based on."""
+    """The evidence for a verdict."""
 
     observations: int = 0
     """Expectations that were tested against an exchange with a response, or a proven silence."""
     exchanges: tuple[int, ...] = ()
     """Numbers of the exchanges in this cell's wire log."""
     decisive: Exchange | None = None
-    """The exchange that decided, kept when the verdict is not a pass, a very large one in brief."""
+    """The exchange that decided a verdict other than a pass; shortened if very large."""
     case: str | None = None
     """The smallest case that shows what happened, such as `query "a", limit 1`."""
     requests: tuple[Exchange, ...] = ()
     """The requests that reproduce it, in order; the deciding exchange comes last."""
     catalog: str | JsonObject | None = None
-    """The catalog it was seen on, by its name or as a document; `None` for the usual one."""
+    """The catalog that the fixture served, by name or as a document; `None` for the usual one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,14 +145,14 @@ class Result:
     cell: Cell
     status: Status
     message: str = ""
-    """What happened and, where the target's author can do something, what."""
+    """What happened, and what the target's author can do about it, if anything."""
     skip: SkipReason | None = None
     evidence: Evidence = field(default_factory=Evidence)
     milliseconds: float = 0
     consequence_of: str | None = None
-    """The id of the check because of which it probably did not pass, in the same cell."""
+    """The id of the check in the same cell that is probably the cause."""
     expected: str | None = None
-    """Why a baseline expects that the check does not pass."""
+    """The reason why a baseline expects the check not to pass."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,12 +162,12 @@ class UnavailableCell:
     cell: Cell
     reason: str
     expected: bool = False
-    """Whether it should have been there: the target was to be started for it, or promises it."""
+    """Whether it should have been available: the target was to be started for it, or promises it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """Everything that one invocation found out."""
+    """The outcome of one invocation."""
 
     target: Mapping[str, Any]
     profile: Profile
@@ -182,34 +182,34 @@ class Run:
     unavailable: tuple[UnavailableCell, ...]
     results: tuple[Result, ...]
     methods: tuple[str, ...] = (METHOD,)
-    """The methods that were judged: of a server, those that it advertises and serves in some cell."""
+    """The methods that were judged; for a server, those that it advertises and serves in some cell."""
     asked: tuple[Cell, ...] = CELLS
-    """The cells that the run was to consist of, as far as the target has their transports."""
+    """The cells that were chosen, as far as the target has their transports."""
     partial: bool = False
-    """Whether only some of the checks were chosen, so that there is no verdict on the whole."""
+    """Whether only some of the checks were chosen, so that there is no overall verdict."""
     strict: bool = False
     interrupted: int | None = None
-    """The number of the signal that ended the run before its time."""
+    """The number of the signal that ended the run early."""
     stale: tuple[str, ...] = ()
     """Problems with the entries of the baseline."""
 
     def of(self, *statuses: Status) -> list[Result]:
-        """Return the results with one of `statuses`, in the order in which they were found."""
+        """Return the results with one of `statuses`, in order."""
         return [result for result in self.results if result.status in statuses]
 
 
 class VerdictError(Exception):
-    """Base of the exceptions that end the body of a check early. A body that returns has nothing to complain of.
+    """Base of the exceptions that end the body of a check early. A check whose body returns has passed.
 
     VerdictError
     ├── ViolationError      the rule is broken: fail, warn or advice
     ├── UnverifiableError   the rule applies, but the target could not be brought to exercise it
     └── InapplicableError   the target lacks the optional part that the rule is about
-        └── LeftOutError    the run is a brief one, and judging the rule would take long
+        └── LeftOutError    the rule takes long to judge, and a brief run leaves it out
     """
 
     status: Status = "error"
-    """The status that it gives a check; of a `ViolationError`, the check's level decides."""
+    """The check's status; for a `ViolationError`, the check's level determines it."""
 
     def __init__(
         self,
@@ -221,14 +221,14 @@ class VerdictError(Exception):
     ) -> None:
         super().__init__(message)
         self.consequence_of = consequence_of
-        """The rule, or the id, of the check whose failure is the cause where it failed in the same cell."""
+        """The rule or the id of the check that is the cause, if that failed in the same cell."""
         self.message = message
         self.exchange = exchange
         self.case = case
         self.steps: tuple[Exchange, ...] = ()
-        """The exchanges that led to it, where it took more than following a cursor."""
+        """The exchanges that led to it, if it took more than following a cursor."""
         self.catalog: str | JsonObject | None = None
-        """The catalog it was seen on, by its name or as a document; `None` for the usual one."""
+        """The catalog that the fixture served, by name or as a document; `None` for the usual one."""
 
 
 class ViolationError(VerdictError):

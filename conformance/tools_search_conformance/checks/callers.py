@@ -1,7 +1,7 @@
-"""Callers that see different tools: a tool that a caller may not see leaves no trace in the answers to that caller.
+"""Callers that see different tools: hidden tools leave no trace in the answers to a caller.
 
-Over HTTP, the fixture hides some tools from the caller of one token. That caller is compared with one of another
-fixture, whose catalog never had those tools.
+Over HTTP, the fixture hides some tools from the caller with a certain token. The answers to this caller are compared
+with those of another fixture, whose catalog never had these tools.
 """
 
 from __future__ import annotations
@@ -46,25 +46,25 @@ _MAY_BE_ABSENT: Final = frozenset({"catalogSize", "topics"})
 _MAIN: Final = frozenset({*(primitive.member for primitive in PRIMITIVES), "nextCursor", "error"})
 
 _SHARED_WORD: Final = WORDS[0]
-"""The word of one visible tool that nearly every hidden one has too, so that its weight would reveal them."""
+"""A word of one visible tool and of nearly all hidden ones, so that its weight would reveal them."""
 
 _SHARED_NAME: Final = WORDS[4]
-"""The word of a visible resource or template that has its name in common with a hidden one."""
+"""A word of a visible resource or template that has the same name as a hidden one."""
 
 # A server may take its topics from the groups.
 _NUMBERS: Final = range(20)
 _LATER_PAGES: Final = ((3, 2), (len(WORDS) - 1, 2))
-"""Limits of a search for all that is visible, and which of its pages are compared."""
+"""Limits of a search for all visible tools, each with the number of the page to compare."""
 _IN_FLIGHT: Final = 3
 _LOOK_SECONDS: Final = 0.05
 _FEW: Final = 2
-"""The limit of a search in pages for words of content."""
+"""The limit of a search for words of content in several pages."""
 _RANDOM: Final = re.compile(r"(?=[\w+/=-]*[a-z])(?=[\w+/=-]*[A-Z])[\w+/=-]{12,}")
-"""What may be base64 of random bytes, such as a MAC: hyphens and slashes in it enclose digits by chance."""
+"""Probably base64 of random bytes, such as a MAC, in which digits may be between separators by chance."""
 _SEALED: Final = "testament"
-"""A word of contents alone."""
+"""A word that only contents have."""
 _NO_CONTENT: Final = {key_of(RESOURCES, _SHARED_WORD): ""}
-"""A server may say that it searches contents only where the catalog file has any."""
+"""An empty content, because a server may only advertise search of contents if the catalog file has some."""
 
 
 def _visible(primitive: Primitive) -> list[JsonObject]:
@@ -101,11 +101,11 @@ def _searches(primitive: Primitive) -> tuple[JsonObject, ...]:
         *({"query": f"{_SHARED_WORD} {word}"} for word in WORDS[1:4]),
         {"query": f"{COMMON} {WORDS[1]}"},
         {"query": _SHARED_WORD, "limit": 1},
-        {"query": "anvli"},  # a server that corrects spelling may correct it to a word of its tools
+        {"query": "anvli"},  # a server may correct it to a word of its tools
         {"query": secret},
         {"query": last},
         *({"query": text} for text in (*named, *contained)),
-        {"query": "hides behind sight"},  # words of hidden tools alone
+        {"query": "hides behind sight"},  # words that only hidden tools have
         {"query": NONSENSE},
         # These are refused.
         {"query": ""},
@@ -115,13 +115,13 @@ def _searches(primitive: Primitive) -> tuple[JsonObject, ...]:
 
 
 async def _fixture(bench: Bench, name: str, opening: Opening, items: Sequence[JsonObject], whose: str) -> Bench:
-    """Return the bench of a fixture whose listing shows a caller these items."""
+    """Return the bench of a fixture that lists these items to a caller."""
     bench.applies(bench.serves_catalog, f"{bench.list_method} does not list the {bench.noun}s of the catalog file")
     other = await bench.fixture(name, opening)
-    # Each fixture that is compared has been listed, so that none is ahead of another.
+    # List every fixture before it is compared, so that all are in the same state.
     wanted = {item[bench.primitive.key] for item in items}
     listing = await other.server.listing()
-    if set(listing.by_key) != wanted:  # one that takes a caller for the one before shows that in searches, too
+    if set(listing.by_key) != wanted:  # it may confuse callers, but searches show that too
         listing = await other.server.listing()
     wrong = f"{bench.list_method} does not return the list for {whose} that the catalog file defines"
     wrong += "; see the fixture feature `callers`"
@@ -130,7 +130,7 @@ async def _fixture(bench: Bench, name: str, opening: Opening, items: Sequence[Js
 
 
 async def _callers(bench: Bench) -> tuple[Bench, Bench]:
-    """Return a bench that sees every item, and one of a caller from whom some are hidden."""
+    """Return the benches of a caller who sees every item, and of one from whom some are hidden."""
 
     def every(primitive: Primitive) -> list[JsonObject]:
         return [*_hidden(primitive), *_visible(primitive)]
@@ -197,7 +197,7 @@ async def hidden_tools_inert(bench: Bench) -> None:
     later = [({"query": COMMON, "limit": limit}, page) for limit, page in _LATER_PAGES]
     again = partial(_reference, bench, "callers-visible-again")
     for params, page in [*((params, 1) for params in _searches(bench.primitive)), *later]:
-        await _page(everyone, params, page)  # whose answer may be kept
+        await _page(everyone, params, page)  # the server may cache this answer
         answered = await _compare_answers(restricted, reference, again, params, page)
         if answered is None:
             continue
@@ -214,17 +214,17 @@ async def hidden_tools_inert(bench: Bench) -> None:
     if bench.primitive is TOOLS:
         await _expect_callers_apart_in_flight(everyone, restricted)
         if "reload" in bench.options.fixture_features and bench.has_turn(0):
-            with suppress(UnverifiableError):  # that a change shows is for change-seen to judge
+            with suppress(UnverifiableError):  # change-seen judges whether a change shows
                 await _expect_newly_hidden_unfound(bench)
 
 
 async def _compare_answers(
     restricted: Bench, reference: Bench, again: Callable[[], Awaitable[Bench]], params: JsonObject, page: int
 ) -> tuple[Exchange, str | None] | None:
-    """Return the answer to the restricted caller, and how it differs from that of `reference`.
+    """Return the answer to the restricted caller, and how it differs from the answer of `reference`.
 
-    `again` opens another fixture like that one. A server whose answers differ even between these two shows nothing by
-    differing here: what varies is not compared, and there is nothing to return where that is found, refused or paged.
+    `again` opens another fixture like `reference`. Members that vary between these two are not compared. If found
+    items, errors or cursors vary, nothing can be compared, and the result is `None`.
     """
     exchange, expected = await _page(restricted, params, page), await _page(reference, params, page)
     if _difference(exchange, expected) is None:
@@ -239,7 +239,7 @@ async def _compare_answers(
 
 
 async def _page(by: Bench, params: JsonObject, number: int) -> Exchange:
-    """Return that page of a search, or the last one where there are fewer."""
+    """Return page `number` of a search, or its last page if it has fewer."""
     exchange = await by.server.search(params)
     for _ in range(number - 1):
         if (cursor := (exchange.result or {}).get("nextCursor")) is None:
@@ -249,7 +249,7 @@ async def _page(by: Bench, params: JsonObject, number: int) -> Exchange:
 
 
 async def _expect_callers_told_apart(everyone: Bench, restricted: Bench) -> None:
-    """Expect two callers whose requests come by one connection, in turns, to be answered as each is on its own."""
+    """Expect two callers who take turns on one connection to get the same answers as on their own connections."""
     for params in _searches(everyone.primitive)[: 3 if everyone.primitive is TOOLS else 2]:
         alone = {everyone: await restricted.server.search(params), restricted: await everyone.server.search(params)}
         for other, headers in ((everyone, _AUTHORIZED), (restricted, {"Authorization": None})) * 2:
@@ -267,7 +267,7 @@ async def _expect_callers_told_apart(everyone: Bench, restricted: Bench) -> None
 
 
 async def _expect_callers_apart_in_flight(everyone: Bench, restricted: Bench) -> None:
-    """Expect a search in flight together with another caller's same search to find what its own caller may see."""
+    """Expect concurrent identical searches of two callers to find only what each caller may see."""
     keys = _hidden_keys(everyone.primitive)
     for key in keys[:_IN_FLIGHT]:
         params, found = {"query": key}, list[Exchange]()
@@ -276,10 +276,9 @@ async def _expect_callers_apart_in_flight(everyone: Bench, restricted: Bench) ->
             found.append(await restricted.server.search(params))
 
         async with anyio.create_task_group() as tasks:
+            # The caller who sees everything searches first: this answer must not be shared.
             tasks.start_soon(everyone.server.search, params)
-            tasks.start_soon(
-                send
-            )  # after the search of the caller who sees everything, whose answer must not be shared
+            tasks.start_soon(send)
         for exchange in found:
             shown = [own for item in items_in(exchange) if (own := key_in(item, exchange.method)) in keys]
             message = f"{shown} are hidden from this caller, but were found while another caller sent the same search"
@@ -287,13 +286,13 @@ async def _expect_callers_apart_in_flight(everyone: Bench, restricted: Bench) ->
 
 
 async def _expect_newly_hidden_unfound(bench: Bench) -> None:
-    """Expect a caller not to find a tool any more once a change hides it, where a fixture can be reloaded."""
+    """Expect a caller to stop finding a tool once a change hides it, if the fixture can be reloaded."""
     name = f"{_CATALOG}-changing"
     bench.place(name, document_of(_visible, hidden={_TOKEN: []}))
     opening = Opening(catalog=name, headers=_AUTHORIZED)
     restricted = await _fixture(bench, name, opening, _visible(bench.primitive), "the restricted caller")
     key = key_of(bench.primitive, WORDS[-1])
-    await restricted.server.search({"query": key})  # whose answer may be kept
+    await restricted.server.search({"query": key})  # the server may cache this answer
     bench.place(name, document_of(_visible, hidden={_TOKEN: [key]}))
     with anyio.move_on_after(bench.options.timeout):
         while True:
@@ -307,7 +306,7 @@ async def _expect_newly_hidden_unfound(bench: Bench) -> None:
 
 
 async def _expect_restrictions_told_apart(bench: Bench) -> None:
-    """Expect two callers, from each of whom another half of the items is hidden, to find their own halves."""
+    """Expect each of two callers who see different halves of the items to find only their half."""
     halves = {f"{_TOKEN}{number}": WORDS[number::2] for number in range(2)}
     hidden = {token: [key_of(each, word) for each in PRIMITIVES for word in half] for token, half in halves.items()}
     bench.place(_HALVES, document_of(_visible, hidden=hidden))
@@ -321,7 +320,7 @@ async def _expect_restrictions_told_apart(bench: Bench) -> None:
 
 
 async def _compare_settings(bench: Bench, restricted: Bench, reference: Bench) -> int:
-    """Expect the settings of `reference`, as far as stated; return how many were compared, one or none."""
+    """Expect the same settings as those of `reference`, as far as stated. Return 1 if they were compared, or else 0."""
     connection, opening = await restricted.server.opening()
     shown = advertised_settings(connection)
     expected = advertised_settings(await reference.server.connection())
@@ -339,7 +338,7 @@ async def _compare_settings(bench: Bench, restricted: Bench, reference: Bench) -
 
 
 def _as_far_as_stated(expected: JsonObject | None, shown: JsonObject | None) -> JsonObject | None:
-    """Return settings without what may be left out where callers differ, for each method, if `shown` leaves it out."""
+    """Return settings without the members that `shown` omits and may omit if callers differ, for each method."""
     if expected is None:
         return None
     kept = {name: value for name, value in expected.items() if name not in _MAY_BE_ABSENT or name in (shown or {})}
@@ -362,7 +361,7 @@ def _revealed(exchange: Exchange) -> JsonObject:
 
 
 def _numbers_in(cursor: str) -> list[int]:
-    """Return the small numbers that anybody can read in a cursor, such as a position."""
+    """Return the small numbers that are readable in a cursor, such as a position."""
     encoded, decoded = cursor.replace("-", "+").replace("_", "/"), ""
     with suppress(ValueError):
         decoded = base64.b64decode(encoded + "=" * (-len(encoded) % 4), validate=True).decode()
@@ -371,13 +370,13 @@ def _numbers_in(cursor: str) -> list[int]:
 
 
 def _differing(exchange: Exchange, expected: Exchange) -> set[str]:
-    """Return the members of what two answers reveal that are not the same."""
+    """Return the names of the members that differ between two answers."""
     one, other = _revealed(exchange), _revealed(expected)
     return {name for name in {*one, *other} if not same(one.get(name), other.get(name))}
 
 
 def _difference(exchange: Exchange, expected: Exchange, ignored: Collection[str] = ()) -> str | None:
-    """Return what `expected` is or has in place of what `exchange` reveals, where that is not the same."""
+    """Return how `expected` differs from `exchange` in words; `None` if it does not."""
     one, other = _revealed(exchange), _revealed(expected)
     if (exchange.result is None) != (expected.result is None):
         return f"is {expected.describe()} instead of {exchange.describe()}"
@@ -438,7 +437,7 @@ async def cursor_other_caller(bench: Bench) -> None:
         except UnverifiableError:
             if query == COMMON:
                 raise
-            continue  # where a match has every term of the query, a key has a single one
+            continue  # if matches must have all terms, a key only matches one tool
         case = f"a cursor of another caller for the query {query!r}"
         async for page in restricted.pages_from(query, cursor, case, most=len(keys)):
             shown = [key for key in page.keys if key in keys]
@@ -484,7 +483,7 @@ async def unreadable_content_inert(bench: Bench) -> None:
     queries = (_SEALED, f"{_SEALED} {WORDS[0]}", WORDS[0], COMMON)
     paged: JsonObject = {"query": _SEALED, "limit": _FEW}
     for params, page in [*(({"query": query}, 1) for query in queries), (paged, 1), (paged, 2)]:
-        await _page(everyone, params, page)  # whose answer may be kept
+        await _page(everyone, params, page)  # the server may cache this answer
         if (answered := await _compare_answers(restricted, reference, again, params, page)) is not None:
             exchange, difference = answered
             message = f"on a server without the content that this caller cannot read, the answer {difference}"

@@ -1,8 +1,8 @@
-"""Many searches at one time, and cancellation.
+"""Concurrent searches, and cancellation.
 
-Searches in flight together are answered as each is alone, or the server says that it is busy. A cancelled search is not
-answered, and takes no other request with it: searches of the fixture last long enough to be cancelled, and that an
-answer does not come is shown by later ones that do.
+Concurrent searches get the same answers as single ones, or the server says that it is busy. A cancelled search gets no
+answer, and other requests are not affected. The fixture delays searches so that they can be cancelled, and later
+answers prove that the cancelled search got none.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ _IN_FLIGHT: Final = 32
 _FEW_IN_FLIGHT: Final = 14
 _OF_EACH: Final = 2
 _FEWER: Final = (_IN_FLIGHT, 8, 2)
-"""How many are sent at once, where more are refused: whether and how a server bounds its searches is up to it."""
+"""Numbers of concurrent searches to try if more are refused: servers may limit them in any way."""
 _BURST: Final = 64
-"""How many are sent at once to find out how a server answers that is too busy."""
+"""Number of concurrent searches that shows how a busy server answers."""
 _PERIOD: Final = 1.5
-"""Seconds after which a server may serve again that counts requests by the second."""
+"""Seconds after which a server that limits requests per second may serve again."""
 _WORDS: Final = 9
 _LIMITS: Final = (None, 1, 3)
 _REPEATS: Final = 3
 _CONTINUED: Final = 6
-"""How many searches for different queries are continued together."""
+"""Number of searches for different queries that are continued concurrently."""
 _INTERNAL: Final = -32603
 _SERVER_ERRORS: Final = range(-32099, -31999)
 _BAD: Final[tuple[JsonObject, ...]] = (
@@ -53,15 +53,15 @@ _DELAY_MS: Final = 250
 _OF_NO_REQUEST: Final = "of no request"
 _NOT_DELAYED_MS: Final = 0.9 * _DELAY_MS  # clocks differ
 _IN_TIME_SECONDS: Final = _DELAY_MS / 2 / 1000
-"""How soon after its search a cancellation must be sent for the search to remain unanswered, on a busy machine."""
+"""Maximum time from a search to its cancellation for which no answer is expected, even on a busy machine."""
 _TRIES: Final = 4
-"""Searches that are cancelled until one is cancelled in time, which a busy machine may miss."""
+"""Maximum number of searches to cancel until one cancellation is in time, because a busy machine may be late."""
 _CANCELLED_TOGETHER: Final = 40
-"""How many are cancelled in flight together: more than the places of most pools."""
+"""Number of concurrent searches to cancel: more than most pools have places."""
 
 
 def _searches(words: Vocabulary) -> list[JsonObject]:
-    """Return searches for different words under different limits, and invalid ones among them."""
+    """Return searches for different words with different limits, mixed with invalid ones."""
     queries = [*words.sample(_WORDS), *filter(str.strip, words.keys), words.key_query]
     good: list[JsonObject] = [
         {"query": query} if limit is None else {"query": query, "limit": limit}
@@ -70,7 +70,7 @@ def _searches(words: Vocabulary) -> list[JsonObject]:
     ]
     searches = good[: _IN_FLIGHT - len(_BAD)]
     for place, wrong in enumerate(_BAD):
-        # Next to a good one also where only two are sent at once.
+        # Next to a valid one even if only two are sent at once.
         searches.insert(6 * place + 1, {"query": words.key_query, **wrong})
     return searches
 
@@ -94,7 +94,7 @@ async def concurrent_searches(bench: Bench) -> None:
     first = await bench.server.search(searches[0])
     bench.require_result(first, "a search")
     answers = [first, *[await bench.server.search(params) for params in searches[1:]]]
-    # An answer without an id is lost among others; that it has none is for id-echoed to find.
+    # An answer without an id cannot be told from others; id-echoed finds it.
     alone = [each for each in answers if each.answer.message is None or each.answer.message.get("id") is not None]
     bench.applies(any(map(_names, alone)), "every first page is empty, so there is nothing to mix up")
     send = _send_amid_listings if bench.primitive is TOOLS else _send_together
@@ -130,7 +130,7 @@ async def concurrent_searches(bench: Bench) -> None:
 
 
 async def _expect_continued_apart(bench: Bench, together: Sequence[Exchange]) -> None:
-    """Expect the cursors of searches that were in flight together to continue each its own search, together too."""
+    """Expect the cursors of concurrent searches to continue the right searches, also concurrently."""
     seconds, begun, whole = bench.options.timeout, dict[str, list[Exchange]](), dict[str, list[str]]()
     for exchange in together:
         if "limit" not in exchange.params:
@@ -152,7 +152,7 @@ async def _expect_continued_apart(bench: Bench, together: Sequence[Exchange]) ->
             message = f"the second page of a search was {_described(alone[0])}; requested among those of others,"
             case = f"second page for params {json_text(first.params)}, among those of other searches"
             bench.expect(not mixed_up, exchange, f"{message} {_described(exchange)}", case=case)
-        # A page that is wrong for a search alone as well is for other checks to find.
+        # Other checks find pages that are wrong for a single search as well.
         lost = [exchange for _, exchange in wrong if exchange.result is None]
         refused += lost[:1]
         if not lost or len(refused) == _REPEATS:
@@ -168,7 +168,7 @@ async def _expect_continued_apart(bench: Bench, together: Sequence[Exchange]) ->
 
 
 def _goes_on(first: Exchange, following: Exchange, whole: Sequence[str]) -> bool:
-    """Return whether a second page may follow a first one of a search, whose first tools are `whole` where known."""
+    """Return whether a second page can follow a first one. `whole` are the search's first tools, as far as known."""
     page, before = _page(following), _names(first)
     known = [*zip(page.keys if page else (), whole[len(before) :], strict=False)]
     return page is not None and {*before}.isdisjoint(page.keys) and all(one == other for one, other in known)
@@ -180,14 +180,14 @@ def _cursor(exchange: Exchange) -> str | None:
 
 
 async def _second_page(bench: Bench, params: JsonObject) -> Exchange | None:
-    """Return the second page of a search, `None` where it has none."""
+    """Return the second page of a search; `None` if it has none."""
     cursor = _cursor(await bench.server.search(params))
     exchange = await bench.server.search({**params, "cursor": cursor}) if cursor else None
     return exchange if exchange and _page(exchange) else None
 
 
 async def _expect_methods_apart(bench: Bench) -> None:
-    """Expect searches of several methods, in flight together as a host sends them, to be answered as each alone."""
+    """Expect concurrent searches by several methods, as hosts send them, to get the same answers as single ones."""
     benches = [bench, *bench.others_served]
     words = [[*(await each.vocabulary()).broad(_OF_EACH)] for each in benches]
     common = [query for queries in words for query in queries]
@@ -195,7 +195,7 @@ async def _expect_methods_apart(bench: Bench) -> None:
 
 
 async def _send_amid_listings(bench: Bench, alone: Sequence[Exchange]) -> list[Exchange]:
-    """Send the searches again in flight together, and expect listings among them to be answered as one alone."""
+    """Repeat the searches concurrently, and expect listings among them to return the same as a single one."""
     before = await bench.server.ask(bench.list_method, {})
     connection, together, listed = await bench.server.connection(), list[Exchange](), list[Exchange]()
 
@@ -203,7 +203,7 @@ async def _send_amid_listings(bench: Bench, alone: Sequence[Exchange]) -> list[E
         together.extend(await _send_together(bench, alone))
 
     async def list_tools() -> None:
-        for _ in range(2):  # until the searches are on their way
+        for _ in range(2):  # until the searches have been sent
             await anyio.lowlevel.checkpoint()
         listed.append(await connection.request(bench.list_method, {}, seconds=bench.options.timeout))
 
@@ -219,12 +219,12 @@ async def _send_amid_listings(bench: Bench, alone: Sequence[Exchange]) -> list[E
 
 
 def _listed(exchange: Exchange) -> str:
-    """Return what a page of a listing shows that does not depend on its time, as a text."""
+    """Return the parts of a listing page that do not depend on the time, as text."""
     return exchange.describe() if exchange.result is None else json_text(without_times(exchange.result))
 
 
 async def _expect_callers_apart(benches: Sequence[Bench]) -> None:
-    """Expect searches on two connections to one process, in flight together under the same ids, not to be mixed up."""
+    """Expect concurrent searches with the same ids on two connections to one process not to be mixed up."""
     words = (await benches[0].vocabulary()).broad(2 * _OF_EACH)
     mine = [(each, words[number::2]) for number, each in enumerate(benches)]
     await _expect_apart(mine, "searches on another connection with the same ids", same_ids=True)
@@ -255,7 +255,7 @@ async def _expect_apart(
 
 
 async def _send_together(bench: Bench, alone: Sequence[Exchange]) -> list[Exchange]:
-    """Send the searches again in flight together, as many as are served, and return their exchanges in this order."""
+    """Repeat the searches, as many at once as the server accepts, and return their exchanges in this order."""
     seconds = bench.options.timeout + sum(exchange.milliseconds for exchange in alone) / 1000
     searches = [exchange.params for exchange in alone]
     together: list[Exchange] = []
@@ -269,14 +269,14 @@ async def _send_together(bench: Bench, alone: Sequence[Exchange]) -> list[Exchan
 
 
 def _too_many(alone: Exchange, exchange: Exchange) -> bool:
-    """Return whether a search may have been refused because of the others; busy-refusal judges with which error."""
+    """Return whether a search may have been refused because of the others; busy-refusal judges the error."""
     code = exchange.error_code
     refused = exchange.answer.status in RATE_LIMITED or code == _INTERNAL or code in _SERVER_ERRORS
     return refused and alone.describe() != exchange.describe()
 
 
 def _page(exchange: Exchange) -> Page | None:
-    """Return what an answer holds, `None` where that is no page."""
+    """Return the page in an answer; `None` if it is not a page."""
     with suppress(UnverifiableError):
         return read_page(exchange, "a search")
     return None
@@ -292,7 +292,7 @@ def _described(exchange: Exchange) -> str:
 
 
 def _agree(one: Exchange, other: Exchange) -> bool:
-    """Return whether two answers to one request are the same, apart from where a server chooses to end its page."""
+    """Return whether two answers to the same request agree, except for the length of the page."""
     pages = [page for page in (_page(one), _page(other)) if page is not None]
     if len(pages) < 2:
         return not pages and one.describe() == other.describe()
@@ -319,7 +319,7 @@ async def busy_refusal(bench: Bench) -> None:
     served = [query for query, exchange in alone.items() if exchange.result is not None]
     name = words.key_query
     if refused := [each for each in alone.values() if each.error is not None and busy_seconds(each) is None]:
-        await anyio.sleep(_PERIOD)  # what was sent before may have been too much for a rate limit
+        await anyio.sleep(_PERIOD)  # the earlier requests may have exceeded a rate limit
         again = await bench.server.search(refused[0].params)
         message = f"a search after others got {refused[0].describe()}, but the same search later got a result"
         bench.expect(again.result is None, refused[0], message, case="a search soon after others")
@@ -329,14 +329,14 @@ async def busy_refusal(bench: Bench) -> None:
     exchanges = [
         exchange
         for exchange in await bench.server.at_once(burst, seconds=seconds)
-        # A proxy in front of a server may refuse any HTTP request, which it cannot answer.
+        # A proxy in front of a server may refuse any HTTP request.
         if not exchange.answer.is_rate_limited
     ]
     for exchange in (each for each in exchanges if each.replied):
         fitting = exchange.result is not None or busy_seconds(exchange) is not None
         if not fitting:
             again = await bench.server.search(exchange.params)
-            if again.result is None:  # of a rate limit, the period may have to pass first
+            if again.result is None:  # a rate limit may only allow it in its next period
                 await anyio.sleep(_PERIOD)
                 again = await bench.server.search(exchange.params)
             bench.require(again.result is not None, f"the same search sent alone got {again.describe()}", again)
@@ -351,14 +351,14 @@ async def busy_refusal(bench: Bench) -> None:
 
 
 async def _delayed(bench: Bench) -> tuple[Bench, str, str]:
-    """Return a bench whose fixture takes its time, and the keys of two of its items."""
+    """Return a bench whose fixture delays searches, and the keys of two of its items."""
     other = await bench.fixture("delay", Opening(env={DELAY_VARIABLE: str(_DELAY_MS)}))
     one, another = Vocabulary((await other.nonempty_listing()).items, other.primitive.key).keys[:2]
     return other, one, another
 
 
 async def _open_connections(connection: Connection, seconds: float) -> None:
-    """Have an HTTP connection for each of a few requests, so that none overtakes another."""
+    """Open HTTP connections for a few requests in advance, so that none overtakes another."""
     if connection.transport.name == "stdio":
         return
     async with anyio.create_task_group() as tasks:
@@ -369,12 +369,11 @@ async def _open_connections(connection: Connection, seconds: float) -> None:
 async def _cancel(
     bench: Bench, query: str, *, meanwhile: Sequence[str] = (), joining: Sequence[str] = (), later: Sequence[str] = ()
 ) -> tuple[Exchange | None, list[Exchange]]:
-    """Cancel a search for `query`; return its exchange, `None` where it was not answered, and the other exchanges.
+    """Cancel a search for `query`. Return its exchange, or `None` if it was not answered, and the other exchanges.
 
-    Searches for `meanwhile` are in flight at the same time, those for `joining` from a little later on. Those for
-    `later` are sent one after the other; when they are answered, the cancelled one is waited for no longer. A server
-    that takes one search at a time is not judged, nor is one that answers each time before the search could be
-    cancelled.
+    Searches for `meanwhile` are sent at the same time, and those for `joining` a little later. Those for `later` are
+    sent one after the other; once they are answered, the cancelled one counts as unanswered. A server is not judged if
+    it only serves one search at a time, or always answers before the search can be cancelled.
     """
     connection, seconds = await bench.server.connection(), bench.options.timeout
 
@@ -388,19 +387,19 @@ async def _cancel(
         await connection.request("tools/list", {}, seconds=seconds)
 
     async def cancel_once(*, last: bool) -> tuple[bool, Exchange | None, list[Exchange]]:
-        """Return whether the search may have ended too early, its exchange if it ended, and the others."""
+        """Return whether the search may have ended too early, its exchange if it ended, and the other exchanges."""
         ended, others, early, late = list[Exchange](), list[Exchange](), False, False
         number, unwanted = connection.next_id(), anyio.CancelScope()
 
-        # Nothing in this group raises for what a target does: judging comes after it.
+        # Nothing in this group raises because of the target, which is judged afterwards.
         async with anyio.create_task_group() as tasks:
             began = time.monotonic()
             async with anyio.create_task_group() as neighbors:
                 for wanted in meanwhile:
                     neighbors.start_soon(search, wanted, others)
                 tasks.start_soon(search, query, ended, number, unwanted)
-                # Once this is answered twice, the searches before it have arrived, over HTTP too; those that join it
-                # come between, later than it on any transport that keeps to an order.
+                # Once both listings are answered, the earlier searches have arrived, over HTTP too. The joining ones
+                # are sent in between, and arrive later on any ordered transport.
                 await anyio.lowlevel.checkpoint()
                 await list_tools()
                 for wanted in joining:
@@ -416,8 +415,8 @@ async def _cancel(
             for wanted in later if not early else ():
                 await search(wanted, others)
             unwanted.cancel()
-        # Whether it was cancelled in time matters only to a check that waits for later ones. The cancellation may
-        # have overtaken the search, on another HTTP connection, but hardly each time.
+        # Only checks that wait for later searches need a cancellation in time. On another HTTP connection, it may have
+        # overtaken the search, but hardly each time.
         answered = bool(later and ended and ended[0].replied)
         early = early or (answered and (late or (ended[0].result is not None and not last)))
         return early, next(iter(ended), None), others
@@ -458,7 +457,7 @@ async def cancelled_not_answered(bench: Bench) -> None:
     slow = second.milliseconds >= _NOT_DELAYED_MS
     took = f"a search took only {second.milliseconds:.0f} ms with {DELAY_VARIABLE}={_DELAY_MS}"
     other.require(slow, took, second)
-    # Over HTTP the revision wants a response at the end of each stream: an error there is an end, and no answer.
+    # Over HTTP, the revision requires a response at the end of each stream, so an error does not count as an answer.
     answered = cancelled is not None and (cancelled.result is not None if http else cancelled.replied)
     decisive = cancelled if cancelled is not None and answered else third
     what = f"a search got {decisive.describe()} although it had been cancelled"
@@ -491,7 +490,7 @@ async def cancelled_leaves_others(bench: Bench) -> None:
 
 
 async def _expect_served_after_many(bench: Bench, other: Bench, query: str) -> None:
-    """Expect a listing and a search to be served after many searches in flight together were cancelled."""
+    """Expect a listing and a search to be served after many concurrent searches were cancelled."""
     connection, seconds = await other.server.connection(), other.options.timeout
     numbers = [connection.next_id() for _ in range(_CANCELLED_TOGETHER)]
     async with anyio.create_task_group() as searching:
@@ -505,7 +504,7 @@ async def _expect_served_after_many(bench: Bench, other: Bench, query: str) -> N
                 for number in numbers:
                     cancelling.start_soon(connection.cancel, number, seconds)
         searching.cancel_scope.cancel()
-    # A server need not stop working on them, one after the other.
+    # A server may still process the cancelled searches, one after the other.
     patience = seconds + _CANCELLED_TOGETHER * _DELAY_MS / 1000
     listed = await other.server.ask("tools/list", {}, seconds=patience)
     after = f"after {_CANCELLED_TOGETHER} searches were cancelled"
@@ -517,7 +516,7 @@ async def _expect_served_after_many(bench: Bench, other: Bench, query: str) -> N
         if busy is None or time.monotonic() + busy > until:
             break
         await anyio.sleep(max(busy, _DELAY_MS / 1000))
-    if busy is not None:  # a rate limit may count cancelled searches as it does others
+    if busy is not None:  # a rate limit may count cancelled searches too
         async with bench.fresh(own_process=True) as another:
             for _ in range(_CANCELLED_TOGETHER):
                 await another.server.search({"query": query})

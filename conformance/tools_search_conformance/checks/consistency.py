@@ -486,7 +486,7 @@ async def callable_(bench: Bench) -> None:
             message = f"{used.method} of the found {name!r} returned the result of {called!r}"
             unusual.expect(called not in {*listing.by_key} - {name}, used, message, case=name)
     if "reload" in bench.options.fixture_features and bench.can_start("changing"):
-        with suppress(InapplicableError, UnverifiableError):  # that a change shows is for change-seen to judge
+        with suppress(InapplicableError, UnverifiableError):  # change-seen judges whether a change shows
             changed, key = await with_added_item(bench)
             item = next(
                 (item for item in (await changed.server.first(key)).items if item[bench.primitive.key] == key), None

@@ -1,4 +1,4 @@
-"""The matching floor: little, but the same on every server. Relevance beyond it is never asserted."""
+"""The matching floor, the same on every server. Relevance beyond it is never judged."""
 
 from __future__ import annotations
 
@@ -49,17 +49,17 @@ _LARGE: Final = 1000
 _LIMITS: Final = (None, 1, _LARGE, 2, 20)
 _BROAD_PAGES: Final = 20
 _FIRST_PAGES: Final = 5
-"""How many pages of a search are read, of which the first ones may be empty."""
+"""Maximum pages to read of a search, because the first ones may be empty."""
 _LEAST_SHARED: Final = 3
 _READ: Final = 12
-"""How many resources are read."""
+"""Maximum number of resources to read."""
 _SMALL: Final = 20_000
-"""How many bytes they have at most."""
+"""Maximum bytes of a resource to read."""
 _WRITTEN: Final = (
     '"{0}"', "{0} {0}", "-{0}", "{1}_{0}", "{0}*", "({0}", "{1}-{0}", "{0}:{1}", "'{0}", "{1}.{0}", "+{0} +{1}",
     "{0}\n{1}", "{0}?", "@{0}", "\x00{0}", "{1}\x1f\x00{0}",
 )  # fmt: skip
-"""Two terms of a tool in ways that query languages, or languages whose texts end with NUL, read otherwise."""
+"""Two terms of a tool in spellings with a special meaning in query languages, or where strings end with NUL."""
 _UNUSUAL: Final = "unusual"
 _UNUSUAL_NAMES: Final = (
     f" {COMMON}", COMMON, "plow ", "plow", "two  spaces", "two spaces", "gro\u0308\u00dfe_messen",
@@ -67,19 +67,19 @@ _UNUSUAL_NAMES: Final = (
     "\ufb01le", "file", "\u00c5NGSTR\u00d6M", "\u00e5ngstr\u00f6m", "\u691c\u7d22", "\U0001f527",
     "co\u00adop", "coop",
 )  # fmt: skip
-"""Names of tools beyond what the base protocol recommends, which differ by what is easily taken to mean nothing."""
+"""Tool names that the base protocol does not recommend, and that are equal after common normalizations."""
 _NAMES_AMID_SPACES: Final = _UNUSUAL_NAMES[:4]
-"""Those that prompts have, too."""
+"""Those that prompts have too."""
 _SURROUNDED: Final = (COMMON, *_UNUSUAL_NAMES[4:10:2], "file", "\u00e5ngstr\u00f6m")
 """Those that are also searched for with white space around them."""
 _MORE: Final = 60
-"""More tools with that word than most servers look at when they order what they found."""
+"""Number of tools with that word: more than most servers rank in detail."""
 _NAMED_ALONE: Final = (TOOLS.method, PROMPTS.method)
 """The methods whose items are identified by their names."""
 
 
 def chosen(bench: Bench, tools: Sequence[JsonObject]) -> list[JsonObject]:
-    """Return all tools of a fixture, and some of a live server's, chosen by the seed; a few in a brief run."""
+    """Return all tools of a fixture, or some of a live server's, chosen by the seed; only a few in a brief run."""
     tools = bench.some(tools, 6)
     if bench.profile == "fixture" or len(tools) <= _LIVE_TOOLS:
         return list(tools)
@@ -115,9 +115,9 @@ async def exact_name_first(bench: Bench) -> None:
 
 @asynccontextmanager
 async def found_by_unusual_names(bench: Bench) -> AsyncGenerator[tuple[Bench, Listing, list[tuple[str, Exchange]]]]:
-    """Give the bench of a fixture of tools with unusual names, their listing, and searches for these names.
+    """Yield the bench of a fixture of tools with unusual names, their listing, and searches for these names.
 
-    There are none of names that are not listed as they stand in the file: no server has to take them.
+    Names that are not listed exactly as in the catalog file are not searched for: no server has to accept them.
     """
     listing, searches = await _unusual_names(bench)
     async with bench.serving(_UNUSUAL) if searches else nullcontext(bench) as other:
@@ -130,7 +130,7 @@ async def _unusual_names(bench: Bench) -> tuple[Listing, list[tuple[str, Exchang
     if bench.primitive is not TOOLS or not bench.may_serve(_UNUSUAL):
         return nothing
     made = [made_tool(f"\u00e9 \u8239 {number}", name=name) for number, name in enumerate(_UNUSUAL_NAMES)]
-    # Many match the name of one as well, in which no more than the name does.
+    # The last tool only matches its query by its name, and many others match that query too.
     made = [*(tool for tool in made if tool["name"] != COMMON), *(made_tool(f"{number}") for number in range(_MORE))]
     made.append(made_tool("", name=COMMON, description="Is there for what no other tool is for, whatever that may be."))
     prompts = [made_item(PROMPTS, f"{number}", name=name) for number, name in enumerate(_NAMES_AMID_SPACES)]
@@ -148,7 +148,7 @@ async def _unusual_names(bench: Bench) -> tuple[Listing, list[tuple[str, Exchang
 
 @once
 async def unusual_prompts(bench: Bench) -> list[tuple[str, Exchange]]:
-    """Return searches of the fixture of unusual names for prompts whose names have white space around them."""
+    """Return searches for prompts of the same fixture whose names have white space around them."""
     if bench.primitive is not TOOLS or not bench.may_serve(_UNUSUAL):
         return []
     try:
@@ -185,7 +185,7 @@ async def exact_shared_name_first(bench: Bench) -> None:
 
 
 async def _expect_first(bench: Bench, member: str) -> None:
-    """Expect searches for the texts that items have in a member to begin with an item that has the text there."""
+    """Expect a search for an item's text in a member to return an item with this text first."""
 
     async def judge(case: tuple[str, str, str, int | None]) -> None:
         before, text, after, limit = case
@@ -193,7 +193,7 @@ async def _expect_first(bench: Bench, member: str) -> None:
         try:
             page = await bench.server.page(query if len(query) <= _LONGEST else text, limit=limit)
         except UnverifiableError:
-            if limit != _LARGE:  # that a large limit is no error is for limit-clamped to judge
+            if limit != _LARGE:  # limit-clamped judges errors for large limits
                 raise
             return
         found = [item.get(member) for item in page.items[:3]]
@@ -213,7 +213,7 @@ async def _expect_first(bench: Bench, member: str) -> None:
     keys = {*listing.by_key} if member != bench.primitive.key else set[str]()
     items = [item for item in listing.items if is_query(str(item.get(member, ""))) and item[member] not in keys]
     bench.applies(bool(items), f"no {bench.noun} has a {member} that is a valid query")
-    # A fixture has URIs that only differ in what some take to mean nothing: none of them is left out.
+    # All of a fixture's items, because it has URIs that some normalizations make equal.
     every = bench.profile == "fixture" and not bench.options.effective_brief
     texts = list(dict.fromkeys(item[member] for item in (items if every else chosen(bench, items))))
     cases = [
@@ -237,17 +237,17 @@ class FirstSearch:
     """One of the first searches on a connection."""
 
     wanted: str
-    """The key of an item that it is to find."""
+    """The key of the item to find."""
     by_key: bool
-    """Whether its query is that key, or else a term of the item."""
+    """Whether the query is that key; otherwise it is a term of the item."""
     exchange: Exchange
     found: list[str]
-    """The keys on its first pages; none where there is no readable page."""
+    """The keys on its first pages; empty if no page is readable."""
 
 
 @once
 async def first_searches(bench: Bench) -> list[FirstSearch]:
-    """Send several searches at once as the first requests on another connection, if possible to another process."""
+    """Send concurrent searches as the first requests on another connection, if possible to another process."""
     await bench.nonempty_listing()
     words, large = await bench.vocabulary(), await bench.server.large_limit()
     keys, several = [key for key in words.keys if is_query(key)], bench.primitive is TOOLS
@@ -261,15 +261,15 @@ async def first_searches(bench: Bench) -> list[FirstSearch]:
     searches = list[FirstSearch]()
     async with bench.another(unasked={bench.list_method, bench.method}) as other:
         exchanges = await other.server.at_once(params, seconds=seconds)
-        # A server may be too busy for several at once; with which error, busy-refusal judges.
+        # A server may be too busy for several at once; busy-refusal judges the error.
         failed = any(exchange.result is None for exchange in exchanges)
         again = await other.server.at_once(params, seconds=seconds) if failed else exchanges
-        too_many = any(exchange.result is None for exchange in again)  # which of them are refused is chance
+        too_many = any(exchange.result is None for exchange in again)  # not necessarily the same ones
         for (key, each), first in zip(sent, exchanges, strict=True):
             alone = first.result is None and (too_many or busy_seconds(first) is not None)
             exchange = await other.server.search(each) if alone else first
             found = list[str]()
-            with suppress(UnverifiableError):  # that it is a page is for others to judge
+            with suppress(UnverifiableError):  # other checks judge whether it is a page
                 page, limit = read_page(exchange, "a search"), each.get("limit")
                 found = (await other.server.walk(each["query"], limit, first=page, most=_FIRST_PAGES)).keys
             searches.append(FirstSearch(key, each["query"] == key, exchange, found))
@@ -328,7 +328,7 @@ async def all_terms_match(bench: Bench) -> None:
         several, between = st.lists(spelled, min_size=1, max_size=4), st.sampled_from(_SEPARATORS)
         return st.tuples(several, between).map(lambda drawn: (key, drawn[1].join(drawn[0])))
 
-    if terms_by_key:  # no tool has a term of its own where each of their terms is in several
+    if terms_by_key:  # empty if every term is in several tools
         await explore(bench, st.sampled_from(sorted(terms_by_key)).flatmap(written), judge)
     await judge_surveys(bench, judge_many)
     if bench.primitive is TOOLS and bench.cell.transport == "http" and bench.has_turn(1):
@@ -338,7 +338,7 @@ async def all_terms_match(bench: Bench) -> None:
 
 
 async def _expect_words_at_first(bench: Bench) -> None:
-    """Expect the first searches on a connection to find tools by their terms, where they find others by their names."""
+    """Expect the first searches on a connection to find tools by their terms, if they find others by their names."""
     searches = await first_searches(bench)
     if all(each.wanted in each.found for each in searches if each.by_key):  # or else search-unlisted finds it
         for each in searches:
@@ -348,9 +348,9 @@ async def _expect_words_at_first(bench: Bench) -> None:
 
 
 async def _expect_words_after_change(bench: Bench) -> None:
-    """Expect a tool to be found by words that came with a change, where a fixture can be reloaded."""
+    """Expect a tool to be found by words that came with a change, if the fixture can be reloaded."""
     if "reload" in bench.options.fixture_features and bench.can_start("changing"):
-        with suppress(InapplicableError, UnverifiableError):  # that a change shows is for change-seen to judge
+        with suppress(InapplicableError, UnverifiableError):  # change-seen judges whether a change shows
             other, wanted = await with_new_words(bench)
             for word, name in wanted.items():
                 walk = await other.server.walk(word, await other.server.large_limit(), most=20)
@@ -388,7 +388,7 @@ async def contents_match(bench: Bench) -> None:
     promised = (await bench.server.settings()).get("contents") is True
     bench.applies(promised, "the settings do not say that contents are searched")
     items = (await bench.nonempty_listing()).items
-    # What a server reads is up to it, and large resources hardly are.
+    # A server may choose which resources to read, and few read large ones.
     small = [item for item in items if (integer(item.get("size")) or 0) <= _SMALL]
     listed = {item["uri"]: item for item in chosen(bench, small)}
     texts = {uri: text for uri in [*listed][:_READ] if (text := await bench.text_of(uri)).strip()}

@@ -67,7 +67,7 @@ async def advertised(bench: Bench) -> None:
     async for capabilities, exchange, whom in _openings(bench):
         present = settings_of(capabilities, bench.cell.era) is not None
         if bench.cell.era == LEGACY and not present:
-            continue  # for advertised-legacy-both to judge
+            continue  # advertised-legacy-both judges this
         bench.expect(present, exchange, f"capabilities.extensions has no object at {EXTENSION_ID!r}{whom}")
         tools = as_object((as_object(capabilities) or {}).get("tools"))
         bench.expect(tools is not None, exchange, f"the extension is advertised without the tools capability{whom}")
@@ -127,7 +127,7 @@ async def _openings_with_others(bench: Bench) -> AsyncGenerator[tuple[Any, JsonO
     bench.applies(bool(named), _NO_OTHERS)
     async for capabilities, exchange, whom in _openings(bench):
         settings = settings_of(capabilities, bench.cell.era)
-        if settings is not None:  # that there are any is for `advertised` to judge
+        if settings is not None:  # `advertised` judges whether there are any
             yield capabilities, settings, exchange, whom
 
 
@@ -486,7 +486,7 @@ async def undeclared_legacy_served(bench: Bench) -> None:
     for opened, who in clients:
         with suppress(UnverifiableError) if OLDER in who else nullcontext():  # that revision may be refused
             async with opened as other:
-                await other.server.known_listing()  # that no listing is needed is for search-unlisted to judge
+                await other.server.known_listing()  # search-unlisted judges searches without a listing
                 await other.served({"query": query}, f"a search from {who}", control=bench)
                 page = await other.served({"query": query, "limit": 1}, f"a second search from {who}", control=bench)
                 found = page if page.items else await other.server.first(query, limit=1)

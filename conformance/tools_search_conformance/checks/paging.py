@@ -105,7 +105,7 @@ async def _walks_read_on(bench: Bench) -> list[tuple[Walk, Walk, str]]:
 
     async def read_on(case: tuple[Walk, Sequence[int | None], str]) -> list[tuple[Walk, Walk, str]]:
         walk, later, how = case
-        with suppress(UnverifiableError):  # that limits may differ is for limit-may-vary to judge
+        with suppress(UnverifiableError):  # limit-may-vary judges errors
             try:
                 other = await bench.server.walk(walk.query, first=walk.pages[0], later=later)
             except UnverifiableError:  # a cursor may hold only once
@@ -221,7 +221,7 @@ async def _expect_own_cursors_honored(bench: Bench) -> None:
     long = f"{plain} {NONSENSE * _LONG_QUERY}"[:_LONG_QUERY]
     odd = (plain.upper(), f" {plain}\n", f"{plain}  {plain}", f"{plain}, 🔧 \x00", long, *composed)
     for query in bench.some(odd, 1):
-        with suppress(UnverifiableError):  # that any query is served is for query-unusual-characters to judge
+        with suppress(UnverifiableError):  # query-unusual-characters judges errors
             await expect_honored(query)
 
 
@@ -262,7 +262,7 @@ async def _walks_of_every_kind(bench: Bench) -> list[Walk]:
     limits = bench.some((max(5, few), few, None), 2)
     cases = [*((query, limit) for limit in limits), *((other, max(5, few)) for other in (*others, words.key_query))]
     walks = await bench.each(cases, lambda case: bench.server.walk(*case, most=most))
-    with suppress(UnverifiableError):  # that no match is no error is for no-match-empty to judge
+    with suppress(UnverifiableError):  # no-match-empty judges whether it may fail
         walks.append(await bench.server.walk(NONSENSE, max(5, few), most=most))
     return walks
 
@@ -492,7 +492,7 @@ async def cursor_forged(bench: Bench) -> None:
     else:  # no cursor is issued where there is one page
         only = {"query": await bench.query_with_matches()}
         await bench.refused_each(bench.some(vary(only), 4), only)
-    with suppress(UnverifiableError):  # that no match is no error is for no-match-empty to judge
+    with suppress(UnverifiableError):  # no-match-empty judges whether it may fail
         cases = [
             ({"query": NONSENSE, "cursor": made_up}, f"cursor {made_up!a} for a query without matches")
             for made_up in bench.some(_MADE_UP[1:4], 1)
@@ -701,7 +701,7 @@ async def _is_followed(bench: Bench, first: Exchange) -> bool:
 async def _refused_with_others(bench: Bench, query: str, others: Sequence[str]) -> None:
     """Expect a cursor of `query`, where it has more than a page, to be refused with each of the other queries."""
     params = {"query": query, "limit": 1}
-    first = await bench.server.search(params)  # that it is served is for other checks to judge
+    first = await bench.server.search(params)  # other checks judge whether it is served
     cursor: Any = (first.result or {}).get("nextCursor")
     if cursor is None or (cursor == "" and not await _is_followed(bench, first)):
         return

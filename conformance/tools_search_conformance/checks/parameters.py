@@ -261,7 +261,7 @@ async def refused_by_empty(bench: Bench, cases: Sequence[tuple[JsonObject, str]]
     """Expect a fixture that serves no tool at all, for which there is nothing to look for, to refuse the cases."""
     if bench.may_serve("empty"):
         async with bench.serving("empty") as other:
-            with suppress(UnverifiableError):  # that such a search is no error is for no-match-empty to judge
+            with suppress(UnverifiableError):  # no-match-empty judges whether it may fail
                 await other.refused_each([(bad, f"{case}, on an empty catalog") for bad, case in cases], _OF_NOTHING)
 
 
@@ -398,7 +398,7 @@ async def _odd_searches_of_others(bench: Bench) -> _OddSearches | None:
     sent = [await other.server.ask(other.method, {"query": query}, seconds=0.25) for other, query in odd]
     after = await others[-1].server.search({"query": (await others[-1].vocabulary()).key_query})
     deaths = [ended for ended, _ in bench.recorder.deaths]
-    bench.recorder.deaths.clear()  # that it survives is for surrogates-survived to judge
+    bench.recorder.deaths.clear()  # surrogates-survived judges whether the server survives
     malformed = [*map(str, bench.server.transport.malformed[before:])]
     what = f"searches with unpaired surrogates by {', '.join(other.method for other in others)}"
     return _OddSearches(what, sent[-1], deaths, malformed, after)
@@ -414,7 +414,7 @@ async def valid_json(bench: Bench) -> None:
     before = len((await bench.server.connection()).transport.malformed)
     for query in bench.some((*_SURROGATES, "any\x00\x1bthing\u2028", "\ufffe\U0010ffff"), 2):
         await bench.server.ask(bench.method, {"query": query}, seconds=0.25)
-        bench.recorder.deaths.clear()  # that it survives is for surrogates-survived to judge
+        bench.recorder.deaths.clear()  # surrogates-survived judges whether the server survives
         after = await bench.server.search({"query": await bench.key_query()})
         bench.require(after.replied, f"a plain search got {after.describe()}", after)
         found = bench.server.transport.malformed[before:]
@@ -447,7 +447,7 @@ async def unknown_members_ignored(bench: Bench) -> None:
         page = await bench.served({**_EVERY_UNKNOWN_MEMBER, **second, "limit": 1}, case)
         listed = (await bench.server.known_listing()).by_key
         altered = [key for key, item in zip(page.keys, page.items, strict=True) if not _is_as_listed(key, item, listed)]
-        if altered:  # perhaps without unknown members too, which is for definition-identity to judge
+        if altered:  # if the page without them has these too, definition-identity judges that
             with suppress(UnverifiableError):  # a cursor may hold only once
                 plain = read_page(await bench.server.search({**second, "limit": 1}), "a second page")
                 message = f"{case} returned other definitions of {altered} than the same page without them"
@@ -470,7 +470,7 @@ async def cursor_type(bench: Bench) -> None:
     good = {"query": await bench.key_query()}
     cases = [({**good, "cursor": value}, f"cursor {json_text(value)}") for value in bench.some(_OTHER_TYPES)]
     await bench.refused_each(cases, good)
-    with suppress(UnverifiableError):  # that no match is no error is for no-match-empty to judge
+    with suppress(UnverifiableError):  # no-match-empty judges whether it may fail
         bad = {"query": NONSENSE, "cursor": 5}
         await bench.refused(bad, {"query": NONSENSE}, "cursor 5 for a query without matches")
     if (page := await _second_page(bench)) is not None:
@@ -625,7 +625,7 @@ async def max_limit_honored(bench: Bench) -> None:
             try:
                 walk = await other.server.walk(*case, most=30)
             except UnverifiableError:
-                return 0  # that a large limit is no error is for limit-clamped to judge
+                return 0  # limit-clamped judges errors for large limits
             for page in walk.pages:
                 message = f"{other.method}: a page contains {len(page.items)} {other.noun}s, but maxLimit is {most}"
                 other.expect(len(page.items) <= most, page.exchange, message, case=walk.case)
@@ -660,7 +660,7 @@ async def max_limit_honored(bench: Bench) -> None:
 async def default_limit(bench: Bench) -> None:
     async def later_page(query: str) -> Page:
         if (cursor := (await bench.server.page(query, limit=1)).next_cursor) is not None:
-            with suppress(UnverifiableError):  # that the limit may vary is for limit-may-vary to judge
+            with suppress(UnverifiableError):  # limit-may-vary judges errors
                 return await bench.server.page(query, cursor=cursor)
         return await bench.server.first(query)
 
@@ -671,7 +671,7 @@ async def default_limit(bench: Bench) -> None:
     if bench.may_serve("large"):
         async with bench.serving("large") as large:
             wide = (await large.vocabulary()).broad(1)[0]
-            with suppress(UnverifiableError):  # that the limit may be large, and may vary, is for others to judge
+            with suppress(UnverifiableError):  # limit-clamped and limit-may-vary judge errors
                 first = await large.server.page(wide, limit=_LARGE_FIRST_LIMIT)
                 pages += [await large.server.page(wide, cursor=first.next_cursor)] if first.next_cursor else []
     for page in pages:
@@ -690,7 +690,7 @@ async def limit_invalid(bench: Bench) -> None:
     good = {"query": await bench.key_query(), "limit": 3}
     invalid = bench.some(_INVALID_LIMITS, 5)
     await bench.refused_each([({**good, "limit": value}, f"limit {json_text(value)}") for value in invalid], good)
-    with suppress(UnverifiableError):  # that no match is no error is for no-match-empty to judge
+    with suppress(UnverifiableError):  # no-match-empty judges whether it may fail
         await bench.refused({"query": NONSENSE, "limit": 0}, {"query": NONSENSE}, "limit 0 for a query without matches")
     await refused_by_empty(bench, [({**_OF_NOTHING, "limit": 0}, "limit 0")])
     if (page := await _second_page(bench)) is not None:

@@ -53,15 +53,15 @@ async def id_echoed(bench: Bench) -> None:
         await bench.each(ids, expect_answered)
     for value in ("refused", _LARGEST - 2):
         refused = await bench.server.search({**params, "limit": 0}, with_id=value)
-        if refused.replied:  # silence is for limit-invalid to find
+        if refused.replied:  # limit-invalid finds silence
             _expect_same_id(bench, refused)
     for exchange in await _searches_of_others(bench):
-        if exchange.replied:  # that it is served, and refused with which error, is for other checks to judge
+        if exchange.replied:  # other checks judge whether it is served, and the error
             _expect_same_id(bench, exchange)
     if bench.cell.era != MODERN:
         return  # sessions that keep requests by the text of their ids are common, and no client provokes them
     for exchange in await bench.server.at_once([params, params], seconds=bench.options.timeout, ids=_PAIR):
-        if exchange.error is None:  # the answer of a server that is too busy is for busy-refusal to judge
+        if exchange.error is None:  # busy-refusal judges the errors of a busy server
             await _expect_answered(bench, exchange)
 
 
@@ -241,7 +241,7 @@ async def _hang_up(bench: Bench) -> tuple[Exchange, list[str], bool]:
 )
 async def messages_in_pieces(bench: Bench) -> None:
     params = {"query": await bench.key_query(), "limit": 1}
-    # Where the id of such a character comes back otherwise, it is for id-echoed to find, and no sign of the pieces.
+    # If an id with such a character comes back changed, that is no sign of the pieces: id-echoed finds it.
     whole = await bench.server.search(params, with_id=_WIDE)
     amid = _WIDE if (whole.answer.message or {}).get("id") == _WIDE else METHOD
     searches = dict.fromkeys([f"{amid} {number}" for number in range(4)], params)
@@ -392,6 +392,6 @@ async def http_header_case(bench: Bench) -> None:
         await bench.served(good, f"a search with the headers {', '.join(map(change, usual))}", headers=headers)
     other = await bench.server.search(good, headers={"Mcp-Method": "tools/list"})
     if other.error is None or other.error.code != _HEADER_MISMATCH:
-        return  # how another method is refused is for http-method-header to judge
+        return  # http-method-header judges how other methods are refused
     case = f"a search with Mcp-Method: {bench.method.upper()}"
     await bench.refused(good, good, case, codes=[_HEADER_MISMATCH], headers={"Mcp-Method": bench.method.upper()})

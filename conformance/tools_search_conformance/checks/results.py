@@ -46,7 +46,7 @@ async def _searches(bench: Bench) -> list[Exchange]:
     queries = [words.key_query, *bench.some(words.sample(_SAMPLE - len(beyond))), *beyond]
     exchanges = await bench.each(({"query": query} for query in (*queries, f" {words.key_query}\n")), search)
     nothing = await bench.each(({"query": NONSENSE}, {"query": NONSENSE, "limit": 1}), search)
-    # That these are served is for no-match-empty to judge.
+    # no-match-empty judges whether these are served.
     exchanges += [each for each in nothing if each.result is not None]
     exchanges.append(await search(exchanges[0].params))  # how long it may be kept may be what is left of a time
     for query in queries[1:]:
@@ -64,7 +64,7 @@ async def _pages(bench: Bench, query: str) -> AsyncGenerator[Exchange]:
     for limit in (1, 1, 1, *[_MANY] * _MORE_PAGES):
         exchange = await bench.server.search({**params, "limit": limit})
         if exchange.result is None and (limit == _MANY or params.get("cursor") == ""):
-            return  # that the limit may vary is for limit-may-vary to judge, what ends the pages for pages-end
+            return  # limit-may-vary judges errors, what ends the pages for pages-end
         yield exchange
         cursor = (exchange.result or {}).get("nextCursor")
         if not isinstance(cursor, str):
@@ -82,7 +82,7 @@ async def _judge_of_nothing(bench: Bench, judge: Callable[[Exchange], None]) -> 
     if bench.may_serve("empty"):
         async with bench.serving("empty") as other:
             exchange = await _of_nothing(other)
-            if exchange.result is not None:  # that it is no error is for no-match-empty to judge
+            if exchange.result is not None:  # no-match-empty judges errors
                 judge(exchange)
 
 
@@ -150,8 +150,7 @@ async def result_schema(bench: Bench) -> None:
 async def result_type(bench: Bench) -> None:
     def judge(exchange: Exchange) -> None:
         kind = (exchange.result or {}).get("resultType")
-        # A request for input is for no-input-required to find.
-        if kind != "input_required":
+        if kind != "input_required":  # no-input-required finds requests for input
             bench.expect(kind == "complete", exchange, f"resultType is {kind!r} instead of 'complete'")
 
     await _judge_results(bench, judge)

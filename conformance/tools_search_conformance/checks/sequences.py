@@ -1,8 +1,8 @@
-"""Sequences of requests: each is answered as if it had come alone.
+"""Sequences of requests, each of which must get the same answer as on its own.
 
-Hypothesis composes sequences of steps, tries them against a model of the server, and cuts one that fails to the fewest
-steps. The model keeps very little: the listing, and for each search that was begun the tools it has brought and the
-cursor that comes next. No step may change the answer to another one.
+Hypothesis generates sequences of steps, compares the server with a model, and shrinks a sequence that fails. The model
+is small: the listing, and for each open search the tools found so far and the next cursor. No step may change the
+answer to another one.
 """
 
 from __future__ import annotations
@@ -35,27 +35,27 @@ from tools_search_conformance.wire.eras import DECLARED, MODERN
 from tools_search_conformance.wire.record import Exchange
 
 _CONTINUED: Final = 2
-"""How often each fixed search is continued: a server may keep a search for just one more page."""
+"""Number of further pages of each fixed search: a server may keep a search for only one."""
 _SEQUENCES: Final = 100
 _SEQUENCES_WITH_CHANGES: Final = 15
 _STEPS: Final = 20
 _WORDS: Final = 12
 _LONG: Final = f"{NONSENSE} " * 55
 _NOT_SO_LONG: Final = f"{NONSENSE[::-1]} " * 50
-"""Texts that fill most of a query and are of no tool."""
+"""Texts that fill most of a query and that no tool has."""
 _HASHED: Final = 7
-"""So many digits to the base 31 make any number of 32 bits."""
+"""Number of base-31 digits that can represent any 32-bit number."""
 _GAPS: Final = ((1, 0.5), (2, 0.5), (4, 0.5), (3, 0.5))
-"""Between repetitions: how many other searches, in no short period, and seconds."""
+"""Numbers of other searches, and seconds, between repetitions. The numbers have no short period."""
 _RESTS: Final = ((0, 0.0), (1, 3.0), (2, 3.0))
-"""The same for a connection that has been left alone since the declarations were checked."""
+"""The same for a connection that has been idle since the declarations were checked."""
 _SECOND: Final = 1.1
 _REFUSED: Final[tuple[JsonObject, ...]] = ({}, {"query": " "}, {"query": "a", "limit": 0}, {"query": "a", "cursor": 5})
 
 _Brought = TypeVar("_Brought")
 
 Change = Callable[[Listing], Coroutine[Any, Any, Listing]]
-"""Takes what a fixture lists, changes its catalog, and returns what it lists then."""
+"""Takes a fixture's listing, changes its catalog, and returns the new listing."""
 
 
 @server_check(
@@ -77,12 +77,12 @@ async def any_sequence(bench: Bench) -> None:
         raise fault
     await bench.nonempty_listing()
     async with bench.fresh() if bench.can_start("core") else nullcontext(bench) as other:
-        # A server's own tools are not called, and it may change by itself.
+        # A live server's tools are not called, and they may change at any time.
         if bench.profile == "fixture" and bench.primitive is TOOLS:
             await _expect_others_kept(other, bench.others_served)
         if bench.can_start("core") and bench.primitive is TOOLS:
             await _expect_alike_told_apart(bench)
-        # Another connection begins with no bench for the other methods.
+        # A bench on another connection has none for the other methods yet.
         await _interleave(other, [other.searching(each.primitive) for each in bench.others_served])
     if bench.options.effort == "deep":
         await _explore_sequences(bench)
@@ -92,7 +92,7 @@ async def any_sequence(bench: Bench) -> None:
 
 
 async def _expect_others_kept(bench: Bench, served: Sequence[Bench]) -> None:
-    """Expect other requests to be answered after a search as they are after another search, or after none."""
+    """Expect other requests to get the same answer after any search, or after none."""
     tools = [tool for tool in (await bench.nonempty_listing()).items if "x-mcp-header" not in json_text(tool)]
     names = [tool["name"] for tool in tools if is_query(tool["name"])]
     bench.require(bool(names), "no tool has a name that is a valid query")
@@ -120,7 +120,7 @@ async def _expect_others_kept(bench: Bench, served: Sequence[Bench]) -> None:
             if query is not None:
                 await by.server.search({"query": query})
             last = await bench.server.ask(method, params)
-            lasting = method != "tools/list" and last.result is not None  # a listing is for list-unchanged to judge
+            lasting = method != "tools/list" and last.result is not None  # list-unchanged judges listings
             answers.append(without_times(last.result or {}) if lasting else last.describe())
             metas.append((last.result or {}).get("_meta") if lasting else _text_of_refusal(last))
             if query is not None and same(*answers[:2]):
@@ -129,7 +129,7 @@ async def _expect_others_kept(bench: Bench, served: Sequence[Bench]) -> None:
                 message = f"{method} returned {before} before a search and {now} after it"
                 bench.expect(same(answers[0], answers[-1]), last, message, case=case)
             if query is not None and same(*metas[:2]) and not same(metas[0], metas[-1]):
-                await anyio.sleep(_SECOND)  # after which a time that was stated is another one
+                await anyio.sleep(_SECOND)  # a time in the answer is then different
                 again = await bench.server.ask(method, params)
                 lasts = same((again.result or {}).get("_meta") or _text_of_refusal(again), metas[-1])
                 what = "the error" if last.result is None else "the _meta"
@@ -143,10 +143,10 @@ def _text_of_refusal(exchange: Exchange) -> list[Any] | None:
 
 
 async def _expect_alike_told_apart(bench: Bench) -> None:
-    """Expect queries that are easily taken for each other to be answered alike whichever of them comes first.
+    """Expect queries that are easily confused to get the same answers in any order.
 
-    This connection gets them in one order, and another process, which has had nothing to do for a while, in the other
-    one. There the same search is also sent twice in a row.
+    They are sent in one order on this connection, and in the other to another process, which has been idle. The same
+    search is also sent twice in a row there.
     """
     words = (await bench.vocabulary()).broad(_WORDS)
     pairs = [(one, two) for one, two in combinations(words, 2) if len(one) == len(two)] or [*combinations(words, 2)]
@@ -156,12 +156,12 @@ async def _expect_alike_told_apart(bench: Bench) -> None:
         for one, two in pairs[:1]:
             for query in (one, two, f"{_NOT_SO_LONG} {one}", f"{_NOT_SO_LONG} {two}"):
                 if _names(await _ask(bench, query)) != _names(await _ask(other, query)):
-                    return  # the order may be that of a process; see deterministic
+                    return  # each process may have its own order; see deterministic
             alike = (f"{_LONG} {one}", f"{_LONG} {two}"), (f"{one} {_LONG}", f"{two} {_LONG}")
             hashed = f"{NONSENSE} {one}"
             queries = (*alike, (hashed, _with_hash_of(hashed, two)))
             params: list[tuple[JsonObject, JsonObject]] = [({"query": a}, {"query": b}) for a, b in queries]
-            params.append(({"query": one, "limit": 11}, {"query": f"{one}1", "limit": 1}))  # alike if joined
+            params.append(({"query": one, "limit": 11}, {"query": f"{one}1", "limit": 1}))  # equal if joined
             for pair in params:
                 answers = [await _ask(bench, **each) for each in pair]
                 for each, here in zip(pair[::-1], answers[::-1], strict=True):
@@ -181,7 +181,7 @@ async def _expect_alike_told_apart(bench: Bench) -> None:
 
 
 def _with_hash_of(text: str, other: str) -> str:
-    """Return `other` and a further word, with the hash that some languages give `text`: times 31 plus the next unit."""
+    """Return `other` with a word added, so that both texts have the same hash in some languages."""
 
     def hashed(of: str) -> int:
         units = of.encode("utf-16-be")
@@ -198,14 +198,14 @@ async def _interleave(bench: Bench, others: Sequence[Bench]) -> None:
     other = next((word for word in (await bench.vocabulary()).broad(2) if word != one), "anything")
     first = await bench.server.search({"query": one})
     bench.require_result(first, f"a search for {one!r}")
-    # What was found before may come first later: one of the tools that are compared, and not the first of them.
+    # A search for one of the compared tools, but not the first, which servers might then rank first.
     keys = [*(await bench.vocabulary()).keys, *_names(first)[1:]]
     named = next((key for key in keys[::-1] if is_query(key)), other)
     again = await bench.server.search({"query": one})
     plain = [await _interrupted(bench, one, None) for _ in range(2)]
     found = any(map(items_in, plain[0]))
     bench.require(found, f"the query {one!r} found nothing", first)
-    # The order is only a SHOULD: where it varies, a third difference shows nothing.
+    # The order is only a SHOULD: if it varies anyway, another difference proves nothing.
     same_twice = [*map(_names, [first, *plain[0]])] == [*map(_names, [again, *plain[1]])]
     if not same_twice:
         await _expect_repeated(bench, one, _GAPS, named)
@@ -232,7 +232,7 @@ async def _interleave(bench: Bench, others: Sequence[Bench]) -> None:
 async def _expect_same_hits(
     bench: Bench, query: str, plain: Sequence[Sequence[Exchange]], exchanges: Sequence[Exchange], after: str
 ) -> None:
-    """Expect searches that returned the same tools as the `plain` ones to return the same hit metadata, too."""
+    """Expect searches that returned the same tools as the `plain` ones to return the same hit metadata too."""
     if all(same(items_in(before), items_in(exchange)) for before, exchange in zip(plain[0], exchanges, strict=False)):
         return
     later = [await _interrupted(bench, query, None) for _ in range(2)][-1]  # scores may vary with the time
@@ -244,9 +244,9 @@ async def _expect_same_hits(
 
 
 async def _expect_repeated(bench: Bench, query: str, between: Sequence[tuple[int, float]], other: str) -> None:
-    """Expect a search not to be answered otherwise each time that it comes for a second time in a row.
+    """Expect a search not to get a different answer whenever it is sent twice in a row.
 
-    Before each first time so many searches for `other` are sent, and so many seconds pass.
+    `between` has the number of searches for `other`, and the seconds, before each pair.
     """
     rows = list[tuple[Exchange, Exchange]]()
     for searches, seconds in between:
@@ -263,12 +263,12 @@ async def _expect_repeated(bench: Bench, query: str, between: Sequence[tuple[int
 
 
 async def _ask(bench: Bench, query: str, **more: Any) -> Exchange:
-    """Return a search, on any connection of the client, with `more` params."""
+    """Send a search with `more` params, on any connection of the client."""
     return await bench.server.search({"query": query, **more}, capabilities=DECLARED)
 
 
 async def _interrupted(bench: Bench, query: str, between: JsonObject | None, by: Bench | None = None) -> list[Exchange]:
-    """Return the first pages of a search, and one without a limit, each after `between`, which is sent `by` a bench."""
+    """Send a search: its first pages, each after `between` (sent `by` a bench), and then a page without a limit."""
     exchanges, params = list[Exchange](), {"query": query, "limit": 1}
     for _ in range(1 + _CONTINUED):
         if between is not None:
@@ -282,18 +282,18 @@ async def _interrupted(bench: Bench, query: str, between: JsonObject | None, by:
 
 
 def _names(exchange: Exchange) -> list[Any]:
-    """Return the keys of the items that an answer brought, or the answer in a few words where it brought none."""
+    """Return the keys of the items in an answer, or a short description of an answer without items."""
     items = items_in(exchange)
     return [key_in(item, exchange.method) for item in items] if items else [exchange.describe()]
 
 
 @dataclass(eq=False)
 class _Search:
-    """A search that was begun."""
+    """An open search."""
 
     query: str
     over: Listing
-    """The listing at that time."""
+    """The listing when it began."""
     cursor: str | None
     found: set[str]
     answered: list[str] = field(default_factory=list[str])
@@ -301,7 +301,7 @@ class _Search:
 
 
 async def _explore_sequences(bench: Bench, change: Change | None = None) -> None:
-    """Try sequences of requests until one is answered otherwise than the model has it, or there are enough."""
+    """Try sequences of requests until an answer differs from the model, or enough were tried."""
     unlisted = await bench.finds_unlisted()
 
     async def search(listing: Listing) -> None:
@@ -326,7 +326,7 @@ async def _explore_sequences(bench: Bench, change: Change | None = None) -> None
 
 
 async def _abandon(bench: Bench, params: JsonObject) -> None:
-    """Send a search and cancel it at once. It is not judged, but the requests after it are."""
+    """Send a search and cancel it at once. Only the requests after it are judged."""
     connection, seconds = await bench.server.connection(), bench.options.timeout
     number = connection.next_id()
     async with anyio.create_task_group() as tasks:
@@ -347,16 +347,16 @@ def _machine(  # noqa: C901 - a class of short rules that share what they are ab
     may_be_unlisted: bool,
 ) -> type[RuleBasedStateMachine]:
     words = Vocabulary(listed.items, bench.primitive.key)
-    # Half of the queries are broad and half of the limits small, so that there are pages to go on to. What is deferred
-    # counts once among alternatives.
+    # Half of the queries are broad and half of the limits small, so that searches have further pages. A deferred
+    # strategy counts as one alternative.
     asked = st.sampled_from(words.broad(4) or ["anything"]) | st.deferred(lambda: queries(words))
     few = st.integers(min_value=1, max_value=3) | st.deferred(lambda: st.none() | limits())
     names = [name for name in words.keys if is_query(name)] or ["anything"]
 
-    now = [listed]  # a catalog stays as a sequence has left it
+    now = [listed]  # the catalog stays changed after a sequence
 
     class Sequence(RuleBasedStateMachine):
-        """One sequence; the steps stand in its rules."""
+        """One sequence, with a rule for each kind of step."""
 
         begun = Bundle("begun")
 
@@ -376,7 +376,7 @@ def _machine(  # noqa: C901 - a class of short rules that share what they are ab
         @rule(target=begun, query=asked, limit=few)
         def search(self, query: str, limit: int | None) -> Any:
             page = self._page(f"search {query!r}, limit {limit}", query, limit)
-            if page is None or page.next_cursor is None:  # there is nothing to go on with
+            if page is None or page.next_cursor is None:  # there is no further page
                 return multiple()  # pyright: ignore[reportUnknownVariableType] - of nothing
             return _Search(query, self.listing, page.next_cursor, set(page.keys))
 
@@ -431,7 +431,7 @@ def _machine(  # noqa: C901 - a class of short rules that share what they are ab
                 self.listing = now[0]
 
         def _page(self, step: str, query: str, limit: int | None, cursor: str | None = None) -> Page | None:
-            """Judge one page of a search by itself, and return it."""
+            """Judge a single page of a search, and return it."""
             page = self._do(step, lambda: bench.server.page(query, limit=limit, cursor=cursor))
             if page is None:
                 return None
@@ -453,7 +453,7 @@ def _machine(  # noqa: C901 - a class of short rules that share what they are ab
                 self._expect(exchange.result is None, exchange, message)
 
         def _do(self, step: str, act: Callable[[], Coroutine[Any, Any, _Brought]]) -> _Brought | None:
-            """Take a step and return what it brought, `None` where that is no answer to judge."""
+            """Take a step and return its outcome; `None` if there is none to judge."""
             if ended:
                 return None
             self.steps.append(step)
@@ -462,7 +462,7 @@ def _machine(  # noqa: C901 - a class of short rules that share what they are ab
                     return anyio.from_thread.run(act)
                 except UnverifiableError:
                     return None
-                except Exception as error:  # such as the end of the target: no further step says anything
+                except Exception as error:  # such as the target's exit: further steps prove nothing
                     ended.append(error)
                     return None
                 finally:

@@ -1,4 +1,4 @@
-"""Options that several commands have, how their values are read, and how errors of their use are shown."""
+"""Options shared by several commands, how their values are parsed, and how usage errors are shown."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ CHECKS: Final = {"server": SERVER_CHECKS, "client": CLIENT_CHECKS}
 
 
 class TargetMissingError(click.ClickException):
-    """The target cannot be started or spoken to."""
+    """The target cannot be started or reached."""
 
     exit_code = 3
 
 
 class Command(click.Command):
-    """A command that shows what is wrong with its arguments, files and target as Click shows wrong usage."""
+    """A command that shows problems with its arguments, files and target like Click's usage errors."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; what is wrong is raised as `UsageError`, or `TargetMissingError` where it is the target."""
+        """Run the command. Raises `TargetMissingError` for problems with the target, and `UsageError` for others."""
         try:
             return super().invoke(ctx)
         except (UnknownCheckError, ReportError, MutantsError) as error:
@@ -52,9 +52,9 @@ class Command(click.Command):
 
 
 def name_value_pairs(_: click.Context, parameter: click.Parameter, values: Sequence[str]) -> dict[str, str]:
-    """Return `NAME=VALUE` options, or headers, `NAME:VALUE`, as a mapping; `BadParameter` says that one is neither.
+    """Return `NAME=VALUE` options, or `NAME:VALUE` headers, as a mapping. Raises `BadParameter` for other forms.
 
-    A variable that is given by its name alone has the value that it has here.
+    A variable given by its name alone has its value in this environment.
     """
     separator = ":" if parameter.name == "headers" else "="
     read: dict[str, str] = {}
@@ -80,7 +80,7 @@ def _authorities(_: click.Context, __: click.Parameter, value: str | None) -> st
 
 
 def words(_: click.Context, __: click.Parameter, value: str | None) -> tuple[str, ...]:
-    """Return a command as its words, none where there is none, or raise `BadParameter`; no shell ever sees it."""
+    """Split a command into words without a shell; an absent one has none. Raises `BadParameter`."""
     try:
         argv = tuple(shlex.split(value or ""))
     except ValueError as error:
@@ -91,7 +91,7 @@ def words(_: click.Context, __: click.Parameter, value: str | None) -> tuple[str
 
 
 def fixture_features(_: click.Context, __: click.Parameter, value: str | None) -> frozenset[FixtureFeature]:
-    """Return the fixture features of a list with commas between; `BadParameter` says that one does not exist."""
+    """Return the fixture features in a comma-separated list. Raises `BadParameter` for unknown ones."""
     try:
         return features_named(name.strip() for name in (value or "").split(",") if name.strip())
     except ValueError as error:
@@ -106,7 +106,7 @@ def _baseline(context: click.Context, _: click.Parameter, value: str | None) -> 
 
 
 def writable_folder(out: Path) -> None:
-    """Make the folder for reports, before anything is run; `UsageError` says that it cannot be written."""
+    """Create the folder for reports before anything is run. Raises `UsageError` if it cannot be written."""
     try:
         out.mkdir(parents=True, exist_ok=True)
         reason = "" if os.access(out, os.W_OK | os.X_OK) else os.strerror(errno.EACCES)
@@ -186,7 +186,7 @@ SERVER_OPTIONS: Final = (
 
 
 def with_options(*groups: Sequence[Callable[[_Command], _Command]]) -> Callable[[_Command], _Command]:
-    """Return the decorator that gives a command these groups of options."""
+    """Return a decorator that adds these groups of options to a command."""
 
     def decorate(command: _Command) -> _Command:
         for option in reversed([option for group in groups for option in group]):
@@ -197,7 +197,7 @@ def with_options(*groups: Sequence[Callable[[_Command], _Command]]) -> Callable[
 
 
 def options_of(party: str, given: dict[str, Any]) -> Options:
-    """Return the options of a run of some checks of a party, or raise `UnknownCheckError` or `ReportError`."""
+    """Return the options of a run for a party. Raises `UnknownCheckError` or `ReportError`."""
     selection = CHECKS[party].select(
         given.pop("only"),
         requirements=given.pop("requirement"),

@@ -19,7 +19,7 @@ _HEAD_BYTES: Final = 64 * 1024
 _CHUNK: Final = 65536
 _CUTS: Final = re.compile(rb"[\xc2-\xf4](?=[\x80-\xbf])|\r(?=\n)|\n(?=\r)|\\(?=[\"\\/bfnrtu])|(?<=[dai]:)")
 """Where to split pieces: inside a character, a line ending, an escape and an event stream field."""
-_MOST: Final = 24
+_MAX_PIECES: Final = 24
 
 PIECE_SECONDS: Final = 0.01
 """Pause after a piece: a pipe or a socket only delivers separate pieces if they are read one by one."""
@@ -27,7 +27,7 @@ PIECE_SECONDS: Final = 0.01
 
 def divided(data: bytes) -> list[bytes]:
     """Return `data` in pieces, so that a reader fails if it treats a piece as complete."""
-    ends = [match.end() for match in _CUTS.finditer(data)][: _MOST - 1]
+    ends = [match.end() for match in _CUTS.finditer(data)][: _MAX_PIECES - 1]
     return [data[start:end] for start, end in zip([0, *ends], [*ends, len(data)], strict=True) if start < end]
 
 

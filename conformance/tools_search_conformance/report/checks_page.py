@@ -1,7 +1,7 @@
 """Every check on one page of Markdown, `conformance/CHECKS.md`, with the mutants that prove its power.
 
-A mutant is an implementation with one rule broken. The suite's own tests judge each of them; here it is only read which
-checks each one must turn red, in which cells, and which checks that leaves unproven.
+A mutant is an implementation that breaks one rule. The suite's own tests run each of them. This module only reads which
+checks it must turn red, in which cells, and determines which checks no mutant proves.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tools_search_conformance.report.render import render
 from tools_search_conformance.run.rows import Row, own_rows_of, place_of, rows_of
 
 _BASE: Final = "#base-protocol"
-"""The section of the checks that decide rules of the base protocol only."""
+"""The section for checks that only test rules of the base protocol."""
 
 _PROFILES: Final[tuple[Profile, ...]] = ("fixture", "live")
 
@@ -34,27 +34,27 @@ class MutantsError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Mutant:
-    """One fault and what it does to the verdict."""
+    """A fault, and the checks that it turns red."""
 
     name: str
     turns_red: tuple[str, ...]
-    """Rules of the checks that turn red: ids without what they begin with."""
+    """Rules of the checks that turn red: their ids without the prefix."""
     cells: tuple[str, ...] = ()
-    """Parts of the names of the cells in which it shows; all of them where there is none."""
+    """Parts of the names of the cells in which it shows; empty for all cells."""
     live: bool = True
     """Whether it also shows in a server that serves its own tools."""
     because: str = ""
     """Why it turns more than one check red."""
 
     def turns_red_in(self, rule: str, cell: Cell, profile: Profile = "fixture") -> bool:
-        """Return whether it turns the check red there, if that applies there."""
+        """Return whether it turns the check red there, if the check applies."""
         shows = not self.cells or any(part in cell.name for part in self.cells)
         return rule in self.turns_red and shows and (self.live or profile == "fixture")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Power:
-    """The mutants of servers and of clients, and what has none."""
+    """The mutants of servers and clients, and the exceptions."""
 
     servers: tuple[Mutant, ...]
     clients: tuple[Mutant, ...]
@@ -62,7 +62,7 @@ class Power:
     """Why a check has no mutant in a place, by `rule`, or `rule cell profile` with globs."""
 
     def excused(self, place: Place) -> str | None:
-        """Return why nothing proves that a check has power in a place; `None` where something should."""
+        """Return why no mutant turns a check red in a place; `None` if one should."""
         rule, cell, profile = place
         whole = f"{rule} {cell.name} {profile}"
         return next((why for name, why in self.exceptions.items() if name == rule or fnmatchcase(whole, name)), None)
@@ -101,7 +101,7 @@ def _rows(path: Path) -> dict[str, Any]:
 
 
 def unproven(checks: Iterable[Check], mutants: Sequence[Mutant]) -> list[Place]:
-    """Return where a check applies and no mutant turns it red."""
+    """Return the places where a check applies but no mutant turns it red."""
     return [
         (check.rule, cell, profile)
         for check in checks
@@ -113,7 +113,7 @@ def unproven(checks: Iterable[Check], mutants: Sequence[Mutant]) -> list[Place]:
 
 
 def signatures(mutants: Iterable[Mutant]) -> dict[tuple[str, ...], list[str]]:
-    """Return each set of rules that some mutant breaks, and the names of those mutants."""
+    """Return each set of rules that mutants break, with the names of these mutants."""
     found: dict[tuple[str, ...], list[str]] = {}
     for mutant in mutants:
         found.setdefault(tuple(sorted(mutant.turns_red)), []).append(mutant.name)
@@ -121,7 +121,7 @@ def signatures(mutants: Iterable[Mutant]) -> dict[tuple[str, ...], list[str]]:
 
 
 def checks_page(checks: Sequence[Check], power: Power | None = None) -> str:
-    """Return the page, which has no mutants without `power`."""
+    """Return the page; without `power`, it has no mutants."""
     rows = requirements()
     place = {row.id: row.section for row in rows}
     guide = {check: Path(row.place.partition("#")[0]).stem for row in advice() for check in row.checks}
@@ -134,7 +134,7 @@ def checks_page(checks: Sequence[Check], power: Power | None = None) -> str:
             sections[next((place[row.id] for row in rows_of(check.id) if row.id in place), _BASE)].append(check)
 
     def proof(check: Check) -> str:
-        """Return the mutants that turn a check red, and why none does where there is none."""
+        """Return the mutants that turn a check red, and the reasons for places without one."""
         if power is None:
             return ""
         mutants = power.clients if check.party == "client" else power.servers
@@ -152,7 +152,7 @@ def checks_page(checks: Sequence[Check], power: Power | None = None) -> str:
         parties={party: [c.level for c in checks if c.party == party] for party in ("server", "client")},
         sections={section: of_section for section, of_section in sections.items() if of_section},
         guides=guides,
-        power=power and {"server": _signed(power.servers), "client": _signed(power.clients)},
+        power=power and {"server": _with_signatures(power.servers), "client": _with_signatures(power.clients)},
         rows_of=own_rows_of,
         link=_link,
         where=_where,
@@ -160,8 +160,8 @@ def checks_page(checks: Sequence[Check], power: Power | None = None) -> str:
     )
 
 
-def _signed(mutants: Sequence[Mutant]) -> dict[str, Any]:
-    """Return mutants with the names of all those that turn the same checks red."""
+def _with_signatures(mutants: Sequence[Mutant]) -> dict[str, Any]:
+    """Return mutants, each with the names of all mutants that turn the same checks red."""
     found = signatures(mutants)
     alike = {name: names for names in found.values() for name in names}
     alone = sum(len(names) == 1 for names in found.values())

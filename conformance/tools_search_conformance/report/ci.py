@@ -1,4 +1,4 @@
-"""The run as CI systems, READMEs and the official suite show it: JUnit XML, outputs of a step, badge, `checks.json`."""
+"""A run in the formats of CI systems, READMEs and the official suite: JUnit XML, step outputs, badge, `checks.json`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from tools_search_conformance.report.render import render
 from tools_search_conformance.report.terminal import answer_line, json_line, without_routine
 from tools_search_conformance.run.rows import is_base, place_of, rows_of
 from tools_search_conformance.wire.display import plain
-from tools_search_conformance.wire.eras import ERAS
 
 _OFFICIAL: Final[Mapping[Status, str]] = {
     "pass": "SUCCESS",
@@ -30,15 +29,15 @@ _OFFICIAL_UNVERIFIED: Final[Mapping[Level, str]] = {"MUST": "FAILURE", "SHOULD":
 _LABEL: Final = "tools/search"
 _GREEN, _BLUE, _RED, _GREY = "#2e7d32", "#1565c0", "#c62828", "#616161"
 _LETTER_PIXELS: Final = 6.6
-"""Width of a letter at the badge's size, on average."""
+"""Average width of a letter at the badge's size."""
 
 
 def junit(document: Mapping[str, Any]) -> str:
     """Return the text of `junit.xml`: a suite for each cell, a case for each check.
 
-    A status that JUnit does not have becomes the nearest one: a recommendation that is not followed is skipped, and so
-    are advice that is not taken and a rule that could not be verified, unless it counts against the target. The checks
-    of the base protocol, which do not count, are suites of their own, in which nothing fails.
+    Statuses that JUnit lacks become the nearest one: recommendations and advice that are not followed, and rules that
+    could not be verified, are skipped unless they count against the target. Checks of the base protocol, which do not
+    count, are in separate suites, in which nothing fails.
     """
     tree = JUnitXml(name="tools-search-conformance")
     for cell, base in product(document["cells"], (False, True)):
@@ -61,7 +60,7 @@ def junit(document: Mapping[str, Any]) -> str:
     tree.update_statistics()
     text = tree.tostring()  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType] - untyped
     root = ElementTree.fromstring(text)  # noqa: S314 # pyright: ignore[reportUnknownArgumentType] - our own
-    root.attrib.pop("skipped", None)  # which schemas of JUnit, such as that of Jenkins, do not know there
+    root.attrib.pop("skipped", None)  # some schemas, such as the one of Jenkins, do not allow it there
     return str(ElementTree.tostring(root, "utf-8", xml_declaration=True), "utf-8")
 
 
@@ -106,7 +105,7 @@ def _case(result: Mapping[str, Any], document: Mapping[str, Any]) -> TestCase:
 
 
 def _account(result: Mapping[str, Any], document: Mapping[str, Any]) -> str:
-    """Return the sentence that is broken and its place, the exchange that shows it, and the command that repeats it."""
+    """Return the broken sentence and its place, the exchange that shows it, and the command that repeats it."""
     (check,) = (each for each in document["checks"] if each["id"] == result["check"])
     lines = [line for row in check["requirements"] for line in (f'"{row["text"]}"', f"{row['place']} ({row['id']})")]
     if (exchange := result.get("exchange")) is not None:
@@ -125,7 +124,7 @@ def badge_json(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def badge_svg(document: Mapping[str, Any]) -> str:
-    """Return the badge as an SVG image that loads nothing from elsewhere, and whose title is the whole verdict."""
+    """Return the badge as a self-contained SVG image whose title is the whole verdict."""
     message, color = _badge(document)
     left, right = (round(len(text) * _LETTER_PIXELS) + 12 for text in (_LABEL, message))
     title = plain(document["verdict"]["sentence"])
@@ -134,17 +133,22 @@ def badge_svg(document: Mapping[str, Any]) -> str:
 
 
 def _badge(document: Mapping[str, Any]) -> tuple[str, str]:
-    """Return how many MUST checks were shown where, never a grade, and a color.
+    """Return the number of MUST checks shown, never a grade, and a color.
 
-    It is green only where nothing failed and everything was chosen and could be verified, and blue where that holds
-    for no more than the target's own tools.
+    Green means that every check was chosen and verified, and nothing failed; blue means the same for a run with the
+    target's own tools.
     """
     verdict, binding = document["verdict"], document["verdict"]["binding"]
-    transports, eras = "+".join(verdict["transports"]), verdict["eras"]
-    covered = "both eras" if len(eras) == len(ERAS) else f"{eras[0]} only" if eras else "nothing run"
-    # A client has one profile, of which nobody need hear.
-    how = [verdict["profile"]] if "servers" in document["target"] else []
-    message = ", ".join([f"{binding['shown']}/{binding['total']} MUST", *how, *filter(None, [transports]), covered])
+    match verdict["eras"]:
+        case []:
+            covered = "nothing run"
+        case [era]:
+            covered = f"{era} only"
+        case _:
+            covered = "both eras"
+    how = [verdict["profile"]] if "servers" in document["target"] else []  # clients have only one profile
+    transports = ["+".join(verdict["transports"])] if verdict["transports"] else []
+    message = ", ".join([f"{binding['shown']}/{binding['total']} MUST", *how, *transports, covered])
     if verdict["exitStatus"] == 1:
         return message, _RED
     unverified = any("unverified" in cell["counts"]["MUST"] for cell in document["cells"])
@@ -154,16 +158,16 @@ def _badge(document: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def outputs(document: Mapping[str, Any], path: Path) -> str:
-    """Return lines `NAME=VALUE` for later steps of a CI job, about the `report.json` at `path`, which is `document`.
+    """Return `NAME=VALUE` lines for later steps of a CI job, about the report `document` at `path`.
 
-    No value has a line break, not even from a target or a path, so that none can pass for another output.
+    No value contains a line break, even if it comes from a target or a path, so none can forge another output.
     """
     values = _properties(document) | {"exit-status": str(document["verdict"]["exitStatus"]), "report": str(path)}
     return "".join(f"{name}={plain(value)}\n" for name, value in values.items())
 
 
 def official_checks(run: Run, *, sep: int | None = None) -> list[dict[str, Any]]:
-    """Return the run as the official suite's `checks.json`: each check once, by its worst result in any cell."""
+    """Return the run as the official suite's `checks.json`: each check once, with its worst result in any cell."""
     by_check: dict[str, list[Result]] = {}
     for result in run.results:
         by_check.setdefault(result.check, []).append(result)

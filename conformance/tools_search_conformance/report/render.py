@@ -42,12 +42,12 @@ def number_of(count: int, thing: str) -> str:
 
 
 def markdown(text: str, most: int = _LONGEST_CELL) -> str:
-    """Return text of a target with every mark escaped that might mean something in Markdown."""
+    """Return a target's text with every character escaped that may have a meaning in Markdown."""
     return re.sub(r"([\\`*_{}\[\]<>#|~!&@:])", r"\\\1", plain(text, most=most))
 
 
 def _prose(text: str) -> Markup:
-    """Return a sentence of ours with the text between backticks as code."""
+    """Return a sentence of the suite as HTML, with the text between backticks as code."""
     parts = text.split("`")
     return Markup().join(Markup("<code>{}</code>").format(part) if i % 2 else part for i, part in enumerate(parts))
 

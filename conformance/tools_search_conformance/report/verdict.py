@@ -1,4 +1,4 @@
-"""The verdict: a word, what it covers and how much of that was shown, the exit status, and what did not pass."""
+"""The verdict of a run: a word, what it covers, how many checks were shown to pass, the exit status, and problems."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from tools_search_conformance.wire.codec import JsonObject
 from tools_search_conformance.wire.eras import ERAS, TransportName
 
 Group = Literal["MUST", "SHOULD", "ADVICE", "BASE"]
-"""How reports group checks: by their level, and those of the base protocol apart, at any level.
+"""Groups of checks in reports: by level, with a separate group for all checks of the base protocol.
 
-A server or client on an SDK seldom has the base protocol in its own hands, so its rules decide nothing about the
-extension, not even with `--strict`."""
+Servers and clients usually leave the base protocol to an SDK, so its rules decide nothing about the extension, not even
+with `--strict`."""
 
 GROUPS: Final[tuple[Group, ...]] = get_args(Group)
 
 BASE_HEADING: Final = "Base protocol: probably your SDK, not your extension"
 
 PROBLEMS: Final[tuple[Status, ...]] = ("error", "fail", "unverified", "warn")
-"""The statuses that every report shows first and in full, the worst first; advice stands apart."""
+"""The statuses that every report shows first and in full, worst first; advice is separate."""
 
 EXIT_SIGNAL: Final = 128
 """Added to the number of the signal that ended a run."""
 
 _MOST_UNVERIFIED: Final = 0.05
-"""Share of the binding checks of a cell that may be unverified in a conclusive verdict."""
+"""Maximum share of a cell's MUST checks that may be unverified in a conclusive verdict."""
 _MOST_UNREACHED: Final = 2 / 3
-"""Share of them that may need a driver that does more."""
+"""Maximum share of them that may need features that the driver lacks."""
 
 _CONFORMANT: Final = "CONFORMANT"
 _AS_SHOWN: Final = "CONFORMANT AS FAR AS ITS OWN TOOLS SHOW"
 _INCONCLUSIVE: Final = "INCONCLUSIVE"
 _STALE: Final = "STALE BASELINE"
 _REASONS: Final = 3
-"""How many reasons of an inconclusive verdict are named."""
+"""Maximum number of reasons to show for an inconclusive verdict."""
 _TRANSPORTS: Final[Mapping[TransportName, str]] = {"stdio": "stdio", "http": "HTTP"}
 _UNREACHED: Final[Mapping[SkipReason, str]] = {
     "profile": "need the fixture profile",
@@ -46,7 +46,7 @@ _UNREACHED: Final[Mapping[SkipReason, str]] = {
     "driver-feature": "need a driver that does more",
     "effort": "need more effort",
 }
-"""Why a rule that binds the target was not judged, by the reason of the skip; by the other reasons it does not bind."""
+"""Why a rule that binds the target was not judged, by the reason for skipping. For other reasons, it does not bind."""
 _TALLIED: Final[tuple[Status, ...]] = ("pass", "error", "fail", "unverified", "warn", "advice", "skip")
 
 
@@ -56,11 +56,11 @@ def group_of(result: Result) -> Group:
 
 
 def problems_of(run: Run) -> list[JsonObject]:
-    """Return what did not pass and is not expected to, advice apart, as `report.json` has it: consequences by cause.
+    """Return the unexpected problems, without advice, as in `report.json`: each with its consequences.
 
-    Faults of the suite come first, then what is broken, what could not be verified, and what is not followed. Among
-    those, what explains most comes first, then what the draft asks for first. A consequence is one of a cause that is
-    shown too, so that what a baseline expects hides nothing else.
+    Faults of the suite come first, then failed, unverified and unfollowed checks; among these, the ones with the most
+    consequences, and then those of earlier rows. A result is only a consequence if its cause is shown too, so that an
+    expected failure does not hide other problems.
     """
     shown = [
         result
@@ -80,7 +80,7 @@ def problems_of(run: Run) -> list[JsonObject]:
     for check, results in own.items():
         following = [{"check": other, "cells": cells} for other, cells in consequences.get(check, {}).items()]
         worst = min((result.status for result in results), key=PROBLEMS.index)
-        base = is_base(check) and worst != "error"  # faults of the suite do not stand among those of the SDK
+        base = is_base(check) and worst != "error"  # faults of the suite are not shown among those of the SDK
         cells = [result.cell.name for result in results]
         problems.append({"check": check, "status": worst, "base": base, "cells": cells, "consequences": following})
 
@@ -93,34 +93,34 @@ def problems_of(run: Run) -> list[JsonObject]:
 
 
 def only_base(run: Run) -> bool:
-    """Return whether nothing but checks of the base protocol was chosen, which then are what the run is about."""
+    """Return whether only checks of the base protocol were chosen, so that they decide the verdict."""
     return all(is_base(check.id) for check in run.checks)
 
 
 def counts_against(run: Run, result: Result) -> bool:
-    """Return whether a result keeps the target from being conformant, and no baseline expects it."""
+    """Return whether a result, not expected by a baseline, prevents the target from being conformant."""
     if result.expected is not None or (is_base(result.check) and not only_base(run)):
         return False
     if result.status == "unverified":
-        # A fixture serves the catalogs that the checks need, so a rule that it does not exercise is its own doing,
-        # unless its requests did not get through.
+        # A fixture serves the catalogs that the checks need, so it is to blame for rules that it does not exercise,
+        # unless a rate limit blocked the requests.
         counts = (run.profile == "fixture" and not _is_cut_off(run, result.cell)) or run.strict
         return counts and (result.level == "MUST" or (result.level == "SHOULD" and run.strict))
     return result.status == "fail" or (result.status == "warn" and run.strict)
 
 
 def _is_cut_off(run: Run, cell: Cell) -> bool:
-    """Return whether a rate limit refused requests of the cell for good, or took the time of checks."""
+    """Return whether a rate limit refused requests of the cell permanently, or delayed checks."""
     servers = (server for server in run.target.get("servers", ()) if server["transport"] == cell.transport)
     limits = (server["rateLimit"] for server in servers if "rateLimit" in server)
     return any(limit["lasting"] or limit["secondsWaited"] for limit in limits)
 
 
 def exit_status(run: Run) -> int:
-    """Return the exit status that a run deserves.
+    """Return the exit status of a run.
 
-    That is 0 for conformant, 1 for not conformant, 3 where a cell that should be there could not be run or showed too
-    little, 4 where the suite itself failed, and 128 more than the number of the signal that interrupted it.
+    0 means conformant, 1 not conformant, 3 that an expected cell could not be run or was inconclusive, 4 that the suite
+    itself failed. If a signal interrupted the run, the status is 128 plus its number.
     """
     if run.interrupted is not None:
         return EXIT_SIGNAL + run.interrupted
@@ -132,11 +132,12 @@ def exit_status(run: Run) -> int:
 
 
 def inconclusive_cells(run: Run) -> dict[Cell, tuple[int, int]]:
-    """Return the cells in which more than a twentieth of the binding checks that apply could not be verified.
+    """Return the inconclusive cells, each with how many of how many MUST checks are open.
 
-    So it is where more than two thirds need what the driver cannot do. With each comes how many these are, and of how
-    many. An ordinary server with tools of its own leaves none of them open; a list that changes while it is compared
-    leaves about a seventh, and a server that finds one tool at most, or exact names only, a fifth or more.
+    A cell is inconclusive if more than a twentieth of the checks that apply could not be verified, or if more than two
+    thirds need features that the driver lacks. An ordinary server with its own tools leaves none open. A list that
+    changes during comparisons leaves about a seventh, and a server that finds at most one tool, or only exact names, a
+    fifth or more.
     """
     cells: dict[Cell, tuple[int, int]] = {}
     for cell in run.cells:
@@ -159,7 +160,7 @@ def tally(run: Run, cell: Cell, group: Group) -> Counter[Status]:
 
 
 def target_text(target: Mapping[str, Any]) -> str:
-    """Return the addresses or commands of a run's target, and what its rate limit did to the run."""
+    """Return the addresses or commands of a run's target, and how its rate limit affected the run."""
     targets: list[dict[str, Any]] = target.get("servers") or target["clients"]
     return "; ".join(map(_target_text, targets))
 
@@ -173,7 +174,7 @@ def _target_text(target: Mapping[str, Any]) -> str:
 
 
 def verdict_of(run: Run) -> JsonObject:
-    """Return the verdict on a run as `report.json` has it; every report shows these facts and no others."""
+    """Return the verdict of a run as in `report.json`. Every report shows these facts and no others."""
     status, binding = exit_status(run), _binding(run)
     refused = [entry for entry in run.unavailable if not entry.expected]
     missing = [entry for entry in run.unavailable if entry.expected]
@@ -246,10 +247,11 @@ def _success(run: Run) -> str:
 def _scope(run: Run, without: Mapping[str, Sequence[Cell]]) -> list[str]:
     """Return what a verdict covers: profile, transports and eras, which eras it is `without` and why, and the methods.
 
-    The method is named where it is not `tools/search` alone.
+    Methods are named unless `tools/search` is the only one.
     """
-    clients: list[Mapping[str, Any]] = run.target.get("clients", [])
-    how = f"{run.profile} profile" if not clients else "one-shot" if clients[0].get("oneShot") else "through its driver"
+    how = f"{run.profile} profile"
+    if clients := run.target.get("clients"):
+        how = "one-shot" if clients[0].get("oneShot") else "through its driver"
     eras: dict[str, list[str]] = {}
     for transport, name in _TRANSPORTS.items():
         spoken = [cell.era for cell in run.cells if cell.transport == transport]
@@ -272,9 +274,10 @@ def _scope(run: Run, without: Mapping[str, Sequence[Cell]]) -> list[str]:
 
 
 def _binding(run: Run) -> JsonObject:
-    """Count the outcomes of the extension's MUST checks, each once, as its worst in any cell.
+    """Count the extension's MUST checks by their worst outcome in any cell.
 
-    Shown is what passed wherever it applies, a consequence what failed because of another check in each cell.
+    A check counts as shown if it passed in every cell where it applies, and as a consequence if it failed because of
+    another check in every cell where it failed.
     """
     by_check: dict[str, list[Result]] = {}
     for result in run.results:
@@ -283,7 +286,7 @@ def _binding(run: Run) -> JsonObject:
     counts, why = Counter[str](), Counter[str]()
     for results in by_check.values():
         statuses = {result.status for result in results if result.expected is None}
-        # What was looked for in the turn of a cell, and is not offered there, binds nowhere.
+        # If the target does not offer the optional part in one cell, the rule binds in none.
         offered = all(result.skip != "not-offered" for result in results)
         reasons = [_UNREACHED[result.skip] for result in results if offered and result.skip in _UNREACHED]
         if "error" in statuses:
@@ -306,7 +309,7 @@ def _binding(run: Run) -> JsonObject:
 
 
 def _counts(run: Run, binding: Mapping[str, Any]) -> str:
-    """Return what was counted: of each check, its worst result in any cell."""
+    """Return the numbers of checks in words, counting each check by its worst result in any cell."""
     alone = only_base(run)
     own = [result for result in run.results if alone or group_of(result) != "BASE"]
     base = [result for result in run.results if not alone and group_of(result) == "BASE"]
@@ -343,7 +346,7 @@ def _counts(run: Run, binding: Mapping[str, Any]) -> str:
 
 
 def _next(run: Run, word: str, missing: Iterable[UnavailableCell]) -> Iterator[str]:
-    """Yield what to do about a verdict that is not a good one, a sentence each."""
+    """Yield sentences on what to do about problems."""
     if run.interrupted is not None:
         yield "Run it again. --effort quick, or --only with fewer checks, takes less time."
         return

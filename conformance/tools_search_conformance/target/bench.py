@@ -718,7 +718,7 @@ class Bench(Workbench):
         try:
             return read_page(exchange, case)
         except UnverifiableError:
-            # Where other searches return such a result as well, that is for result-schema to judge.
+            # result-schema judges this if other searches return such a result as well.
             other = control or self
             for query in (await other.key_query(), NONSENSE):
                 read_page(await other.server.search({"query": query}), f"a search for {query!r}")

@@ -19,9 +19,9 @@ from tools_search_conformance.wire.record import Exchange
 _NEED: Final = "dispatch a courier"
 _OTHER_NEED: Final = "send a bicycle"
 _SLOW: Final = 0.2
-"""Seconds by which a server answers later than the other one."""
+"""Seconds that one server answers later than the other."""
 _SEPARATORS: Final = ("_", "__", "-", ".")
-"""What clients put between the names of a server and a tool."""
+"""Separators that clients put between the names of a server and a tool."""
 _BROKEN: Final[Mapping[str, Script]] = {
     "refused every request for tools with error -32603": Script(search=refuses(-32603), refuses={"tools/list": -32603}),
     "closed the connection": Script(hangs_up=True),
@@ -38,7 +38,7 @@ def _hit(name: str, score: float) -> JsonObject:
 
 
 def _finds(*hits: JsonObject, only: str | None = None) -> Script:
-    """Return a server that finds `hits`, for every query or for `only` one."""
+    """Return a server that finds `hits`, for every query or only for one."""
     return Script(search=lambda params: found(*(hits if only in {None, params["query"]} else ())))
 
 
@@ -78,7 +78,7 @@ async def federation_scores_not_compared(bench: ClientBench) -> None:
         (limit, rank): [] for limit in needs for rank in (0, 1)
     }
     for high, low in (("one", "two"), ("two", "one")):
-        # It is the last to answer, so that its time is no reason to come first.
+        # It answers last, so that it cannot come first because it is fast.
         slow = Script(search=serves(replace(found(*_scored(high, 0.99, 0.99)), seconds=_SLOW)))
         scripts = {high: slow, low: _finds(*_scored(low, 0.04, 0.5))}
         async with bench.federated({name: scripts[name] for name in ("one", "two")}) as session:
@@ -190,7 +190,7 @@ def _expect_rest(session: Session, outcome: Outcome, way: str) -> None:
 )
 async def federation_tells_failures(bench: ClientBench) -> None:
     for way, broken in _BROKEN.items():
-        with suppress(NotConnectedError):  # which is for federation-returns-rest to judge
+        with suppress(NotConnectedError):  # federation-returns-rest judges this
             async with bench.federated(_with_broken(broken)) as session:
                 _expect_failure_reported(session, await session.search(_NEED, 10), way)
 

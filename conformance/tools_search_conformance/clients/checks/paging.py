@@ -43,9 +43,9 @@ _ODD_QUERIES: Final = (
     '"export the almanac"',
     "HTTPS://Example.com/" + "Almanac/$& $1 {0} {query} %s " * 50,
 )
-"""Not normalized; with control characters, marks of direction and more than 16 bits; of 1,024 characters, one byte each
-in many words, or four bytes each; with what is escaped, quoted, or written otherwise elsewhere; in quotation marks; and
-a longer address."""
+"""Queries that are not normalized, have control characters, direction marks or characters beyond 16 bits, or have 1,024
+characters of one or four bytes; with characters that are escaped or quoted elsewhere; in quotation marks; and a longer
+address."""
 _ODD_CURSORS: Final = (
     (" at 1 =&? ", "a+b%20c/d?e=f#g"),
     ("0", "0012"),
@@ -67,11 +67,11 @@ _MAX_PAGES: Final = 6
 _MAX_ON_PAGE: Final = 3
 _MANY_PAGES: Final = 12
 _AFTER_EMPTY: Final = (((1, 1), (0, 1)), ((1, 1, 1), (1, 0, 1)))
-"""Sizes of the pages of two searches of which one has an empty page in place of one tool; they end alike."""
+"""Page sizes of pairs of searches. The second one has an empty page instead of a tool, and ends like the first."""
 _LOW: Final = 0.001
 _LOOP_END: Final = 120
 _WITHOUT_TOOLS: Final = 2
-"""The length of the circle whose pages are empty."""
+"""The length of the loop with empty pages."""
 _STARTS_END: Final = 10
 _MAX_STARTS: Final = 2
 _CACHE_HINTS: Final[tuple[JsonObject, ...]] = ({}, {"ttlMs": 3_600_000, "cacheScope": "public"})
@@ -146,7 +146,7 @@ async def _expect_repeated_for_users(bench: ClientBench) -> None:
 
 
 async def _expect_repeated_at_once(bench: ClientBench) -> None:
-    """Expect, of two searches under way at once, that each goes on with its own query after an empty first page."""
+    """Expect two concurrent searches to continue with their own queries after an empty first page."""
     released = {"dispatch a courier": anyio.Event(), "brew a pot of coffee": anyio.Event()}
 
     def search(params: JsonObject) -> Reply:
@@ -174,7 +174,7 @@ def _first_page_kept(params: JsonObject) -> Reply:
 
 
 class _RefusedOnce:
-    """A search, of three pages unless others are given, that is refused once, at its second page."""
+    """A search, by default of three pages, that refuses its second page once."""
 
     def __init__(self, refusal: RefusalError, pages: Pages | None = None) -> None:
         self._pages = pages or Pages(TOOLS[:2], TOOLS[2:4], TOOLS[4:5])
@@ -254,7 +254,7 @@ async def _search_pages(session: Session, searching: SwitchedSearch, sizes: Sequ
 
 
 async def _expect_all_read(session: Session, searching: SwitchedSearch, outcome: Outcome, sizes: Sequence[int]) -> None:
-    """Expect the tools of all pages from a client that reads so many pages where each has a tool."""
+    """Expect the tools of all pages, if the client reads as many pages when each has a tool."""
 
     def reads_last(outcome: Outcome) -> bool:
         return any(exchange.params.get("cursor") == f"page{len(sizes)}" for exchange in outcome.searches)
@@ -264,7 +264,7 @@ async def _expect_all_read(session: Session, searching: SwitchedSearch, outcome:
 
 
 async def _reads(bench: ClientBench, number: int) -> bool:
-    """Return whether the client reads so many pages that have a tool each."""
+    """Return whether the client reads this many pages of one tool each."""
     pages = _pages((1,) * number)
     async with bench.connected(Script(search=pages)) as session:
         await session.search_all("fold a crane")
@@ -272,7 +272,7 @@ async def _reads(bench: ClientBench, number: int) -> bool:
 
 
 async def _expect_empty_cursor_followed_from_empty_page(bench: ClientBench) -> None:
-    """Expect that a client that follows an empty cursor from a page with a tool also follows it from an empty page."""
+    """Expect a client that follows an empty cursor from a page with a tool to follow one from an empty page too."""
     for with_tools, without in bench.some(_AFTER_EMPTY, 1):
         for sizes in (with_tools, without):
             pages = _pages(sizes, cursors=("page2", "")[1 - len(sizes) :])
@@ -285,11 +285,11 @@ async def _expect_empty_cursor_followed_from_empty_page(bench: ClientBench) -> N
                     session.expect(follows, message, case=case)
                     _expect_all_tools(session, outcome, sizes)
                 elif not follows:
-                    break  # for empty-cursor-followed to judge
+                    break  # empty-cursor-followed judges this
 
 
 async def _expect_many_empty_pages_passed(session: Session, searching: SwitchedSearch) -> None:
-    """Expect that a client that reads many pages reads as many that are empty, and empty ones of a new search."""
+    """Expect a client that reads many pages to read as many empty ones, and empty ones of a search that starts over."""
     for sizes in ((1,) * _MANY_PAGES, (1, *(0,) * (_MANY_PAGES - 2), 1)):
         pages = _pages(sizes)
         outcome = await session.search_all(searching.switch(pages))
@@ -313,7 +313,7 @@ async def _begin_and_await(session: Session) -> Outcome:
 
 
 async def _expect_empty_pages_passed(bench: ClientBench, search: Callable[[Session], Awaitable[Outcome]]) -> None:
-    """Expect that a way of searching that reads four pages with tools reads four of which two are empty."""
+    """Expect that if `search` reads four pages with tools, it also reads four pages of which two are empty."""
     for sizes in ((1, 1, 1, 1), (0, 1, 0, 1)):
         pages = _pages(sizes)
         async with bench.connected(Script(search=pages)) as session:
@@ -324,7 +324,7 @@ async def _expect_empty_pages_passed(bench: ClientBench, search: Callable[[Sessi
 
 
 def _tool_names(sizes: Sequence[int]) -> list[list[str]]:
-    """Return the names of the tools on each page of a search whose pages have so many tools."""
+    """Return the names of the tools on each page of a search with these page sizes."""
     return [[f"tool_{page}_{n}" for n in range(size)] for page, size in enumerate(sizes)]
 
 
@@ -333,7 +333,7 @@ def _pages(sizes: Sequence[int], cursors: Sequence[str] | None = None) -> Pages:
 
 
 def _expect_all_tools(session: Session, outcome: Outcome, sizes: Sequence[int]) -> None:
-    """Expect that the client has the tools of all pages, in any order."""
+    """Expect the client to return the tools of all pages, in any order."""
     names = {name for page in _tool_names(sizes) for name in page}
     missing = sorted(names - set(outcome.names)) if outcome.reported else []
     case = f"pages of {', '.join(map(str, sizes))} tools"
@@ -375,7 +375,7 @@ async def scores_not_compared(bench: ClientBench) -> None:
             orders = _of_both(*orders)
         message = f"the client returned {orders[0]}, but with the scores of two pages swapped {orders[1]}"
         bench.expect(orders[0] == orders[1], latest[-1][0], message, case=f"limit {limit or 'none'}")
-    # A client may leave out what falls far below the best of its own page.
+    # A client may leave out tools with a much lower score than the best one on the same page.
     steep, flat = (0.9, 0.5), (0.9, 0.88)
     orders = _of_both(
         *[
@@ -398,12 +398,12 @@ async def scores_not_compared(bench: ClientBench) -> None:
 
 
 def _of_both(first: Sequence[str], second: Sequence[str]) -> list[list[str]]:
-    """Return two orders without the names that only one of them has."""
+    """Return two orders with only the names that both have."""
     return [[name for name in order if name in first and name in second] for order in (first, second)]
 
 
 def _expect_high_scores_taken(bench: ClientBench, at: Exchange, first: Sequence[str], second: Sequence[str]) -> None:
-    """Expect of a client that leaves out low scores that it takes the same high ones from each page that it reads."""
+    """Expect a client that leaves out low scores to keep the same high ones from each page that it reads."""
     one, other, third = ([str(each["name"]) for each in TOOLS[start : start + 2]] for start in (0, 2, 4))
     fine = (not {*one} <= {*first} or {*other} <= {*second}) and ({*third} & {*first} == {*third} & {*second})
     message = f"with high scores on the first page, the client returned {first}, but with those on the second {second}"
@@ -441,7 +441,7 @@ async def cursor_verbatim(bench: ClientBench) -> None:
             right = followed[: len(issued)] == list(issued)
             if not right and followed == list(issued[: len(followed)]):
                 usual = await _search_pages(session, searching, (1,) * (len(issued) + 1))
-                right = len(usual.searches) == len(followed) + 1  # the client reads no more pages of any search
+                right = len(usual.searches) == len(followed) + 1  # the client never reads more pages
             session.expect(right, message, case=json.dumps(issued))
 
         await judge(_ODD_CURSORS[0])
@@ -526,7 +526,7 @@ async def cursor_loop(bench: ClientBench) -> None:
 
 
 class _RefusedCursors:
-    """A search that refuses every cursor but the first `good` ones of a start, whose first page `page` makes."""
+    """A search that refuses all cursors except the first `good` ones after each start; `page` makes its first page."""
 
     def __init__(
         self,
@@ -579,9 +579,9 @@ async def _expect_discarded(
     all_refused: bool = False,
     limit: int | None = None,
 ) -> None:
-    """Expect that nothing is left of the pages before the cursor that is refused after `good` others.
+    """Expect the client to discard the pages before a cursor that is refused after `good` others.
 
-    A new search finds a tool or nothing.
+    The new search finds one tool, or nothing.
     """
     gone = ["old_one", "old_two", *(f"old_page_{number}" for number in range(good))]
     outdated = tool("new_one", "As it was before.")
@@ -600,7 +600,7 @@ async def _expect_discarded(
         read_on = bool(search.refused or hints or limit or good)  # the client may read fewer pages
         bench.require(read_on, ONE_PAGE)
         if search.refused:
-            # A client may also stop, and keep what it has: nothing is combined where there is no new search.
+            # A client may also stop and keep its pages: without a new search, nothing is mixed.
             kept = [str(each["name"]) for each in outcome.tools if each["name"] in gone or is_as_sent(each, outdated)]
             kept = kept if search.starts > 1 else []
             message = f"after a refused cursor, the client started over, but returned {kept} from the pages before it"

@@ -41,7 +41,7 @@ from tools_search_conformance.wire.record import Exchange, redact
 
 _WORDS: Final = ("qumenzark", "vyzzerbane")
 _TELLING: Final = 5
-"""How many of its characters identify a word."""
+"""Number of characters that identify one of these words."""
 _ARGUMENTS: Final[tuple[JsonObject, ...]] = (
     {"region": "north", "floor": 7, "lift": True, "note": "x"},
     {"region": "c\u00f4te", "floor": 0, "lift": False},
@@ -60,9 +60,9 @@ _BEFORE: Final = {
 _ALIKE_BEFORE: Final = ("before/{}", "before.{}", "{}/before", "{}.before")
 _ALIKE_AFTER: Final = ("after/{}", "after.{}", "{}/after", "{}.after")
 _SINCE: Final = 250
-"""How many other tools are found between the search for a tool and its call."""
+"""Number of other tools found between the search for a tool and its call."""
 _ROOM: Final = 20
-"""More than there are tools with names that are alike."""
+"""More than the number of tools with similar names."""
 _HOUR: Final = 3_600_000
 _TIMES_ENCODED: Final = 3
 _MANY_SEARCHES: Final = 30
@@ -217,12 +217,12 @@ async def http_query_not_in_headers(bench: ClientBench) -> None:
 
 
 def _squeezed(text: str) -> str:
-    """Return the letters of a text without what stands between them."""
+    """Return only the letters of a text, in lower case."""
     return "".join(filter(str.isalpha, text)).lower()
 
 
 def _decoded(value: str) -> list[str]:
-    """Return what a header's value holds in any encoding, wherever in it that begins."""
+    """Return the texts that a header's value contains in any encoding, at any position."""
     texts, decoded = [unescape(value), value], [quopri.decodestring(value.encode(), header=True)]
     for _ in range(_TIMES_ENCODED):
         texts.append(unquote_plus(texts[-1]))
@@ -271,7 +271,7 @@ async def http_invalid_tool_left_out(bench: ClientBench) -> None:
 
 
 def _among_alike(definition: JsonObject, other: JsonObject) -> list[JsonObject]:
-    """Return a tool among some that are defined like `other`, and whose names a careless client takes for its own."""
+    """Return a tool among others that are defined like `other`, with names that a client may confuse with its name."""
     name = definition["name"]
     before, after = ([each.format(name) for each in names] for names in (_ALIKE_BEFORE, _ALIKE_AFTER))
     after += [name.title(), name.replace("_", "-")]
@@ -357,9 +357,9 @@ async def http_param_headers(bench: ClientBench) -> None:
 
 
 async def _expect_headers_of_latest(bench: ClientBench, before: JsonObject, latest: JsonObject) -> bool:
-    """Expect the headers of the latest definition, although one from before is read again from what is kept."""
+    """Expect the headers of the latest definition, even if the client reads an earlier one again from its cache."""
     if bench.options.one_shot:
-        return False  # it does one thing
+        return False
     kept: JsonObject = {"ttlMs": _HOUR, "cacheScope": "public"}
     replies = {"ask a region": found(before, **kept), "ask a zone": found(latest, **kept), "ask for me": found(before)}
     script = Script(search=serves_each(replies), tools=(before,))
@@ -381,9 +381,9 @@ async def _expect_headers_of_latest(bench: ClientBench, before: JsonObject, late
 
 
 async def _expect_headers_once_refreshed(bench: ClientBench, before: JsonObject, latest: JsonObject) -> bool:
-    """Expect the headers of the definition that a client finds after error -32020, where it then repeats the call."""
+    """Expect the headers of the definition that the client finds after error -32020, if it then repeats the call."""
     if bench.options.one_shot:
-        return False  # it does one thing
+        return False
     refused = {"tools/call": -32020}
 
     def search(params: JsonObject) -> Reply:
@@ -458,7 +458,7 @@ def _expect_called(bench: ClientBench, peer: Peer, outcome: Outcome, case: str) 
 async def _call_of_servers(
     bench: ClientBench, scripts: Mapping[str, Script], judge: Callable[[Peer, Outcome], None]
 ) -> None:
-    """Have the client call each tool that it finds at several servers, where the driver can do so."""
+    """Have the client call each tool that it finds on several servers, if the driver supports federation."""
 
     async def call(bench: ClientBench) -> None:
         async with bench.federated(scripts) as session:
@@ -472,7 +472,7 @@ async def _call_of_servers(
 
 
 def _expect_headers(bench: ClientBench, peer: Peer, arguments: JsonObject, case: str) -> bool:
-    """Expect the headers of a call, and return whether there was one and the definition that was found decides."""
+    """Expect the headers of a call. Return whether there was a call that the found definition applies to."""
     calls = [each for each in peer.requests("tools/call") if each.params.get("arguments") == arguments]
     call = calls[-1] if calls else None
     returned = [
@@ -505,14 +505,14 @@ def _marked(schema: JsonObject, arguments: JsonObject) -> Iterator[tuple[str, st
 
 
 def _encoded(text: str) -> str:
-    """Return the value of a header with this text, in base64 only where it has to be."""
+    """Return the value of a header with this text, in base64 only if necessary."""
     if text.isascii() and text.isprintable() and text == text.strip() and not _ENCODED.fullmatch(text):
         return text
     return f"=?base64?{base64.b64encode(text.encode()).decode()}?="
 
 
 def _encoded_where_needed(value: str) -> str:
-    """Return the value of a header, without base64 that its text does not need."""
+    """Return the value of a header without unnecessary base64."""
     if encoded := _ENCODED.fullmatch(value):
         with suppress(ValueError):
             return _encoded(base64.b64decode(encoded[1], validate=True).decode())

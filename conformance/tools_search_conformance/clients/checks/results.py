@@ -1,4 +1,4 @@
-"""Results: what a client takes from them, and its fallback to `tools/list` where there is no search that it can use."""
+"""Results: how a client reads them, and its fallback to `tools/list` if it cannot use search."""
 
 from __future__ import annotations
 
@@ -38,22 +38,22 @@ _MISLEADING: Final[JsonObject] = {
     "code": -32601, "next": "page9", "next_cursor": "page9", "nextPageToken": "page9", "nextPage": 2,
     "Tools": [], "Resources": [], "ResourceTemplates": [], "Prompts": [], "NextCursor": "page9", "ResultType": "none",
 }  # fmt: skip
-"""Members that the draft does not know, and that mean something elsewhere, or to a parser that is blind to case."""
+"""Members that the draft does not define, but that have a meaning elsewhere, or for a case-insensitive parser."""
 _MORE: Final[JsonObject] = {"hasMore": True, "isLast": False, "end": False, "done": False, "pages": 9, "total": 9}
-"""Members that elsewhere mean that more pages follow."""
+"""Members that mean elsewhere that more pages follow."""
 _UNLISTED: Final = tool("mend_clock", "Mends a clock.")
-"""A tool that no peer lists: a client that has it accepted the result."""
+"""A tool that no peer lists, so a client that returns it has accepted the result."""
 _WANTED: Final = TOOLS[6]
 _NEED: Final = "graft an orchid"
-"""Fits only the tool on the last page of the listing."""
+"""A need that only the tool on the last page of the listing fits."""
 _LISTED_PAGES: Final = 3
 _NEEDS: Final = ("graft a rose", "graft a lily", "graft a fern", "graft an elm")
 _SERVED: Final = "graft a palm"
-"""A need that a server searches for which then refuses."""
+"""A need for which a server searches before it refuses others."""
 _BUSY: Final = 12
 _RETRY_AFTER_MS: Final = 20
 _LONG_MS: Final = 2500
-"""Longer than many clients wait."""
+"""More than many clients wait."""
 _STATUSES: Final = {-32601: (200, 400, 429, 500), -32021: (200, 404, 502, 503)}
 _REFUSAL_DATA: Final[JsonObject] = {"requiredCapabilities": {"extensions": {EXTENSION_ID: {}}}, "method": METHOD}
 _KINDS: Final = {-32601: "application/json", -32021: "application/json; charset=utf-8"}
@@ -69,7 +69,7 @@ async def _expect_found(bench: ClientBench, result: JsonObject, case: str) -> Ou
 
 
 async def _expect_second_page(bench: ClientBench, tools: list[JsonObject], extra: JsonObject) -> None:
-    """Expect the tool of a second page with `extra` members, and, where a client reads on at all, after a first one."""
+    """Expect the tool of a second page with `extra` members, also after such a first page, if the client reads on."""
 
     def search(params: JsonObject) -> Reply:
         if "cursor" in params:
@@ -86,7 +86,7 @@ async def _expect_second_page(bench: ClientBench, tools: list[JsonObject], extra
                 there = not outcome.reported or _UNLISTED["name"] in outcome.names
                 session.expect(there and bool(session.followed), message, case=case)
                 message = f"{case}, and the client requested a page after the last one; its cursors: {session.followed}"
-                # Only where it does not do so anyway, which is for last-page-ends to judge.
+                # If it always does so, last-page-ends judges that.
                 searches, most = len(session.peer.searches), most or max(2, len(session.peer.searches))
                 session.expect(searches <= most, message, case=case)
 
@@ -164,15 +164,16 @@ async def _expect_fallback(
     ranked: bool = False,
     after: str | None = None,
 ) -> None:
-    """Expect every page of `tools/list`, and the tool on the last of them in the outcome; first, where it is ranked.
+    """Expect all pages of `tools/list` to be requested, and the tool on the last one to be found; first, if `ranked`.
 
-    The client has searched for `after` before, if given.
+    If `after` is given, the client searches for it before.
     """
     number = _LISTED_PAGES + script.list_starts_empty
     async with bench.connected(script) as session:
-        if after is not None and not bench.options.one_shot:  # which does one thing
+        limit = 3 if ranked else len(TOOLS)
+        if after is not None and not bench.options.one_shot:
             await session.find(after, None if all_pages else 3)
-        outcome = await session.find(_NEED, None if all_pages else 3 if ranked else len(TOOLS))
+        outcome = await session.find(_NEED, None if all_pages else limit)
         where = session.last_request_for_tools
         pages = {str(exchange.params.get("cursor", "")) for exchange in session.peer.listings}
         message = f"{case}, but the client requested {len(pages)} of {number} pages of {bench.primitive.list_method}"
@@ -181,7 +182,7 @@ async def _expect_fallback(
         message = f"{case}; the client listed all tools, but {_WANTED['name']!r} is not {place}: {outcome.describe()}"
         fits = not outcome.reported or _WANTED["name"] in outcome.names[: 1 if ranked else None]
         session.expect(fits, message, where, case=case)
-        if outcome.reported:  # it may keep what it listed
+        if outcome.reported:  # the client may cache the listing
             again = await session.find(_NEED, len(TOOLS))
             message = f"{case}; a second time, the same search returned {again.describe()}"
             session.expect(_WANTED["name"] in again.names, message, where, case=f"{case}, a second time")
@@ -236,8 +237,8 @@ async def fallback_after_refusal(bench: ClientBench) -> None:
     methods=EVERY_METHOD,
 )
 async def fallback_after_invalid_result(bench: ClientBench) -> None:
-    # A result that is no object is not sent: in the base protocol that is no response, and SDKs drop it. Their clients
-    # never see a page, only a timeout, after which the draft lets a client do what it likes.
+    # A result that is not an object is not sent. It is not a response in the base protocol, so SDKs drop it, and their
+    # clients only see a timeout, after which the draft requires nothing.
     unusable: tuple[JsonObject, ...] = (
         {"matches": [tool("wrong_place")]},
         {"tools": {"name": "no_array"}},
@@ -257,14 +258,14 @@ async def fallback_after_invalid_result(bench: ClientBench) -> None:
     for number, result in bench.some(bench.share(tuple(enumerate(unusable))), 3):
         script = Script(search=serves(Reply(result=result)))
         await _expect_fallback(bench, script, f"the result was {json.dumps(result)}", all_pages=number % 4 in {1, 2})
-    if bench.primitive.setting:  # what is valid among them is another matter
+    if bench.primitive.setting:  # the page below has tools
         return
     invalid: list[Any] = ["a_name", None, {"description": "nameless"}, {**tool("x"), "name": 7}, {"name": "no_schema"}]
     page: JsonObject = {"tools": [*invalid[:2], tool("graft_rose", "Grafts a rose."), *invalid[2:]]}
     async with bench.connected(Script(search=serves(Reply(result=page)))) as session:
         outcome = await session.search(_NEED, 10)
         case = f"the page was {json.dumps(page)}"
-        # A client that lists instead does more than it has to.
+        # A client may list instead, although it does not have to.
         right = not outcome.reported or outcome.names == ["graft_rose"] or bool(session.peer.listings)
         session.expect(right, f"{case}; the search returned {outcome.describe()} instead of 'graft_rose'", case=case)
 
@@ -305,7 +306,7 @@ async def busy_not_listed(bench: ClientBench) -> None:
 
 @dataclass(frozen=True)
 class _Busy:
-    """How a server is too busy for so many searches of two pages, at the first page or the `later` one."""
+    """A server that is too busy for a number of searches of two pages, at the first page or the `later` one."""
 
     times: int = _BUSY
     later: bool = False
