@@ -1,7 +1,7 @@
 """The draft's requirements as data: schema, examples, one row per rule, and the rules of the base protocol.
 
-This package loads files and does nothing else. It knows no SDK and nothing else of this repository, so that a judge
-which stands on it shares no code with what it judges.
+This package only loads files. It imports no SDK and nothing else from this repository, so that the conformance suite
+shares no code with what it judges.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class Primitive:
     method: str
     """The method that searches."""
     items: str
-    """Name in `$defs` of what is found."""
+    """Name of the found items' type in `$defs`."""
     member: str
-    """The member of a result that holds what was found."""
+    """The member of a result that contains the found items."""
     key: str
     """The member that distinguishes items."""
     list_method: str
@@ -57,7 +57,7 @@ class Primitive:
     setting: str
     """The member of the settings that advertises the method; empty for tools, which the extension itself advertises."""
     notification: str
-    """What says that the list has changed."""
+    """The notification that the list has changed."""
     use_method: str
     """The method that uses a found item."""
 
@@ -110,7 +110,7 @@ Level = Literal["MUST", "MUST NOT", "SHOULD", "SHOULD NOT"]
 """The keyword of a sentence."""
 
 Role = Literal["server", "client", "both"]
-"""Whom a sentence binds."""
+"""The party that a sentence binds."""
 
 ExclusionKind = Literal["not-observable", "no-ground-truth", "framework-gap"]
 """Why no check decides a sentence; the head of `requirements.yaml` says what each means."""
@@ -121,10 +121,10 @@ _DATA: Final = files(__name__)
 @dataclass(frozen=True, kw_only=True)
 class _Row:
     id: str
-    """Such as `R-LIM-02`; never given to another sentence."""
+    """Such as `R-LIM-02`; never reused for another sentence."""
     role: Role
     text: str
-    """The sentence as its document has it, white space collapsed and emphasis removed."""
+    """The sentence in the document, with white space collapsed and without emphasis."""
     checks: tuple[str, ...]
     """Ids of the checks that decide it."""
 
@@ -134,30 +134,30 @@ class Requirement(_Row):
     """One normative sentence of the draft, with the checks that decide it or the reason why none does."""
 
     section: str
-    """Anchor of the heading under which the sentence stands, such as `#request`."""
+    """Anchor of the sentence's section, such as `#request`."""
     level: Level
     page: str = "tools-search.md"
     """File in the folder `draft` that has the sentence."""
     excluded: str | None = None
-    """Why no check decides it; `None` where one does."""
+    """Why no check decides it; `None` if one does."""
     kind: ExclusionKind | None = None
-    """The kind of exclusion; `None` where it is not excluded."""
+    """The kind of exclusion; `None` if it is not excluded."""
     planned: str | None = None
-    """Id of the check that a later release is to have, for a gap of the suite."""
+    """Id of the check that a later release will have, for a gap of the suite."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BaseRule(_Row):
-    """One rule of the base protocol that a search can break, in our own words; it is checked in the eras of `links`."""
+    """One rule of the base protocol that a search can break, reworded; checked in the eras of `links`."""
 
     level: Level
     links: Mapping[str, str]
-    """Where the published specification has it, by protocol revision, the newest first."""
+    """Places in the published specification by protocol revision, newest first."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Advice(_Row):
-    """One sentence of a guide that checks watch. It binds nobody, and has the id that it had in the first edition."""
+    """One sentence of a guide that checks judge. It is not binding. Ids are those of the first edition."""
 
     place: str
     """File and heading of the guide, such as `guides/servers.md#cursors`."""
@@ -165,7 +165,7 @@ class Advice(_Row):
 
 @dataclass(frozen=True, kw_only=True)
 class Example:
-    """A value that is, or on purpose is not, of a type of the schema."""
+    """An example value for a type of the schema: valid, or invalid on purpose."""
 
     type: str
     """Name in `$defs` of the schema."""
@@ -181,7 +181,7 @@ def _read(name: str) -> str:
 
 
 def schema() -> dict[str, Any]:
-    """Return the JSON Schema (2020-12) of every shape, as a fresh value."""
+    """Return the JSON Schema (2020-12) of all messages, as a new value."""
     return json.loads(_read("schema.json"))
 
 
@@ -189,13 +189,13 @@ def schema() -> dict[str, Any]:
 def _document() -> dict[str, Any]:
     import yaml  # comes with the judge's extra; callers that need only the schema do not need it
 
-    # The loader in C takes a tenth of the time, which each start of the judge spends; some builds of PyYAML have none.
+    # The C loader takes a tenth of the time, which matters at each start of the suite. Some builds of PyYAML lack it.
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     return yaml.load(_read("requirements.yaml"), loader)  # noqa: S506 - both are safe
 
 
 def _rows(table: str) -> list[dict[str, Any]]:
-    """Return the rows of a table, in which `check`, one or a list, has become the tuple `checks`."""
+    """Return the rows of a table, with the string or list `check` converted to the tuple `checks`."""
     rows: list[dict[str, Any]] = []
     for row in _document()[table]:
         members = dict(row)
@@ -220,12 +220,12 @@ def base_rules() -> list[BaseRule]:
 
 
 def advice() -> list[Advice]:
-    """Return the sentences of the guides that checks watch."""
+    """Return the sentences of the guides that checks judge."""
     return [Advice(**row) for row in _rows("advice")]
 
 
 def retired() -> dict[str, str]:
-    """Return, by id, why a row of the first edition is no more, or the id of the row that says the same."""
+    """Return retired rows of the first edition by id, each with the reason or the id of the row that replaces it."""
     return dict(_document()["retired"])
 
 
