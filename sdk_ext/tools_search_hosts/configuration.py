@@ -166,14 +166,15 @@ def writers_warning(path: Path) -> str | None:
     """Return a one-line warning if other users can change a file that names programs to start, or else `None`."""
     status = path.stat()
     mode = stat.S_IMODE(status.st_mode)
+    if mode & stat.S_IWOTH:
+        who = "all users of this machine"
     # A user's files usually belong to the user's own group, which has no other members.
-    who = "all users" if mode & stat.S_IWOTH else "its group" if mode & stat.S_IWGRP else ""
-    if not who or (who == "its group" and status.st_gid == os.getegid()):
+    elif mode & stat.S_IWGRP and status.st_gid != os.getegid():
+        who = "its group"
+    else:
         return None
-    where = "of this machine " if who == "all users" else ""
     return (
-        f"{path} can be changed by {who} {where}(mode {mode:04o}), who can so start programs as you: "
-        f"run `chmod go-w {path}`"
+        f"{path} can be changed by {who} (mode {mode:04o}), so they can start programs as you: run `chmod go-w {path}`"
     )
 
 

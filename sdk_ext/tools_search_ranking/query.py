@@ -133,7 +133,10 @@ class Weigher:
                 evidence = covers * self._evidence(key, idf) if covers else 0.0
                 found.append((term, weight * idf, covers * idf, names * idf, evidence))
             if covers == 1.0:  # a word of the query itself
-                total += term.idf if term else 0.0 if is_character(key) else self.statistics.rarest
+                if term:
+                    total += term.idf
+                elif not is_character(key):
+                    total += self.statistics.rarest
                 is_unknown |= term is None
         found.sort(key=lambda own: (not own[2]) + (not own[3]))
         covering = [own for own in found if own[2]]
@@ -202,8 +205,8 @@ class Weigher:
         joined = {part for pair in pairs if self.term(WRITTEN + "".join(pair)) for part in pair}
         unknown = [run for run in new if run not in joined and not any(map(self._nearest, stems[run]))]
         telling = [run for run, own in stems.items() if not GENERIC_STEMS.issuperset(own)]
-        parts = [1.0 if run in unknown else 0.5 if known[run] == 0.5 else 0.0 for run in telling]
-        return unknown, sum(parts) / max(len(telling), 2)
+        parts = sum(1.0 if run in unknown else 0.5 * (known[run] == 0.5) for run in telling)
+        return unknown, parts / max(len(telling), 2)
 
     def _known_part(self, root: str) -> float:
         """Return 1 if a visible tool has a stem or a synonym of it, and half if only words that it leads to.

@@ -97,8 +97,9 @@ class GatewayListing:
     def _after(self, view: View, server: str | None) -> _Place | None:
         """Return the start of the next upstream's list, or of the first one if `server` is `None`."""
         names = [seen.name for seen, _ in view.delegated]
-        behind = names[names.index(server) + 1 :] if server in names else names if server is None else []
-        return _Place(behind[0]) if behind else None
+        if server is not None:
+            names = names[names.index(server) + 1 :] if server in names else []
+        return _Place(names[0]) if names else None
 
     def _cursor_to(self, place: _Place) -> str:
         return _PREFIX + self._signer.sign([place.server, place.pages, place.cursor, place.offset])
